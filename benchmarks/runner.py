@@ -83,7 +83,7 @@ def plan_million() -> dict[str, Any]:
         begin = time.perf_counter()
         prepared = Experiment.load(path / "spec.yaml").prepare(Options())
         seconds = time.perf_counter() - begin
-        planned = len(prepared.plan)
+        planned = len(prepared.setup.plan)
         prepared.close()
         return {"seconds": seconds, "planned": planned}
 

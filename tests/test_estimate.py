@@ -12,6 +12,7 @@ import pytest
 
 from abreast import Experiment, Options
 from abreast.execute.concurrency_stats import ConcurrencyStats
+from abreast.experiment.preparation import estimate_run
 from abreast.model import Failure, Outcome
 from abreast.preflight.cost import dollars
 from conftest import ABREAST, Folder
@@ -326,9 +327,9 @@ def test_a_million_trials_are_estimated_from_a_few(folder: Folder) -> None:
     prepared = experiment.prepare(Options(store=folder.path / "results.db"))
     try:
         assert prepared.estimate.trials == 1_000_000
-        target, request = prepared.targets[0], prepared.targets[0].request
+        target, request = prepared.setup.targets[0], prepared.setup.targets[0].request
         target.request = lambda trial: rendered.append(trial.case.id) or request(trial)  # type: ignore[method-assign]
-        prepared._estimate()
+        estimate_run(prepared.setup, None, None, [])
         assert 0 < len(rendered) <= 50
         assert int(rendered[-1]) > 49_000, "spread over the plan"
     finally:

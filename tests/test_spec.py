@@ -68,14 +68,16 @@ max = 8
 def _facts(experiment: Experiment) -> dict[str, Any]:
     with closing(experiment.prepare(Options())) as prepared:
         return {
-            "fingerprint": prepared.plan.fingerprint(),
-            "digests": prepared.plan.digests,
-            "variants": [(variant.name, variant.target, dict(variant.params)) for variant in prepared.plan.variants],
-            "cases": prepared.plan.cases.hash,
-            "baseline": prepared.baseline,
-            "primary": prepared.primary,
-            "limits": prepared.spec.limits,
-            "scorers": [scorer.version for scorer in prepared.scorers],
+            "fingerprint": prepared.setup.plan.fingerprint(),
+            "digests": prepared.setup.plan.digests,
+            "variants": [
+                (variant.name, variant.target, dict(variant.params)) for variant in prepared.setup.plan.variants
+            ],
+            "cases": prepared.setup.plan.cases.hash,
+            "baseline": prepared.setup.baseline,
+            "primary": prepared.setup.primary,
+            "limits": prepared.setup.spec.limits,
+            "scorers": [scorer.version for scorer in prepared.setup.scorers],
         }
 
 
@@ -152,7 +154,7 @@ def test_yaml_values_are_what_was_written(folder: Folder) -> None:
     )
     folder.write("experiment.yaml", "cases: cases.yaml\nvariants: {a: {target: simulated}}\n")
     with closing(Experiment.load(folder.path / "experiment.yaml").prepare(Options())) as prepared:
-        cases = [prepared.plan.cases[index] for index in range(5)]
+        cases = [prepared.setup.plan.cases[index] for index in range(5)]
     assert [(case.id, case.input, case.expected) for case in cases] == [
         ("yes", "12:30", "no"),
         ("007", "2026-01-02", "on"),

@@ -41,7 +41,7 @@ def seat(
         variant, target = _built(judge, seed, shared)
         judge.seat(variant_digest(variant, target), digests[index])
         targets.append(target)
-    return Panel(judges, targets, len(variants), index, alone, anew)
+    return Panel(judges=judges, targets=targets, variants=len(variants), baseline=index, alone=alone, anew=anew)
 
 
 def _built(judge: Judge, seed: int, shared: dict[str, Any]) -> tuple[Variant, Target]:

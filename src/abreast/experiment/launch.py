@@ -7,51 +7,51 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from abreast.view.log import LOGGER, event_log, log_findings, warn
 
 if TYPE_CHECKING:
-    from abreast.experiment.prepared import Prepared
+    from abreast.execute.listener import Listener
+    from abreast.experiment.execution import RunExecution
+    from abreast.experiment.preparation import Prepared
     from abreast.experiment.result import Result
 
 Value = TypeVar("Value")
 
 
 @contextmanager
-def observed(prepared: Prepared) -> Iterator[None]:
-    """Log what happens, and show the progress if that is wanted."""
-    options = prepared.options
+def observed(prepared: Prepared) -> Iterator[list[Listener]]:
+    """Listeners that log what happens, and show the progress if that is wanted."""
+    options = prepared.setup.options
     log_findings(prepared.findings)
     listeners = [*options.listeners]
     if not options.progress or LOGGER.hasHandlers():  # without a handler Python would print what the display shows
         listeners.append(event_log())
-    display = _progress(prepared) if options.progress else None
+    display = progress_display(prepared) if options.progress else None
     if display is not None:
         listeners.append(display)
-    prepared.options = replace(options, listeners=tuple(listeners))
     try:
-        yield
+        yield listeners
     finally:
         if display is not None:
             display.close()
 
 
-def _progress(prepared: Prepared) -> Any:
+def progress_display(prepared: Prepared) -> Any:
     from abreast.view.progress import progress
 
     done = prepared.done_before + len(prepared.reuses)
-    return progress(len(prepared.plan), done, [target.name for target in prepared.targets])
+    return progress(len(prepared.setup.plan), done, [target.name for target in prepared.setup.targets])
 
 
-def run_in_thread(prepared: Prepared) -> Result:
+def run_in_thread(execution: RunExecution) -> Result:
     """Execute in a thread with a loop of its own, and wait."""
     outcome: list[Any] = []
 
     def work() -> None:
         try:
-            outcome.append(asyncio.run(prepared.execute()))
+            outcome.append(asyncio.run(execution.run()))
         except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
             outcome.append(error)
         over.set()
@@ -63,26 +63,26 @@ def run_in_thread(prepared: Prepared) -> Result:
         try:
             over.wait()
         except KeyboardInterrupt:  # it ends as it does in a terminal: what is in flight may finish, or is cancelled
-            if prepared.interrupt is None:
+            if execution.interrupt is None:
                 raise
-            prepared.interrupt()
+            execution.interrupt()
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     result: Result = outcome[0]
     return result
 
 
-async def run_on_loop(prepared: Prepared) -> Result:
+async def run_on_loop(execution: RunExecution) -> Result:
     """Execute on the running loop. If the caller is cancelled, cancel what is in flight and store what is finished
     first, which takes seconds at most."""
-    task = asyncio.ensure_future(prepared.execute(owns_loop=False))
+    task = asyncio.ensure_future(execution.run())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError as cancelled:
-        if prepared.interrupt is None:  # it has not begun
+        if execution.interrupt is None:  # it has not begun
             task.cancel()
         else:
-            prepared.interrupt()
+            execution.interrupt()
         await _end_of(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise cancelled from error

@@ -92,7 +92,7 @@ def _judged(
         return Rescored(run, number)
     if ending.error is not None:
         raise ending.error
-    return Rescored(run, number, len(left), ending.stopped, ending.why, ending.fix)
+    return Rescored(run=run, answers=number, waiting=len(left), stopped=ending.stopped, why=ending.why, fix=ending.fix)
 
 
 def _unjudged(store: Store, run_id: int, panel: Panel) -> set[int]:

@@ -6,11 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.experiment.judges import written_scorer
-from abreast.experiment.options import Options
 from abreast.model import Variant
 from abreast.spec.load import validated
 from abreast.spec.schema import VARIANT_SETTINGS, Spec
@@ -18,6 +17,9 @@ from abreast.store import Store
 from abreast.store.run_names import matching_runs
 from abreast.targets.python import reference_of
 from abreast.targets.request import params_as_mapping
+
+if TYPE_CHECKING:
+    from abreast.experiment.setup import Setup
 
 
 def shown_params(variant: Variant) -> dict[str, Any]:
@@ -31,8 +33,9 @@ _AS_WRITTEN = {
 }
 
 
-def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -> dict[str, Any]:
+def stored_spec(setup: Setup) -> dict[str, Any]:
     """The spec as it was executed, so that `resume` needs no file; functions by name."""
+    spec, origin, options = setup.spec, setup.origin, setup.options
     written = spec.model_dump(mode="python", include=_AS_WRITTEN)
     return {
         **written,
@@ -43,7 +46,7 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
         "limits": spec.as_written("limits"),
         "expects": spec.as_written("expects"),
         "prices": spec.as_written("prices"),
-        "base": str(base.resolve()),
+        "base": str(setup.base.resolve()),
         "origin": str(origin.resolve()) if origin else None,
         "origin_digest": None if options.resume else _digest_of(origin),  # who resumes did not read the file
         "options": {

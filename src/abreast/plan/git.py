@@ -1,4 +1,4 @@
-"""What git says of a folder: few questions, each with a time limit; where it does not answer, nothing is known."""
+"""Questions to git about a folder, each with a time limit; None where it does not answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A repository as it is now. `changed` are the tracked files that differ from the commit, by their full path;
-    None if git took too long to say."""
+    """A repository as it is now."""
 
     root: Path
     commit: str | None  # None before the first one
     branch: str | None  # None where none is checked out
-    changed: tuple[Path, ...] | None = ()
+    changed: tuple[Path, ...] | None = ()  # tracked files that differ from the commit; None if git took too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def _changes(root: Path, told: str) -> Iterator[Change]:
 
 
 def tag(folder: Path, commit: str, label: str) -> str:
-    """Tag a commit; what git says against it, empty if nothing."""
+    """Tag a commit; return the error message of git, empty if it worked."""
     import subprocess  # late: a tracker may need no git
 
     done = subprocess.run(
@@ -99,7 +98,7 @@ def tag(folder: Path, commit: str, label: str) -> str:
 
 
 def ask(folder: Path, *words: str) -> str | None:
-    """What git writes; None if it fails, is not there or takes too long."""
+    """Output of a git command; None if it fails, is not installed or takes too long."""
     import subprocess
 
     try:

@@ -26,14 +26,14 @@ from abreast.targets.request import digest_of_params, params_as_mapping
 
 
 def variant_digest(variant: Variant, target: Target) -> str:
-    """The contender itself, whatever it is called."""
+    """Digest of a variant, whatever its name."""
     keyed = variant.params if target.keyed_params is None else target.keyed_params
     params = compose(digest_of_params(keyed), *_code_in(keyed))
     return compose("variant", target.name, target.version, params, variant.version)
 
 
 def _code_in(params: Any) -> Iterator[str]:
-    """Of parameters that are objects of the user's classes also the code: a function may call their methods."""
+    """Digests of the classes of parameters, whose methods a function may call."""
     if isinstance(params, Mapping):
         for key in sorted(params, key=str):
             yield from _code_in(params[key])
@@ -48,8 +48,7 @@ def _code_in(params: Any) -> Iterator[str]:
 def mark_done(
     plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
 ) -> None:
-    """What this run has already: its final outcomes, the variants' own failures included unless told otherwise.
-    Trials at the positions `again` do not count."""
+    """Mark the final outcomes of a run as done, except those at the positions `again`."""
     positions = np.array(final_positions(plan, store, run_id, failures_too, again), dtype=np.int64)
     plan.done[positions] = True
 
@@ -57,7 +56,7 @@ def mark_done(
 def final_positions(
     plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
 ) -> list[int]:
-    """Trials of a run whose outcome stands; in a chain only as long as that stands which they began with."""
+    """Positions whose outcome is final; in a chain only if the outcomes before them are."""
     stored = store.final_positions(run_id, failures_too)
     found = [position for position in stored if position < len(plan) and position not in again]
     if not plan.is_chained:
@@ -66,7 +65,7 @@ def final_positions(
 
 
 def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
-    """Outcomes of earlier runs that stand for trials of this plan; the variants' own failures among them."""
+    """Find outcomes of earlier runs that can be reused; with `failures_too` also the variants' own failures."""
     found: list[Reuse] = []
     for digest in dict.fromkeys(plan.digests):
         variants = [index for index, other in enumerate(plan.digests) if other == digest]
@@ -113,5 +112,18 @@ def _matches(
             source = known.get((seen, repeat, occurrence))
             if source is not None and not plan.done[position]:
                 digest, block = plan.cases.digest(case), plan.block(case, repeat)
-                matches.append(Reuse(position, digest, variant, repeat, occurrence, block, *source))
+                run_id, stored_at, failed = source
+                matches.append(
+                    Reuse(
+                        position=position,
+                        case_digest=digest,
+                        variant=variant,
+                        repeat=repeat,
+                        occurrence=occurrence,
+                        block=block,
+                        run_id=run_id,
+                        source=stored_at,
+                        failed=failed,
+                    )
+                )
     return matches

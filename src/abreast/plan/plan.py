@@ -74,23 +74,23 @@ class Plan:
         return case, repeat, variant
 
     def trial(self, position: int) -> Trial:
-        """The trial there, with a case of its own: what one target does to it, no other sees."""
+        """The trial at a position, with its own copy of the case: a target may change it."""
         index, repeat, variant = self.parts(position)
         return Trial(position, self.cases[index], self.variants[variant], repeat, self.occurrence(index, variant))
 
     def occurrence(self, case: int, variant: int) -> int:
-        """Tells apart trials that would otherwise have one key: identical variants, and cases that look the same."""
+        """Number trials that would otherwise share a key: identical variants, and cases that look the same."""
         alike = self._case_occurrence(case) if self.sees[variant] == "input" else 0  # ids tell the others apart
         return alike * self._same[variant] + self.variant_occurrence[variant]
 
     @property
     def is_chained(self) -> bool:
-        """Whether trials begin with what others left."""
+        """Whether trials begin with what other trials left."""
         return self._before is not None
 
     @property
     def beginnings(self) -> int:
-        """How many trials wait for no other: so many could be in flight at first."""
+        """Number of trials that wait for no other."""
         return len(self) if self._before is None else int((self._before == FIRST).sum()) * self.repeats
 
     def before(self, position: int) -> int | None:
@@ -102,7 +102,7 @@ class Plan:
         return None if found == FIRST else self.position(found, repeat, variant)
 
     def dispatch(self, block: int) -> list[int]:
-        """The positions of the block that is the so-manieth to start, in the order its variants start."""
+        """Positions of the block at this place of the dispatch order, in the order its variants start."""
         first = self.position(self.case(block), block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
 
@@ -112,11 +112,11 @@ class Plan:
         return len(self.variants) - int(self.done[first : first + len(self.variants)].sum())
 
     def case(self, block: int) -> int:
-        """The case of the block that is the so-manieth to start."""
+        """Case index of the block at this place of the dispatch order."""
         return int(self._order[block // self.repeats])
 
     def block(self, case: int, repeat: int) -> int:
-        """Which block this one is in the order of starts."""
+        """Place of a block in the dispatch order."""
         return int(self._turns[case]) * self.repeats + repeat
 
     @cached_property
@@ -124,12 +124,11 @@ class Plan:
         return np.argsort(self._order)
 
     def open_blocks(self) -> Sequence[int]:
-        """The blocks with a trial that is not done, in the order they start."""
+        """Blocks with a trial that is not done, in dispatch order."""
         missing = (~self.done).reshape(len(self.cases), self.repeats, len(self.variants))
         return np.flatnonzero(np.logical_or.reduce(missing, axis=2)[self._order].ravel()).data
 
     def missing_by_variant(self) -> list[int]:
-        """How many trials of each variant are not done."""
         number = len(self.variants)
         return [int((~self.done[index::number]).sum()) for index in range(number)]
 
@@ -158,7 +157,7 @@ class Plan:
 
     @property
     def independent_cases(self) -> int:
-        """Groups and single cases: the pieces of evidence, if cases of one group say no more than one of them would."""
+        """Number of groups and single cases, if the cases of a group count as one."""
         known = {group for group in self.cases.groups if group is not None}
         return len(known) + sum(group is None for group in self.cases.groups)
 
@@ -173,7 +172,7 @@ class Plan:
         return Plan(*shared, extension)
 
     def fingerprint(self) -> str:
-        """The same for the same cases, contenders, repeats and seed: then a run can go on, in the order it stored."""
+        """Digest of cases, variants, repeats and seed: a run is continued by a plan with the same."""
         named = [f"{variant.name}={digest}" for variant, digest in zip(self.variants, self.digests, strict=True)]
         return compose("plan", self.cases.hash, *named, self.repeats, self.seed)
 

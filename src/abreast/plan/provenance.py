@@ -1,4 +1,4 @@
-"""What is recorded of the surroundings of a run: commit, versions, machine, data."""
+"""The provenance of a run: commit, versions, machine, data."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import os
 import platform
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from abreast.plan import git
-from abreast.plan.git import tag as tag_commit
 from abreast.spec.cases import CaseTable
-
-__all__ = ["git_state", "provenance", "recorded", "tag_commit"]
 
 _PACKAGES = ("abreast", "apsw", "duckdb", "numpy", "scipy", "pydantic", "anthropic", "openai")
 
 
 def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dict[str, Any]:
-    """Enough to say later under what circumstances the rows came about."""
     return {
         **recorded(repository),
         "data_hash": cases.hash,
@@ -61,11 +56,6 @@ def _version(package: metadata.Distribution) -> str:
     head = (package.read_text("METADATA") or "").partition("\n\n")[0]
     version = next((line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("Version:")), "")
     return version or package.version
-
-
-def git_state(folder: Path) -> dict[str, Any]:
-    """The commit of the folder and whether files differ from it; nothing where there is no repository."""
-    return recorded(git.state(folder))
 
 
 def recorded(repository: git.State | None) -> dict[str, Any]:

@@ -1,27 +1,46 @@
-"""Which programs work as agents, and is there room for their folders?"""
+"""Are the agents' programs there, is there room for their workspaces, and do setup and tests of the cases work?
+
+Before the first run of an experiment the tests of a few cases are tried; `abreast check SPEC --try-tests` tries all.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import shutil
-import subprocess
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+from abreast.model import Trial
+from abreast.plan import git
 from abreast.plan.concurrency import Concurrency
-from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, listed, many
+from abreast.plan.plan import Plan
+from abreast.preflight.context import TRIED_CASES, Context
+from abreast.preflight.endpoints import run_sync
+from abreast.preflight.finding import Finding, first_of, listed, many
 from abreast.store.user_state import drivers
 from abreast.targets.agents.agent import Agent
+from abreast.targets.base import Moment
+from abreast.targets.checks.case_tests import BRINGS_NONE
+from abreast.targets.checks.workspace_checks import Told, says_nothing
 from abreast.targets.processes import process_tree
 from abreast.targets.sandbox import bubblewrap
+from abreast.targets.workspace import NoWorkspace
 from abreast.targets.workspace.git import git_command
 
-ENOUGH = 0.5  # of what is free on the disk
+ENOUGH = 0.5  # of the free disk space
+TEST_FIX = "mend the command, install what is missing, or leave those cases out"
+_CONTAINMENT = {
+    "subreaper": "child subreaper",
+    "group": "process group and a mark in the environment, from which a daemon can hide",
+}
 
 
-def check(context: Context) -> Finding | None:
-    """Programs with their versions. The check of targets refuses who is not there; what only the text of a shell names
-    is warned of, for what becomes of it nobody knows for sure."""
+def check_programs(context: Context) -> Finding | None:
+    """List programs and their versions. The check of targets fails for a missing program; one that only the text of a
+    shell command names is a warning."""
     agents = _agents(context)
     if not agents:
         return None
@@ -32,44 +51,43 @@ def check(context: Context) -> Finding | None:
         own = agent.cli_versions
         programs |= own
         missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
-        told = ", ".join(f"{program} ({version})" for program, version in own.items())
-        details.append(f"{name}: {told or 'a program that is asked for no version'}")
+        versions = ", ".join(f"{program} ({version})" for program, version in own.items())
+        details.append(f"{name}: {versions or 'a program that is asked for no version'}")
     version = _git_version() if git_command.installed() else "missing"
     details.append(f"git ({version})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
-    named = f": {listed([_shown(*each) for each in programs.items()], 8)}" if programs else ""
-    message = f"{many(len(agents), 'agent')}{named}; git {version}"
     if missing:
         return Finding("agents", "warn", listed(missing), "install it, or mend its command", tuple(details))
+    names = [
+        program if version.startswith(("content ", "of the system")) else f"{program} {version}"
+        for program, version in programs.items()
+    ]
+    message = f"{many(len(agents), 'agent')}{f': {listed(names, 8)}' if names else ''}; git {version}"
     return Finding("agents", "pass", message, "", tuple(details), aside=True)
 
 
-def _shown(program: str, version: str) -> str:
-    """`claude 2.1.325`; of a program that is not asked for its version, its name."""
-    return program if version.startswith(("content ", "of the system")) else f"{program} {version}"
-
-
 def check_room(context: Context) -> Finding | None:
-    """So many folders at once, so large each, and what is free where they are made."""
+    """Compare the size of all workspaces in use at once with the free disk space."""
     agents = _agents(context)
     if not agents or not context.estimate.trials:
         return None
-    largest, whose = max(((_weight(context, agent), name) for name, agent in agents), key=lambda pair: pair[0])
-    flying = Concurrency(context.limits, context.targets).likely
+    first = context.plan.trial(0)  # stands for starts that cases choose
+    size, variant = max(((agent.workspace_bytes(first), name) for name, agent in agents), key=lambda pair: pair[0])
+    in_flight = Concurrency(context.limits, context.targets).likely
     root = drivers.root()
-    free = shutil.disk_usage(_that_is_there(root)).free
-    needed = largest * (flying + 1)  # one that they are copied from
-    told = f"{many(flying, 'workspace')} of {_size(largest)} at once, {_size(free)} free in {root}"
+    free = shutil.disk_usage(next(folder for folder in (root, *root.parents) if folder.exists())).free
+    needed = size * (in_flight + 1)  # one that they are copied from
+    message = f"{many(in_flight, 'workspace')} of {_readable_size(size)} at once, {_readable_size(free)} free in {root}"
     if needed > free:
         fix = f"set {drivers.ROOT_VARIABLE} to a folder on a larger disk, or reduce parallel"
-        return Finding("workspaces", "fail", f"{told}: there is no room for them ({whose})", fix)
+        return Finding("workspaces", "fail", f"{message}: there is no room for them ({variant})", fix)
     if needed > ENOUGH * free:
-        return Finding("workspaces", "warn", f"{told}: agents that build or install may fill it", "reduce parallel")
-    return Finding("workspaces", "pass", told, aside=True)
+        return Finding("workspaces", "warn", f"{message}: agents that build or install may fill it", "reduce parallel")
+    return Finding("workspaces", "pass", message, aside=True)
 
 
 def check_containment(context: Context) -> Finding | None:
-    """What ends the processes of a trial, and whether agents run in a sandbox."""
+    """Say what ends the processes of a trial, and whether agents run in a sandbox."""
     agents = _agents(context)
     if not agents:
         return None
@@ -78,7 +96,7 @@ def check_containment(context: Context) -> Finding | None:
     if len(open_agents) < len(agents):
         messages.append("PID namespace of bubblewrap")
     if open_agents:
-        messages.append(_OUTSIDE[process_tree.containment()])
+        messages.append(_CONTAINMENT[process_tree.containment()])
     message = f"what a trial starts ends with it: {' and '.join(messages)}"
     if not open_agents:
         return Finding("containment", "pass", message, aside=True)
@@ -87,36 +105,136 @@ def check_containment(context: Context) -> Finding | None:
     return Finding("containment", "note" if bubblewrap() else "pass", message, fix, aside=True)
 
 
-_OUTSIDE = {
-    "subreaper": "child subreaper",
-    "group": "process group and a mark in the environment, from which a daemon can hide",
-}
-
-
 def _agents(context: Context) -> list[tuple[str, Agent]]:
     pairs = zip(context.plan.variants, context.targets, strict=True)
     return [(variant.name, target) for variant, target in pairs if isinstance(target, Agent)]
 
 
-def _weight(context: Context, agent: Agent) -> int:
-    """Bytes of a workspace; of starts that cases choose, those of the first."""
-    plan = context.plan
-    trial = plan.trial(0)
-    return agent.workspace_bytes(trial)
-
-
-def _that_is_there(path: Path) -> Path:
-    return next(folder for folder in (path, *path.parents) if folder.exists())
-
-
 def _git_version() -> str:
-    try:
-        told = subprocess.run(["git", "--version"], capture_output=True, timeout=10, check=False).stdout.decode()
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    found = re.search(r"\d+\.\d+(\.\d+)?", told)
-    return found[0] if found else "unknown"
+    version = re.search(r"\d+\.\d+(\.\d+)?", git.ask(Path.cwd(), "--version") or "")
+    return version[0] if version else "unknown"
 
 
-def _size(count: int) -> str:
+def _readable_size(count: int) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+
+
+def check_setup(context: Context) -> Finding | None:
+    """Run the `setup:` command where its environment is missing, once for all variants with the same start, so that its
+    failure is never an agent's: for every case before a run, and for the first case in `abreast check`."""
+    agents = [(at, agent) for at, agent in enumerate(context.targets) if isinstance(agent, Agent) and agent.has_setup]
+    if not agents or not (context.estimate.trials or context.settings.try_tests > TRIED_CASES):
+        return None
+    if not context.settings.try_setup:
+        return Finding("setup", "note", "not tried yet", "abreast check with the same words tries it")
+    plan, environments, known = context.plan, set[str | None](), set[str]()
+    cases = len(plan.cases) if context.settings.try_tests else 1
+    for at, agent in agents:
+        if agent.start in known:
+            continue
+        known.add(agent.start)
+        for case in range(cases):
+            trial = plan.trial(plan.position(case, 0, at))
+            try:
+                environments.add(agent.set_up(trial))
+            except NoWorkspace as error:
+                fix = "fix the command, or install what it needs"
+                return Finding("setup", "fail", f"case {trial.case.id}: {error}", fix)
+    message = f"{many(len(environments), 'environment')} for {many(len(plan.cases), 'case')}"
+    if cases < len(plan.cases):
+        rest = len(plan.cases) - 1
+        message = f"works for {plan.cases[0].id}; the run sets up the other {rest:,}, as does --try-tests"
+    return Finding("setup", "pass", message, aside=True)
+
+
+def check_tests(context: Context) -> Finding | None:
+    """Check that the tests of the cases fail on what agents begin with, and pass in what people did."""
+    target = next((target for target in context.targets if isinstance(target, Agent) and target.checks), None)
+    some = context.settings.try_tests
+    tries_all = some > TRIED_CASES
+    if target is None or not (context.estimate.trials or tries_all):
+        return None
+    plan = context.plan
+    trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
+    was_run = context.previous is not None  # then its results were reported
+    if not some and not was_run and run_sync(lambda: _are_known(target, plan)):
+        tries_all = True  # that takes no time
+    elif not some or (was_run and not tries_all):
+        fix = "abreast check with the same words and --try-tests runs them before anybody is paid"
+        return Finding("tests", "note", "not tried yet whether they say anything", fix, aside=was_run)
+    results = run_sync(lambda: _try_all(target, list(trials)) if tries_all else _try_some(target, trials, some))
+    return _tests_finding(results, tries_all) if results else None
+
+
+def _tests_finding(results: dict[str, dict[str, Told]], tried_all: bool) -> Finding | None:
+    silent = [f"{case}: {why}" for case, tests in results.items() if (why := _why_useless(tests))]
+    useful = sum(not _are_useless(tests) for tests in results.values())
+    if useful and not tried_all:
+        return None
+    if not useful:
+        message = f"tried in {many(len(results), 'case')}, they say nothing; {first_of(silent)}"
+        return Finding("tests", "fail", message, f"{TEST_FIX}; --force goes on without", tuple(silent))
+    with_people = any("human" in test for tests in results.values() for test in tests.values())
+    people = ", and pass in what people did" if with_people else ""
+    message = f"{useful:,} of {many(len(results), 'case')} have tests that fail without any change{people}"
+    if not silent:
+        return Finding("tests", "pass", message)
+    return Finding("tests", "warn", f"{message}; {listed(silent, 2)}", TEST_FIX, tuple(silent))
+
+
+def _why_useless(tests: dict[str, Told]) -> str:
+    return next(filter(None, map(says_nothing, tests.values())), "")
+
+
+def _are_useless(tests: dict[str, Told]) -> bool:
+    return all(map(says_nothing, tests.values()))
+
+
+async def _are_known(target: Agent, plan: Plan) -> bool:
+    """Whether the tests of all cases were tried earlier, as by a selection of pull requests."""
+    for case in range(len(plan.cases)):
+        if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), Threads()):
+            return False
+    return True
+
+
+async def _try_some(target: Agent, trials: Iterable[Trial], some: int) -> dict[str, dict[str, Told]]:
+    """Try one case after another until one has useful tests; cases without tests do not count."""
+    results: dict[str, dict[str, Told]] = {}
+    for trial in trials:
+        tests = await target.checked_without_agent(trial, Threads())
+        if all(test.get("untested") == BRINGS_NONE for test in tests.values()):
+            continue
+        results[trial.case.id] = tests
+        if not _are_useless(tests) or len(results) == some:
+            break
+    return results
+
+
+async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, Told]]:
+    """Try all cases, as many at once as there are cores but one."""
+    places = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
+
+    async def try_one(trial: Trial) -> tuple[str, dict[str, Told]]:
+        async with places:
+            return trial.case.id, await target.checked_without_agent(trial, Threads())
+
+    return dict(await asyncio.gather(*map(try_one, trials)))
+
+
+class Threads:
+    """Where blocking code runs outside of a run."""
+
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
+        """Nobody measures this."""
+
+    def more_time(self) -> Callable[[float], None]:
+        return lambda seconds: None
+
+    def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        return asyncio.to_thread(function, *arguments)
+
+    in_turn = in_thread
+
+    def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]:
+        raise NotImplementedError("no check needs one")

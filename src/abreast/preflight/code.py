@@ -1,7 +1,8 @@
-"""Did the code that is measured change since the last run of this experiment?"""
+"""Did the measured code change since the previous run, and is it committed?"""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,59 +12,58 @@ from typing import Any
 from abreast.code.parts import Parts
 from abreast.code.reference import references_in
 from abreast.plan import git
-from abreast.preflight import files
+from abreast.preflight.cases import relative_path
 from abreast.preflight.context import Context
-from abreast.preflight.earlier import Earlier
 from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
 
-LINES = 10  # of what git says changed
+LINES = 10  # of the list of changed files
+NAMED = 5  # files
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """What became of the contenders: the variants whose code changed and in what, those with other parameters only,
-    and those that are new."""
+class VariantChanges:
+    """What changed in the variants since the previous run."""
 
-    code: tuple[str, ...]  # sentences without their end
-    of_code: tuple[str, ...]  # variants
+    code: tuple[str, ...]  # clauses that end before "changed"
+    variants_with_new_code: tuple[str, ...]
     params: tuple[str, ...]  # sentences
     new: tuple[str, ...]
 
 
-def check(context: Context) -> Finding:
-    earlier = context.earlier
-    if earlier is None:
+def check_code(context: Context) -> Finding:
+    previous = context.previous
+    if previous is None:
         return Finding("code", "note", "first run of this experiment in this store")
-    found = changes(context, earlier)
-    since = _commits(context, earlier)
-    told, lines = "", tuple(since.lines) if since else ()
-    if since:
-        told = f" ({since.sentence})"
-    if found.code:
-        anew = f"{listed(found.of_code)} will answer anew" if found.of_code else "nothing of it is reused"
-        fix = f"see it: git diff {since.old} --" if since and since.known else ""
-        message = f"{'; '.join(found.code[:2])} changed since {earlier.run}{told}: {anew}"
-        return Finding("code", "warn", message, fix, (*found.code[2:], *found.params, *lines))
-    if found.params:
-        message = f"{'; '.join(found.params[:2])} since {earlier.run}: the rows of before are not reused"
-        return Finding("code", "note", message, "", (*found.params[2:], *lines))
-    if found.new:
-        return Finding("code", "note", f"new since {earlier.run}: {listed(found.new)}", "", lines)
-    if since and (since.files or not since.known):
-        message = f"what is measured did not change since {earlier.run}; other files did{told}"
+    changes = variant_changes(context, previous)
+    commits = _commits(context, previous)
+    summary, lines = (f" ({commits.sentence})", commits.lines) if commits else ("", ())
+    if changes.code:
+        variants = changes.variants_with_new_code
+        effect = f"{listed(variants)} will answer anew" if variants else "nothing of it is reused"
+        fix = f"see it: git diff {commits.old} --" if commits and commits.known else ""
+        message = f"{'; '.join(changes.code[:2])} changed since {previous.run}{summary}: {effect}"
+        return Finding("code", "warn", message, fix, (*changes.code[2:], *changes.params, *lines))
+    if changes.params:
+        message = f"{'; '.join(changes.params[:2])} since {previous.run}: the rows of before are not reused"
+        return Finding("code", "note", message, "", (*changes.params[2:], *lines))
+    if changes.new:
+        return Finding("code", "note", f"new since {previous.run}: {listed(changes.new)}", "", lines)
+    if commits and (commits.files or not commits.known):
+        message = f"what is measured did not change since {previous.run}; other files did{summary}"
         return Finding("code", "note", message, "", lines)
-    return Finding("code", "pass", f"nothing changed since {earlier.run}", "", lines)
+    return Finding("code", "pass", f"nothing changed since {previous.run}", "", lines)
 
 
-def changes(context: Context, earlier: Earlier) -> Changes:
-    """Variants of before and of now, by name."""
-    before = {variant.name: variant for variant in earlier.variants}
-    known = {variant.digest for variant in earlier.variants}
-    told = dict(differences(earlier.provenance.get("code") or {}, context.surroundings.code))
-    versions: Mapping[str, str] = earlier.provenance.get("target_versions") or {}
+def variant_changes(context: Context, previous: PreviousRun) -> VariantChanges:
+    """Compare the variants with those of the same name in the previous run."""
+    before = {variant.name: variant for variant in previous.variants}
+    known = {variant.digest for variant in previous.variants}
+    changed_code = dict(differences(previous.provenance.get("code") or {}, context.environment.code))
+    versions: Mapping[str, str] = previous.provenance.get("target_versions") or {}
     code, params, new = dict[str, None](), list[str](), list[str]()
-    of_code: list[str] = []
+    variants: list[str] = []
     for index, variant in enumerate(context.plan.variants):
         old, target, digest = before.get(variant.name), context.targets[index], context.plan.digests[index]
         if old is None:
@@ -71,60 +71,58 @@ def changes(context: Context, earlier: Earlier) -> Changes:
             continue
         if old.digest == digest:
             continue
-        measured = (target.name, *references_in(context.params[index].get("transform")))
-        names = [name for name in told if name in measured]
+        now = context.columns.params[index]
+        measured = (target.name, *references_in(now.get("transform")))
+        names = [name for name in changed_code if name in measured]
         if old.target != target.name:
             params.append(f"{variant.name} changed its target from {old.target} to {target.name}")
         elif names:
-            of_code.append(variant.name)
-            code |= dict.fromkeys(told[name] for name in names)
-        elif old.params != context.params[index]:
-            params.append(
-                f"{variant.name} changed its parameters: {listed(_different(old.params, context.params[index]))}"
-            )
+            variants.append(variant.name)
+            code |= dict.fromkeys(changed_code[name] for name in names)
+        elif old.params != now:
+            params.append(f"{variant.name} changed its parameters: {listed(_changed_keys(old.params, now))}")
         elif old.digest and versions.get(variant.name) != target.version:  # empty: cleared from the cache
-            of_code.append(variant.name)
-            code[_beneath(variant.name, target)] = None
+            variants.append(variant.name)
+            code[_indirect_change(variant.name, target)] = None
         elif old.digest:
             params.append(f"{variant.name} has another version")
-    return Changes(tuple(code), tuple(of_code), tuple(params), tuple(new))
+    return VariantChanges(tuple(code), tuple(variants), tuple(params), tuple(new))
 
 
-def _beneath(variant: str, target: Target) -> str:
-    """What is not written in the spec and counts all the same."""
+def _indirect_change(variant: str, target: Target) -> str:
+    """What counts although it is not written in the spec."""
     if target.function is not None:
         return f"what {variant} is made of"
     return f"what {target.name} runs on (its address, program, servers or workspace)"
 
 
 def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Parts]) -> Iterator[tuple[str, str]]:
-    """For each function that is not what it was, what of it changed, in words that end before `changed`."""
+    """Name of each function that changed, and what changed, in words that end before "changed"."""
     for name, parts in now.items():
         old = before.get(name)
         if old is None:
             continue
         short = name.rpartition(":")[2]
-        modules = _other(old.get("modules") or {}, parts.modules)
-        packages = _other(old.get("packages") or {}, parts.packages)
+        own_module = name.split(":")[1] if name.count(":") == 2 else ""
+        old_packages = old.get("packages") or {}
+        modules = sorted(_changed_keys(old.get("modules") or {}, parts.modules))
+        packages = sorted(_changed_keys(old_packages, parts.packages))
         if old.get("function") != parts.own:
-            own = name.split(":")[1] if name.count(":") == 2 else ""
-            others = [module for module in modules if module != own]
-            also = f" and {listed([_file(module) for module in others])}" if others else ""
-            yield name, f"the function {short} itself{also}"
+            others = [_file(module) for module in modules if module != own_module]
+            yield name, f"the function {short} itself" + (f" and {listed(others)}" if others else "")
         elif modules:
-            own = name.split(":")[1] if name.count(":") == 2 else ""
-            how = f"beside {short}" if modules == [own] else f"used by {short}"
-            yield name, f"{listed([_file(module) for module in modules])} ({how})"
+            how = f"beside {short}" if modules == [own_module] else f"used by {short}"
+            yield name, f"{listed(list(map(_file, modules)))} ({how})"
         elif packages:
-            told = [
-                f"{each} ({(old.get('packages') or {}).get(each, 'none')} → {parts.packages.get(each, 'none')})"
-                for each in packages
+            versions = [
+                f"{package} ({old_packages.get(package, 'none')} → {parts.packages.get(package, 'none')})"
+                for package in packages
             ]
-            yield name, f"{listed(told)}, used by {short},"
+            yield name, f"{listed(versions)}, used by {short},"
 
 
-def _other(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+def _changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [name for name in {**before, **now} if name not in before or name not in now or before[name] != now[name]]
 
 
 def _file(module: str) -> str:
@@ -132,14 +130,9 @@ def _file(module: str) -> str:
     return module.replace(".", "/") + ("/__init__.py" if Path(origin).name == "__init__.py" else ".py")
 
 
-def _different(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    names = dict.fromkeys([*before, *now])
-    return [name for name in names if (name in before) != (name in now) or before[name] != now[name]]
-
-
 @dataclass(frozen=True, slots=True)
-class Since:
-    """What git says of the time since a commit."""
+class CommitChanges:
+    """What changed in a repository since a commit."""
 
     old: str
     known: bool
@@ -148,28 +141,61 @@ class Since:
     lines: tuple[str, ...]
 
 
-def _commits(context: Context, earlier: Earlier) -> Since | None:
-    """None if there is nothing to tell: no repository then or now, or the same commit."""
-    repository, old = context.surroundings.repository, earlier.provenance.get("commit")
+def _commits(context: Context, previous: PreviousRun) -> CommitChanges | None:
+    """None without a repository, then or now, or at the same commit."""
+    repository, old = context.environment.repository, previous.provenance.get("commit")
     if repository is None or repository.commit is None or not old or old == repository.commit:
         return None
-    return since(repository, str(old), context.surroundings.base)
+    return changes_since(repository, str(old), context.environment.base)
 
 
-def since(repository: git.State, old: str, base: Path) -> Since:
-    """From an old commit to the one of now: a sentence, and the first lines of what changed."""
+def changes_since(repository: git.State, old: str, base: Path) -> CommitChanges:
+    """Compare an old commit with the current one, as in `git diff --stat`."""
     now = repository.commit or "HEAD"
     step = f"commit {old[:7]} → {now[:7]}"
-    found = git.between(repository, old, now)
-    if found is None:
-        return Since(old[:12], False, 0, f"{step}; git does not know the old one any more", ())
-    added, removed = sum(each.added for each in found), sum(each.removed for each in found)
-    lines = stat(found, base)
-    return Since(old[:12], True, len(found), f"{step}: {many(len(found), 'file')}, +{added:,} −{removed:,}", lines)
+    files = git.between(repository, old, now)
+    if files is None:
+        return CommitChanges(old[:12], False, 0, f"{step}; git does not know the old one any more", ())
+    added, removed = sum(file.added for file in files), sum(file.removed for file in files)
+    lines = [f"{relative_path(file.path, base)}  +{file.added:,} −{file.removed:,}" for file in files[:LINES]]
+    sentence = f"{step}: {many(len(files), 'file')}, +{added:,} −{removed:,}"
+    return CommitChanges(old[:12], True, len(files), sentence, _limited(lines, len(files)))
 
 
-def stat(found: Sequence[git.Change], base: Path) -> tuple[str, ...]:
-    """`git diff --stat` in words, the first lines of it."""
-    told = [f"{files.shown(each.path, base)}  +{each.added:,} −{each.removed:,}" for each in found[:LINES]]
-    rest = len(found) - len(told)
-    return (*told, *([f"and {many(rest, 'file')} more"] if rest else []))
+def _limited(lines: Sequence[str], total: int) -> tuple[str, ...]:
+    rest = total - len(lines)
+    return (*lines, *([f"and {many(rest, 'file')} more"] if rest else []))
+
+
+def check_repository(context: Context) -> Finding:
+    """Warn if a file of the experiment itself is not committed, except in a first or a debug run."""
+    repository, base = context.environment.repository, context.environment.base
+    if repository is None:
+        return Finding("git", "note", "not in a git repository: no commit is recorded", "git init", aside=True)
+    if repository.commit is None:
+        return Finding("git", "note", "nothing is committed yet", "git add and git commit", aside=True)
+    where = f"on {repository.branch}" if repository.branch else "with no branch checked out"
+    at = f"{repository.commit[:7]} {where}"
+    if repository.changed is None:
+        return Finding("git", "note", f"{at}; git took too long to say what changed", aside=True)
+    tracked = {file.path for file in context.environment.dvc_files}
+    own = git.uncommitted(repository, [file for file in context.environment.own_files if file not in tracked])
+    changed = [relative_path(file, base) for file in repository.changed]
+    details = _limited(changed[:NAMED], len(changed))
+    if own:
+        return _not_committed(context, at, own, details)
+    if changed:
+        message = f"{at}; {many(len(changed), 'other file')} not committed: {listed(changed)}"
+        return Finding("git", "note", message, "", details, aside=True)
+    return Finding("git", "pass" if repository.branch else "note", f"{at}, all of it committed", aside=True)
+
+
+def _not_committed(context: Context, at: str, own: list[Path], details: tuple[str, ...]) -> Finding:
+    names = [relative_path(file, context.environment.base) for file in own]
+    are = "is" if len(names) == 1 else "are"
+    message = f"{listed(names)} {are} not committed: what is measured is not what {at} has"
+    is_trial = context.previous is None or context.settings.is_debug
+    words = " ".join(shlex.quote(relative_path(file, Path.cwd())) for file in own[:NAMED])
+    fix = f"git add {words}{' ...' if len(own) > NAMED else ''} && git commit"
+    lines = (*names[:NAMED], *(name for name in details if name not in names[:NAMED]))
+    return Finding("git", "note" if is_trial else "warn", message, fix, lines, aside=is_trial)

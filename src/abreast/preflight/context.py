@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,45 +11,72 @@ from abreast.targets.processes.cleanup import Cleanup
 
 if TYPE_CHECKING:
     from abreast.plan.plan import Plan
-    from abreast.preflight.earlier import Earlier
+    from abreast.preflight.environment import Environment
     from abreast.preflight.estimate import Estimate
-    from abreast.preflight.surroundings import Surroundings
-    from abreast.spec.schema import Limits
+    from abreast.preflight.previous_run import PreviousRun
+    from abreast.spec.schema import Limits, Spec
     from abreast.store.runs.provenance import Extension, LockCheck
     from abreast.targets import Target
 
 TRIED_CASES = 3  # whose tests are tried before a first run, until one has tests that can fail
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The plan, what is around it, and the run of this experiment before this one if there is one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """How thorough the checks are, and what kind of run they are for."""
 
+    selects_cases: bool  # --case, --tag, --limit or --debug leave cases out
+    is_debug: bool
+    try_tests: int  # of this many cases
+    try_setup: bool
+    online: bool  # connect to the providers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredColumns:
+    """What the run will store."""
+
+    params: Sequence[Mapping[str, Any]]  # of each variant
+    scores: Mapping[str, str]  # version of the scorer of each column
+    metrics: Sequence[str]  # columns of that view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A planned run, its environment, and the previous run of the same experiment."""
+
+    spec: Spec
     plan: Plan
     targets: Sequence[Target]
-    limits: Limits
-    estimate: Estimate
-    earlier: Earlier | None
+    judges: Mapping[str, Target]  # by the name of their score
+    is_scored: bool
+    columns: StoredColumns
+    store: Path
+    is_store_shared: bool  # with other experiments
+    environment: Environment
     provenance: Mapping[str, Any]
-    surroundings: Surroundings
-    spent_usd: float = 0.0  # by the run that goes on
-    until_decided: bool = False
-    scored: bool = True  # whether there is a scorer
-    params: Sequence[Mapping[str, Any]] = ()  # of each variant, as they are stored
-    scores: Mapping[str, str] = field(default_factory=dict)  # the version of the scorer of each column
-    selects: bool = False  # --case, --tag, --limit or --debug leave cases out
-    debug: bool = False
-    store: Path = Path("results.db")
-    experiment: str = ""
-    shared: bool = False  # there are other experiments in this store
-    metrics: Sequence[str] = ()  # the columns of that view
+    previous: PreviousRun | None
+    extension: Extension | None
+    lock: LockCheck | None
+    writes_lock: bool
+    estimate: Estimate
+    spent_usd: float  # by the run that is continued
+    settings: CheckSettings
     notes: Sequence[str] = ()  # of the suite
-    judges: Mapping[str, Target] = field(default_factory=dict)  # the target of each judge, by the name of its score
-    try_tests: int = 0  # of so many cases
-    extension: Extension | None = None  # of an earlier run
-    lock: LockCheck | None = None
-    locks: bool = False  # the plan is locked by this run
-    cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs had left behind
-    case_noun: str = "case"
-    online: bool = False  # connect to the providers
-    try_setup: bool = False
+    cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs left behind
+
+    @property
+    def limits(self) -> Limits:
+        return self.spec.limits
+
+    def open_variants(self) -> Iterator[tuple[int, str, Target]]:
+        """Index, name and target of each variant with trials left to execute."""
+        names = {variant.variant for variant in self.estimate.variants}
+        for index, (variant, target) in enumerate(zip(self.plan.variants, self.targets, strict=True)):
+            if variant.name in names:
+                yield index, variant.name, target
+
+    def open_judges(self) -> Iterator[tuple[str, Target]]:
+        """Score and target of each judge that will be called."""
+        scorers = {judge.scorer for judge in self.estimate.judges}
+        return ((name, target) for name, target in self.judges.items() if name in scorers)

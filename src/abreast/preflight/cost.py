@@ -1,4 +1,4 @@
-"""What will this take, and does the budget cover it?"""
+"""What the run will probably take in words, and whether the budget covers it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,24 @@ from collections.abc import Sequence
 
 from abreast.preflight.context import Context
 from abreast.preflight.estimate import Estimate, JudgeEstimate, VariantEstimate
-from abreast.preflight.finding import Finding
+from abreast.preflight.finding import Finding, listed, many
 
 DAY_S = 86_400.0
-NAMED = 3  # variants named before the rest is counted
 
 
-def check(context: Context) -> Finding:
+def check_cost(context: Context) -> Finding:
     estimate, budget = context.estimate, context.limits.budget_usd
-    told = sentence(estimate)
+    message = sentence(estimate)
     cost, spent = estimate.cost_usd, context.spent_usd
     cost = cost + estimate.judges_usd if cost is not None else estimate.judges_usd or None
     if budget is not None and cost is not None and spent + cost > budget:
         before = f", {dollars(spent)} of it spent" if spent else ""
         fits = int(estimate.trials * max(0.0, budget - spent) / cost)
-        return Finding(
-            "estimate",
-            "warn",
-            f"{told}; the budget is {dollars(budget)}{before}: about {fits:,} of {estimate.trials:,} trials fit",
-            "--budget USD raises it; resume goes on later",
-        )
+        message += f"; the budget is {dollars(budget)}{before}: about {fits:,} of {estimate.trials:,} trials fit"
+        return Finding("estimate", "warn", message, "--budget USD raises it; resume goes on later")
     if estimate.seconds is not None and estimate.seconds > DAY_S:
-        return Finding("estimate", "note", f"{told}; that is more than a day", "--parallel N does more at once")
-    return Finding("estimate", "note" if _unknown(estimate) else "pass", told)
+        return Finding("estimate", "note", f"{message}; that is more than a day", "--parallel N does more at once")
+    return Finding("estimate", "note" if _unknown(estimate) else "pass", message)
 
 
 def question(context: Context) -> str | None:
@@ -39,8 +34,7 @@ def question(context: Context) -> str | None:
     if min(cost, left) <= limits.ask_above_usd:
         return None
     capped = f", {dollars(left)} by its budget" if left < cost else ""
-    trials = "1 trial" if context.estimate.trials == 1 else f"{context.estimate.trials:,} trials"
-    return f"this will cost about {dollars(cost)}{capped} ({trials})"
+    return f"this will cost about {dollars(cost)}{capped} ({many(context.estimate.trials, 'trial')})"
 
 
 def sentence(estimate: Estimate) -> str:
@@ -48,18 +42,18 @@ def sentence(estimate: Estimate) -> str:
     judges = "".join(f" · {_of_judge(one)}" for one in estimate.judges)
     if not estimate.trials:
         return f"nothing to execute{judges}"
-    trials = "1 trial" if estimate.trials == 1 else f"{estimate.trials:,} trials"
+    at_once = "one" if estimate.in_flight == 1 else f"{estimate.in_flight:,}"
     known = [
         *_tokens(estimate),
         *([] if estimate.cost_usd is None else [dollars(estimate.cost_usd)]),
-        *([] if estimate.seconds is None else [f"{duration(estimate.seconds)}, {_at_a_time(estimate.in_flight)}"]),
+        *([] if estimate.seconds is None else [f"{duration(estimate.seconds)}, {at_once} at a time"]),
     ]
     basis = f" ({_basis(estimate.variants)})" if known else ""
-    return " · ".join([f"{trials} to execute", *known]) + basis + _unknown(estimate) + judges
+    return " · ".join([f"{many(estimate.trials, 'trial')} to execute", *known]) + basis + _unknown(estimate) + judges
 
 
 def _of_judge(one: JudgeEstimate) -> str:
-    calls = f"{one.calls:,} call{'' if one.calls == 1 else 's'} of {one.scorer}"
+    calls = f"{many(one.calls, 'call')} of {one.scorer}"
     return f"{calls}, cost unknown" if one.cost_usd is None else f"{calls}, {dollars(one.cost_usd)}"
 
 
@@ -71,26 +65,22 @@ def _tokens(estimate: Estimate) -> list[str]:
     return [f"about {count(given)} {unit} in" + ("" if gotten is None else f", {count(gotten)} out")]
 
 
-def _at_a_time(number: int) -> str:
-    return "one at a time" if number == 1 else f"{number:,} at a time"
-
-
 def _basis(variants: Sequence[VariantEstimate]) -> str:
     groups: dict[tuple[str, tuple[str, ...]], list[VariantEstimate]] = {}
     for one in variants:
         groups.setdefault((one.basis, one.expected), []).append(one)
-    told = []
+    parts = []
     for (basis, expected), members in groups.items():
         seen = sum(one.seen for one in members) if basis == "variant" else max(one.seen for one in members)
         words = {
-            "variant": f"from {seen:,} earlier trial{'s' if seen != 1 else ''}",
-            "target": f"from {seen:,} earlier trial{'s' if seen != 1 else ''} of the same target",
+            "variant": f"from {many(seen, 'earlier trial')}",
+            "target": f"from {many(seen, 'earlier trial')} of the same target",
             "declared": "from what the target says of itself",
             "prompts": "from the size of the prompts",
             "inputs": "from the size of the inputs, before their transform",
         }[basis] + _as_expected(expected)
-        told.append(words if len(groups) == 1 else f"{names(members)} {words}")
-    return "; ".join(told)
+        parts.append(words if len(groups) == 1 else f"{_names(members)} {words}")
+    return "; ".join(parts)
 
 
 def _as_expected(names: Sequence[str]) -> str:
@@ -105,23 +95,17 @@ def _unknown(estimate: Estimate) -> str:
     silent = [one for one in real if one.cost_usd is None or one.seconds is None]
     if not silent:
         return ""
-    told = {"cost": [one.cost_usd for one in silent], "time": [one.seconds for one in silent]}
-    missing = [word for word, values in told.items() if None in values]
+    values = {"cost": [one.cost_usd for one in silent], "time": [one.seconds for one in silent]}
+    missing = [word for word in values if None in values[word]]
     new = [one for one in silent if not one.seen]
+    why = f"the earlier trials of {_names(silent)} did not report it"
     if new:
-        why = f"no earlier trial of {names(new)}; the first ones will tell"
-    else:
-        why = f"the earlier trials of {names(silent)} did not report it"
+        why = f"no earlier trial of {_names(new)}; the first ones will tell"
     return f" · {' and '.join(missing)} unknown: {why}"
 
 
-def names(variants: Sequence[VariantEstimate]) -> str:
-    """`plain, better and 4 others`."""
-    shown = [one.variant for one in variants[:NAMED]]
-    others = len(variants) - len(shown)
-    if others:
-        return f"{', '.join(shown)} and {others:,} other{'s' if others > 1 else ''}"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+def _names(variants: Sequence[VariantEstimate]) -> str:
+    return listed([estimate.variant for estimate in variants])
 
 
 def dollars(amount: float) -> str:

@@ -1,21 +1,27 @@
-"""Can the providers be reached, and do they answer? Each gets one request for its front page, without a key: nothing is
-billed."""
+"""Can the providers and the MCP servers be reached?"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, listed
-from abreast.targets import Target
+from abreast.preflight.finding import Finding, listed, many
 
-NAME = "endpoints"
+if TYPE_CHECKING:
+    from abreast.targets.mcp import Found, Server
+
+Value = TypeVar("Value")
+
 CONNECT_S = 5.0
 ANSWER_S = 10.0  # until the first bytes of a response
 SLOW_S = 2.0  # is worth mentioning
@@ -26,33 +32,35 @@ DOWN = (502, 503, 504)
 _STATUS = re.compile(rb"HTTP/\d\S* (\d{3})")
 
 
-def check(context: Context) -> Finding | None:
-    """Connect to the provider of every target that has something left to do; only if that was asked for."""
-    if not context.online:
+TOOLS = 6  # named before the rest is counted
+
+
+def check_endpoints(context: Context) -> Finding | None:
+    """Request the front page of every provider that is still needed, without a key, so that nothing is billed."""
+    if not context.settings.online:
         return None
     addresses: dict[str, list[str]] = {}
-    for user, target in _needed(context):
+    variants = ((name, target) for _, name, target in context.open_variants())
+    for user, target in (*variants, *context.open_judges()):
         address = _address(target.endpoint)
         if address is not None:
             addresses.setdefault(address, []).append(user)
     if not addresses:
         return None
-    from concurrent.futures import ThreadPoolExecutor  # late: most runs have no provider to reach
-
     with ThreadPoolExecutor(AT_ONCE) as threads:
         replies = dict(zip(addresses, threads.map(probe, addresses), strict=True))
     failed = [
-        f"cannot reach {address} ({reply.problem}), which {listed(addresses[address])} {_needs(addresses[address])}"
-        for address, reply in replies.items()
-        if reply.problem
+        f"cannot reach {address} ({replies[address].problem}), which {listed(users)} need{'s' * (len(users) == 1)}"
+        for address, users in addresses.items()
+        if replies[address].problem
     ]
     if failed:
         fix = "check the address and that the server is up; to run all the same, add --force"
-        return Finding(NAME, "fail", failed[0], fix, tuple(failed) if len(failed) > 1 else ())
+        return Finding("endpoints", "fail", failed[0], fix, tuple(failed) if len(failed) > 1 else ())
     doubts = [f"{address} {doubt}" for address, reply in replies.items() if (doubt := reply.doubt)]
     if doubts:
-        return Finding(NAME, "warn", "; ".join(doubts), "check that the server is well, or go on")
-    return Finding(NAME, "pass", f"{listed(list(addresses))} can be reached", aside=True)
+        return Finding("endpoints", "warn", "; ".join(doubts), "check that the server is well, or go on")
+    return Finding("endpoints", "pass", f"{listed(list(addresses))} can be reached", aside=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +127,6 @@ def _secured(plain: socket.socket, host: str) -> socket.socket:
     return context.wrap_socket(plain, server_hostname=host)
 
 
-def _needed(context: Context) -> Iterator[tuple[str, Target]]:
-    """The targets that will be called, by variant or scorer."""
-    left = {one.variant for one in context.estimate.variants}
-    for variant, target in zip(context.plan.variants, context.targets, strict=True):
-        if variant.name in left:
-            yield variant.name, target
-    asked = {one.scorer for one in context.estimate.judges}
-    yield from ((name, target) for name, target in context.judges.items() if name in asked)
-
-
 def _address(endpoint: str | None) -> str | None:
     """The part of an address that says where to connect to: the rest may hold a secret.
 
@@ -148,5 +146,70 @@ def _address(endpoint: str | None) -> str | None:
     return f"{parts.scheme}://{host}{port}"
 
 
-def _needs(users: list[str]) -> str:
-    return "needs" if len(users) == 1 else "need"
+@dataclass(frozen=True, slots=True)
+class _UsedServer:
+    """An MCP server, the folder it is started in, and the variants that use it."""
+
+    server: Server
+    folder: Path
+    variants: list[str]
+
+
+def check_mcp(context: Context) -> Finding | None:
+    """Start each MCP server once and list its tools: a client goes on without them in silence."""
+    users = _used_servers(context)
+    if not users:
+        return None
+    looks = [look for folder in dict.fromkeys(user.folder for user in users) for look in _look(users, folder)]
+    broken = [(user, server) for user, server in looks if server.problem]
+    details = tuple(line for _, server in looks if not server.problem for line in _tools(server))
+    if broken:
+        problems = [f"{listed(user.variants)}: {server.server}: {server.problem}" for user, server in broken]
+        return Finding("mcp", "fail", "; ".join(problems[:2]), broken[0][1].fix, (*problems[2:], *details))
+    return Finding("mcp", "pass", "; ".join(_tool_sentence(server) for _, server in looks), "", details)
+
+
+def _used_servers(context: Context) -> list[_UsedServer]:
+    users: list[_UsedServer] = []
+    for _, variant, target in context.open_variants():
+        folder = Path(target.mcp_folder or context.environment.base)
+        for server in target.mcp_servers:
+            same = next((user for user in users if (user.server, user.folder) == (server, folder)), None)
+            if same is None:
+                users.append(_UsedServer(server, folder, [variant]))
+            else:
+                same.variants.append(variant)
+    return users
+
+
+def _look(users: Iterable[_UsedServer], folder: Path) -> list[tuple[_UsedServer, Found]]:
+    from abreast.targets.mcp import look_at_all  # late: most experiments have no such server
+
+    mine = [user for user in users if user.folder == folder]
+    servers = [user.server for user in mine]
+    return list(zip(mine, run_sync(lambda: look_at_all(servers, folder)), strict=True))
+
+
+def _tool_sentence(found: Found) -> str:
+    names = [tool.name for tool in found.tools]
+    rest = len(names) - TOOLS
+    first = ", ".join(names[:TOOLS]) + (f" and {many(rest, 'other')}" if rest > 0 else "")
+    return f"{found.server}: {many(len(names), 'tool')} ({first}) in {found.seconds:.1f} s"
+
+
+def _tools(found: Found) -> list[str]:
+    from abreast.targets.mcp.text import line
+
+    title = f" ({found.title})" if found.title else ""
+    tools = (f"  {tool.name}: {line(tool.description)}".rstrip(": ") for tool in found.tools)
+    return [f"{found.server}{title}", *tools]
+
+
+def run_sync(work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
+    """Run a coroutine to its end, also where a loop is running, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1) as thread:  # a running loop cannot wait for another in its own thread
+        return thread.submit(lambda: asyncio.run(work())).result()

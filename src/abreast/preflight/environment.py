@@ -1,38 +1,160 @@
-"""Is this the Python, and are these the packages and programs, of the last run?"""
+"""The environment of an experiment: repository, code, case files and programs, as stored with a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from abreast.code.parts import Parts, parts, returned_keys
+from abreast.code.reference import load_function, references_in
+from abreast.errors import AbreastError
+from abreast.model import Variant
+from abreast.plan import git
+from abreast.preflight.cases import DvcFile, dvc_file, hash_files, relative_path
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, many
+from abreast.targets import Target
+from abreast.targets.python import reference_of
+from abreast.targets.request import params_as_mapping
 
 
-def check(context: Context) -> Finding:
-    now = {**context.provenance, **context.surroundings.recorded()}
-    software = _software(now)
-    told = f"Python {now.get('python')}, {many(len(software) - 1, 'package and program')}".replace(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What surrounds an experiment. Found out once and stored with the run."""
+
+    base: Path
+    repository: git.State | None
+    code: Mapping[str, Parts]  # by the name of a measured function
+    returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
+    versions: Mapping[str, str]  # by variant
+    case_files: Mapping[str, str]  # MD5 by path
+    dvc_files: Sequence[DvcFile]
+    programs: Mapping[str, str]  # versions
+    own_files: Sequence[Path]  # the spec, the case files, the modules of the targets
+
+    def recorded(self) -> dict[str, Any]:
+        """For the provenance of a run."""
+        code = {
+            name: {
+                "function": measured.own,
+                "modules": dict(measured.modules),
+                "packages": dict(measured.packages),
+                "returns": None if self.returns.get(name) is None else sorted(self.returns[name] or ()),
+            }
+            for name, measured in self.code.items()
+        }
+        facts: dict[str, Any] = {
+            "code": code,
+            "target_versions": dict(self.versions),
+            "case_files": dict(self.case_files),
+            "dvc": {relative_path(file.path, self.base): file.md5 for file in self.dvc_files},
+            "data_commit": "+".join(file.md5 for file in self.dvc_files if file.is_unchanged) or None,
+            "cli_versions": dict(self.programs),
+        }
+        return {key: value for key, value in facts.items() if value}
+
+
+def read_environment(
+    base: Path,
+    origin: Path | None,
+    variants: Sequence[Variant],
+    targets: Sequence[Target],
+    case_files: Sequence[Path],
+) -> Environment:
+    """Ask git, hash the case files and look at the code. Nothing of it is executed."""
+    functions = list(_functions(variants, targets))
+    code: dict[str, Parts] = {}
+    for name, function in functions:
+        code[name] = _merged(code[name], parts(function)) if name in code else parts(function)
+    hashes = hash_files(case_files, base)
+    by_file = ((file, hashes.get(relative_path(file, base))) for file in case_files)
+    tracked = [dvc_file(file, md5) for file, md5 in by_file if md5]
+    modules = [file for measured in code.values() for file in measured.files]
+    programs: dict[str, str] = {}
+    for target in targets:
+        programs |= target.cli_versions
+    return Environment(
+        base=base,
+        repository=git.state(base),
+        code=code,
+        returns={name: returned_keys(function) for name, function in functions},
+        versions={variant.name: target.version for variant, target in zip(variants, targets, strict=True)},
+        case_files=hashes,
+        dvc_files=[file for file in tracked if file is not None],
+        programs=programs,
+        own_files=list(dict.fromkeys([*([origin] if origin else []), *case_files, *modules])),
+    )
+
+
+def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterable[tuple[str, Any]]:
+    """Each of the user's functions that are measured, once: targets and transforms."""
+    seen: set[int] = set()
+    for variant, target in zip(variants, targets, strict=True):
+        named = {target.name: target.function}
+        transform = params_as_mapping(variant.params).get("transform")
+        for reference in references_in(transform) if target.transforms else ():
+            with contextlib.suppress(AbreastError):
+                named[reference] = load_function(reference)
+        if callable(transform):
+            named[reference_of(transform)] = transform
+        for name, function in named.items():
+            if callable(function) and id(function) not in seen:
+                seen.add(id(function))
+                yield name, function
+
+
+def _merged(one: Parts, other: Parts) -> Parts:
+    """Two functions of one name, such as lambdas."""
+    owns = sorted({*one.own.split("+"), other.own})
+    return Parts(
+        "+".join(owns),
+        {**one.modules, **other.modules},
+        {**one.packages, **other.packages},
+        tuple(sorted({*one.files, *other.files})),
+    )
+
+
+def check_software(context: Context) -> Finding:
+    """Compare Python, packages and programs with those of the previous run."""
+    software = _software(context.provenance)
+    summary = f"Python {software['Python']}, {many(len(software) - 1, 'package and program')}".replace(
         "package and programs", "packages and programs"
     )
     details = tuple(f"{name} {version}" for name, version in software.items())
-    if context.earlier is None:
-        return Finding("environment", "pass", told, "", details, aside=True)
-    before = _software(context.earlier.provenance)
+    previous = context.previous
+    if previous is None:
+        return Finding("environment", "pass", summary, "", details, aside=True)
+    before = _software(previous.provenance)
     moved = [
         f"{name} {before[name]} → {version}"
         for name, version in software.items()
         if name in before and before[name] != version
     ]
     if not moved:
-        return Finding("environment", "pass", f"{told}, as in {context.earlier.run}", "", details, aside=True)
-    message = f"since {context.earlier.run}: {', '.join(moved[:5])}{' and others' if len(moved) > 5 else ''}"
+        return Finding("environment", "pass", f"{summary}, as in {previous.run}", "", details, aside=True)
+    message = f"since {previous.run}: {', '.join(moved[:5])}{' and others' if len(moved) > 5 else ''}"
     return Finding("environment", "note", message, "", (*moved, *details))
 
 
 def _software(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Versions by name: Python, packages that are recorded, those that the code imports, programs."""
-    found = {"Python": str(provenance.get("python"))}
+    """Versions by name: Python, recorded packages, packages that the code imports, programs."""
+    versions = {"Python": str(provenance.get("python"))}
     for code in (provenance.get("code") or {}).values():
-        found |= code.get("packages") or {}
-    return {**found, **(provenance.get("packages") or {}), **(provenance.get("cli_versions") or {})}
+        versions |= code.get("packages") or {}
+    return {**versions, **(provenance.get("packages") or {}), **(provenance.get("cli_versions") or {})}
+
+
+def check_leftovers(context: Context) -> Finding | None:
+    """Report what was removed before this run because killed runs had left it behind."""
+    cleanup = context.cleanup
+    if cleanup.problems:
+        return Finding("leftovers", "warn", f"cannot remove {cleanup.problems[0]}", "abreast clean shows all of them")
+    if not cleanup:
+        return None
+    processes, folders = len(cleanup.processes), many(len(cleanup.folders), "folder")
+    removed = [f"ended {processes:,} process{'' if processes == 1 else 'es'}"] if processes else []
+    removed += [f"removed {folders} ({cleanup.size / 1e6:,.1f} MB)"] if cleanup.folders else []
+    return Finding("leftovers", "note", f"{' and '.join(removed)} left behind by killed runs")

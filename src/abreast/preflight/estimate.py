@@ -1,7 +1,7 @@
-"""What is left of a plan will probably take: tokens, dollars, time, and a share of the quota.
+"""Estimate of what the trials that are left will take: tokens, dollars, time, and a share of the quota.
 
-Best known first: earlier trials of the same contender, then of the same target, then what the target says of itself,
-and else the size of the prompts and what the spec expects. What is not known is None, never 0.
+Sources, best first: earlier trials of the same variant, of the same target, what the target expects, and else the size
+of the prompts and what the spec expects. What is not known is None, never 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from abreast.errors import Skipped, StoreError, TrialError
 from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
-from abreast.preflight.history import History, Took
+from abreast.preflight.previous_run import History
 from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.user_state.quota_ledger import Ledger, state_folder
 from abreast.targets import Target
@@ -31,7 +31,7 @@ Basis = Literal["variant", "declared", "target", "prompts", "inputs"]
 
 @dataclass(frozen=True, slots=True)
 class VariantEstimate:
-    """What the trials of one variant that are left will probably take, in all; None is unknown."""
+    """What the trials of one variant that are left will take in all; None is unknown."""
 
     variant: str
     trials: int
@@ -47,8 +47,6 @@ class VariantEstimate:
 
 @dataclass(frozen=True, slots=True)
 class QuotaEstimate:
-    """What of a quota this takes."""
-
     target: str
     needed: int
     most: int
@@ -62,8 +60,6 @@ class QuotaEstimate:
 
 @dataclass(frozen=True, slots=True)
 class JudgeEstimate:
-    """The calls that one judge will be asked for, and what earlier ones cost; None is unknown."""
-
     scorer: str
     calls: int
     cost_usd: float | None
@@ -71,7 +67,7 @@ class JudgeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is left to execute, and what that will probably take; None is unknown."""
+    """What is left to execute, and what it will take; None is unknown."""
 
     trials: int
     done: int  # before, or reused
@@ -86,12 +82,11 @@ class Estimate:
 
     @property
     def real_cost_usd(self) -> float:
-        """Dollars that somebody will be charged, as far as they are known."""
+        """Dollars that will be charged, as far as they are known."""
         return sum(one.cost_usd or 0.0 for one in self.variants if not one.simulated) + self.judges_usd
 
     @property
     def judges_usd(self) -> float:
-        """The same of the judges alone."""
         return sum(one.cost_usd or 0.0 for one in self.judges)
 
 
@@ -113,25 +108,25 @@ def estimate(
     trials = int(left.sum())
     at_once = min(Concurrency(limits, targets).likely, max(1, trials), max(1, plan.beginnings))
     return Estimate(
-        trials,
-        len(plan) - trials,
-        _sum([one.input_tokens for one in each]),
-        _sum([one.output_tokens for one in each]),
-        _sum(_costs(each)),
-        _duration(dict(zip(guesses, each, strict=True)), targets, limits, at_once),
-        at_once,
-        tuple(_quotas(of_each, targets, limits)),
-        tuple(each),
+        trials=trials,
+        done=len(plan) - trials,
+        input_tokens=_sum([one.input_tokens for one in each]),
+        output_tokens=_sum([one.output_tokens for one in each]),
+        cost_usd=_sum(_costs(each)),
+        seconds=_duration(dict(zip(guesses, each, strict=True)), targets, limits, at_once),
+        in_flight=at_once,
+        quotas=tuple(_quotas(of_each, targets, limits)),
+        variants=tuple(each),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """What one trial takes, from what, and what of it is as the spec expects."""
+class Guess(NamedTuple):
+    """What one trial of a variant takes."""
 
-    took: Took
+    means: Expected
     basis: Basis
-    expected: tuple[str, ...] = ()
+    seen: int = 0
+    expected: tuple[str, ...] = ()  # what of it is as the spec expects
 
 
 def _guesses(
@@ -143,39 +138,32 @@ def _guesses(
     expects: Expectation,
 ) -> dict[int, Guess]:
     """What one trial takes, by the index of the variants with something left."""
-    found: dict[int, Guess] = {}
+    guesses: dict[int, Guess] = {}
     unknown: list[int] = []
     for index in np.flatnonzero(of_each).tolist():
         target = targets[index]
         same = history.of_variant.get(plan.digests[index])
-        alike = (
-            None if target.simulated else history.of_target.get(target.name)
-        )  # two simulators have nothing in common
-        if same is not None:
-            found[index] = _from_earlier(same, "variant", expects)
-        elif alike is not None:
-            found[index] = _from_earlier(alike, "target", expects)
+        alike = None if target.simulated else history.of_target.get(target.name)  # simulators have nothing in common
+        took = same or alike
+        if took is not None:
+            means = Expected(*took[1:])
+            guesses[index] = _filled(Guess(means, "variant" if same else "target", took.trials), expects)
         else:
             unknown.append(index)
-    sampled: dict[int, Guess] = {}
     of_one = max(1, RENDERS // max(1, len(unknown)))
-    for index in unknown[:RENDERS]:
-        sampled[index] = _sampled(plan, left, index, of_one, targets[index], expects)
-    for index in unknown[RENDERS:]:  # a huge grid: as those that were looked at
-        sampled[index] = sampled[unknown[index % RENDERS]]
-    return {index: (found | sampled)[index] for index in sorted(found | sampled)}
+    for number, index in enumerate(unknown):
+        if number < RENDERS:
+            guesses[index] = _sampled(plan, left, index, of_one, targets[index], expects)
+        else:  # a huge grid: as those that were looked at
+            guesses[index] = guesses[unknown[index % RENDERS]]
+    return {index: guesses[index] for index in sorted(guesses)}
 
 
-def _from_earlier(took: Took, basis: Basis, expects: Expectation) -> Guess:
-    filled, expected = _filled(Expected(*took[1:]), expects)
-    return Guess(Took(took.trials, *filled), basis, expected)
-
-
-def _filled(known: Expected, expects: Expectation) -> tuple[Expected, tuple[str, ...]]:
-    """With what the spec expects where nothing is known, and what that is."""
-    told = {"seconds": expects.seconds, "output_tokens": expects.output_tokens}
-    used = {name: value for name, value in told.items() if value is not None and getattr(known, name) is None}
-    return known._replace(**used), tuple(used)
+def _filled(guess: Guess, expects: Expectation) -> Guess:
+    """Fill in what the spec expects where nothing is known."""
+    wanted = {"seconds": expects.seconds, "output_tokens": expects.output_tokens}
+    used = {name: value for name, value in wanted.items() if value is not None and getattr(guess.means, name) is None}
+    return guess._replace(means=guess.means._replace(**used), expected=tuple(used))
 
 
 def _sampled(
@@ -187,19 +175,19 @@ def _sampled(
     positions = [int(block) * len(plan.variants) + variant for block in chosen]
     if not may_render(target):
         lengths = [_length(plan.trial(position).case.input) for position in positions]
-        filled, expected = _filled(Expected(sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN), expects)
-        return Guess(Took(0, *filled), "inputs", expected)
+        return _filled(Guess(Expected(sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN), "inputs"), expects)
     seen = list(_expected(plan, positions, target))
-    answered = [one[1] for one in seen if one is not None]
-    basis: Basis = "declared" if any(one is not None and one[0] for one in seen) else "prompts"
+    answered = [pair[1] for pair in seen if pair is not None]
+    basis: Basis = "declared" if any(pair is not None and pair[0] for pair in seen) else "prompts"
     if seen and not answered:
-        return Guess(Took(0, 0.0, 0.0, 0.0, 0.0), basis)
-    means = Expected(*(_mean([getattr(one, name) for one in answered]) for name in Expected._fields))
-    filled, expected = _filled(means, expects)
-    if filled.cost_usd is None and filled.output_tokens is not None:
-        filled = filled._replace(cost_usd=_priced(answered, filled.output_tokens, target))
+        return Guess(Expected(0.0, 0.0, 0.0, 0.0), basis)
+    means = Expected(*(_mean([getattr(expected, name) for expected in answered]) for name in Expected._fields))
+    guess = _filled(Guess(means, basis), expects)
+    means = guess.means
+    if means.cost_usd is None and means.output_tokens is not None:
+        means = means._replace(cost_usd=_priced(answered, means.output_tokens, target))
     share = len(answered) / max(1, len(seen))  # what is skipped takes nothing
-    return Guess(Took(0, *(None if value is None else value * share for value in filled)), basis, expected)
+    return guess._replace(means=Expected(*(None if value is None else value * share for value in means)))
 
 
 def _priced(answered: Sequence[Expected], output_tokens: float, target: Target) -> float | None:
@@ -234,10 +222,18 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _of_variant(name: str, trials: int, target: Target, guess: Guess) -> VariantEstimate:
-    seen, *means = guess.took
-    tokens_in, tokens_out, cost, seconds = (None if mean is None else mean * trials for mean in means)
+    tokens_in, tokens_out, cost, seconds = (None if mean is None else mean * trials for mean in guess.means)
     return VariantEstimate(
-        name, trials, tokens_in, tokens_out, cost, seconds, guess.basis, seen, target.simulated, guess.expected
+        variant=name,
+        trials=trials,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cost_usd=cost,
+        seconds=seconds,
+        basis=guess.basis,
+        seen=guess.seen,
+        simulated=target.simulated,
+        expected=guess.expected,
     )
 
 

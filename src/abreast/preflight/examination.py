@@ -2,73 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from abreast.preflight import (
+    cases,
     code,
+    columns,
     cost,
-    data,
-    design,
-    duplicates,
-    dvc,
     endpoints,
     environment,
-    extension,
-    leftovers,
     limits,
-    lock,
-    mcp,
-    models,
-    noted,
-    power,
     quota,
-    repository,
-    requests,
-    schema,
-    stopping,
+    statistics,
     subscription,
     targets,
 )
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding
+from abreast.preflight.finding import Finding, first_of
 
 Check = Callable[[Context], Finding | None]
-
-_FIRST: tuple[Check, ...] = (leftovers.check, targets.check, requests.check)
-_LAST: tuple[Check, ...] = (
-    noted.check,
-    limits.check,
-    subscription.check,
-    code.check,
-    schema.check,
-    data.check,
-    duplicates.check,
-    dvc.check,
-    models.check,
-    environment.check,
-    endpoints.check,
-    mcp.check,
-    repository.check,
-    design.check,
-    power.check,
-    stopping.check,
-    extension.check,
-    lock.check,
-    cost.check,
-    quota.check,
-)
 
 
 def examine(context: Context) -> list[Finding]:
     """Run all checks and return their findings in order."""
-    findings = [check(context) for check in (*_FIRST, *_agent_checks(context), *_LAST)]
+    findings = [check(context) for check in _checks(context)]
     return [finding for finding in findings if finding is not None]
 
 
-def _agent_checks(context: Context) -> tuple[Check, ...]:
-    """The checks of agents, imported only if there may be one: they need all of `targets`."""
-    if all(target.place != "process" for target in context.targets):
-        return ()
-    from abreast.preflight import agents, environments, tests
+def _checks(context: Context) -> Iterable[Check]:
+    yield from (environment.check_leftovers, targets.check_targets, targets.check_requests)
+    if any(target.place == "process" for target in context.targets):
+        from abreast.preflight import agents  # late: only agents need all of `targets`
 
-    return agents.check, agents.check_room, agents.check_containment, environments.check, tests.check
+        yield from (agents.check_programs, agents.check_room, agents.check_containment)
+        yield from (agents.check_setup, agents.check_tests)
+    yield from (_suite_notes, limits.check, subscription.check)
+    yield from (code.check_code, columns.check_schema)
+    yield from (cases.check_data, cases.check_duplicates, cases.check_dvc)
+    yield from (targets.check_models, environment.check_software)
+    yield from (endpoints.check_endpoints, endpoints.check_mcp)
+    yield from (code.check_repository, columns.check_design)
+    yield from (statistics.check_power, statistics.check_early_stop)
+    yield from (statistics.check_extension, statistics.check_lock)
+    yield from (cost.check_cost, quota.check)
+
+
+def _suite_notes(context: Context) -> Finding | None:
+    """Notes from the suite author."""
+    notes = tuple(context.notes)
+    return Finding("suite", "note", first_of(notes), "", notes if len(notes) > 1 else ()) if notes else None

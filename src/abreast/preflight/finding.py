@@ -1,4 +1,4 @@
-"""What a check says: one sentence, one fix."""
+"""What a check reports: one sentence and one fix."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ NAMED = 3  # things named before the rest is counted
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`pass` and `note` go on; `warn` goes on unless `--strict`; `fail` executes nothing. `details` are for who asks;
-    what is said `aside` stands in `check`, not before every run."""
+    """Result of a check: `fail` stops the run, `warn` stops it with `--strict`.
+
+    `details` are printed by `check --verbose`; `aside` findings by `check`, but not before every run.
+    """
 
     check: str
     level: Level
@@ -39,3 +41,12 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
 def many(number: int, noun: str) -> str:
     """`1 case`, `12 cases`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def first_of(sentences: Sequence[str]) -> str:
+    """The first sentence, and how many more there are.
+
+    >>> first_of(["no key"]), first_of(["no key", "no program"])
+    ('no key', 'no key (and 1 more)')
+    """
+    return sentences[0] + (f" (and {len(sentences) - 1:,} more)" if len(sentences) > 1 else "")

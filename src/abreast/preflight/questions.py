@@ -1,4 +1,4 @@
-"""What a person is asked before a run, at most once in the same state; the answers are stored with the run."""
+"""Questions before a run, asked once in the same state, and whether its results continue those of the previous run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from abreast.digest import compose
-from abreast.preflight.code import changes
+from abreast.preflight.cases import case_changes
+from abreast.preflight.code import variant_changes
+from abreast.preflight.columns import WANTED, Review, review
 from abreast.preflight.context import Context
-from abreast.preflight.design import WANTED, Review, review
 from abreast.preflight.finding import listed
 from abreast.spec.values import shown_path
 
@@ -19,8 +20,7 @@ Matter = Literal["code", "fields", "aggregations"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`state` is what it is about: the same question in the same state is asked once. If somebody answers `stops`,
-    nothing is executed, and `steps` say what to do."""
+    """A question that is asked once in the same `state`. The answer `stops` ends the run; `steps` say what to do."""
 
     matter: Matter
     text: str
@@ -31,41 +31,42 @@ class Question:
 
 def questions(context: Context) -> list[Question]:
     """None before the first run, a debug run, or one that executes nothing."""
-    if context.earlier is None or context.debug or not context.estimate.trials:
+    if context.previous is None or context.settings.is_debug or not context.estimate.trials:
         return []
-    answers = context.earlier.provenance.get("answers") or {}
-    return [each for each in _all(context) if (answers.get(each.matter) or {}).get("state") != each.state]
+    answers = context.previous.provenance.get("answers") or {}
+    every = _all_questions(context)
+    return [question for question in every if (answers.get(question.matter) or {}).get("state") != question.state]
 
 
 def still_answered(context: Context) -> dict[str, dict[str, str]]:
-    """The answers to the last run that hold for this one too."""
-    answers = (context.earlier.provenance.get("answers") if context.earlier else None) or {}
-    states = {each.matter: each.state for each in _all(context)} if answers else {}
-    return {matter: told for matter, told in answers.items() if told.get("state") == states.get(matter)}
+    """The answers to the previous run that hold for this one too."""
+    answers = (context.previous.provenance.get("answers") if context.previous else None) or {}
+    states = {question.matter: question.state for question in _all_questions(context)} if answers else {}
+    return {matter: answer for matter, answer in answers.items() if answer.get("state") == states.get(matter)}
 
 
-def _all(context: Context) -> Iterator[Question]:
-    assert context.earlier is not None
-    code = changes(context, context.earlier).code
-    if code:
-        state = compose("code", *sorted(context.surroundings.versions.values()))
+def _all_questions(context: Context) -> Iterator[Question]:
+    assert context.previous is not None
+    if variant_changes(context, context.previous).code:
+        state = compose("code", *sorted(context.environment.versions.values()))
         yield Question("code", "continue with code changes?", state, "no")
-    found = review(context)
-    if found.missing:
-        text = f"add fields before this experiment (not kept: {listed(found.missing, 5)})?"
-        yield Question("fields", text, compose("fields", *found.missing), "yes", tuple(_field_steps(context, found)))
-    if found.unsummed:
-        text = f"add aggregations (not in metrics: {listed(found.unsummed)})?"
-        state = compose("aggregations", *sorted(found.unsummed))
-        yield Question("aggregations", text, state, "yes", tuple(_metric_steps(context, found)))
+    columns = review(context)
+    if columns.missing:
+        text = f"add fields before this experiment (not kept: {listed(columns.missing, 5)})?"
+        steps = tuple(_field_steps(context, columns))
+        yield Question("fields", text, compose("fields", *columns.missing), "yes", steps)
+    if columns.unsummed:
+        text = f"add aggregations (not in metrics: {listed(columns.unsummed)})?"
+        state = compose("aggregations", *sorted(columns.unsummed))
+        yield Question("aggregations", text, state, "yes", tuple(_metric_steps(context, columns)))
 
 
-def _field_steps(context: Context, found: Review) -> Iterator[str]:
-    function, parts = next(iter(context.surroundings.code.items()))
-    keys = ", ".join(f'"{key}": ...' for name in found.missing for key in WANTED[name])
+def _field_steps(context: Context, columns: Review) -> Iterator[str]:
+    function, parts = next(iter(context.environment.code.items()))
+    keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in WANTED[name])
     file = f" ({shown_path(parts.files[0])})" if len(parts.files) == 1 else ""
     yield f'let {function.rpartition(":")[2]}{file} return them too: {{"prediction": ..., {keys}}}'
-    if not found.segments:
+    if not columns.has_segments:
         yield 'give cases tags, such as "tags": {"category": "easy"}'
     store = shlex.quote(shown_path(context.store))
     yield "try it on a few cases: abreast run SPEC --debug 5"
@@ -73,9 +74,37 @@ def _field_steps(context: Context, found: Review) -> Iterator[str]:
     yield f"then: abreast delete --debug --yes --store {store}, and run again"
 
 
-def _metric_steps(context: Context, found: Review) -> Iterator[str]:
-    assert context.earlier is not None
-    name = found.unsummed[0]
+def _metric_steps(context: Context, columns: Review) -> Iterator[str]:
+    name = columns.unsummed[0]
     query = f"select run, variant, avg({name}) from predictions group by run, variant"
     yield f'what there is already can be asked for: abreast sql {shlex.quote(shown_path(context.store))} "{query}"'
     yield f'to have it in metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Runs whose results can be compared: number of the series, and why it began.
+
+    `since` is the last run of the series before, if this one begins now.
+    """
+
+    number: int = 1
+    why: str = ""
+    since: str | None = None
+
+
+def series(context: Context) -> Series:
+    """Begin a new series if code, cases or scorers changed. Other parameters make another variant."""
+    previous = context.previous
+    if previous is None:
+        return Series()
+    number = int(previous.provenance.get("series") or 1)
+    code, cases = variant_changes(context, previous).code, case_changes(context, previous)
+    versions = context.columns.scores.items()
+    scorers = [name for name, version in versions if previous.scores.get(name, version) != version]
+    why = [f"{change} changed" for change in code[:1]]
+    why += [f"cases: {cases.sentence()}"] if cases else []
+    why += [f"score_{listed(scorers)} is given otherwise"] if scorers else []
+    if not why:
+        return Series(number, str(previous.provenance.get("series_why") or ""))
+    return Series(number + 1, "; ".join(why), previous.run)

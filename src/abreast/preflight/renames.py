@@ -64,22 +64,23 @@ def renames(
     kept = set(before) & set(after)
     gone = [name for name in before if name not in kept]
     come = [name for name in after if name not in kept]
-    found = []
+    before_values, after_values = old_values or {}, new_values or {}
+    candidates = []
     for one, other in _worth_a_look(gone, come):
-        strength = _strength(one, other, (old_values or {}).get(one), (new_values or {}).get(other))
+        strength = _strength(one, other, before_values.get(one), after_values.get(other))
         if strength:
-            found.append((-strength, gone.index(one), come.index(other)))
-    pairs: list[tuple[str, str]] = []
-    taken: set[tuple[str, int]] = set()
-    for _, one_at, other_at in sorted(found):
-        if ("old", one_at) not in taken and ("new", other_at) not in taken:
-            taken |= {("old", one_at), ("new", other_at)}
-            pairs.append((gone[one_at], come[other_at]))
-    left = [name for at, name in enumerate(gone) if ("old", at) not in taken]
-    right = [name for at, name in enumerate(come) if ("new", at) not in taken]
-    kinds = {name: _common_kind(values) for name, values in (new_values or {}).items()} | dict(new_kinds or {})
-    pairs += _same_subject(left, right, kept, old_values or {}, new_values or {}, kinds)
-    return sorted(pairs, key=lambda pair: gone.index(pair[0]))
+            candidates.append((-strength, gone.index(one), come.index(other)))
+    by_old: dict[str, str] = {}
+    by_new: dict[str, str] = {}
+    for _, one_at, other_at in sorted(candidates):
+        one, other = gone[one_at], come[other_at]
+        if one not in by_old and other not in by_new:
+            by_old[one], by_new[other] = other, one
+    left = [name for name in gone if name not in by_old]
+    right = [name for name in come if name not in by_new]
+    kinds = {name: _common_kind(values) for name, values in after_values.items()} | dict(new_kinds or {})
+    by_old |= _same_subject(left, right, kept, before_values, after_values, kinds)
+    return sorted(by_old.items(), key=lambda pair: gone.index(pair[0]))
 
 
 def _same_subject(

@@ -1,16 +1,23 @@
-"""Can every target answer at all: is there a key, is the program installed, is the folder there?"""
+"""Can every target answer, can its requests be rendered, and does its model still mean the same?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abreast.errors import classify, location
+from abreast.model import Failure, Request, Trial
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, Level, listed
+from abreast.preflight.finding import Finding, first_of, listed
+from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
+from abreast.targets.base import may_render
+
+RENDERED_CASES = 3  # of each variant
+RUNS = 10  # whose models are compared
 
 
-def check(context: Context) -> Finding | None:
-    """What a target says of itself, if something is left for it to do."""
+def check_targets(context: Context) -> Finding | None:
+    """Ask the targets that are still needed what they lack: a key, a program, a folder."""
     notes: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
     for where, target in _needed(context):
@@ -19,25 +26,95 @@ def check(context: Context) -> Finding | None:
         for note in target.notes():
             notes.setdefault(note, []).append(where)
     if problems:
-        return _told("fail", list(problems), next(iter(problems.values())))
-    everybody = len(context.plan.variants)
-    told = [note if len(whose) >= everybody > 1 else f"{listed(whose)}: {note}" for note, whose in notes.items()]
-    return _told("note", told) if told else None
-
-
-def _told(level: Level, sentences: list[str], fix: str = "") -> Finding:
-    """The first of them, and how many there are besides."""
-    first, *others = sentences
-    more = f" (and {len(others):,} more)" if others else ""
-    return Finding("targets", level, f"{first}{more}", fix, tuple(sentences) if others else ())
+        messages, fix = list(problems), next(iter(problems.values()))
+        return Finding("targets", "fail", first_of(messages), fix, tuple(messages) if len(messages) > 1 else ())
+    variants = len(context.plan.variants)
+    messages = [note if len(users) >= variants > 1 else f"{listed(users)}: {note}" for note, users in notes.items()]
+    if not messages:
+        return None
+    return Finding("targets", "note", first_of(messages), "", tuple(messages) if len(messages) > 1 else ())
 
 
 def _needed(context: Context) -> Iterator[tuple[str, Target]]:
-    """Where each stands in the spec: the variants' if a trial is left, and those of judges that will be asked."""
+    """Place in the spec and target: of all variants if a trial is left, and of the judges that will be called."""
     if context.estimate.trials:
         for variant, target in zip(context.plan.variants, context.targets, strict=True):
             yield f'variant "{variant.name}"', target
-    asked = {one.scorer for one in context.estimate.judges}
-    for name, target in context.judges.items():
-        if name in asked:
-            yield f'scorer "{name}"', target
+    for name, target in context.open_judges():
+        yield f'scorer "{name}"', target
+
+
+def check_requests(context: Context) -> Finding | None:
+    """Render the first few cases of each variant with something left to execute; nothing is sent."""
+    plan = context.plan
+    blocks = plan.open_blocks()[: RENDERED_CASES * plan.repeats]
+    cases = list(dict.fromkeys(map(plan.case, blocks)))[:RENDERED_CASES]
+    broken: list[str] = []
+    partly: list[str] = []
+    for index, _, target in context.open_variants():
+        if not may_render(target):
+            continue
+        trials = [plan.trial(plan.position(case, 0, index)) for case in cases]
+        crashes = [message for trial in trials if (message := _crash(target, trial))]
+        if crashes:
+            (broken if len(crashes) == len(trials) else partly).append(crashes[0])
+    if broken:
+        return Finding("requests", "fail", first_of(broken), "fix the template or the transform", tuple(broken))
+    if partly:
+        return Finding("requests", "warn", first_of(partly), "such cases will count as failures", tuple(partly))
+    return None
+
+
+def render_request(target: Target, trial: Trial) -> Request | Failure:
+    """The request of this trial, or why there is none."""
+    try:
+        return target.request(trial)
+    except Exception as error:  # noqa: BLE001 - a user's transform, or a target from a package
+        return classify(error)
+
+
+def _crash(target: Target, trial: Trial) -> str:
+    """Why rendering fails and where; empty if it does not, or if a transform refuses the case on purpose."""
+    failure = render_request(target, trial)
+    if isinstance(failure, Request) or failure.kind != "crash":
+        return ""
+    place = location(failure.detail)
+    where = f'variant "{trial.variant.name}", case "{trial.case.id}"'
+    return f"{where}: {failure.message}" + (f", at {place}" if place else "")
+
+
+def check_models(context: Context) -> Finding | None:
+    """Warn if the name of a model stands for another model than before; None if no answer named its model."""
+    used = {
+        (target.name, str(params.get("model", "")))
+        for target, params in zip(context.targets, context.columns.params, strict=True)
+        if not target.simulated
+    }
+    seen: dict[tuple[str, str], list[tuple[str, set[str]]]] = {}  # runs and models by requested model, newest first
+    for run in _last_runs(context.previous):
+        answered: dict[tuple[str, str], set[str]] = {}
+        for target, requested, model in run.models():
+            answered.setdefault((target, requested), set()).add(model)
+        for key in answered.keys() & used:
+            seen.setdefault(key, []).append((run.run, answered[key]))
+    moved = []
+    for (target, requested), runs in sorted(seen.items()):
+        (name, now), (before, then) = runs[0], runs[min(1, len(runs) - 1)]
+        if not now & then:
+            models = f"answered as {listed(sorted(now))} in {name}, as {listed(sorted(then))} in {before}"
+            moved.append(f"{requested or target} {models}")
+    if moved:
+        fix = "name the model by its full version to keep it"
+        return Finding("models", "warn", "; ".join(moved[:2]), fix, tuple(moved))
+    if seen:
+        known = sorted({model for runs in seen.values() for model in runs[0][1]})
+        return Finding("models", "pass", f"answers come from {listed(known)}", aside=True)
+    return None
+
+
+def _last_runs(run: PreviousRun | None) -> Iterator[PreviousRun]:
+    for _ in range(RUNS):
+        if run is None:
+            return
+        yield run
+        run = run.before

@@ -12,8 +12,8 @@ from typing import Any
 from abreast.errors import AbreastError, BadInput
 from abreast.output import confirm, echo, is_interactive
 from abreast.plan import git
-from abreast.preflight import files
-from abreast.preflight.code import since
+from abreast.preflight.cases import dvc_file, hash_files, relative_path
+from abreast.preflight.code import changes_since
 from abreast.preflight.finding import Finding, listed
 from abreast.preflight.renames import renames
 from abreast.store import open_store
@@ -185,10 +185,10 @@ def _code(db: str | os.PathLike[str], names: Iterable[str]) -> list[Finding]:
     elif state.commit.startswith(last):
         found.append(Finding("code", "pass", f"the commit of the last experiment ({last})"))
     else:
-        told = since(state, last, Path.cwd())
+        told = changes_since(state, last, Path.cwd())
         message = f"the code changed since the last experiment ({told.sentence})"
         found.append(Finding("code", "warn", message, f"see it: git diff {last} --", told.lines))
-    changed = [files.shown(file, Path.cwd()) for file in state.changed or ()]
+    changed = [relative_path(file, Path.cwd()) for file in state.changed or ()]
     branch = state.branch or "no branch"
     if changed:
         return [*found, Finding("git", "note", f"not committed on {branch}: {listed(changed, 5)}", "git commit -a")]
@@ -251,8 +251,8 @@ def _data_file(path: Path, state: git.State | None) -> Finding:
         fix = f"dvc checkout {beside}" if beside.is_file() else "check the name"
         return Finding("data", "warn", f"{path}: not there", fix)
     if beside.is_file() and path.is_file():
-        entry = files.tracked(path, files.hashes([path], path.parent)[path.name])
-        if entry is not None and not entry.same:
+        entry = dvc_file(path, hash_files([path], path.parent)[path.name])
+        if entry is not None and not entry.is_unchanged:
             return Finding("data", "warn", f"{path}: differs from what DVC tracks", f"dvc add {path}")
         if state is not None and git.uncommitted(state, [beside]):
             return Finding("data", "warn", f"{beside}: not committed", f"git add {beside} && git commit")

@@ -12,7 +12,7 @@ from abreast.errors import BadInput
 from abreast.output import echo, is_interactive, listings, read_answer
 
 if TYPE_CHECKING:
-    from abreast.experiment.labelling import LabelBlock, Labelling, LabelProgress, LabelQuestion
+    from abreast.experiment.labels.labelling import LabelBlock, Labelling, LabelProgress, LabelQuestion
     from abreast.store import Store
 
 EPILOG = """Variants and the judge's scores are hidden, and the answers to a case are shown in random order.
@@ -40,8 +40,8 @@ def _positive(word: str) -> int:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.experiment.label_sheet import read_sheet, write_sheet
-    from abreast.experiment.labelling import Labelling
+    from abreast.experiment.labels.labelling import Labelling
+    from abreast.experiment.labels.sheet import read_sheet, write_sheet
 
     if args.export and args.imported:
         raise BadInput("label: --export and --import exclude each other", "import the filled-in sheet first")
@@ -144,7 +144,7 @@ def _prompt(labelling: Labelling, question: LabelQuestion) -> str:
 def _conclude(progress: LabelProgress, store: Store) -> None:
     """Progress, and the verdict once the sample is complete: an earlier look would be one too many."""
     from abreast.analyse.run import analyse
-    from abreast.cli.execution import write_reports, write_results
+    from abreast.cli.reports import write_reports, write_results
     from abreast.report.words.verdict_sentence import verdict_lines
 
     where = store_argument.option(store)

@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse.run import analyse
-    from abreast.cli.execution import results_line, write_reports, write_results
+    from abreast.cli.reports import results_line, write_reports, write_results
     from abreast.experiment.rescore import rescore
     from abreast.report.formats import json_report
     from abreast.report.formats.terminal import render

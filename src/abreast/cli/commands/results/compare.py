@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse.compare import compare
     from abreast.analyse.decision import gates
-    from abreast.cli.execution import tell_unmet
+    from abreast.cli.reports import tell_unmet
     from abreast.report.words import run_comparison
 
     if not 0 <= args.margin <= 1:

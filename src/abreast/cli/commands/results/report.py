@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse.decision import gates
     from abreast.analyse.run import analyse
-    from abreast.cli.execution import results_line, tell_unmet, write_results
+    from abreast.cli.reports import results_line, tell_unmet, write_results
     from abreast.report import folder
     from abreast.report.formats import catalogue, json_report
     from abreast.report.formats.terminal import render

@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _tag_commit(run: dict[str, object], label: str) -> None:
-    from abreast.plan.provenance import tag_commit
+    from abreast.plan.git import tag as tag_commit
 
     stored, base = json.loads(str(run["provenance"])), json.loads(str(run["spec"]))["base"]
     commit = stored.get("commit")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abreast.errors import BadInput
-from abreast.experiment.labelling import LabelBlock, Labelling, LabelQuestion
+from abreast.experiment.labels.labelling import LabelBlock, Labelling, LabelQuestion
 from abreast.report.formats.row_files import escape_formula
 from abreast.text import printable
 

@@ -1,9 +1,10 @@
-"""The run of an experiment before this one, and what it stored."""
+"""The previous run of an experiment, and what earlier trials took."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,8 +24,8 @@ class Given(NamedTuple):
     fields: Mapping[str, bool]  # returned keys; whether their values are numbers
 
 
-class Earlier:
-    """A stored run. What is not asked for is not read."""
+class PreviousRun:
+    """A stored run. Its parts are read when they are needed."""
 
     def __init__(self, store: Store, row: Mapping[str, Any], experiment: str) -> None:
         self.run, self.run_id = str(row["run"]), int(row["run_id"])
@@ -64,10 +65,10 @@ class Earlier:
         return found
 
     @cached_property
-    def before(self) -> Earlier | None:
+    def before(self) -> PreviousRun | None:
         """The run before this one."""
         row = self._store.queries.run_before(self._experiment, self.run_id)
-        return None if row is None else Earlier(self._store, row, self._experiment)
+        return None if row is None else PreviousRun(self._store, row, self._experiment)
 
     def models(self) -> Iterator[tuple[str, str, str]]:
         """Target, the model that was asked for (empty if none was named), and the one that answered; not of answers
@@ -77,10 +78,10 @@ class Earlier:
             yield variant.target, str(variant.params.get("model", "")), model
 
 
-def earlier(store: Store, experiment: str, continues: str | None = None) -> Earlier | None:
+def previous_run(store: Store, experiment: str, continues: str | None = None) -> PreviousRun | None:
     """The run that goes on, or else the last one; a debug run only if there is no other."""
     row = store.queries.last_run(experiment) if continues is None else store.run(continues)
-    return None if row is None else Earlier(store, row, experiment)
+    return None if row is None else PreviousRun(store, row, experiment)
 
 
 def _selects(options: Mapping[str, Any]) -> bool:
@@ -89,3 +90,49 @@ def _selects(options: Mapping[str, Any]) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class Took(NamedTuple):
+    """Means over so many earlier trials; None where none of them said."""
+
+    trials: int
+    input_tokens: float | None
+    output_tokens: float | None
+    cost_usd: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """By the digest of a contender, and by the name of a target."""
+
+    of_variant: Mapping[str, Took] = field(default_factory=dict)
+    of_target: Mapping[str, Took] = field(default_factory=dict)
+
+
+RECENT = 10_000  # trials
+
+
+def history(store: Store, targets: Iterable[str], digests: Iterable[str]) -> History:
+    """A look at the last trials of these targets; at all of them if one of the contenders is not among the last."""
+    last = store.queries.last_sequence()
+    recent = _history(store, targets, last - RECENT)
+    return recent if last <= RECENT or recent.of_variant.keys() >= set(digests) else _history(store, targets, 0)
+
+
+def _history(store: Store, targets: Iterable[str], after: int) -> History:
+    of_variant: dict[str, list[float]] = {}
+    of_target: dict[str, list[float]] = {}
+    for digest, target, *numbers in store.queries.use_by_variant(sorted(set(targets)), after):
+        for sums in (of_variant.setdefault(digest, [0.0] * 9), of_target.setdefault(target, [0.0] * 9)):
+            for index, number in enumerate(numbers):
+                sums[index] += number
+    return History(
+        {digest: _means(sums) for digest, sums in of_variant.items() if digest},  # '' was cleared from the cache
+        {target: _means(sums) for target, sums in of_target.items()},
+    )
+
+
+def _means(sums: list[float]) -> Took:
+    means = [total / count if count else None for count, total in zip(sums[1::2], sums[2::2], strict=True)]
+    return Took(int(sums[0]), *means)

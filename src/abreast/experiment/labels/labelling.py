@@ -6,9 +6,11 @@ import hashlib
 import json
 import random
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,11 +87,8 @@ class LabelProgress:
         return self.sample - self.labelled - self.skipped
 
 
-@dataclass(slots=True)
-class _GivenLabels:
-    """What people said about one answer: a value in [0, 1] by dimension; None is a skipped one."""
-
-    values: dict[str, float | None] = field(default_factory=dict)
+Labels = dict[str, float | None]
+"""The labels of one answer: a value in [0, 1] by dimension; None is a skipped one."""
 
 
 class Labelling:
@@ -108,14 +107,15 @@ class Labelling:
         self._rows = _finished_rows(store, run)
         self.scorer, self.judge = _judged_score(self._rows, scorer)
         self.dimensions = self.judge.dimensions_of(self.scorer)
-        self._columns = self._label_columns()
+        derived = self.judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
+        self._columns = {column: label_column(column) for column in derived}  # by the judge's columns
         _refuse_taken_columns(self._rows, self._columns.values())
         self._score = self._rows.scores.get(self.scorer, self._rows.score)
         self.seed, self._size, self._recorded = self._drawn(sample, seed)
         self._cases = random_order(self._rows, self.seed, self._score)[: self._size].tolist()
         if not self._cases:
             raise BadInput(f"{self.run}: no case can be compared, so there is nothing to label")
-        self._given = self._stored_labels()
+        self._labels = self._stored_labels()
         self._reached = -1  # place of the last case whose failures are stored
 
     @property
@@ -140,11 +140,6 @@ class Labelling:
             )
         return recorded.seed, sample or recorded.size, sample in (None, recorded.size)
 
-    def _label_columns(self) -> dict[str, str]:
-        """The label columns by the judge's columns that follow from the dimensions asked for."""
-        follow = self.judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
-        return {column: label_column(column) for column in follow}
-
     # -- what is asked ---------------------------------------------------------------------------------------------
 
     @cached_property
@@ -160,9 +155,9 @@ class Labelling:
             mine = [position for position in asked if self._trial[position].repeat == repeat]
             if self.judge.pairwise:
                 baselines = [position for position in mine if self._is_baseline(position)]
-                pairs = [(one, baselines[0]) for one in mine if baselines and not self._is_baseline(one)]
-                for contender, baseline in pairs:
-                    yield self._block(number, repeat, [contender, baseline], [contender], texts)
+                for contender in mine if baselines else ():
+                    if contender not in baselines:
+                        yield self._block(number, repeat, [contender, baselines[0]], [contender], texts)
             elif mine:
                 yield self._block(number, repeat, mine, mine, texts)
 
@@ -178,13 +173,13 @@ class Labelling:
         random.Random(f"{self.seed}:{self.run}:{labelled}").shuffle(order)
         first = texts[order[0]]
         return LabelBlock(
-            number,
-            first.case_id,
-            repeat,
-            _text(first.input) if self.judge.shows("input") else "",
-            _text(first.expected) if self.judge.shows("expected") and first.expected != "null" else "",
-            tuple(ShownAnswer(position, self._shown(texts[position])) for position in order),
-            tuple(position for position in order if position in labelled),
+            number=number,
+            case_id=first.case_id,
+            repeat=repeat,
+            task=_text(first.input) if self.judge.shows("input") else "",
+            expected=_text(first.expected) if self.judge.shows("expected") and first.expected != "null" else "",
+            answers=tuple(ShownAnswer(position, self._shown(texts[position])) for position in order),
+            labelled=tuple(position for position in order if position in labelled),
         )
 
     def _shown(self, trial: JudgedTrial) -> str:
@@ -205,7 +200,7 @@ class Labelling:
             LabelQuestion(block, position, dimension)
             for position in block.labelled
             for dimension in self.dimensions
-            if dimension not in self._given[position].values
+            if dimension not in self._labels[position]
         ]
 
     def token(self, position: int) -> str:
@@ -244,7 +239,7 @@ class Labelling:
 
     def written(self, position: int, dimension: str) -> str:
         """A label as it would be typed; empty if there is none."""
-        values = self._given[position].values
+        values = self._labels[position]
         if dimension not in values:
             return ""
         value = values[dimension]
@@ -261,49 +256,48 @@ class Labelling:
         fresh: list[Row] = []
         changed, last = 0, -1
         for question, value in labels:
-            values = self._given[question.position].values
+            values = self._labels[question.position]
             last = max(last, question.block.number - 1)
             if question.dimension in values and values[question.dimension] == value:
                 continue
             values[question.dimension] = value
             changed += 1
             fresh += self._answer_rows(question.position)
-        rows = list({(row[1], row[2]): row for row in [*self._failures(last), *fresh]}.values())
-        if rows:
+        if rows := list({(row[1], row[2]): row for row in [*self._failures(last), *fresh]}.values()):
             self._write(rows)
         return changed
 
     def withdraw(self, question: LabelQuestion) -> None:
         """Take a label back; it is asked for again."""
-        self._given[question.position].values.pop(question.dimension, None)
+        self._labels[question.position].pop(question.dimension, None)
         self._write(self._answer_rows(question.position, question.dimension))
 
     def finish(self) -> None:
         """At the end of the sample: cases in which nobody answered count as labelled too."""
-        if self.progress().left == 0 or not any(self.pending()):
-            rows = self._failures(len(self._cases) - 1)
-            if rows:
-                self._write(rows)
+        if not any(self.pending()) and (rows := self._failures(len(self._cases) - 1)):
+            self._write(rows)
         self._store.materialise()
 
     def progress(self) -> LabelProgress:
         """Cases of the sample: a case is labelled when all its answers are."""
-        labelled = skipped = 0
-        asked: dict[int, list[float | None]] = {number: [] for number in range(1, len(self._cases) + 1)}
-        missing = {question.block.number for question in self.pending()}
-        for block in self.blocks:
-            asked[block.number] += [
-                value for position in block.labelled for value in self._given[position].values.values()
-            ]
-        for number, values in asked.items():
-            if number not in missing:
-                skipped += None in values
-                labelled += None not in values
-        return LabelProgress(self.run, self.scorer, self.seed, len(self._cases), labelled, skipped)
+        complete = set(range(1, len(self._cases) + 1)) - {question.block.number for question in self.pending()}
+        skipped = {
+            block.number
+            for block in self.blocks
+            if any(None in self._labels[position].values() for position in block.labelled)
+        } & complete
+        return LabelProgress(
+            run=self.run,
+            scorer=self.scorer,
+            seed=self.seed,
+            sample=len(self._cases),
+            labelled=len(complete) - len(skipped),
+            skipped=len(skipped),
+        )
 
     def _answer_rows(self, position: int, withdrawn: str | None = None) -> list[Row]:
         """The rows of one answer: each column that follows from what was said about it."""
-        values = self._given[position].values
+        values = self._labels[position]
         known = {dimension: value for dimension, value in values.items() if value is not None}
         columns: dict[str, float | None] = dict(self.judge.columns_of(known))
         if withdrawn is not None or None in values.values():
@@ -329,7 +323,7 @@ class Labelling:
         failures, and in pairs the baseline."""
         rows = []
         for case in self._cases[self._reached + 1 : last + 1]:
-            for position, trial in self._trials_of(case):
+            for position, trial in self._by_case[case]:
                 label = self._label_without_asking(position, trial)
                 if label is not None:
                     value, words = label
@@ -344,7 +338,7 @@ class Labelling:
             return None
         if self._is_baseline(position):
             return 0.5, OF_THE_BASELINE
-        block = [other for other, each in self._trials_of(trial.case) if each.repeat == trial.repeat]
+        block = [other for other, each in self._by_case[trial.case] if each.repeat == trial.repeat]
         unopposed = any(self._is_baseline(other) and self._trial[other].failed for other in block)
         return (1.0, UNOPPOSED) if unopposed else None
 
@@ -365,41 +359,32 @@ class Labelling:
         """The trials that have the judge's score, or would have it had they not failed."""
         rows, known = self._rows, ~np.isnan(self._score)
         columns = (rows.position, rows.case, rows.variant, rows.repeat, rows.ok, rows.own_failure)
-        return {
-            position: _LabelledTrial(case, variant, repeat, ok, failed)
-            for position, case, variant, repeat, ok, failed in zip(
-                *(column[known].tolist() for column in columns), strict=True
-            )
-        }
+        trials = zip(*(column[known].tolist() for column in columns), strict=True)
+        return {position: _LabelledTrial(*facts) for position, *facts in trials}
 
     @cached_property
-    def _by_case(self) -> dict[int, list[tuple[int, _LabelledTrial]]]:
-        found: dict[int, list[tuple[int, _LabelledTrial]]] = {}
+    def _by_case(self) -> Mapping[int, list[tuple[int, _LabelledTrial]]]:
+        trials = defaultdict[int, list[tuple[int, _LabelledTrial]]](list)
         for position, trial in self._trial.items():
-            found.setdefault(trial.case, []).append((position, trial))
-        return found
-
-    def _trials_of(self, case: int) -> list[tuple[int, _LabelledTrial]]:
-        return self._by_case.get(case, [])
+            trials[trial.case].append((position, trial))
+        return trials
 
     def _askable(self, case: int) -> list[int]:
-        return [position for position, trial in self._trials_of(case) if trial.ok]
+        return [position for position, trial in self._by_case[case] if trial.ok]
 
     def _is_baseline(self, position: int) -> bool:
         return bool(self._rows.variants[self._trial[position].variant] == self._rows.meta["baseline"])
 
-    def _stored_labels(self) -> dict[int, _GivenLabels]:
-        """What was said about the answers of the sample before."""
-        given = {position: _GivenLabels() for case in self._cases for position in self._askable(case)}
+    def _stored_labels(self) -> dict[int, Labels]:
+        labels: dict[int, Labels] = {position: {} for case in self._cases for position in self._askable(case)}
         dimensions = {label_column(self.judge.column(dimension)): dimension for dimension in self.dimensions}
         for position, name, value, explanation in self._store.queries.labels(self._rows.run_id):
-            if position in given and name in dimensions and (value is not None or explanation.startswith(SKIPPED)):
-                given[position].values[dimensions[name]] = value
-        return given
+            if position in labels and name in dimensions and (value is not None or explanation.startswith(SKIPPED)):
+                labels[position][dimensions[name]] = value
+        return labels
 
 
-@dataclass(frozen=True, slots=True)
-class _LabelledTrial:
+class _LabelledTrial(NamedTuple):
     case: int
     variant: int
     repeat: int

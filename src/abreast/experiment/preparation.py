@@ -1,0 +1,285 @@
+"""Everything that can be found out about a run before it executes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from abreast.errors import PreflightRefused
+from abreast.execute.limits.failing import failures_of_broken
+from abreast.execute.warmup import warmup_costs
+from abreast.experiment.judges import calls_of
+from abreast.experiment.lock import Lock, default_file, find_lock
+from abreast.experiment.setup import Setup
+from abreast.experiment.stored import shown_params, stored_spec
+from abreast.plan.keys import final_positions, find_reusable, mark_done
+from abreast.plan.predecessor import find_extension
+from abreast.plan.provenance import provenance
+from abreast.preflight.context import CheckSettings, Context, StoredColumns
+from abreast.preflight.cost import question
+from abreast.preflight.environment import Environment, read_environment
+from abreast.preflight.estimate import Estimate, estimate
+from abreast.preflight.examination import examine
+from abreast.preflight.finding import Finding
+from abreast.preflight.previous_run import History, history, previous_run
+from abreast.preflight.questions import Question, Series, questions, series, still_answered
+from abreast.spec.read_cases import files_of
+from abreast.store import Reuse, Store
+from abreast.store.metrics import NUMBERS
+from abreast.store.rows import to_json
+from abreast.store.run_names import check_label_in
+from abreast.store.runs.provenance import Extension, LockCheck
+
+if TYPE_CHECKING:
+    from abreast.plan.lock import LockedPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run that is ready to execute, and what the checks found."""
+
+    setup: Setup
+    continues: str | None  # unfinished run of the same plan
+    lock: Lock | None
+    reuses: list[Reuse]
+    broken: frozenset[int]  # failures that stopped the continued run: executed again
+    done_before: int
+    seen_rows: object  # of the continued run when it was looked at
+    estimate: Estimate
+    provenance: dict[str, Any]
+    findings: list[Finding]
+    question: str | None  # about the cost, to be answered before anything is spent
+    questions: list[Question]
+    series: Series
+
+    @property
+    def to_execute(self) -> int:
+        return self.setup.plan.missing() - len(self.reuses)
+
+    def close(self) -> None:
+        self.setup.plan.cases.close()
+        self.setup.store.close()
+
+    def refuse_if_failed(self) -> None:
+        """Raise PreflightRefused if a check failed, before anything is spent."""
+        if self.setup.options.force:
+            return
+        bad = ("fail", "warn") if self.setup.options.strict else ("fail",)
+        for finding in self.findings:
+            if finding.level in bad:
+                raise PreflightRefused(f"{finding.check}: {finding.message}", finding.fix)
+
+    def record_answer(self, question: Question, answer: str) -> None:
+        """Store the answer with the run, so that it is not asked again in the same state."""
+        self.provenance["answers"][question.matter] = {"state": question.state, "answer": answer}
+
+
+def prepare(setup: Setup) -> Prepared:
+    """Find out what is stored, what is left and what it will take, and run all checks. Nothing is written."""
+    spec, store, options = setup.spec, setup.store, setup.options
+    known = store if store.exists() else None  # the store, if it has any run
+    if known and options.label is not None:
+        check_label_in(store, options.label, options.resume)
+    environment = read_environment(
+        setup.base, setup.origin, setup.plan.variants, setup.targets, files_of(spec.cases, setup.base)
+    )
+    facts = {**provenance(environment.repository, setup.plan.cases, spec.seed), **environment.recorded()}
+    continued = _run_to_continue(setup) if known and not options.fresh else None
+    before: Mapping[str, Any] = json.loads(continued["provenance"]) if continued else {}
+    extension = Extension.read(before)
+    if known and not (continued or options.fresh or options.debug is not None):  # fresh and debug runs extend nothing
+        extension = find_extension(setup.plan, store, spec, setup.primary, setup.baseline)
+    if extension is not None:
+        setup = replace(setup, plan=setup.plan.extending(extension))
+        facts |= extension.recorded()
+    plan = setup.plan
+    lock = find_lock(
+        options,
+        default_file(setup.base, setup.origin, spec.name),
+        LockCheck.read(before),
+        lambda: _locked_plan(setup, known, facts["packages"].get("abreast", "unknown")),
+    )
+    if lock is not None:
+        facts |= lock.check.recorded()
+    reuses, broken, seen_rows = list[Reuse](), frozenset[int](), None
+    if continued:
+        broken = _failures_to_repeat(setup, continued["run_id"])
+        seen_rows = mark_stored(setup, continued["run_id"], broken)
+    elif known and not options.fresh:
+        reuses = find_reusable(plan, setup.targets, store, not options.retry_failed)
+    estimated = estimate_run(setup, known, continued, reuses)
+    context = _context(setup, known, continued, environment, facts, extension, lock, estimated)
+    numbered = series(context)
+    return Prepared(
+        setup=setup,
+        continues=continued["run"] if continued else None,
+        lock=lock,
+        reuses=reuses,
+        broken=broken,
+        done_before=int(plan.done.sum()),
+        seen_rows=seen_rows,
+        estimate=estimated,
+        provenance={
+            **facts,
+            "answers": still_answered(context),
+            "series": numbered.number,
+            "series_why": numbered.why,
+            "largest_group": plan.largest_group,
+            "population": plan.population,
+        },
+        findings=examine(context),
+        question=question(context),
+        questions=[] if continued else questions(context),
+        series=numbered,
+    )
+
+
+def _run_to_continue(setup: Setup) -> dict[str, Any] | None:
+    """The run to resume, or the last run of the same plan if it is not finished."""
+    store, options, fingerprint = setup.store, setup.options, setup.plan.fingerprint()
+    if options.resume is not None:
+        run = store.run(options.resume)
+        if run["fingerprint"] != fingerprint:
+            raise PreflightRefused(
+                f"{run['run']} cannot go on: {_what_changed(setup, run)} since it started",
+                "start a new run, which reuses every answer that still holds: abreast run SPEC",
+            )
+        return run
+    name = store.unfinished(setup.spec.name, fingerprint)
+    if name is None:
+        return None
+    run = store.run(name)
+    if bool(run["debug"]) != (options.debug is not None):
+        return None
+    _refuse_another_rule(setup, run)
+    return run
+
+
+def _what_changed(setup: Setup, run: Mapping[str, Any]) -> str:
+    if json.loads(run["provenance"])["data_hash"] != setup.plan.cases.hash:
+        return "its cases changed"
+    digests = setup.store.queries.variant_digests(run["run_id"])
+    now = zip(setup.plan.variants, setup.plan.digests, strict=True)
+    changed = [variant.name for variant, digest in now if digests.get(variant.name) != digest]
+    return f"{', '.join(changed)} changed" if changed else "its plan changed"
+
+
+def _refuse_another_rule(setup: Setup, run: Mapping[str, Any]) -> None:
+    """How the verdict is reached is fixed before the first look."""
+    before = json.loads(run["spec"])
+    margin, weight = before.get("margin"), before.get("weight", "case")
+    if margin != setup.spec.margin:
+        changed = "without a margin" if margin is None else f"with a margin of {margin:g}"
+    elif weight != setup.spec.weight:
+        changed = f"with weight: {weight}"
+    else:
+        return
+    name = run["run"]
+    raise PreflightRefused(
+        f"{name} was started {changed} and is not finished: the rule of a verdict is fixed before the first look",
+        f"continue it: abreast resume {name}; or start over: --fresh",
+    )
+
+
+def _locked_plan(setup: Setup, known: Store | None, version: str) -> LockedPlan:
+    from abreast.plan.lock import LockedPlan  # late: most runs have no locked plan
+
+    return LockedPlan.of(
+        plan=setup.plan,
+        spec=stored_spec(setup),
+        primary=setup.primary,
+        scorer=setup.primary_version,
+        baseline=setup.baseline,
+        version=version,
+        earlier_runs=known.queries.count_runs(setup.spec.name) if known else 0,
+    )
+
+
+def _failures_to_repeat(setup: Setup, run_id: int) -> frozenset[int]:
+    """Failures of the variants because of which the run was stopped."""
+    if setup.spec.limits.allow_failing or setup.store.last_stop(run_id) != "failing":
+        return frozenset()
+    final = final_positions(setup.plan, setup.store, run_id)
+    return failures_of_broken(setup.plan, final, setup.store.own_failures(run_id))
+
+
+def mark_stored(setup: Setup, run_id: int, again: frozenset[int], seen: object = None) -> object:
+    """Mark the stored trials of a run as done, unless its rows are still those that were `seen`."""
+    state = setup.store.queries.trial_state(run_id)
+    if state != seen:
+        mark_done(setup.plan, setup.store, run_id, not setup.options.retry_failed, again)
+    return state
+
+
+def estimate_run(
+    setup: Setup, known: Store | None, continued: Mapping[str, Any] | None, reuses: list[Reuse]
+) -> Estimate:
+    plan, spec = setup.plan, setup.spec
+    left = ~plan.done
+    left[[reuse.position for reuse in reuses]] = False
+    names = [target.name for target in setup.targets]
+    past = history(known, names, plan.digests) if known else History()
+    estimated = estimate(plan, left, setup.targets, spec.limits, past, spec.expects)
+    if setup.panel is None:
+        return estimated
+    run_id = continued["run_id"] if continued else None
+    return replace(estimated, judges=calls_of(setup.panel, left, known, run_id, reuses))
+
+
+def _spent(setup: Setup, continued: Mapping[str, Any] | None) -> float:
+    """Dollars that the continued run has spent, if there is a budget."""
+    if continued is None or setup.spec.limits.budget_usd is None:
+        return 0.0
+    store, run_id = setup.store, continued["run_id"]
+    warmups = warmup_costs(store, run_id).values()
+    judges = [judge.name for judge in setup.panel.judges] if setup.panel else []
+    rows = [*store.spent(run_id, len(setup.targets)), *store.spent_on_judges(run_id, judges)]
+    return sum(row[1] for row in rows) + sum(map(sum, warmups))
+
+
+def _context(
+    setup: Setup,
+    known: Store | None,
+    continued: Mapping[str, Any] | None,
+    environment: Environment,
+    provenance: Mapping[str, Any],
+    extension: Extension | None,
+    lock: Lock | None,
+    estimated: Estimate,
+) -> Context:
+    options, spec, panel = setup.options, setup.spec, setup.panel
+    experiments = known.queries.experiment_names(3) if known else []
+    logged = [column.name for column in known.columns() if column.kind == "metric"] if known else []
+    return Context(
+        spec=spec,
+        plan=setup.plan,
+        targets=setup.targets,
+        judges={judge.name: target for judge, target in zip(panel.judges, panel.targets, strict=True)} if panel else {},
+        is_scored=setup.primary is not None,
+        columns=StoredColumns(
+            params=[json.loads(to_json(shown_params(variant))) for variant in setup.plan.variants],
+            scores={column: scorer.version for scorer in setup.scorers for column in scorer.columns},
+            metrics=[*NUMBERS, *logged],
+        ),
+        store=setup.store.path,
+        is_store_shared=any(name != spec.name for name in experiments),
+        environment=environment,
+        provenance=provenance,
+        previous=previous_run(known, spec.name, continued["run"] if continued else None) if known else None,
+        extension=extension,
+        lock=lock.check if lock else None,
+        writes_lock=lock is not None and lock.unwritten is not None,
+        estimate=estimated,
+        spent_usd=_spent(setup, continued),
+        settings=CheckSettings(
+            selects_cases=bool(options.case or options.tag or options.limit or options.debug),
+            is_debug=options.debug is not None,
+            try_tests=options.try_tests,
+            try_setup=options.try_setup,
+            online=options.online,
+        ),
+        notes=setup.notes,
+        cleanup=setup.cleanup,
+    )

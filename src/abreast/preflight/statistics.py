@@ -1,0 +1,114 @@
+"""What this plan can decide: how large a difference, how early, and by which rules fixed beforehand."""
+
+from __future__ import annotations
+
+import math
+
+from abreast.preflight.context import Context
+from abreast.preflight.finding import Finding, many
+from abreast.stats import alphas, cases_needed, smallest_detectable
+from abreast.stats.intervals.final import GROUPS
+from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
+from abreast.stats.verdict import SEQUENTIAL_CASES
+
+TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
+TYPICAL_REPEAT_SD = 0.5  # of yes-or-no scores of one case, at most
+FAIR = 0.2  # a difference that many would want to detect
+SMALL = 0.15
+
+
+def check_power(context: Context) -> Finding:
+    """Say how large a difference this many cases can detect."""
+    plan, noun = context.plan, context.spec.case_noun
+    if len(plan.variants) < 2:
+        return Finding("power", "note", "one variant: scores only, nothing to compare with")
+    if not context.is_scored:
+        return Finding("power", "note", "no scorer: answers are stored, nothing is compared", "add scorers: [exact]")
+    cases, independent, comparisons = len(plan.cases), plan.independent_cases, len(plan.variants) - 1
+    size = f"{many(cases, noun)} × {many(plan.repeats, 'repeat')}"
+    these = f"this {noun}" if cases == 1 else f"these {cases:,} {noun}s"
+    is_grouped = cases != independent
+    if plan.is_chained and independent < GROUPS:
+        chains = f"{cases:,} cases in {many(independent, 'chain')}: each begins with what the one before left"
+        message = f"{chains}, so they say no more than {many(independent, 'case')} would"
+        return Finding("power", "warn", message, "ask for cases that are independent")
+    if plan.population == THESE_CASES:
+        spread = TYPICAL_REPEAT_SD * math.sqrt(2)
+        effect = smallest_detectable(spread, cases * plan.repeats, alpha=sum(alphas(1, comparisons)))
+        message = (
+            f"{size} can decide about {these} alone, and can usually detect "
+            f"differences of {min(1.0, effect) * 100:.0f} points or more on {'it' if cases == 1 else 'them'}"
+        )
+        return Finding("power", "warn", message, _for_cases_in_general(comparisons, noun, is_grouped))
+    if independent < units_needed(comparisons) and not (is_grouped and independent >= GROUPS):
+        message = f"{size} cannot decide anything, whatever the answers are, and --fail-if worse always passes"
+        on_these = f"--repeats {repeats_needed(cases, comparisons)} can decide about {these}"
+        fix = f"{on_these}; {_for_cases_in_general(comparisons, noun, is_grouped)}"
+        return Finding("power", "warn", message, fix)
+    effect = smallest_detectable(TYPICAL_SD, independent, alpha=alphas(cases, comparisons)[1])
+    groups = f" in {many(independent, 'group')}" if is_grouped else ""
+    message = (
+        f"{many(cases, noun)}{groups} can decide about {noun}s in general, and can usually detect differences of "
+        f"{min(1.0, effect) * 100:.0f} points or more"
+    )
+    if effect > SMALL:
+        return Finding("power", "warn", message, f"add {noun}s to detect smaller ones")
+    return Finding("power", "pass", message)
+
+
+def _for_cases_in_general(comparisons: int, noun: str, is_grouped: bool) -> str:
+    """What a plan must have to decide about cases in general."""
+    least = units_needed(comparisons)
+    enough = cases_needed(TYPICAL_SD, FAIR, alpha=alphas(least, comparisons)[1])
+    units = many(least, "group" if is_grouped else noun)
+    return f"{noun}s in general need at least {units}, and about {enough:,} to detect {FAIR * 100:.0f} points"
+
+
+def check_early_stop(context: Context) -> Finding | None:
+    """Check that a run with `--until-decided` can stop early."""
+    if not context.spec.until_decided:
+        return None
+    if len(context.plan.variants) < 2:
+        return Finding("early stop", "fail", "one variant: there is nothing to decide", "leave out --until-decided")
+    if not context.is_scored:
+        return Finding("early stop", "fail", "no scorer: nothing can be decided", "add scorers: [exact]")
+    cases = len(context.plan.cases)
+    if cases < SEQUENTIAL_CASES:
+        message = f"{cases:,} cases are fewer than {SEQUENTIAL_CASES}: the verdict comes at the end"
+        return Finding("early stop", "note", message)
+    return Finding("early stop", "pass", f"once it is decided, at the latest after {cases:,} cases")
+
+
+def check_extension(context: Context) -> Finding | None:
+    """Say which earlier run this one extends, and what may still decide."""
+    extension = context.extension
+    if extension is None:
+        return None
+    if extension.added:
+        what = f"this run extends {extension.run} by {many(extension.added, 'case')}"
+    else:
+        what = f"this run repeats {many(extension.cases, 'case')} of {extension.run}"
+    message = f"{what}; {extension.rule}"
+    if not extension.grown_groups:
+        return Finding("extension", "note", message)
+    groups = f"{many(extension.grown_groups, 'group')} of {extension.run}"
+    verb = "has" if extension.grown_groups == 1 else "have"
+    message += f"; {groups} {verb} new cases, so results that were looked at change"
+    return Finding("extension", "warn", message, "put new cases into new groups")
+
+
+def check_lock(context: Context) -> Finding | None:
+    """Check that this run keeps to the locked plan."""
+    lock = context.lock
+    if lock is None:
+        return None
+    if context.writes_lock:
+        message = f"the plan is written to {lock.name} when the run starts"
+        if not lock.earlier_runs:
+            return Finding("lock", "note", message)
+        stored = f"{many(lock.earlier_runs, 'run')} of this experiment {'is' if lock.earlier_runs == 1 else 'are'}"
+        return Finding("lock", "warn", f"{message}; {stored} already stored, so results are known before it")
+    if lock.differences:
+        fix = "keep to the plan, or lock another one in a new file: --lock=FILE"
+        return Finding("lock", "warn", lock.sentence(), fix)
+    return Finding("lock", "pass", f"keeps to {lock.plan} ({lock.name})")
