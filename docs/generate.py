@@ -11,7 +11,7 @@ from typing import Any
 
 from abreast.cli import COMMANDS, EXIT_CODES, parser_of
 from abreast.experiment.options import Options
-from abreast.preflight import cost
+from abreast.preflight.checks import cost
 from abreast.scorers import KINDS
 from abreast.spec.schema import json_schema
 from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment

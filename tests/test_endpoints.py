@@ -15,7 +15,7 @@ from abreast.execute import run as execution
 from abreast.execute.job import Job
 from abreast.fake import FakeProvider
 from abreast.model import Case, Outcome, Trial, Variant
-from abreast.preflight import endpoints
+from abreast.preflight.checks import endpoints
 from abreast.view import progress
 from clis import real_cli
 from conftest import Folder

@@ -14,7 +14,7 @@ from abreast import Experiment, Options
 from abreast.execute.concurrency_stats import ConcurrencyStats
 from abreast.experiment.preparation import estimate_run
 from abreast.model import Failure, Outcome
-from abreast.preflight.cost import dollars
+from abreast.preflight.checks.cost import dollars
 from conftest import ABREAST, Folder
 
 PAID = """

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.execute.job import Job
-from abreast.execute.lanes import Lanes
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant
 from abreast.execute.limits.rate import RequestRate
+from abreast.execute.sources.lanes import Lanes
 from abreast.model import Case, Outcome, Trial, Variant
 
 

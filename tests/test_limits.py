@@ -20,7 +20,7 @@ from abreast.errors import RateLimited, classify
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.machine import Machine, MachineReading
 from abreast.execute.estimate import Estimates, Spent
-from abreast.execute.job import Job
+from abreast.execute.job import Job, Retry
 from abreast.execute.limits import registry
 from abreast.execute.limits.announced import Announced
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
@@ -30,10 +30,9 @@ from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources, Stagger
 from abreast.execute.listener import Listener
-from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
+from abreast.execute.sources.warmup import WarmUps
 from abreast.execute.state import Acknowledgements, RunState
-from abreast.execute.warmup import WarmUps
 from abreast.model import (
     Allowance,
     Answer,

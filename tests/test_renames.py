@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.preflight.renames import renames
+from abreast.preflight.checks.renames import renames
 
 RENAMED = [
     ("lr", "learning_rate"),

@@ -238,7 +238,7 @@ def test_a_stalled_variant_delays_no_other() -> None:
 
 
 def test_no_variant_leads_the_stored_prefix_by_more_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abreast.execute.trials.WINDOW", 60)
+    monkeypatch.setattr("abreast.execute.sources.trials.WINDOW", 60)
     plan, targets = plan_of(500, [{"latency": 0.1}, {"latency": 50.0}], 1)
     watch, _ = go(plan, targets, parallel=4, per_variant=2)
     stored_slow, lead = 0, 0

@@ -21,8 +21,8 @@ from abreast import Experiment
 from abreast.analyse.decision.sequential import UntilDecided
 from abreast.analyse.decision.verdicts import Rule
 from abreast.execute.early_stopping import Decision
+from abreast.execute.sources.trials import LEAD
 from abreast.execute.state import RunState
-from abreast.execute.trials import LEAD
 from abreast.model import Case, Variant
 from abreast.plan.plan import Plan
 from abreast.spec.cases import load_cases

@@ -13,14 +13,13 @@ from typing import Any
 
 from abreast.execute.engine.base import Complete, Engine
 from abreast.execute.engine.local import LocalEngine
-from abreast.execute.job import Job
+from abreast.execute.job import Job, Retry
 from abreast.execute.limits.base import LimitContext
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import Listener
-from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
+from abreast.execute.sources.trials import Trials
 from abreast.execute.state import Acknowledgements, RunState
-from abreast.execute.trials import Trials
 from abreast.model import Outcome
 from abreast.plan.plan import Plan
 from abreast.spec.schema import Limits

@@ -388,13 +388,13 @@ def _typed(error: BaseException, message: str) -> Failure:
     kind, blame = _peek(error, "kind"), _peek(error, "blame")
     detail, rate, fix = _peek(error, "detail"), _peek(error, "rate"), _peek(error, "fix")
     return Failure(
-        kind if type(kind) is str else "crash",
-        blame if type(blame) is str and blame in _BLAMES else "variant",
-        message,
-        _seconds(_peek(error, "retry_after")),
-        detail if type(detail) is str else "",
-        rate if isinstance(rate, RateLimits) else None,
-        fix if type(fix) is str else "",
+        kind=kind if type(kind) is str else "crash",
+        blame=blame if type(blame) is str and blame in _BLAMES else "variant",
+        message=message,
+        retry_after=_seconds(_peek(error, "retry_after")),
+        detail=detail if type(detail) is str else "",
+        rate=rate if isinstance(rate, RateLimits) else None,
+        fix=fix if type(fix) is str else "",
     )
 
 

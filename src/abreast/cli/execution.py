@@ -235,7 +235,7 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
 
 def dry_run(prepared: Prepared) -> None:
     """Print what would be sent: one request per variant."""
-    from abreast.preflight.targets import render_request
+    from abreast.preflight.checks.targets import render_request
 
     introduce(prepared)
     plan, targets = prepared.setup.plan, prepared.setup.targets

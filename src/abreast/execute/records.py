@@ -10,9 +10,9 @@ from typing import Any
 from abreast.errors import StoreError
 from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job
-from abreast.execute.judging import Judging
 from abreast.execute.listener import Listener
 from abreast.execute.scoring import Item, Scoring
+from abreast.execute.sources.judging import Judging
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 from abreast.store import RowTooLarge, Writer, rows

@@ -18,20 +18,20 @@ from abreast.execute.concurrency_stats import ConcurrencyStats, InFlightStats
 from abreast.execute.early_stopping import Decision, EarlyStopping, StoppingRule
 from abreast.execute.engine.base import Engine, EngineSetup, find_engine
 from abreast.execute.estimate import Spent
-from abreast.execute.judging import Judging, Panel, without_judges
+from abreast.execute.job import Retry
 from abreast.execute.limits.base import Limit, LimitContext
 from abreast.execute.limits.concurrency import InFlight
 from abreast.execute.limits.failing import tally
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.records import CommitHandler, EventRecorder, ThreadTimeoutWarning, TrialRecords
-from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
-from abreast.execute.source import Source
+from abreast.execute.sources.judging import Judging, Panel, without_judges
+from abreast.execute.sources.source import Source
+from abreast.execute.sources.trials import Trials
+from abreast.execute.sources.warmup import WarmUps, warmup_costs
 from abreast.execute.state import INTERRUPTED, Acknowledgements, RunState
-from abreast.execute.trials import Trials
-from abreast.execute.warmup import WarmUps, warmup_costs
 from abreast.plan.plan import Plan
 from abreast.scorers.base import Scorer
 from abreast.signals import detach_closed_terminal, ending_signals

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Incomplete
-from abreast.preflight import cost
+from abreast.preflight.checks import cost
 from abreast.spec.values import shown_path
 
 if TYPE_CHECKING:

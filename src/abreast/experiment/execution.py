@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
-from abreast.execute.judging import without_judges
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.run import Ending, Execution
 from abreast.execute.scoring import unscored
+from abreast.execute.sources.judging import without_judges
 from abreast.experiment.preparation import Prepared, mark_stored
 from abreast.experiment.result import Result
 from abreast.experiment.stored import shown_params, stored_spec

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import BadInput
-from abreast.execute.judging import Panel
+from abreast.execute.sources.judging import Panel
 from abreast.model import Variant
 from abreast.plan.keys import variant_digest
 from abreast.preflight.estimate import JudgeEstimate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.errors import PreflightRefused
 from abreast.execute.limits.failing import failures_of_broken
-from abreast.execute.warmup import warmup_costs
+from abreast.execute.sources.warmup import warmup_costs
 from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, default_file, find_lock
 from abreast.experiment.setup import Setup
@@ -17,8 +17,8 @@ from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan.keys import final_positions, find_reusable, mark_done
 from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
+from abreast.preflight.checks.cost import question
 from abreast.preflight.context import CheckSettings, Context, StoredColumns
-from abreast.preflight.cost import question
 from abreast.preflight.environment import Environment, read_environment
 from abreast.preflight.estimate import Estimate, estimate
 from abreast.preflight.examination import examine

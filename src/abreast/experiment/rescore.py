@@ -11,10 +11,10 @@ from typing import Any
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput
-from abreast.execute.judging import Panel, without_judges
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.run import Ending, Execution
 from abreast.execute.scoring import scored, unscored
+from abreast.execute.sources.judging import Panel, without_judges
 from abreast.experiment.judges import seat, written_scorer
 from abreast.plan.plan import Plan
 from abreast.spec.cases import CaseTable

@@ -28,7 +28,7 @@ from abreast.targets import Target, build
 from abreast.targets.processes.cleanup import Cleanup
 
 if TYPE_CHECKING:
-    from abreast.execute.judging import Panel
+    from abreast.execute.sources.judging import Panel
     from abreast.experiment.facade import Experiment
     from abreast.experiment.options import Options
     from abreast.model import Check, Variant

@@ -96,12 +96,12 @@ def outline(path: str | PurePath, source: bytes) -> Outline | None:
     for node, depth in _walk(tree.root_node):
         reading.visit(node, depth)
     return Outline(
-        language,
-        tuple(reading.definitions),
-        tuple(reading.references),
-        tree.root_node.has_error,
-        tuple(reading.quoted),
-        tuple(reading.bases),
+        language=language,
+        definitions=tuple(reading.definitions),
+        references=tuple(reading.references),
+        broken=tree.root_node.has_error,
+        quoted=tuple(reading.quoted),
+        bases=tuple(reading.bases),
     )
 
 
@@ -172,7 +172,9 @@ class _Reading:
             if text := self._text(name):
                 line, end = name.start_point[0] + 1, node.end_point[0] + 1
                 self._named.add(name.start_byte)
-                definition = Definition(text, kind, line, end, container, name.start_byte)
+                definition = Definition(
+                    name=text, kind=kind, line=line, end_line=end, container=container, at=name.start_byte
+                )
                 self.definitions.append(definition)
                 if kind in defining.HOLDERS:
                     self._derive(node, definition.qualified, line)

@@ -13,7 +13,7 @@ from abreast.code.reference import load_function, references_in
 from abreast.errors import AbreastError
 from abreast.model import Variant
 from abreast.plan import git
-from abreast.preflight.cases import DvcFile, dvc_file, hash_files, relative_path
+from abreast.preflight.checks.cases import DvcFile, dvc_file, hash_files, relative_path
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, many
 from abreast.targets import Target

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from abreast.preflight import (
-    cases,
-    code,
-    columns,
-    cost,
-    endpoints,
-    environment,
-    limits,
-    quota,
-    statistics,
-    subscription,
-    targets,
-)
+from abreast.preflight import environment
+from abreast.preflight.checks import cases, code, columns, cost, endpoints, limits, statistics, targets
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, first_of
 
@@ -32,11 +21,11 @@ def examine(context: Context) -> list[Finding]:
 def _checks(context: Context) -> Iterable[Check]:
     yield from (environment.check_leftovers, targets.check_targets, targets.check_requests)
     if any(target.place == "process" for target in context.targets):
-        from abreast.preflight import agents  # late: only agents need all of `targets`
+        from abreast.preflight.checks import agents  # late: only agents need all of `targets`
 
         yield from (agents.check_programs, agents.check_room, agents.check_containment)
         yield from (agents.check_setup, agents.check_tests)
-    yield from (_suite_notes, limits.check, subscription.check)
+    yield from (_suite_notes, limits.check_limits, limits.check_subscription)
     yield from (code.check_code, columns.check_schema)
     yield from (cases.check_data, cases.check_duplicates, cases.check_dvc)
     yield from (targets.check_models, environment.check_software)
@@ -44,7 +33,7 @@ def _checks(context: Context) -> Iterable[Check]:
     yield from (code.check_repository, columns.check_design)
     yield from (statistics.check_power, statistics.check_early_stop)
     yield from (statistics.check_extension, statistics.check_lock)
-    yield from (cost.check_cost, quota.check)
+    yield from (cost.check_cost, limits.check_quota)
 
 
 def _suite_notes(context: Context) -> Finding | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from abreast.digest import compose
-from abreast.preflight.cases import case_changes
-from abreast.preflight.code import variant_changes
-from abreast.preflight.columns import WANTED, Review, review
+from abreast.preflight.checks.cases import case_changes
+from abreast.preflight.checks.code import variant_changes
+from abreast.preflight.checks.columns import WANTED, Review, review
 from abreast.preflight.context import Context
 from abreast.preflight.finding import listed
 from abreast.spec.values import shown_path

@@ -582,7 +582,7 @@ def _checked_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, 
     warmup = chosen.get("warmup")
     if warmup is not None and not isinstance(warmup, bool):
         raise Misplaced((*at, "warmup"), f"{where}: warmup must be true or false, got {shown(warmup)}")
-    return Variant(name, target, params, executor, str(version), warmup)
+    return Variant(name=name, target=target, params=params, executor=executor, version=str(version), warmup=warmup)
 
 
 def json_schema() -> dict[str, Any]:

@@ -91,7 +91,16 @@ def ppi(
     half = quantile_t(0.5 + share(level, "level") / 2, degrees) * error
     p = 1.0 if estimate == 0 else 0.0 if error == 0 else two_sided_t(estimate / error, degrees)
     low, high = max(-1.0, estimate - half), min(1.0, estimate + half)
-    return CorrectedEstimate(min(1.0, max(-1.0, estimate)), low, high, level, p, "PPI++", tuning, len(data.labelled))
+    return CorrectedEstimate(
+        estimate=min(1.0, max(-1.0, estimate)),
+        low=low,
+        high=high,
+        level=level,
+        p=p,
+        method="PPI++",
+        tuning=tuning,
+        labels=len(data.labelled),
+    )
 
 
 def corrected_mean(

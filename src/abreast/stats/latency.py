@@ -55,15 +55,15 @@ def latency_ratio(
     means = units_of(logs, groups, "group").means
     estimate, low, high = _wilcoxon(logs, level) if len(means) == len(logs) else _student(means, level)
     return LatencyRatio(
-        exponential(estimate),
-        exponential(low),
-        exponential(high),
-        level,
-        median(one),
-        median(other),
-        _p95(one),
-        _p95(other),
-        len(logs),
+        estimate=exponential(estimate),
+        low=exponential(low),
+        high=exponential(high),
+        level=level,
+        median_a=median(one),
+        median_b=median(other),
+        p95_a=_p95(one),
+        p95_b=_p95(other),
+        n=len(logs),
     )
 
 

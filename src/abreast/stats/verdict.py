@@ -273,7 +273,9 @@ def _holm_steps(ps: list[float], levels: list[float]) -> list[int]:
 def _decide(question: _Question, levels: _Levels) -> Verdict:
     values, groups, size = question.values, question.groups, width(question.scale)
     if not len(values):
-        return Verdict("no comparison", None, 0, 0, 0, NO_CASE, question.planned)
+        return Verdict(
+            word="no comparison", interval=None, wins=0, losses=0, ties=0, reason=NO_CASE, planned=question.planned
+        )
     if groups is not None and len(groups) != len(values):
         raise ValueError(f"as many groups as differences are needed, got {len(groups)} and {len(values)}")
     wins, losses = int((values > 0).sum()), int((values < 0).sum())

@@ -12,10 +12,10 @@ from typing import Any
 from abreast.errors import AbreastError, BadInput
 from abreast.output import confirm, echo, is_interactive
 from abreast.plan import git
-from abreast.preflight.cases import dvc_file, hash_files, relative_path
-from abreast.preflight.code import changes_since
+from abreast.preflight.checks.cases import dvc_file, hash_files, relative_path
+from abreast.preflight.checks.code import changes_since
+from abreast.preflight.checks.renames import renames
 from abreast.preflight.finding import Finding, listed
-from abreast.preflight.renames import renames
 from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.user_tables import tables

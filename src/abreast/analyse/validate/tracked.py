@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, finding, listed
-from abreast.preflight.renames import renames
+from abreast.preflight.checks.renames import renames
 from abreast.store.user_tables.tables import Frame
 from abreast.text import many
 

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.execute.job import Job
+from abreast.execute.job import NEVER_RETRIED, Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext, Stage
-from abreast.execute.retry import NEVER_RETRIED
 from abreast.model import Blame, Failure, Outcome
 
 PATIENCE_S = 120.0  # with a service that has answered before

@@ -46,7 +46,7 @@ def weighted_gaffke(values: Floats, weights: Floats, level: float) -> Estimate:
     mean = float(values @ weights / weights.sum())
     low, high = _lower_bound(*above, mean, tail), -_lower_bound(*below, -mean, tail)
     p = min(1.0, 2 * min(_chance(*above, 0.0), _chance(*below, 0.0)))
-    return Estimate(mean, low, high, level, max(0.0, p), "Gaffke")
+    return Estimate(estimate=mean, low=low, high=high, level=level, p=max(0.0, p), method="Gaffke")
 
 
 def suits_gaffke(values: Floats) -> bool:

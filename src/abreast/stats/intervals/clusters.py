@@ -46,13 +46,13 @@ def relative_means(columns: Floats, groups: Sequence[Hashable] | None = None) ->
     totals = np.array([np.bincount(index, weights=row) for row in residuals])
     totals[np.abs(totals) < ROUNDING] = 0.0
     return RelativeMeans(
-        means,
-        (totals / (1 - sizes / cases)) @ totals.T / cases**2,
-        residuals.std(axis=1, ddof=1) / math.sqrt(cases),
-        np.array([_skewness(row) for row in totals]),
-        degrees_of_freedom(sizes),
-        cases,
-        count,
+        means=means,
+        covariance=(totals / (1 - sizes / cases)) @ totals.T / cases**2,
+        naive_errors=residuals.std(axis=1, ddof=1) / math.sqrt(cases),
+        skewness=np.array([_skewness(row) for row in totals]),
+        degrees=degrees_of_freedom(sizes),
+        cases=cases,
+        groups=count,
     )
 
 

@@ -65,7 +65,9 @@ def _interval(
     if np.ptp(units.sizes) == 0 and suits_gaffke(units.means):
         return gaffke(units.means, level)
     look = confidence_sequence(values, 1 - level, groups=groups, weight=weight, largest=largest)
-    return Estimate(look.estimate, look.low, look.high, look.level, look.p, look.method)
+    return Estimate(
+        estimate=look.estimate, low=look.low, high=look.high, level=look.level, p=look.p, method=look.method
+    )
 
 
 def _suits_t(values: Floats, units: Units) -> bool:

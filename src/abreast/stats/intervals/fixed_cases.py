@@ -196,7 +196,7 @@ def fixed_cases_interval(scores: RepeatedScores, level: float = 0.95) -> Estimat
         low = max(low, ABOVE_ZERO)
     else:
         high = min(high, -ABOVE_ZERO)
-    return Estimate(estimate, low, high, level, p, test.method)
+    return Estimate(estimate=estimate, low=low, high=high, level=level, p=p, method=test.method)
 
 
 def _pooled(scores: RepeatedScores) -> tuple[Floats, Floats]:

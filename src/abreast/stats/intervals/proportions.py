@@ -69,7 +69,7 @@ def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Estimat
     error = math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
     low, high = max(-1.0, won - lost - z * error), min(1.0, won - lost + z * error)
     p = math.erfc(abs(won - lost) / error / math.sqrt(2))
-    return Estimate((wins - losses) / n, low, high, level, p, "Bonett–Price")
+    return Estimate(estimate=(wins - losses) / n, low=low, high=high, level=level, p=p, method="Bonett–Price")
 
 
 def paired_t(
@@ -92,4 +92,4 @@ def paired_t(
     half = quantile_t(0.5 + share(level, "level") / 2, degrees) * error
     p = 1.0 if mean == 0 else 0.0 if error == 0 else two_sided_t(mean / error, degrees)
     method = "paired t" if groups is None else "t, CR2" if weight == "case" else "t on group means"
-    return Estimate(mean, mean - half, mean + half, level, p, method)
+    return Estimate(estimate=mean, low=mean - half, high=mean + half, level=level, p=p, method=method)

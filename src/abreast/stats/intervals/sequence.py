@@ -180,7 +180,16 @@ class RunningSequence:
             low, high, wealth = self._bounds(-1.0, 1.0)
         inside = None if self.margin is None else low >= -self.margin and high <= self.margin
         p = min(1.0, 2 * math.exp(-wealth))
-        return Look(mean * width, low * width, high * width, 1 - self.alpha, p, "confidence sequence", self._n, inside)
+        return Look(
+            estimate=mean * width,
+            low=low * width,
+            high=high * width,
+            level=1 - self.alpha,
+            p=p,
+            method="confidence sequence",
+            n=self._n,
+            equivalent=inside,
+        )
 
     def add(self, units: Units) -> None:
         """Take in units whose differences lie in [−1, 1]."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.model import Case, Trial, Variant
-from abreast.preflight.endpoints import run_sync
+from abreast.preflight.checks.endpoints import run_sync
 from abreast.preflight.finding import many
 from abreast.suites.coding_agents.history import LeftOut, newest_first
 
@@ -172,7 +172,7 @@ def _leave_out(selection: Selection, config: Config, case: Case, reason: str) ->
 
 async def _examine(target: Agent, case: Case) -> tuple[str, str]:
     """Why its tests say nothing, empty if they do, and then what is to be told."""
-    from abreast.preflight.agents import Threads
+    from abreast.preflight.checks.agents import Threads
     from abreast.targets.checks.workspace_checks import says_nothing
 
     trial = Trial(0, case, Variant("tests", "command", {}), 0)

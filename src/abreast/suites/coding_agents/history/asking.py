@@ -9,12 +9,11 @@ from types import TracebackType
 from abreast.errors import BadInput
 from abreast.execute.engine.base import EngineSetup, find_engine
 from abreast.execute.estimate import cost_of
-from abreast.execute.job import Job, TrialJob
-from abreast.execute.lanes import Lanes
+from abreast.execute.job import Job, Retry, TrialJob
 from abreast.execute.listener import Listener
-from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
-from abreast.execute.source import Source
+from abreast.execute.sources.lanes import Lanes
+from abreast.execute.sources.source import Source
 from abreast.execute.state import Acknowledgements, RunState
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.words.variant_figures import dollars

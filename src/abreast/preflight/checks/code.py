@@ -12,7 +12,7 @@ from typing import Any
 from abreast.code.parts import Parts
 from abreast.code.reference import references_in
 from abreast.plan import git
-from abreast.preflight.cases import relative_path
+from abreast.preflight.checks.cases import relative_path
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.previous_run import PreviousRun

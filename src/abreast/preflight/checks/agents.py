@@ -17,8 +17,8 @@ from abreast.model import Trial
 from abreast.plan import git
 from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
+from abreast.preflight.checks.endpoints import run_sync
 from abreast.preflight.context import TRIED_CASES, Context
-from abreast.preflight.endpoints import run_sync
 from abreast.preflight.finding import Finding, first_of, listed, many
 from abreast.store.user_state import drivers
 from abreast.targets.agents.agent import Agent

@@ -12,10 +12,10 @@ from typing import Any
 
 from abreast.execute.estimate import cost_of
 from abreast.execute.job import Job, WarmUpJob
-from abreast.execute.lanes import Lanes
 from abreast.execute.limits.base import Limit
 from abreast.execute.limits.breaker import fix_of
-from abreast.execute.source import Source
+from abreast.execute.sources.lanes import Lanes
+from abreast.execute.sources.source import Source
 from abreast.execute.state import RunState
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan

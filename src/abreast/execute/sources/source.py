@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from abreast.execute.job import Job
-from abreast.execute.lanes import Lanes
 from abreast.execute.limits.base import UNTIL_AN_EVENT
+from abreast.execute.sources.lanes import Lanes
 from abreast.model import Outcome
 
 

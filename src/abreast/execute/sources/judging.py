@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, JudgeJob
-from abreast.execute.lanes import Lanes
 from abreast.execute.limits.base import Limit
 from abreast.execute.listener import Listener
-from abreast.execute.source import Source
+from abreast.execute.sources.lanes import Lanes
+from abreast.execute.sources.source import Source
 from abreast.execute.state import RunState
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
@@ -252,7 +252,9 @@ class Judging(Source):
             if known is not None:
                 self._resolve(pending, item, known)
                 continue
-            question = Question(number, item, key, prompt, [pending], self._paid(key, pending, item))
+            question = Question(
+                judge=number, item=item, key=key, prompt=prompt, asked_by=[pending], paid=self._paid(key, pending, item)
+            )
             self._asked[key] = question
             self._ready[number].append(question)
 

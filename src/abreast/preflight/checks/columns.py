@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from abreast.preflight.checks.renames import Values, renames
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.previous_run import Given, PreviousRun
-from abreast.preflight.renames import Values, renames
 from abreast.spec.values import shown_path
 from abreast.store.schema import CORE_COLUMNS
 

@@ -1,0 +1,103 @@
+"""Limits: what they mean, subscriptions and quotas."""
+
+from __future__ import annotations
+
+from abreast.errors import suggestion
+from abreast.plan.concurrency import Concurrency
+from abreast.preflight.checks.cost import duration
+from abreast.preflight.context import Context
+from abreast.preflight.estimate import QuotaEstimate
+from abreast.preflight.finding import Finding
+from abreast.spec.schema import QUOTAS
+
+
+def check_limits(context: Context) -> Finding:
+    """Say what the limits mean, and find those that cannot be meant as they are written."""
+    limits = context.limits
+    known = [target.name for target in (*context.targets, *context.judges.values())]
+    for name in limits.targets:
+        if name not in known:
+            near = suggestion(name, known)
+            return Finding(
+                "limits", "fail", f'limits.targets: no variant and no judge has the target "{name}"{near}', "correct it"
+            )
+    names = [variant.name for variant in context.plan.variants]
+    for name in limits.variants:
+        if name not in names:
+            return Finding(
+                "limits", "fail", f'limits.variants: no variant "{name}"{suggestion(name, names)}', "correct it"
+            )
+    if limits.budget_usd is not None:
+        silent = [target.name for target in context.targets if target.name.startswith("python:")]
+        if silent:
+            told = f"the budget holds only if {silent[0]} returns cost_usd with its answers"
+            return Finding("limits", "note", told)
+    for target in context.targets:
+        own = limits.of(target.name)
+        rates = [name for name in ("requests_per_second", "requests_per_minute") if getattr(own, name) is not None]
+        if rates and target.asks_often:
+            told = f"a trial of {target.name} makes as many requests as it likes: {rates[0]} counts trials"
+            return Finding("limits", "note", told)
+    for name in ("parallel", "trial_parallelism", "per_variant"):
+        value = getattr(limits, name)
+        if isinstance(value, int) and value < 1:
+            return Finding("limits", "note", f"{name} {value} means 1: one at a time", f"write {name}: 1 or more")
+    return Finding("limits", "pass", describe(limits.parallel, limits.trial_parallelism))
+
+
+def describe(parallel: object, blocks: int | None) -> str:
+    """How much happens at once, in words."""
+    if parallel is None:
+        return f"{blocks} blocks at once, one variant at a time in each" if blocks else "one trial at a time"
+    if parallel == "variants":
+        return f"{blocks or 1} block{'s' if (blocks or 1) > 1 else ''} at once, all variants of each together"
+    if isinstance(parallel, int):
+        return f"at most {parallel} trial{'s' if parallel > 1 else ''} in flight"
+    return "as many trials in flight as the target takes"
+
+
+SUBSCRIPTION_MOST = 4  # in flight
+
+
+def check_subscription(context: Context) -> Finding | None:
+    """Warn of more at once than a subscription takes well.
+
+    A target is on a subscription if it says so itself, or if its quota is that of a plan (max-5x, max-20x).
+    """
+    limits = context.limits
+    concurrency = Concurrency(limits, context.targets)
+    for target in {target.name: target for target in context.targets}.values():
+        plan = limits.of(target.name).quota
+        if plan not in QUOTAS and not target.subscription:
+            continue
+        most = concurrency.most_of(target.name)
+        if most is None or most > SUBSCRIPTION_MOST:
+            many = "as many trials as go" if most is None else f"{most:,} trials"
+            named = f" ({plan})" if plan in QUOTAS else ""
+            return Finding(
+                "subscription",
+                "warn",
+                f"{many} of {target.name} in flight: subscription plans{named} throttle more than {SUBSCRIPTION_MOST}, "
+                "and what is refused uses up the quota as well",
+                f"--parallel {SUBSCRIPTION_MOST}, or limits.targets.{target.name}.parallel",
+            )
+    return None
+
+
+def check_quota(context: Context) -> Finding | None:
+    """What share of a quota will this take, and is so much left of it?"""
+    quotas = context.estimate.quotas
+    if not quotas:
+        return None
+    short = any(quota.left is not None and quota.needed > quota.left for quota in quotas)
+    told = "; ".join(_sentence(quota, len(quotas) > 1) for quota in quotas)
+    fix = "the run pauses until there is room; --on-quota stop ends it instead, and resume goes on" if short else ""
+    return Finding("quota", "note" if short else "pass", told, fix)
+
+
+def _sentence(quota: QuotaEstimate, named: bool) -> str:
+    whose = f"{quota.target}: " if named else ""
+    share = f"{quota.needed / quota.most:.0%}"
+    left = "what is left is unknown" if quota.left is None else f"{quota.left:,} left now"
+    window = f"{quota.most:,} in {duration(quota.window_s)}"
+    return f"{whose}takes {quota.needed:,} of {window} ({share}), {left}"
