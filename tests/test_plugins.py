@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -533,3 +534,31 @@ def test_a_format_that_is_none_is_refused_before_the_run(site: Folder) -> None:
     assert (done.code, 'format "one-line" (acme 1.0, plug:nothing)' in done.err) == (2, True), done.err
     assert not (site.path / "results.db").exists()
     assert 'did you mean "one-line"?' in site.abreast("report", "--format", "onelin").err
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_of_a_package_holds_in_every_run(site: Folder) -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    source = page[page.index("class OneAtATime") :].split("```")[0]
+    site.write("site/plug.py", f"from abreast.execute.limits.base import Limit\n\n\n{source}")
+    install(site, "acme", {"abreast.limits": {"one-at-a-time": "plug:build"}})
+    sys.modules.pop("plug", None)
+    site.write("spec.yaml", SPEC.replace("TARGET", "simulated, latency: 0.01").replace("SCORER", "exact"))
+    done = site.abreast("run", "spec.yaml", "--parallel", "8")
+    assert done.code == 0, done.said
+    assert "in flight: 8 asked for" in done.err
+    assert "1 at most" in done.err
+
+
+@pytest.mark.parametrize("source", ["def build(context):\n    return [1]\n", "def build(context):\n    return 1\n"])
+def test_what_is_no_limit_is_refused_by_its_package_and_nothing_runs(site: Folder, source: str) -> None:
+    site.write("site/plug.py", source)
+    install(site, "acme", {"abreast.limits": {"odd": "plug:build"}})
+    sys.modules.pop("plug", None)
+    site.write("spec.yaml", SPEC.replace("TARGET", "simulated").replace("SCORER", "exact"))
+    done = site.abreast("run", "spec.yaml")
+    assert done.code == 2
+    assert 'limit "odd" (acme 1.0, plug:build)' in done.err
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("abreast-writer")]

@@ -1,4 +1,4 @@
-"""Plugins: what installed packages register as entry points: targets, scorers, suites, engines, stores, formats."""
+"""Plugins: targets, scorers, suites and other parts that installed packages register as entry points."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from abreast.errors import AbreastError, PluginError, TrialError, classify, loca
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Kind = Literal["target", "scorer", "suite", "engine", "store", "format"]
+Kind = Literal["target", "scorer", "suite", "limit", "engine", "store", "format"]
 Base = TypeVar("Base")
 
 GROUPS: dict[Kind, str] = {
     "target": "abreast.targets",
     "scorer": "abreast.scorers",
     "suite": "abreast.suites",
+    "limit": "abreast.limits",
     "engine": "abreast.engines",
     "store": "abreast.stores",
     "format": "abreast.formats",
@@ -45,7 +46,8 @@ class Plugin:
         return None if self.point.dist is None else f"{self.point.dist.name} {self.point.dist.version}"
 
     def error(self, problem: str) -> PluginError:
-        return PluginError(f"{self}: {problem}", f'see docs/extending.md, "A {self.kind} of your own"')
+        article = "An" if self.kind == "engine" else "A"
+        return PluginError(f"{self}: {problem}", f'see docs/extending.md, "{article} {self.kind} of your own"')
 
     def load(self) -> Any:
         return self.call("importing it", self.point.load)

@@ -134,11 +134,19 @@ class Execution:
         return self._ending(parts, in_flight, error)
 
     def _build(self) -> Parts:
+        """Start the writer and put the other parts together; the writer ends if one of them cannot be built."""
+        acknowledgements = Acknowledgements(asyncio.get_running_loop())
+        writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(writer.close)
+            parts = self._assemble(acknowledgements, writer)
+            on_failure.pop_all()
+        return parts
+
+    def _assemble(self, acknowledgements: Acknowledgements, writer: Writer) -> Parts:
         """Put the parts together; each gets those it needs from the ones before."""
         loop = asyncio.get_running_loop()
         build_engine = find_engine(self.engine)
-        acknowledgements = Acknowledgements(loop)
-        writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
         heard = Listeners([self.listener, EventRecorder(writer)])
         stats = ConcurrencyStats(loop.time)
         listener = Listeners([heard, stats, ThreadTimeoutWarning(self.targets, heard.event)])

@@ -1,4 +1,5 @@
-"""Every limit there is. To add one, write a file with a `Limit` and a `build`, and add a line here."""
+"""Every limit there is. To add one, write a file with a `Limit` and a `build`, and add a line here; other packages
+register their `build` under the entry point `abreast.limits`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterable
 from abreast.execute import estimate
 from abreast.execute.limits import announced, breaker, budget, concurrency, failing, quota, rate, turns
 from abreast.execute.limits.base import Limit, LimitContext
+from abreast.plugins import find_plugin, plugin_names
 
 FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
     estimate.build,
@@ -23,5 +25,18 @@ FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
 
 
 def build_limits(context: LimitContext) -> list[Limit]:
-    """Every limit that was asked for, what providers announce, and no other."""
-    return [limit for build in FACTORIES for limit in build(context)]
+    """Every limit that was asked for, what providers announce, those of other packages, and no other."""
+    own = [limit for build in FACTORIES for limit in build(context)]
+    return [*own, *(limit for name in plugin_names("limit") for limit in _build_plugin(name, context))]
+
+
+def _build_plugin(name: str, context: LimitContext) -> list[Limit]:
+    plugin = find_plugin("limit", name)
+    assert plugin is not None
+    limits = plugin.call(
+        "listing its limits", list, plugin.build("a function that returns limits", ("context",), context)
+    )
+    for limit in limits:
+        if not isinstance(limit, Limit):
+            plugin.refuse("it must return instances of abreast.execute.limits.base.Limit", limit)
+    return limits
