@@ -33,9 +33,8 @@ def build_limits(context: LimitContext) -> list[Limit]:
 def _build_plugin(name: str, context: LimitContext) -> list[Limit]:
     plugin = find_plugin("limit", name)
     assert plugin is not None
-    limits = plugin.call(
-        "listing its limits", list, plugin.build("a function that returns limits", ("context",), context)
-    )
+    built = plugin.build("a function that returns limits", ("context",), context)
+    limits: list[Limit] = plugin.call("listing its limits", list, built)
     for limit in limits:
         if not isinstance(limit, Limit):
             plugin.refuse("it must return instances of abreast.execute.limits.base.Limit", limit)
