@@ -127,7 +127,7 @@ def _kept_spec(stored: Mapping[str, Any], spec: Spec, kinds: Sequence[str] | Non
 
 def _scorer_spec(stored: Mapping[str, Any], kinds: Sequence[str] | None) -> tuple[Spec, Path]:
     scorers = list(kinds) if kinds else stored["scorers"]
-    primary = None if kinds else stored["primary"]
+    primary = None if kinds else stored.get("primary")
     given = {"cases": [], "scorers": scorers, "primary": primary}
     given |= {key: stored[key] for key in ("limits", "prices") if key in stored}
     return validated(given, "rescore"), Path(stored["base"])

@@ -55,7 +55,8 @@ class LabelSample:
 
 def recorded_sample(rows: Rows) -> LabelSample | None:
     """The sample that was drawn for this run; None if there is none."""
-    details = [event.detail for event in rows.store.queries.events(rows.run_id, SAMPLED)]
+    events = sorted(rows.store.queries.events(rows.run_id, SAMPLED), key=lambda event: event.happened_at)
+    details = [event.detail for event in events]  # by time: a merge appends what was recorded earlier
     if not details:
         return None
     seed = int(details[0]["seed"])

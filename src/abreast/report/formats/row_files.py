@@ -83,7 +83,7 @@ class Csv(ReportFormat):
 
 def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
     file = io.StringIO()
-    names, rows = tables.stream(store, "predictions", tables.Condition.matching({"run": run}))
+    names, rows = store.queries.prediction_rows(run)
     _csv(names, rows, file, escape_formulas)
     return file.getvalue()
 

@@ -145,10 +145,10 @@ def _human_diff(expected: Any) -> bytes:
     if isinstance(expected, str):
         try:
             expected = json.loads(expected)
-        except ValueError:
+        except (ValueError, RecursionError):
             return b""
     diff = expected.get("diff") if isinstance(expected, Mapping) else None
-    return diff.encode() if isinstance(diff, str) else b""
+    return diff.encode(errors="replace") if isinstance(diff, str) else b""
 
 
 def _missing(change: Change, counted: Sequence[object]) -> list[str]:

@@ -104,15 +104,16 @@ class AnswerQueries(QueryGroup):
         """Case index, case id, expected answer, variant and prompt of every so-many-th case with a short expected
         answer; of a long prompt so many characters of either end."""
         rows = self._store.each(
-            "SELECT t.position / ?, c.id, c.expected, t.variant, substr(p.prompt, 1, ?), "
+            "SELECT t.position / ?, c.id, c.expected, t.variant, "
+            "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, 1, ?) ELSE p.prompt END, "  # substr ends at a NUL
             "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, length(p.prompt) - ? + 1) END "
             f"FROM trials t JOIN {CASE} JOIN {PAYLOAD} "
             "WHERE t.run_id = ? AND t.repeat = 0 AND (t.position / ?) % ? = 0 AND c.expected <> 'null' "
             "AND length(c.expected) < 1000 ORDER BY t.position",
-            (per_case, 2 * ends, 2 * ends, ends, run_id, per_case, step),
+            (per_case, 2 * ends, ends, 2 * ends, ends, run_id, per_case, step),
         )
         for *row, begin, end in rows:
-            yield (*row, begin if end is None else f"{begin[:ends]}\n{end}")
+            yield (*row, begin if end is None else f"{begin}\n{end}")
 
     def sample_answers(self, run_id: int, per_case: int, step: int) -> list[tuple[int, int, str | None]]:
         """Variant, case index and the beginning of the answer to every so-many-th case."""

@@ -47,6 +47,11 @@ _EXECUTED = "t.reused_from IS NULL AND t.status IN ('ok', 'error')"
 
 
 class TrialQueries(QueryGroup):
+    def prediction_rows(self, run: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """The columns of the view `predictions`, and the rows of a run as they are stored."""
+        names = [name for (name,) in self._store.rows(self._dialect.column_names("predictions"))]
+        return names, self._store.each("SELECT * FROM predictions WHERE run = ?", (run,))
+
     def trial_columns(self, run_id: int) -> dict[str, Array]:
         """The trials of a run as columns, in plan order."""
         fields = ", ".join(_SOURCES.get(name, name) for name in _COLUMNS)
