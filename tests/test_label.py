@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -450,6 +451,17 @@ def test_labels_go_with_their_run(folder: Folder, store: str) -> None:
     assert done.json[0]["verdicts"][0]["calibration"]["labels"] == 24
     assert folder.abreast("delete", run, "--store", store, "--yes").code == 0
     assert folder.sql("select count(*) as n from scores", store) == [{"n": 0}]
+
+
+def test_of_two_samples_that_are_merged_the_earlier_one_counts(folder: Folder) -> None:
+    judged(folder, cases=24)
+    shutil.copy(folder.path / "results.db", folder.path / "other.db")
+    first, second = ("--store", "results.db"), ("--store", "other.db")
+    assert folder.abreast("label", "--export", "one.csv", "--sample", "12", "--seed", "3", *first).code == 0
+    assert folder.abreast("label", "--export", "two.csv", "--sample", "12", "--seed", "4", *second).code == 0
+    assert folder.abreast("merge", "results.db", "--into", "other.db").code == 0
+    assert folder.abreast("label", "--export", "merged.csv", *second).code == 0
+    assert [row["task"] for row in sheet(folder, "merged.csv")] == [row["task"] for row in sheet(folder, "one.csv")]
 
 
 def test_a_duckdb_store_is_labelled_like_any_other(folder: Folder) -> None:

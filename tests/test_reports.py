@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from abreast import Experiment
+from abreast import Experiment, Tracker
 from abreast.errors import BadInput
 from conftest import Folder
 from scripted import pairs, scripted
@@ -106,6 +106,16 @@ def test_csv_has_a_row_for_each_trial(folder: Folder) -> None:
         ("c0", "b", "1.0"),
     ]
     assert len(rows) == 8
+
+
+def test_csv_has_the_values_of_a_run_as_they_are_stored_whatever_a_tracker_wrote(folder: Folder) -> None:
+    """A tracked column of the same name and another type changes nothing."""
+    scripted(folder, pairs(2, 1, 1))
+    before, after = [], []
+    for rows in (before, after):
+        rows += csv.DictReader(io.StringIO(folder.abreast("report", "--format", "csv").out))
+        Tracker(str(folder.path / "results.db")).log({"score": True, "repeat": True})
+    assert [{name: row[name] for name in before[0]} for row in after] == before
 
 
 def test_junit_has_a_test_for_each_trial_and_each_comparison(folder: Folder) -> None:

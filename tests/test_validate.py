@@ -172,6 +172,7 @@ def test_cases_that_their_tags_tell_apart_are_no_copies(folder: Folder) -> None:
         "Which thing? (solution = {own})",
         "correct_answer: {own}\nquestion: which?",
         "**Answer:** {own}",
+        "Header\0 and more. Answer: {own}",
     ],
 )
 def test_a_prompt_that_announces_its_own_answer_is_serious(folder: Folder, form: str) -> None:
