@@ -27,6 +27,7 @@ from abreast.plan.plan import Plan, dispatch_order
 from abreast.spec.cases import load_cases
 from abreast.spec.schema import Limits
 from abreast.suites.coding_agents.history import cases as cases_of
+from abreast.targets import build
 from abreast.targets.workspace import NotCarried, NoWorkspace, State, Workspaces
 from conftest import Folder
 from virtual import Memory, Rig, run
@@ -520,7 +521,7 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
     notes = Notes()
 
     async def execute() -> None:
-        targets: list[Any] = [type("T", (), {"name": "t", "place": "loop", "is_service": False})() for _ in variants]
+        targets: list[Any] = [build(variant, 0, {}) for variant in variants]
         engine = partial(VirtualEngine, fail_by_chance(chance, failing))
         settings = Limits(**limits, breaker=0, retries=retries)
         await Rig(plan, targets, settings, notes, Slow(), engine=engine).run()

@@ -27,7 +27,7 @@ import pytest
 
 from abreast.errors import StoreError
 from abreast.execute.scoring import PATIENCE_S
-from abreast.store import Lease, NewRun, Writer, open_store
+from abreast.store import Lease, LeaseLost, NewRun, Writer, open_store
 from abreast.targets.processes import orphans
 from conftest import ABREAST, Done, Folder
 
@@ -1043,3 +1043,37 @@ def test_a_notebook_can_go_on_after_a_failure_of_the_store(folder: Folder, disk:
     assert "the disk is full" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "complete", done.stderr
     assert json.loads(json.dumps(only_run(folder, "disk/results.db")))["trials"] == 300
+
+
+def test_a_lease_that_is_lost_after_the_store_failed_once_cancels_what_is_in_flight(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store fails for a moment and recovers; then another process owns the run."""
+    folder.write(
+        "mine.py",
+        """
+        import asyncio
+
+        async def answer(case):
+            await asyncio.sleep(float(case.input))
+            return case.input
+        """,
+    )
+    folder.write("cases.jsonl", "".join(json.dumps({"id": f"c{n}", "input": str(n)}) + "\n" for n in (0.1, 1.0, 300.0)))
+    folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:mine:answer\nvariants: {a: {}}\n")
+    insert, failures = Writer._insert, []
+
+    def fail_twice(writer: Writer, batch: list[Any], connection: Any) -> None:
+        if any(table == "trials" for entry in batch for table, _ in entry.rows):
+            failures.append(batch)
+            if len(failures) == 1:
+                raise apsw.FullError("database or disk is full")
+            if len(failures) > 2:
+                raise LeaseLost("another process executes it now", "let it finish")
+        insert(writer, batch, connection)
+
+    monkeypatch.setattr(Writer, "_insert", fail_twice)
+    done = folder.abreast("run", "spec.yaml", "--parallel", "3")
+    assert done.code == 3
+    assert "another process executes it now" in done.err
+    assert "Traceback" not in done.err

@@ -49,7 +49,7 @@ async def behave(case: str) -> Answer:
     return Answer(f"the key is {SECRET}" if case == "secret" else "yes")
 
 
-class Scripted:
+class Scripted(Target):
     """A target that behaves as the input of the case says."""
 
     name, version, simulated, sees, transforms, place = "scripted", "1", False, "input", False, "loop"

@@ -1046,6 +1046,35 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
     assert elapsed == pytest.approx(0.5)
 
 
+def test_a_failed_warm_up_counts_also_if_another_one_never_starts(folder: Folder) -> None:
+    folder.write(
+        "mine.py",
+        """
+        import asyncio
+        from abreast.errors import Transient
+
+        async def down(case):
+            await asyncio.sleep(0.05)
+            raise Transient("down")
+
+        async def up(case):
+            return case.input
+        """,
+    )
+    folder.cases(3)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants:\n  a: {target: python:mine:down, warmup: true}\n"
+        "  b: {target: python:mine:up, warmup: true}\n"
+        "limits: {parallel: 4, retries: 0, targets: {'python:mine:up': {quota: 1/5h}}}\n",
+    )
+    folder.write("first.yaml", "cases: cases.jsonl\nvariants: {b: {target: python:mine:up}}\nlimits: {quota: 1/5h}\n")
+    assert folder.abreast("run", "first.yaml", "--limit", "1", "--store", "first.db").code == 0
+    done = folder.abreast("run", "spec.yaml", "--on-quota", "stop")
+    assert (done.code, "the warm-up of python:mine:down failed" in done.err) == (4, True), done.err
+    assert folder.sql("select count(*) as n from trials") == [{"n": 0}]
+
+
 def test_warmup_is_true_or_false(folder: Folder) -> None:
     folder.cases(3)
     warm_spec(folder, "{a: {warmup: often}}")

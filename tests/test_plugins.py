@@ -562,3 +562,32 @@ def test_what_is_no_limit_is_refused_by_its_package_and_nothing_runs(site: Folde
     assert done.code == 2
     assert 'limit "odd" (acme 1.0, plug:build)' in done.err
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("abreast-writer")]
+
+
+def test_what_a_scorer_calls_check_is_its_own_affair(site: Folder) -> None:
+    source = SCORER.replace("    def score", "    def check(self, text):\n        return text\n\n    def score")
+    site.write("site/plug.py", source)
+    install(site, "acme", {"abreast.scorers": {"mine": "plug:Mine"}})
+    sys.modules.pop("plug", None)
+    site.write("spec.yaml", SPEC.replace("TARGET", "simulated").replace("SCORER", "mine"))
+    assert site.abreast("run", "spec.yaml", "--quiet").code == 0
+
+
+def test_an_answer_may_be_an_object_with_an_async_call(site: Folder) -> None:
+    source = TARGET.replace(
+        "        pass\n\n    def request", "        self.answer = Retried(self.answer)\n\n    def request", 1
+    )
+    retried = """
+class Retried:
+    def __init__(self, function):
+        self.function = function
+
+    async def __call__(self, *arguments):
+        return await self.function(*arguments)
+"""
+    site.write("site/plug.py", source + retried)
+    install(site, "acme", {"abreast.targets": {"service": "plug:Service"}})
+    sys.modules.pop("plug", None)
+    site.write("spec.yaml", SPEC.replace("TARGET", "service").replace("SCORER", "exact"))
+    done = site.abreast("run", "spec.yaml", "--quiet")
+    assert done.code == 0, done.err

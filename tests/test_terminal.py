@@ -442,7 +442,7 @@ def test_names_that_are_not_utf8_are_errors_that_say_so(stored: Path) -> None:
 # -- one place ---------------------------------------------------------------------------------------------------------
 
 # Programs of their own that speak a protocol over standard output.
-PROTOCOLS = ("scorers/patient.py",)
+PROTOCOLS = ("regex_timeout.py",)
 
 
 def writes(source: str) -> list[int]:

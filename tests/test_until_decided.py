@@ -562,3 +562,18 @@ def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
     assert "was started with a margin of 0.05 and is not finished: the rule of a verdict is fixed before" in done.err
     assert "--margin: a run goes on as it was started" in folder.abreast("resume", "--margin", "0.3").err
     assert folder.abreast("report", "--json").json[0]["margin"] == 0.05
+
+
+def test_a_run_that_stored_answers_decide_warms_nothing_up(folder: Folder) -> None:
+    def experiment(**options: Any) -> Experiment:
+        variants = {name: {"accuracy": value, "warmup": True} for name, value in (("bad", 0.0), ("good", 1.0))}
+        cases = [{"id": f"c{n}", "input": f"q{n}", "expected": f"q{n}"} for n in range(300)]
+        store = str(folder.path / "results.db")
+        return Experiment(
+            cases=cases, variants=variants, target="simulated", scorers=["exact"], store=store, name="e", **options
+        )
+
+    experiment().run(limit=150, parallel=8)
+    result = experiment(until_decided=True).run(parallel=8)
+    assert (result.status, result.executed) == ("stopped_early", 0)
+    assert folder.sql("select count(distinct run_id) as runs from events where kind = 'warmup'") == [{"runs": 1}]

@@ -27,7 +27,12 @@ _PLAIN_TEXT = 10_000  # characters that a pattern with one repeat searches in no
 _REPEAT = re.compile(r"[*+?{]")
 _LENGTH = 8  # bytes before each message that say how long it is
 _WHEN_PARENT_ENDS = 1  # PR_SET_PDEATHSIG
-_SERVE = "import sys; sys.path.insert(0, sys.argv[1]); from abreast.regex_timeout import serve; serve(int(sys.argv[2]))"
+_SERVE = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from abreast.regex_timeout import serve
+serve(int(sys.argv[2]), sys.argv[3] == "True")
+"""
 
 
 class TooSlow(Exception):
@@ -47,6 +52,11 @@ def search_again(pattern: str, flags: int, text: str) -> str | None:
     """Search in the helper process."""
     match = re.compile(pattern, flags).search(text)
     return match.group() if match else None
+
+
+def start() -> None:
+    """Start the helper process, so that the first question does not wait for it."""
+    _HELPER.start()
 
 
 def call(function: str, *arguments: Any, seconds: float | None = None, clock: int = CPU_TIME) -> Any:
@@ -79,14 +89,20 @@ class _Helper:
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
             self._owner = os.getpid()
+            is_main = threading.current_thread() is threading.main_thread()
+            arguments = [str(Path(__file__).parents[1]), str(self._owner), str(is_main)]
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _SERVE, str(Path(__file__).parents[1]), str(self._owner)],
+                [sys.executable, "-I", "-c", _SERVE, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
         return self._process
+
+    def start(self) -> None:
+        with self._lock:
+            self._running()
 
     def close(self) -> None:
         with self._lock:
@@ -118,9 +134,11 @@ def _read(file: IO[bytes]) -> Any:
     return json.loads(file.read(int.from_bytes(length, "big")))
 
 
-def serve(parent: int) -> None:
-    """Run the helper process until its input ends. The kernel ends it when the time of a question is over."""
-    end_with(parent)
+def serve(parent: int, ends_with_parent: bool) -> None:
+    """Run the helper process until its input ends. The kernel ends it when the time of a question is over, and with
+    its parent if the main thread started it: for the kernel, the parent is the thread."""
+    if ends_with_parent:
+        end_with(parent)
     for number in (signal.SIGVTALRM, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(EOFError):

@@ -12,12 +12,12 @@ import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from abreast.code.modules import is_own_file
 from abreast.errors import BadInput, suggestion
+from abreast.plugins import is_async
 
 _PREFIX = "python:"
 _LONGEST_HINT = 300
@@ -108,14 +108,6 @@ def load_call(where: str, written: Mapping[str, Any], first: Sequence[str] = ())
         raise BadInput(f"{where}: {name} is async", "write a plain function")
     _check_arguments(where, call, first)
     return call
-
-
-def is_async(function: Any) -> bool:
-    """Whether calling this gives a coroutine."""
-    while isinstance(function, partial):
-        function = function.func
-    inner = inspect.unwrap(function)
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
 
 def _arguments(where: str, written: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,8 @@ class EarlyStopping:
 
         `unjudged` answers wait for the judge who gives the score that counts.
         """
+        if self.is_decision_due:
+            return True  # until it is applied
         if self._has_ended:
             return False
         return self._is_catching_up or self._awaited + unjudged > BACKLOG + self._state.in_flight

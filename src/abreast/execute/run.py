@@ -206,7 +206,9 @@ class Execution:
         if parts.judging is not None:
             parts.judging.begin()
             sources.insert(0, parts.judging)
-        await schedule(sources=[warm_ups]).run()
+        parts.trials.apply_decision()  # what is stored may suffice: then nothing is warmed up
+        if not all(source.is_done for source in sources):
+            await schedule(sources=[warm_ups]).run()
         await schedule(sources=sources).run()
 
     def _ending(self, parts: Parts, in_flight: InFlightStats, error: StoreError | None) -> Ending:
@@ -295,12 +297,13 @@ class Execution:
 
     async def _watch_store(self, state: RunState, engine: Engine, scoring: Scoring) -> None:
         """Stop when the store fails: what is in flight may finish, unless the run belongs to another process now."""
-        error = await state.acknowledgements.failure
-        self.listener.event("store_failed", message=error.message)
-        state.stop("store")
-        scoring.abandon(asyncio.get_running_loop())
-        if isinstance(error, LeaseLost):
-            engine.cancel()
+        while True:
+            error = await state.acknowledgements.failures.get()
+            self.listener.event("store_failed", message=error.message)
+            state.stop("store")
+            scoring.abandon(asyncio.get_running_loop())
+            if isinstance(error, LeaseLost):
+                engine.cancel()
 
     @contextlib.contextmanager
     def _interruptible(self, state: RunState, engine: Engine, scoring: Scoring) -> Iterator[None]:

@@ -97,7 +97,7 @@ class Scheduler:
         if state.completed or acknowledgements.stored or self._undecided or state.in_flight:
             return False
         if state.stopped is not None:
-            return self._unacknowledged == 0 or acknowledgements.failure.done()
+            return self._unacknowledged == 0 or acknowledgements.has_failed
         return all(source.is_done for source in self._sources)
 
     async def _sleep(self, wait: float) -> None:

@@ -20,14 +20,19 @@ class Acknowledgements:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.stored: deque[Sequence[Job]] = deque()
-        self.failure: asyncio.Future[StoreError] = loop.create_future()
+        self.failures: asyncio.Queue[StoreError] = asyncio.Queue()  # a store can fail again, and in another way
+        self.has_failed = False
         self.changed = asyncio.Event()
 
     def committed(self, jobs: Sequence[Job]) -> None:
         self._loop.call_soon_threadsafe(self.add, jobs)
 
     def failed(self, error: StoreError) -> None:
-        self._loop.call_soon_threadsafe(self.failure.set_result, error)
+        self._loop.call_soon_threadsafe(self._add_failure, error)
+
+    def _add_failure(self, error: StoreError) -> None:
+        self.has_failed = True
+        self.failures.put_nowait(error)
 
     def add(self, jobs: Sequence[Job]) -> None:
         """Note, on the loop, that the rows of these jobs are safe."""

@@ -218,7 +218,8 @@ class RunExecution:
         """Status of the run that ended, and the reason if it is not complete."""
         self._store.close()
         left = len(self._plan) - len(final_positions(self._plan, self._store, lease.run_id))
-        is_scored = not any(True for _ in unscored(self._store, lease.run_id, self._setup.scorers))
+        may_be_done = not left or ending.stopped == "decided"  # else nobody needs to look at every answer
+        is_scored = may_be_done and not any(True for _ in unscored(self._store, lease.run_id, self._setup.scorers))
         why = "the store could not be written for a while" if ending.stopped == "store" else ending.why
         if left and ending.stopped == "decided" and is_scored:
             return "stopped_early", ending.why

@@ -28,7 +28,7 @@ class PluginScorer(Scorer):
 
     def _take_attributes(self) -> None:
         kind, refuse = type(self._scorer).__name__, self._plugin.refuse
-        for name in ("columns", "version", "needs_expected", "takes_expected", "check"):
+        for name in ("columns", "version", "needs_expected"):
             if not hasattr(self._scorer, name) and not hasattr(Scorer, name):
                 raise self._plugin.error(f"{kind} has no {name}")
             setattr(self, name, getattr(self._scorer, name, getattr(Scorer, name, None)))

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from abreast.code.reference import is_async, load_call, load_function
+from abreast.code.reference import load_call, load_function
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
+from abreast.plugins import is_async
 from abreast.spec.syntax import json_value, near_files, parse, read_text
 from abreast.spec.values import bad_name, flaw, is_plain, kind_of, plain, shown, shown_path
 from abreast.spec.written import place_of, place_of_item

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.code.reference import is_async
 from abreast.errors import BadInput, suggestion
-from abreast.plugins import Plugin, completed, find_plugin, plugin_names
+from abreast.plugins import Plugin, completed, find_plugin, is_async, plugin_names
 from abreast.report.sections import SuiteReport
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from abreast.code.digest import source_digest
-from abreast.code.reference import Call, is_async, load_call, load_function, reference_in
+from abreast.code.reference import Call, load_call, load_function, reference_in
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Classified, Crashed, TrialError, classify, did_you_mean
 from abreast.model import Case, Failure, Request, Trial
+from abreast.plugins import is_async
 from abreast.targets.base import Sees, prompt_of
 
 if TYPE_CHECKING:

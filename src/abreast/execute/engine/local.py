@@ -192,6 +192,8 @@ class LocalEngine(Engine):
 
     def _end(self, flight: Flight, outcome: Outcome) -> None:
         outcome = redact_outcome(outcome)  # before anything is scored, stored or shown
+        if outcome.failure is None or outcome.failure.blame != "infrastructure":
+            self._made.pop(flight.job, None)  # no attempt follows
         elapsed = (flight.over_at or self._loop.time()) - flight.start
         waited = 0.0 if outcome.answer is None else outcome.answer.waited_s
         outcome.started_at = flight.started_at
@@ -232,12 +234,16 @@ class LocalEngine(Engine):
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        made = self._made.pop(job, None)
+        made = self._made.get(job)
         if made is None:
             return await self._made_now(target, job)
         waited = self._loop.time()
-        request, seconds = await asyncio.shield(made)
-        before = max(0.0, seconds - (self._loop.time() - waited))
+        try:
+            request, seconds = await asyncio.shield(made)
+        except BaseException:
+            self._made.pop(job, None)  # the next attempt tries anew
+            raise
+        before = max(0.0, seconds - (self._loop.time() - waited)) if job.attempt == 1 else 0.0
         flight.start -= before
         flight.started_at -= before
         return request

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from abreast.execute import estimate
 from abreast.execute.limits import announced, breaker, budget, concurrency, failing, quota, rate, turns
 from abreast.execute.limits.base import Limit, LimitContext
-from abreast.plugins import find_plugin, plugin_names
+from abreast.plugins import find_plugin, plugin_names_at_start
 
 FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
     estimate.build,
@@ -27,7 +27,7 @@ FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
 def build_limits(context: LimitContext) -> list[Limit]:
     """Every limit that was asked for, what providers announce, those of other packages, and no other."""
     own = [limit for build in FACTORIES for limit in build(context)]
-    return [*own, *(limit for name in plugin_names("limit") for limit in _build_plugin(name, context))]
+    return [*own, *(limit for name in plugin_names_at_start("limit") for limit in _build_plugin(name, context))]
 
 
 def _build_plugin(name: str, context: LimitContext) -> list[Limit]:

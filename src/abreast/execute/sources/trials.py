@@ -85,13 +85,17 @@ class Trials(Source):
     def refill(self, now: float) -> None:
         window = WINDOW
         if self._early_stopping is not None:
-            if self._early_stopping.is_decision_due:
-                self._early_stopping.apply(self.keep_begun_cases(self._early_stopping.begun))
+            self.apply_decision()
             window = self._few_blocks()
         end = min(len(self._blocks), self._prefix + window)
         lanes = self.lanes
         while self._cursor < end and lanes.is_short(self._state.most_in_flight // len(lanes) + 2):
             self._add_block(self._blocks[self._cursor], now)
+
+    def apply_decision(self) -> None:
+        """Drop what is not needed any more, if that was decided."""
+        if self._early_stopping is not None and self._early_stopping.is_decision_due:
+            self._early_stopping.apply(self.keep_begun_cases(self._early_stopping.begun))
 
     def _few_blocks(self) -> int:
         """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.

@@ -74,7 +74,7 @@ class WarmUps(Source):
     def skip(self, job: Job) -> bool:
         """What a trial could not do either (a used-up budget), is reported when the trials begin."""
         self.lanes.keep(lambda other: other is not job)
-        self._left -= 1
+        self._end(1)
         self._state.wake()
         return True
 
@@ -98,7 +98,10 @@ class WarmUps(Source):
         self._state.acknowledgements.add([job])  # there is no row
 
     def stored(self, jobs: Sequence[Job], now: float) -> None:
-        self._left -= len(jobs)
+        self._end(len(jobs))
+
+    def _end(self, number: int) -> None:
+        self._left -= number
         if self._left == 0 and not self._goes_on_cold:
             self._stop_if_cold()
 

@@ -172,8 +172,10 @@ class FolderWatch:
 
 def _new_watch() -> FolderWatch | None:
     """None on another system, with a C library without inotify, or where there are too many instances."""
+    if not sys.platform.startswith("linux"):
+        return None
     libc = ctypes.CDLL(None, use_errno=True)
-    create = getattr(libc, "inotify_init1", None) if sys.platform.startswith("linux") else None
+    create = getattr(libc, "inotify_init1", None)
     descriptor = -1 if create is None else create(os.O_NONBLOCK | os.O_CLOEXEC)
     return None if descriptor < 0 else FolderWatch(libc, descriptor)
 

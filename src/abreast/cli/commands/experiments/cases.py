@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.cli.store_argument import add_shared
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, PluginError, suggestion
 from abreast.filenames import relative_path
 from abreast.output import listings, say
 from abreast.text import many
@@ -40,10 +40,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     taken_by = dict.fromkeys(OF_LIST, ("list",)) | dict.fromkeys(OF_NEW, tuple(f"new {name}" for name in makers))
     for name, maker in makers.items():
         group = parser.add_argument_group(f"of new {name}")
-        maker.arguments(group)
+        try:
+            maker.arguments(group)
+        except (argparse.ArgumentError, TypeError, ValueError) as error:
+            raise PluginError(
+                f'suite "{name}": its case_maker cannot add its flags: {error}', "uninstall it"
+            ) from error
         for action in group._group_actions:
             taken_by[action.dest] = (*taken_by.get(action.dest, ()), f"new {name}")
-    parser.set_defaults(makers=makers, taken_by=taken_by)
+    defaults = {flag: parser.get_default(flag) for flag in taken_by}
+    parser.set_defaults(makers=makers, taken_by=taken_by, defaults=defaults)
     rows = {"list": f"the cases of a spec or a suite; of {DEFAULT}, as --cases, --repo and --category choose them"}
     rows |= {f"new [{name}]" if name == DEFAULT else f"new {name}": maker.summary for name, maker in makers.items()}
     details = (f"new {name}: {maker.details}" for name, maker in makers.items())
@@ -63,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
 def _refuse_flags(args: argparse.Namespace, asked: str) -> None:
     """Refuse flags that would do nothing."""
     for flag, takers in args.taken_by.items():
-        if asked not in takers and getattr(args, flag) not in (None, False):
+        if asked not in takers and getattr(args, flag) != args.defaults[flag]:
             meant = " or ".join(f"abreast cases {taker}" for taker in takers)
             raise BadInput(f"abreast cases {asked}: --{flag} is for {meant}", "leave it out")
 

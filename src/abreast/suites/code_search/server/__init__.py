@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from abreast import __version__
+from abreast import __version__, regex_timeout
 from abreast.languages import INSTALL
 from abreast.output import is_interactive, protect, say
 from abreast.suites.code_search.server.protocol import Server, serve
@@ -32,6 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
         say(f"{NAME}: {MISSING}")
     if is_interactive():
         say(f"{NAME}: serving {root} to a program that speaks MCP; Ctrl-D ends it. See {NAME} --help")
+    regex_timeout.start()
     return serve(Server(NAME, __version__, tools))
 
 

@@ -96,7 +96,7 @@ class Files:
         if "\0" in text:
             raise Refused(f"A path has no NUL character. {_SUCH}")
         words = text.strip() or "."
-        place = os.path.realpath(words) if words.startswith("/") else os.path.normpath(f"{self.root}/{words}")
+        place = _resolve(words) if words.startswith("/") else os.path.normpath(f"{self.root}/{words}")
         plain = os.path.relpath(place, self.root)
         if plain == ".." or plain.startswith("../"):
             raise _outside(text)
@@ -166,6 +166,13 @@ def _globbed(glob: str, there: list[str]) -> list[str]:
 def _in_a_folder(path: str, fits: Callable[[str], bool]) -> bool:
     parts = path.split("/")
     return any(fits("/".join(parts[:count])) for count in range(1, len(parts)))
+
+
+def _resolve(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
 
 
 def _outside(text: str) -> Refused:

@@ -127,4 +127,11 @@ class Model:
 
     async def ask(self, prompt: str) -> Outcome:
         """The outcome of the last attempt."""
-        return await self._prompts.ask(prompt)
+        asking = asyncio.ensure_future(self._prompts.ask(prompt))
+        try:
+            await asyncio.wait({asking, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                self._running.result()  # raises what ended the scheduler
+            return await asking
+        finally:
+            asking.cancel()

@@ -173,7 +173,21 @@ def copy_tree(source: Path, to: Path) -> None:
 
 def copy_tree_here(source: Path, to: Path) -> None:
     """The same in this process, where there is no GNU cp. It holds up other threads."""
-    shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True)
+    folders = []
+    for name, entry in directories.walk(source, lambda name: True):
+        target, known = to / name, entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(known.st_mode):
+            target.mkdir(0o700)
+            folders.append((target, known))
+            continue
+        if stat.S_ISLNK(known.st_mode):
+            target.symlink_to(Path(entry.path).readlink())
+        else:
+            shutil.copyfile(entry.path, target)
+            target.chmod(stat.S_IMODE(known.st_mode))
+        os.utime(target, ns=(known.st_mtime_ns, known.st_mtime_ns), follow_symlinks=False)
+    for target, known in reversed(folders):
+        target.chmod(stat.S_IMODE(known.st_mode))
 
 
 @cache
