@@ -252,12 +252,3 @@ class Outcome:
     started_at: float = 0.0
     finished_at: float = 0.0
     service_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What happened and when; what the scheduler did and why. Observers, `--events` and the store read these."""
-
-    at: float
-    kind: str
-    detail: Mapping[str, Any] = field(default_factory=dict)

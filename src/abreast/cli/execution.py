@@ -21,11 +21,11 @@ from abreast.experiment.launch import progress_display
 from abreast.experiment.stored import shown_params
 from abreast.model import Request
 from abreast.output import confirm, console, echo, is_interactive, listings, say
-from abreast.preflight.finding import many
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
 from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store import open_store
+from abreast.text import many
 from abreast.view.progress import REPORT, EventFile, Preloader, Verbose
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
 from abreast.output import say
-from abreast.preflight.finding import many
 from abreast.report.formats import catalogue
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis

@@ -15,10 +15,11 @@ from abreast.model import Variant
 from abreast.plan import git
 from abreast.preflight.checks.cases import DvcFile, dvc_file, hash_files, relative_path
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, many
+from abreast.preflight.finding import Finding
 from abreast.targets import Target
 from abreast.targets.python import reference_of
 from abreast.targets.request import params_as_mapping
+from abreast.text import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

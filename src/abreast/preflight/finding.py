@@ -38,11 +38,6 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def many(number: int, noun: str) -> str:
-    """`1 case`, `12 cases`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def first_of(sentences: Sequence[str]) -> str:
     """The first sentence, and how many more there are.
 

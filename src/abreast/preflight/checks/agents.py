@@ -19,7 +19,7 @@ from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
 from abreast.preflight.checks.endpoints import run_sync
 from abreast.preflight.context import TRIED_CASES, Context
-from abreast.preflight.finding import Finding, first_of, listed, many
+from abreast.preflight.finding import Finding, first_of, listed
 from abreast.store.user_state import drivers
 from abreast.targets.agents.agent import Agent
 from abreast.targets.base import Moment
@@ -29,6 +29,7 @@ from abreast.targets.processes import process_tree
 from abreast.targets.sandbox import bubblewrap
 from abreast.targets.workspace import NoWorkspace
 from abreast.targets.workspace.git import git_command
+from abreast.text import many
 
 ENOUGH = 0.5  # of the free disk space
 TEST_FIX = "mend the command, install what is missing, or leave those cases out"

@@ -14,9 +14,10 @@ import yaml
 from abreast.digest import SIZE
 from abreast.model import Case
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.finding import Finding, listed
 from abreast.preflight.previous_run import PreviousRun
 from abreast.spec.cases import CaseTable
+from abreast.text import many
 
 RUNS = 20  # looked at to find one with all cases
 COPIES = 10_000  # whose tags are read

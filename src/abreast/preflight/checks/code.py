@@ -14,9 +14,10 @@ from abreast.code.reference import references_in
 from abreast.plan import git
 from abreast.preflight.checks.cases import relative_path
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.finding import Finding, listed
 from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
+from abreast.text import many
 
 LINES = 10  # of the list of changed files
 NAMED = 5  # files

@@ -9,10 +9,11 @@ from typing import Any
 
 from abreast.preflight.checks.renames import Values, renames
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.finding import Finding, listed
 from abreast.preflight.previous_run import Given, PreviousRun
 from abreast.spec.values import shown_path
 from abreast.store.schema import CORE_COLUMNS
+from abreast.text import many
 
 ENOUGH_CASES = 20  # for segments
 WANTED = {  # what a function may return beside its answer

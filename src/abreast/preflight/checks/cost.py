@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from abreast.preflight.context import Context
 from abreast.preflight.estimate import Estimate, JudgeEstimate, VariantEstimate
-from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.finding import Finding, listed
+from abreast.text import many
 
 DAY_S = 86_400.0
 

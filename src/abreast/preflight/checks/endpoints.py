@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.finding import Finding, listed
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.targets.mcp import Found, Server

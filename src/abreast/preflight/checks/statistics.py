@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, many
+from abreast.preflight.finding import Finding
 from abreast.stats import alphas, cases_needed, smallest_detectable
 from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.verdict import SEQUENTIAL_CASES
+from abreast.text import many
 
 TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
 TYPICAL_REPEAT_SD = 0.5  # of yes-or-no scores of one case, at most

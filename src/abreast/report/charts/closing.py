@@ -7,8 +7,9 @@ import math
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Drawing, Picture, Scale, slug, steps
 from abreast.report.charts.forest import LOOKS
-from abreast.report.words.verdict_sentence import many, points, trusted
+from abreast.report.words.verdict_sentence import points, trusted
 from abreast.stats import Look
+from abreast.text import many
 
 MOST = 20  # pictures
 

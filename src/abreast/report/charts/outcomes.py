@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Drawing, Picture, fitted, wide
-from abreast.report.words.verdict_sentence import many
+from abreast.text import many
 
 MOST = 40
 

@@ -12,9 +12,9 @@ from abreast.analyse.run import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, wide
 from abreast.report.words.variant_figures import share
-from abreast.report.words.verdict_sentence import many
 from abreast.stats import Interval, paired_t, wilson
 from abreast.stats.numerics.arrays import distinct
+from abreast.text import many
 
 BINS = 5
 LEAST = 8  # cases in each

@@ -9,7 +9,7 @@ from typing import Any
 
 from abreast.report.page.side_by_side import Beside, Change, Limits, side_by_side
 from abreast.report.page.trial_artifacts import DIFF, Left, Room, Trial, cut, size
-from abreast.report.words.verdict_sentence import many
+from abreast.text import many
 
 HUMAN = "the human"
 ON_THE_PAGE = Limits(24_000, 80, 240, 2_000)

@@ -25,8 +25,9 @@ from abreast.report.words import variant_figures as figures
 from abreast.report.words import verdict_sentence as sentences
 from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.verdict_sentence import many, points
+from abreast.report.words.verdict_sentence import points
 from abreast.store.queries.runs import StoredEvent
+from abreast.text import many
 
 CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200

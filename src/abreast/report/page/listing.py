@@ -14,8 +14,9 @@ from abreast.analyse.run import Analysis, Comparison, largest_cases
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
 from abreast.report.page.trial_artifacts import Left, Links, Room, cut, size
 from abreast.report.words.variant_figures import short_score
-from abreast.report.words.verdict_sentence import many, points
+from abreast.report.words.verdict_sentence import points
 from abreast.stats.numerics.arrays import ROUNDING
+from abreast.text import many
 
 ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
 LINES = 1_300_000  # and for the list of cases

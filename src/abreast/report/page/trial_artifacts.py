@@ -10,9 +10,8 @@ import numpy as np
 from markupsafe import escape
 
 from abreast.analyse.rows import Rows
-from abreast.report.words.verdict_sentence import many
 from abreast.store.queries.artifacts import ArtifactSize
-from abreast.text import printable
+from abreast.text import many, printable
 
 DIFF = "diff"  # the artifact that is a change
 LISTED = 6_000  # artifacts that a page and the files beside it know of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from abreast.analyse.run import Analysis
 from abreast.model import OUTSIDE_FILES, TEST_FILES
-from abreast.report.words.verdict_sentence import many
+from abreast.text import many
 
 NAMED = 3  # cases of a line, and files of a case
 _LINES = (

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 from abreast.analyse.compare import AcrossRuns
 from abreast.report.formats import json_report, markdown
 from abreast.report.formats.junit import add_requirements, clean, finished
-from abreast.report.words.verdict_sentence import SIMULATED, advice, aside, many, sentence
+from abreast.report.words.verdict_sentence import SIMULATED, advice, aside, sentence
+from abreast.text import many
 
 SCHEMA = "abreast.compare/1"
 LISTED = 20  # ids of cases in a sentence; all of them are in the JSON

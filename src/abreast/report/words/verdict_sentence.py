@@ -12,7 +12,7 @@ from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.stats.verdict import NO_CASE
-from abreast.text import many as many
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.analyse.rows import Rows

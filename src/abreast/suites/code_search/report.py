@@ -29,7 +29,7 @@ from abreast.analyse.validate.variants import exchanges
 from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds, share
-from abreast.report.words.verdict_sentence import ALL_FAILED, many, points
+from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.suites.code_search.figures import (
     COST_PER_CORRECT,
     CaseRow,
@@ -40,6 +40,7 @@ from abreast.suites.code_search.figures import (
     ToolUse,
     figures,
 )
+from abreast.text import many
 
 Value = TypeVar("Value")
 

@@ -11,9 +11,10 @@ from typing import Any, Literal
 from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.model import Case
-from abreast.preflight.finding import listed, many
+from abreast.preflight.finding import listed
 from abreast.suites.coding_agents import history, judge, prompts, repository, selection, simulation
 from abreast.suites.coding_agents.agents import Agent
+from abreast.text import many
 
 NAME = "coding-agents"
 QUESTION = "which coding agent is better on our repository?"

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.model import Case, Trial, Variant
 from abreast.preflight.checks.endpoints import run_sync
-from abreast.preflight.finding import many
 from abreast.suites.coding_agents.history import LeftOut, newest_first
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.suites.coding_agents.config import Config

@@ -22,7 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.words.verdict_sentence import SIMULATED, many
+    from abreast.report.words.verdict_sentence import SIMULATED
+    from abreast.text import many
 
     if args.limit < 1:
         raise BadInput(f"--limit {args.limit}: must be a whole number of at least 1")
@@ -56,7 +57,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _echo(row: dict[str, Any]) -> None:
-    from abreast.report.words.verdict_sentence import failure, many
+    from abreast.report.words.verdict_sentence import failure
+    from abreast.text import many
 
     reused = f", reused from {row['reused_from']}" if row["reused_from"] else ""
     echo(f"=== {row['case_id']} · {row['variant']} · repeat {row['repeat']}: {row['status']}{reused}")

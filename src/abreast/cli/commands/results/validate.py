@@ -29,7 +29,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse.validate import validate, validate_table
-    from abreast.report.words.verdict_sentence import SIMULATED, many
+    from abreast.report.words.verdict_sentence import SIMULATED
+    from abreast.text import many
 
     with store_argument.find_store(args.store) as store:
         table, track_id = _tracked(store, args.run, args.table)

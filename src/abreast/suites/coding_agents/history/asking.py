@@ -17,10 +17,11 @@ from abreast.execute.sources.source import Source
 from abreast.execute.state import Acknowledgements, RunState
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.words.variant_figures import dollars
-from abreast.report.words.verdict_sentence import SIMULATED, many
+from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.spec.schema import Limits
 from abreast.suites.coding_agents.agents import target_of
 from abreast.targets import build
+from abreast.text import many
 
 TIMEOUT_S = 180.0
 

@@ -7,11 +7,12 @@ from typing import Any
 from abreast.analyse.validate.tools import listed_with_and
 from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
-from abreast.report.words.verdict_sentence import ALL_FAILED, many
+from abreast.report.words.verdict_sentence import ALL_FAILED
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of
 from abreast.suites.coding_agents.report.words import said
 from abreast.suites.coding_agents.report.work import FINISHED, Work
+from abreast.text import many
 
 
 def section(work: Work) -> Section:

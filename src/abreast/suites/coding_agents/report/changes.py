@@ -12,12 +12,12 @@ import numpy as np
 from abreast.analyse.rows import Floats, mean_of_known
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
-from abreast.report.words.verdict_sentence import many
 from abreast.scorers.change_similarity.unified import Entry, entries
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.words import count
 from abreast.suites.coding_agents.report.work import LINES, Work
 from abreast.targets.workspace.git.diff import Counts, replaced
+from abreast.text import many
 
 COUNTS = tuple(Counts().columns())
 SHOWN = 20  # cases and agents of runs without a change that are named

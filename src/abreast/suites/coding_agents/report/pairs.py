@@ -9,9 +9,10 @@ from abreast.analyse.validate.tools import listed_with_and
 from abreast.report.formats.json_report import adjusted, verdict
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
-from abreast.report.words.verdict_sentence import many, points, trusted
+from abreast.report.words.verdict_sentence import points, trusted
 from abreast.stats.intervals.population import THESE_CASES
 from abreast.suites.coding_agents.report.work import Work
+from abreast.text import many
 
 LEAST = 3  # agents; of two the verdict says it
 

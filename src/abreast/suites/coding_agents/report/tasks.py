@@ -14,11 +14,11 @@ from abreast.analyse.variants import failures_by_case
 from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, seconds
-from abreast.report.words.verdict_sentence import many
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.words import failed_in_words, mean_change, written
 from abreast.suites.coding_agents.report.work import RESPONSE_TIME, Work
+from abreast.text import many
 
 TIE = "tie"
 

@@ -26,7 +26,7 @@ from abreast.analyse.run import Analysis
 from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds
-from abreast.report.words.verdict_sentence import ALL_FAILED, many, points
+from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.stats import Interval
 from abreast.suites.numbers.report.charts import accuracy, bars, confusion, robustness
 from abreast.suites.numbers.report.charts.robustness import called
@@ -43,6 +43,7 @@ from abreast.suites.numbers.report.figures import (
     with_count,
     with_ends,
 )
+from abreast.text import many
 
 _TITLES = (
     *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
