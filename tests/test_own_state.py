@@ -175,6 +175,36 @@ def test_a_program_that_is_started_again_executes_nothing_again(
     assert "itself" not in runs[1].stderr
 
 
+def test_a_call_that_ends_before_the_one_that_made_its_client_is_found_again(folder: Folder) -> None:
+    code = """
+import os, time
+CLIENT = None
+def wait_for(name):
+    while not os.path.exists(name):
+        time.sleep(0.005)
+def work(x):
+    global CLIENT
+    if CLIENT is None:
+        CLIENT = object
+        open("client", "w").close()
+        wait_for("second")
+    executed()
+    return x * 2
+"""
+    loop = """
+with ThreadPoolExecutor(1) as pool:
+    first = pool.submit(track, 0)
+    wait_for("client")
+    assert track(1) == 2
+    open("second", "w").close()
+    assert first.result() == 0
+"""
+    folder.write("loop.py", LOOP.format(code=code, function="work", loop=loop))
+    for _ in range(2):
+        subprocess.run([sys.executable, "loop.py"], cwd=folder.path, capture_output=True, check=True, timeout=100)
+    assert (folder.path / "executed").read_text() == "xx"
+
+
 @pytest.mark.parametrize("name", ["a global", "an instance attribute"])
 def test_forked_workers_go_on_with_what_was_known(folder: Folder, name: str) -> None:
     code, function, _ = COUNTERS[name]

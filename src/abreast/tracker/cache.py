@@ -17,7 +17,7 @@ from abreast.code.digest import content_digest
 from abreast.code.modules import home
 from abreast.digest import canonical, compose, digest
 from abreast.store.user_tables.result_cache import Cache, warn_once
-from abreast.tracker.function_state import state_of
+from abreast.tracker.function_state import EndedCall, state_of
 from abreast.tracker.process import Shared
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -43,20 +43,28 @@ class CallName:
 
     @property
     def text(self) -> str:
-        return f"{self._function}:{compose(self._digest, *self._content)}"
+        return self._text(self._digest)
+
+    def _text(self, digest: str) -> str:
+        return f"{self._function}:{compose(digest, *self._content)}"
 
     def begin(self) -> None:
         self._state.begin()
 
     def end(self) -> None:
         """Take note of what the call changed by itself, and warn of it once."""
-        self._digest, changed = self._state.end(self._code, self._before, self._digest)
+        changed = self._state.end(self._code, self._before)
         if changed:
             names = ", ".join(sorted(changed)[:MOST_NAMES])
             warn_once(
                 f"{self._function} changes",
                 f"{self._function} changes {names} itself: cached results do not depend on it",
             )
+
+    def settle(self, keep: Callable[[str], None] | None = None) -> None:
+        """Call `keep` with the final name of the ended call, now or when a concurrent call ends."""
+        ended = [EndedCall(self._before, self._digest, lambda digest: keep(self._text(digest)))] if keep else []
+        self._state.settle(*ended)
 
 
 def name_call(

@@ -185,6 +185,7 @@ class FunctionState:
         self._lock = threading.RLock()  # a signal handler may call the function while a call is being looked at
         self._running = 0
         self._changing: set[str] = set()  # variables that calls themselves change
+        self._unsettled: list[EndedCall] = []
         self._first = self._last = _Sight(code)
         self._digest = self._first.digest or source_digest(code)
 
@@ -206,8 +207,8 @@ class FunctionState:
         with self._lock:
             self._running += 1
 
-    def end(self, code: Any, before: _Sight, digest: str) -> tuple[str, set[str]]:
-        """Take note of what a call changed: its digest as it is now known to be, and the variables it changed."""
+    def end(self, code: Any, before: _Sight) -> set[str]:
+        """Record what a call changed: the names of those variables."""
         with self._lock:
             after = _Sight(code)
             changed = before.changed(after)
@@ -215,11 +216,29 @@ class FunctionState:
             self._changing |= changed
             if self._is_own_change(self._last, after):
                 self._last = after
-            return (self._digest if self._is_own_change(self._first, before) else digest), changed
+            return changed
+
+    def settle(self, *calls: EndedCall) -> None:
+        """Report the digest of ended calls, as soon as it is certain.
+
+        A call that began after a change waits while a call that may have made the change is still running.
+        """
+        settled, unsettled = [], []
+        with self._lock:
+            for call in (*self._unsettled, *calls):
+                if self._is_own_change(self._first, call.before):
+                    settled.append((call, self._digest))
+                elif not self._running:
+                    settled.append((call, call.digest))
+                else:
+                    unsettled.append(call)
+            self._unsettled = unsettled
+        for call, digest in settled:
+            call.on_settled(digest)
 
     def restart(self) -> None:
         """Forget calls that run in other threads, which a forked process has not."""
-        self._lock, self._running = threading.RLock(), 0
+        self._lock, self._running, self._unsettled = threading.RLock(), 0, []
 
     def fits(self, code: Any) -> bool:
         """Whether another function of the same code differs in nothing but what calls change, as far as is known."""
@@ -244,6 +263,12 @@ class _Sight:
         if self.view.is_same(other.view):
             return set() if self.digest == other.digest else {self._name}
         return self.view.changed(other.view)
+
+
+class EndedCall(NamedTuple):
+    before: _Sight
+    digest: str  # of what was seen before the call
+    on_settled: Callable[[str], None]
 
 
 _states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; what has the id is kept alive

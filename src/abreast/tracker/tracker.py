@@ -327,6 +327,8 @@ class Tracker:
         detail = redact_log("".join(traceback.format_exception(type(error), error, frames))[-DETAIL:])
         taken = watch.stop() if watch is not None else {}
         self._store(call, {"error": told}, {"function_time": seconds, "traceback": detail, **taken})
+        if call.name is not None:
+            call.name.settle()
         if call.raises or not isinstance(error, Exception):
             raise error
         return {"error": told}
@@ -337,8 +339,9 @@ class Tracker:
             call.name.end()
         row_id = self._store(call, returned, {"function_time": seconds, **taken})
         failed = isinstance(returned, Mapping) and _says(returned.get("error"))
-        if call.name is not None and call.is_kept and not failed:
-            self._keep(call.name.text, row_id, returned)
+        if call.name is not None:
+            is_kept = call.is_kept and not failed
+            call.name.settle((lambda key: self._keep(key, row_id, returned)) if is_kept else None)
         return returned
 
     def _store(self, call: _Call, returned: Any, own: Mapping[str, Any]) -> str:
