@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hundreds of commands are started: each reads compiled modules, also where Python is told to write none."""
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(abreast.__file__).parent, quiet=1, rx=re.compile("/starters/"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but the first combinations of a `matrix` test as heavy."""
+    collected: Counter[str] = Counter()
+    for item in items:
+        matrix = item.get_closest_marker("matrix")
+        if matrix is not None:
+            test = item.nodeid.partition("[")[0]
+            collected[test] += 1
+            if collected[test] > matrix.kwargs["quick"]:
+                item.add_marker("heavy")
 
 
 @dataclass(frozen=True)

@@ -396,6 +396,7 @@ def check_words(analysis: Analysis) -> None:
     st.integers(1, 4),
     st.booleans(),
 )
+@pytest.mark.heavy
 def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: int, repeats: int, pairs: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.db"

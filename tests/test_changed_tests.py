@@ -164,6 +164,7 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
         ),
     ],
 )
+@pytest.mark.matrix(quick=4)
 def test_what_pytest_reads_is_restored(
     folder: Folder, what: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
@@ -194,6 +195,7 @@ QUIET = (
 @pytest.mark.parametrize(
     "tests", [{}, {"tests": ["tests/**"]}, {"fails_before": True}], ids=["rule", "named", "before"]
 )
+@pytest.mark.matrix(quick=4)
 def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
     folder: Folder, cheat: str, tests: dict[str, Any]
 ) -> None:

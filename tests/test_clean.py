@@ -132,6 +132,7 @@ def records(state: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("command", ["clean", "check", "run", "delete"])
+@pytest.mark.matrix(quick=1)
 def test_a_killed_run_is_cleaned_up_by_a_command_on_another_store(
     folder: Folder,
     start: Callable[[str], KilledRun],

@@ -252,6 +252,7 @@ def predict(case, level):
 """
 
 
+@pytest.mark.heavy
 def test_a_thousand_cases_with_large_answers_fit_five_megabytes(folder: Folder) -> None:
     lines = [
         {"id": f"{n}-" + "&" * 150, "input": "<" * 900, "expected": "yes", "tags": {"long": '"' * 300}}
@@ -292,6 +293,7 @@ DEGENERATE = {
 
 @pytest.mark.parametrize("cases", [2, 40])
 @pytest.mark.parametrize("kind", DEGENERATE)
+@pytest.mark.matrix(quick=6)
 def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> None:
     folder.cases(cases)
     folder.write("spec.yaml", "cases: cases.jsonl\n" + DEGENERATE[kind])

@@ -92,6 +92,7 @@ def plain(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.matrix(quick=2)
 def test_a_copy_has_all_of_a_store_on_either_engine_and_back(folder: Folder, source: str, target: str) -> None:
     run(folder, source)
     track(folder, source, {"model": "m", "x": 1, "deep": {"a": 1}}, {"model": "n", "order": 0.5})
@@ -113,6 +114,7 @@ def test_a_copy_has_all_of_a_store_on_either_engine_and_back(folder: Folder, sou
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.matrix(quick=2)
 def test_merging_twice_and_back_adds_nothing(folder: Folder, source: str, target: str) -> None:
     run(folder, source)
     run(folder, target)

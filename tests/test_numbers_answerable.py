@@ -133,6 +133,7 @@ def section(report: dict[str, Any], name: str) -> Any:
     return report["suite"]["sections"][name]
 
 
+@pytest.mark.heavy
 def test_every_report_says_what_each_variant_can_know_and_the_mock_knows_no_more(folder: Folder) -> None:
     report = report_of(folder, "--trials", "13", "--variant", "semantic-frame-full")
     known = section(report, "answerability")

@@ -49,6 +49,7 @@ def rows(folder: Folder, store: str = "results.db") -> list[dict[str, Any]]:
 # -- the simulator ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(folder: Folder) -> None:
     some = ["--quick", "--task", "trend", "--task", "scaling"]
     ways = {
@@ -259,6 +260,7 @@ DOCUMENTED = {
 
 
 @pytest.mark.parametrize("flags", DOCUMENTED)
+@pytest.mark.matrix(quick=5)
 def test_every_documented_command_line_works_as_written(folder: Folder, a_login: None, flags: str) -> None:
     done = folder.abreast("check", "numbers", "--json", *shlex.split(flags))
     assert done.code == 0, done.err
@@ -311,6 +313,7 @@ def asked(provider: FakeProvider) -> int:
 
 
 @pytest.mark.parametrize("backend", ["api", "claude-code"])
+@pytest.mark.matrix(quick=1)
 def test_a_real_backend_gets_the_scores_of_the_mock_for_the_same_answers(
     folder: Folder, provider: FakeProvider, backend: str
 ) -> None:

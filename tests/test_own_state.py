@@ -158,6 +158,7 @@ def count(factor, x):
 
 @pytest.mark.parametrize("loop", [SEQUENTIAL, THREADS], ids=["sequential", "threads"])
 @pytest.mark.parametrize(("code", "function", "variable"), COUNTERS.values(), ids=COUNTERS)
+@pytest.mark.matrix(quick=6)
 def test_a_program_that_is_started_again_executes_nothing_again(
     folder: Folder, code: str, function: str, variable: str, loop: str
 ) -> None:

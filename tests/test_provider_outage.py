@@ -215,6 +215,7 @@ def down(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 
 @pytest.mark.parametrize("target", [{"target": "claude-code", "tools": ["Bash"]}, {"preset": "claude-code"}], ids=str)
+@pytest.mark.matrix(quick=1)
 def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvider, target: dict[str, Any]) -> None:
     done = run(folder, {**target, "model": "sonnet"}, timeout=25.0, breaker=0)
     found = row(folder)
@@ -225,6 +226,7 @@ def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvide
     assert done.code == 3
 
 
+@pytest.mark.heavy
 def test_claude_code_is_not_wrong_if_its_provider_falls_silent(
     folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +254,7 @@ def test_claude_code_waits_and_answers(folder: Folder, home: Path, monkeypatch: 
     assert times["elapsed_s"] - times["service_s"] >= found["retry_wait_s"] - 0.001
 
 
+@pytest.mark.heavy
 def test_codex_in_an_outage_is_not_wrong(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeProvider.in_thread([Rule("", [Reply(status=500)])]) as provider:
         address = provider.environment["OPENAI_BASE_URL"]

@@ -193,6 +193,7 @@ def test_the_starter_runs_as_it_is_written_and_its_checks_tell_right_from_wrong(
     assert all(row["score"] is not None for row in rows), "every check fails on what agents begin with"
 
 
+@pytest.mark.heavy
 def test_real_agents_that_rewrite_the_tests_are_not_right(folder: Folder, agents: None) -> None:
     """By presets in a settings file, and by `target: claude-code` in a spec."""
     project = Project(folder.path / "project")

@@ -261,6 +261,7 @@ def test_an_empty_field_beside_others_is_not_judged() -> None:
      "not `a` ", "`a` only b ", "`a`, but it is not b ", "~~a.py~~ ", "| a.py | no |\n",
      "```\n", "- not a.py:\n", "no ", "https://a/b/c/blob/", "rather than a.py, ", "{'files': ", "calls ", "**a"],
 )  # fmt: skip
+@pytest.mark.matrix(quick=6)
 def test_no_text_takes_long(part: str) -> None:
     """A hundred thousand characters in the time of a blink, or of a few on a machine that is busy."""
     text = "".join(part.replace("{}", str(index)) for index in range(100_000 // len(part)))

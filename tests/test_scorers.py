@@ -1007,6 +1007,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", [*HOSTILE, None])
+@pytest.mark.matrix(quick=8)
 def test_a_megabyte_of_nonsense_takes_less_than_a_second(unit: str | None) -> None:
     text = "a" + "\u0301" * 500_000 + "\u0316" * 500_000 if unit is None else unit * (1_000_000 // len(unit))
     for scorer, expected in SCORERS:
