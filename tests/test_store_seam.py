@@ -21,7 +21,7 @@ EXAMPLE = re.compile(r"\bselect\b.+\bfrom [a-z_]+|\{\w+\} (=|IS|IN)", re.DOTALL)
 FOR_USERS = {  # that are shown to users
     "preflight/questions.py",
     "cli/execution.py",
-    "cli/commands/tables/sql.py",
+    "cli/commands/rows.py",
 }
 
 

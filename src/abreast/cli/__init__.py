@@ -1,4 +1,4 @@
-"""The front door. It holds no logic: one file per command, loaded only when it is called."""
+"""The front door. It holds no logic; a command is loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
@@ -19,6 +18,7 @@ from abreast.output import echo, protect, say, write_error
 from abreast.signals import interrupting
 
 if TYPE_CHECKING:
+    from abreast.cli.command import Command
     from abreast.suites import Suite
 
 _WITH_SPEC = ("run", "check", "aa")
@@ -63,12 +63,19 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh or fish",
 }
 
-# The packages of `abreast.cli.commands`, with the commands that each has; dashes are underscores in module names.
-_PACKAGES = {
-    "experiments": "run check resume aa rescore label demo init suites cases spec-schema",
-    "results": "report compare validate runs show logs tag history",
-    "tables": "ls head tail columns stats plot sql export set rename",
-    "maintenance": "copy merge delete cache assets clean completion",
+_MODULES = {  # of `abreast.cli.commands`, with the commands that each declares
+    "run": ("run", "check", "resume", "aa", "demo"),
+    "rescore": ("rescore",),
+    "label": ("label",),
+    "cases": ("cases",),
+    "start": ("init", "suites", "spec-schema", "completion"),
+    "report": ("report", "compare", "validate"),
+    "runs": ("runs", "tag", "history"),
+    "trials": ("show", "logs"),
+    "tables": ("ls", "head", "tail", "columns", "stats", "plot"),
+    "rows": ("sql", "export", "set", "rename"),
+    "stores": ("copy", "merge", "delete"),
+    "caches": ("cache", "assets", "clean"),
 }
 
 EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input or spec · 3 incomplete, can be resumed ·
@@ -175,7 +182,6 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         _say_redacted(f'error: no command "{name}"{suggestion(name, COMMANDS)}')
         return 2
-    module = _module_of(name)
     words = _with_optional_values(name, words[1:])
     suite = _suite_in(name, words)
     parser = parser_of(name, suite)
@@ -190,8 +196,7 @@ def _dispatch(words: list[str]) -> int:
     parsed.suite = suite
     if name not in _EXECUTING:
         resume_collector()
-    code: int = module.main(parsed)
-    return code
+    return _declared(name).main(parsed) or 0
 
 
 def _suite_in(name: str, words: list[str]) -> Suite | None:
@@ -229,22 +234,24 @@ class Parser(argparse.ArgumentParser):
         echo(message.removesuffix("\n"))  # --help
 
 
-def _module_of(name: str) -> ModuleType:
-    package = next(package for package, names in _PACKAGES.items() if name in names.split())
-    return import_module(f"abreast.cli.commands.{package}.{name.replace('-', '_')}")
+def _declared(name: str) -> Command:
+    from abreast.cli.command import DECLARED
+
+    import_module(f"abreast.cli.commands.{next(module for module, names in _MODULES.items() if name in names)}")
+    return DECLARED[name]
 
 
 def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:
     """The parser of one command; with a suite, the one of that command for this suite."""
-    module = _module_of(name)
+    command = _declared(name)
     parser = Parser(
         prog=f"abreast {name}",
         description=COMMANDS[name][0].upper() + COMMANDS[name][1:] + ".",
-        epilog=getattr(module, "EPILOG", None),
+        epilog=command.epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    module.arguments(parser)
+    command.add_arguments(parser)
     if suite is not None:
         _turn_to(parser, suite)
     return parser

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from abreast import suites
 from abreast.analyse.decision import gates
 from abreast.cli import resume_collector, store_argument
-from abreast.cli.commands.experiments.run import options_of
+from abreast.cli.commands.run import options_of
 from abreast.cli.reports import results_line, tell_unmet, write_reports, write_results
 from abreast.errors import BadInput, PreflightRefused
 from abreast.experiment.ending import ending_lines, exit_code, judge_self_comparison, summary_of

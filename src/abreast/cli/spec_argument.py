@@ -18,10 +18,6 @@ _SPEC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")  # of files, never of suite
 HELP = "a spec file (YAML, TOML or JSON), or the name of a suite: abreast suites"
 
 
-def argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help=HELP)
-
-
 def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
     """The suite whose name stands where SPEC does, as the flags of that suite have it; None if there is none."""
     named = [word for word in words if not word.startswith("-") and not word.endswith(_SPEC_SUFFIXES)]

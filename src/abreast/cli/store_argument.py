@@ -1,4 +1,4 @@
-"""Arguments that many commands share: the store, the table and columns in it, confirmation, JSON."""
+"""The store that a command line means, the table and columns in it, and confirmation."""
 
 from __future__ import annotations
 
@@ -6,38 +6,16 @@ import argparse
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from abreast import output
+from abreast.cli.command import TABLE
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
-from abreast.store import ENGINES, SQLITE_SUFFIXES, Store, open_store
+from abreast.store import SQLITE_SUFFIXES, Store, open_store
 from abreast.store.address import named_store
 
 shown = relative_path
 SUFFIXES = (*SQLITE_SUFFIXES, ".duckdb")
-TABLE = "predictions"
-
-_SHARED: dict[str, dict[str, Any]] = {
-    "run": {
-        "metavar": "RUN",
-        "nargs": "?",
-        "default": "latest",
-        "help": "name, label or unique prefix of a run, or previous (default: latest)",
-    },
-    "--variant": {"metavar": "NAME", "help": "only this variant"},
-    "--columns": {"metavar": "A,B", "help": "only these columns"},
-    "--table": {"metavar": "T", "help": f"the table ({TABLE} if left out); abreast ls lists them"},
-    "--engine": {"choices": tuple(ENGINES), "help": "found out from the file if left out"},
-    "--yes": {"action": "store_true", "help": "do not ask for confirmation"},
-    "--store": {"metavar": "S", "help": "the store; else $ABREAST_STORE, else the only one in this folder"},
-    "--json": {"action": "store_true", "help": "a list of objects on standard output, nothing else"},
-}
-
-
-def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
-    for name in names:
-        parser.add_argument(name, **_SHARED[name])
 
 
 def names_store(word: str) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.experiment.execution import RunExecution
 from abreast.experiment.launch import in_thread, observed, run_in_thread, run_on_loop, warn_if_useless
-from abreast.experiment.options import Options, RunOptions, choose, with_options
+from abreast.experiment.options import Options, accepts
 from abreast.experiment.preparation import Prepared, prepare
 from abreast.experiment.result import Result
 from abreast.experiment.setup import build_setup, changed_spec, store_path
@@ -111,19 +111,18 @@ class Experiment:
         """The contenders, defaults filled in."""
         return self.spec.all_variants()
 
-    @with_options
-    def check(self, **options: Unpack[RunOptions]) -> list[Finding]:
+    @accepts(Options, try_tests=0, online=False)
+    def check(self, options: Options) -> list[Finding]:
         """The checks that `run` makes first; nothing is executed and nothing is written."""
-        chosen = choose(Options(try_tests=0, online=False), options)
-        with closing(self.prepare(chosen)) as prepared:
+        with closing(self.prepare(options)) as prepared:
             return prepared.findings
 
-    @with_options
-    def run(self, options: Options | None = None, **overrides: Unpack[RunOptions]) -> Result:
+    @accepts(Options)
+    def run(self, options: Options) -> Result:
         """Execute what is missing and analyse the whole. Inside a running event loop, in a thread of its own: the loop
         stands still meanwhile, which `arun` avoids."""
         _refuse_worker()
-        with closing(self.prepare(choose(options, overrides))) as prepared, observed(prepared) as listeners:
+        with closing(self.prepare(options)) as prepared, observed(prepared) as listeners:
             prepared.refuse_if_failed()
             execution = RunExecution(prepared, listeners)
             try:
@@ -137,16 +136,15 @@ class Experiment:
             raise KeyboardInterrupt
         return result
 
-    @with_options
-    async def arun(self, options: Options | None = None, **overrides: Unpack[RunOptions]) -> Result:
+    @accepts(Options)
+    async def arun(self, options: Options) -> Result:
         """The same as `run` for users who own the loop: `await experiment.arun()`, also in a notebook.
 
         Async targets run on the caller's loop, others in threads. If the awaiting task is cancelled, what is in flight
         is cancelled, what is finished is stored, and the next `run` or `arun` goes on from there.
         """
         _refuse_worker()
-        chosen = choose(options, overrides)
-        prepared = await in_thread(lambda: self.prepare(chosen), abandon=Prepared.close)
+        prepared = await in_thread(lambda: self.prepare(options), abandon=Prepared.close)
         with closing(prepared), observed(prepared) as listeners:
             prepared.refuse_if_failed()
             result = await run_on_loop(RunExecution(prepared, listeners, owns_loop=False))

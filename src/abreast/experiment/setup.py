@@ -202,7 +202,7 @@ def changed_spec(spec: Spec, changes: dict[str, Any], source: str) -> Spec:
     return validated({**{key: getattr(spec, key) for key in Spec.model_fields}, **changes}, source)
 
 
-def _selected(variants: tuple[Variant, ...], names: tuple[str, ...]) -> tuple[Variant, ...]:
+def _selected(variants: tuple[Variant, ...], names: Sequence[str]) -> tuple[Variant, ...]:
     known = [variant.name for variant in variants]
     for name in names:
         if name not in known:

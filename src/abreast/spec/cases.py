@@ -13,7 +13,8 @@ import json
 import tempfile
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -123,8 +124,7 @@ class CaseTable:
         """All cases are in."""
         if self._file is not None:
             self._write_out()
-        whole = hashlib.blake2b(self._digests, digest_size=SIZE)
-        self.hash = whole.hexdigest()
+        self.hash = hashlib.blake2b(self._digests, digest_size=SIZE).hexdigest()
 
     def _write_out(self) -> None:
         if self._file is None:
@@ -257,18 +257,14 @@ def _near(wanted: str, known: list[str]) -> str:
 
 def expand_duplicates(table: CaseTable) -> Callable[[int], int]:
     """How many earlier cases have the same input: the occurrence that keeps their answers apart."""
-    seen: dict[bytes, int] = {}
-    extra: dict[int, int] = {}
-    everything = table.input_digests()
-    if len(set(_pieces(everything))) == len(table):
+    digests = table.input_digests()
+    pieces = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
+    if len(set(pieces)) == len(table):
         return lambda _index: 0
-    for index, piece in enumerate(_pieces(everything)):
-        count = seen.get(piece, 0)
-        if count:
-            extra[index] = count
-        seen[piece] = count + 1
-    return lambda index: extra.get(index, 0)
-
-
-def _pieces(everything: bytes) -> Iterable[bytes]:
-    return (everything[at : at + SIZE] for at in range(0, len(everything), SIZE))
+    seen: Counter[bytes] = Counter()
+    earlier: dict[int, int] = {}
+    for index, piece in enumerate(pieces):
+        if seen[piece]:
+            earlier[index] = seen[piece]
+        seen[piece] += 1
+    return lambda index: earlier.get(index, 0)

@@ -95,14 +95,14 @@ def _name_of(path: Path) -> str:
 
 def _with_places(cases: Any, source: str, places: Places) -> Any:
     """Cases that know where they are written, for the messages about them."""
-    place = _place(source, places, ("cases",))
-    if isinstance(cases, str):
-        return WrittenText(cases, place)
-    if isinstance(cases, Mapping):
-        return WrittenCall(cases, place)
-    if isinstance(cases, list):
-        return WrittenCases(cases, place, [_place(source, places, ("cases", index)) for index in range(len(cases))])
-    return cases
+    kinds: tuple[tuple[type, Any], ...] = ((str, WrittenText), (Mapping, WrittenCall), (list, WrittenCases))
+    written = next((kind(cases) for plain, kind in kinds if isinstance(cases, plain)), None)
+    if written is None:
+        return cases
+    written.place = _place(source, places, ("cases",))
+    if isinstance(written, WrittenCases):
+        written.places = [_place(source, places, ("cases", index)) for index in range(len(cases))]
+    return written
 
 
 def validated(data: Mapping[str, Any], source: str, places: Places | None = None) -> Spec:

@@ -317,9 +317,10 @@ _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
 
 
 def as_case(place: Place, item: Any) -> Case:
-    """A case out of what stands in a file; its id is left empty if it has none."""
-    if isinstance(item, Case):
-        return _checked(place, item)
+    """A case out of what stands in a file, or a `Case` made in Python; its id is left empty if it has none."""
+    is_object = isinstance(item, Case)
+    if is_object:
+        item = {name: getattr(item, name) for name in FIELDS if name != "id" or item.id != ""}
     if not isinstance(item, Mapping):
         raise BadInput(
             f"{place}: a case must be a mapping with input and expected, got {shown(item)}",
@@ -335,9 +336,10 @@ def as_case(place: Place, item: Any) -> Case:
     else:
         case = _from_mapping(place, item)
     if not (_is_simple(case.input) and _is_simple(case.expected)):
-        found = flaw({"input": case.input, "expected": case.expected})
-        if found is not None:
-            raise BadInput(f"{place}: {'.'.join(map(str, found[0]))} {found[1]}")
+        problem = flaw({"input": case.input, "expected": case.expected})
+        # a function may take what is not plain data
+        if problem is not None and (not is_object or is_plain(case.input, case.expected)):
+            raise BadInput(f"{place}: {'.'.join(map(str, problem[0]))} {problem[1]}")
     return case
 
 
@@ -372,21 +374,6 @@ def _from_mapping(place: Place, item: Mapping[Any, Any]) -> Case:
         {_key(place, key): _tag(place, key, value) for key, value in {**tags, **extra}.items()},
         _text(place, "group", values.get("group")),
     )
-
-
-def _checked(place: Place, case: Case) -> Case:
-    """A `Case` made in Python, held to the same rules."""
-    if case.input is None:
-        raise BadInput(f'{place}: "input" is missing', "add what is asked, as text or as a mapping")
-    if not isinstance(case.tags, Mapping):
-        raise BadInput(f'{place}: tags must be a mapping such as {{"category": "easy"}}, got {shown(case.tags)}')
-    tags = {_key(place, key): _tag(place, key, value) for key, value in case.tags.items()}
-    case_id = _text(place, "id", case.id) if case.id != "" else ""
-    if not (_is_simple(case.input) and _is_simple(case.expected)):
-        found = flaw({"input": case.input, "expected": case.expected})
-        if found is not None and is_plain(case.input, case.expected):  # a function may take what is not plain data
-            raise BadInput(f"{place}: {'.'.join(map(str, found[0]))} {found[1]}")
-    return Case(case_id or "", case.input, case.expected, tags, _text(place, "group", case.group))
 
 
 def _text(place: Place, key: str, value: Any) -> str | None:

@@ -57,6 +57,9 @@ Whole = Annotated[StrictInt, Field(ge=1, le=1_000_000), Expects("a whole number 
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False), Expects("seconds above 0")]
 
 
+Period = Annotated[Seconds | None, Expects("seconds above 0")]
+
+
 class Bounds(Strict):
     """Adaptive concurrency between two bounds."""
 
@@ -72,6 +75,12 @@ class Bounds(Strict):
         return self
 
 
+def about(default: Any, text: str) -> Any:
+    """A field with a default, and the sentence about it in the documentation."""
+    return Field(default=default, description=text)
+
+
+Flag = Annotated[bool, Field(strict=True), Expects("true or false")]
 _DOLLARS = Expects("dollars of at least 0")
 Dollars = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False), _DOLLARS]
 
@@ -91,11 +100,11 @@ _AMOUNT = Annotated[float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False)
 class Expectation(Strict):
     """What one trial will probably take, where no earlier trial tells. For estimates only."""
 
-    seconds: Annotated[_AMOUNT | None, Expects("seconds of at least 0")] = Field(
-        default=None, description="Seconds until the answer is there"
+    seconds: Annotated[_AMOUNT | None, Expects("seconds of at least 0")] = about(
+        None, "Seconds until the answer is there"
     )
-    output_tokens: Annotated[_AMOUNT | None, Expects("a number of at least 0")] = Field(
-        default=None, description="Tokens of the answer; with a price for the model they give dollars"
+    output_tokens: Annotated[_AMOUNT | None, Expects("a number of at least 0")] = about(
+        None, "Tokens of the answer; with a price for the model they give dollars"
     )
 
 
@@ -117,9 +126,9 @@ class Timeout(Strict):
         return min(self.max, self.base + self.per_1k_chars * prompt_length / 1000)
 
 
-_SMALL = "a whole number up to 1,000,000"
 Count = Annotated[StrictInt, Field(le=1_000_000)]
-
+Most = Annotated[Count | None, Expects("a whole number up to 1,000,000")]
+Some = Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")]
 
 _QUOTA_WORDS = Expects("so many in a time, such as 200/5h, or max-5x or max-20x", "write quota: 200/5h")
 _SIZE_WORDS = Expects("a size such as 500MB or 2GB")
@@ -189,11 +198,13 @@ def _is_quota(value: str) -> str:
     return value
 
 
-Rate = Annotated[float, Field(gt=0, le=1e9, strict=True, allow_inf_nan=False)]
-_RATE = Expects("a number above 0")
-
-
+Rate = Annotated[
+    Annotated[float, Field(gt=0, le=1e9, strict=True, allow_inf_nan=False)] | None, Expects("a number above 0")
+]
 Size = Annotated[StrictInt | Annotated[str, Field(strict=True)], AfterValidator(_is_size)]
+
+
+SomeSize = Annotated[Size | None, _SIZE_WORDS]
 
 
 class TargetLimits(Strict):
@@ -202,27 +213,18 @@ class TargetLimits(Strict):
     parallel: Annotated[
         Count | Literal["auto", "variants"] | Bounds | None,
         Expects("a whole number, auto, variants, or {min: 1, start: 20, max: 64}"),
-    ] = Field(
-        default=None,
-        description="Trials in flight: a number, auto, variants (those of one block), or {min, start, max}",
+    ] = about(None, "Trials in flight: a number, auto, variants (those of one block), or {min, start, max}")
+    requests_per_minute: Rate = about(None, "Never more in any 60 seconds, for each target")
+    requests_per_second: Rate = about(None, "Never more in any second, for each target")
+    tokens_per_minute: Rate = about(None, "Tokens in and out in any 60 seconds, for each target")
+    quota: Annotated[Annotated[str, Field(strict=True), AfterValidator(_is_quota)] | None, _QUOTA_WORDS] = about(
+        None, "Calls in a window, such as 200/5h, counted for the account over all runs"
     )
-    requests_per_minute: Annotated[Rate | None, _RATE] = Field(
-        default=None, description="Never more in any 60 seconds, for each target"
-    )
-    requests_per_second: Annotated[Rate | None, _RATE] = Field(
-        default=None, description="Never more in any second, for each target"
-    )
-    tokens_per_minute: Annotated[Rate | None, _RATE] = Field(
-        default=None, description="Tokens in and out in any 60 seconds, for each target"
-    )
-    quota: Annotated[Annotated[str, Field(strict=True), AfterValidator(_is_quota)] | None, _QUOTA_WORDS] = Field(
-        default=None, description="Calls in a window, such as 200/5h, counted for the account over all runs"
-    )
-    budget_usd: Annotated[Rate | None, _RATE] = Field(default=None, description="Dollars this run may spend")
-    budget_tokens: Annotated[Rate | None, _RATE] = Field(default=None, description="Tokens this run may use")
-    breaker: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
-        default=3,
-        description="A target is down after so many failed attempts for each trial in flight, without an answer in "
+    budget_usd: Rate = about(None, "Dollars this run may spend")
+    budget_tokens: Rate = about(None, "Tokens this run may use")
+    breaker: Some = about(
+        3,
+        "A target is down after so many failed attempts for each trial in flight, without an answer in "
         "between; 0: never",
     )
     timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
@@ -237,53 +239,35 @@ class TargetLimits(Strict):
 class VariantLimits(Strict):
     """What holds for one variant, whatever its target."""
 
-    timeout: Annotated[Seconds | None, Expects("seconds above 0")] = Field(
-        default=None, description="Seconds that a trial of it may take, instead of those of its target"
-    )
+    timeout: Period = about(None, "Seconds that a trial of it may take, instead of those of its target")
 
 
 class Limits(TargetLimits):
     """How much may happen at once, how much it may take, and how long."""
 
-    trial_parallelism: Annotated[Count | None, Expects(_SMALL)] = Field(
-        default=None, description="Blocks (a case and repeat) in flight"
+    trial_parallelism: Most = about(None, "Blocks (a case and repeat) in flight")
+    per_variant: Most = about(None, "At most so many trials of one variant in flight")
+    turns: Flag = about(False, "One variant at a time: of each case all repeats of one, then of the next")
+    retries: Some = about(3, "Attempts after the first")
+    allow_failing: Flag = about(
+        False, "Continue although a variant fails in all of its first 10 trials, or in 95 % of 20 or more"
     )
-    per_variant: Annotated[Count | None, Expects(_SMALL)] = Field(
-        default=None, description="At most so many trials of one variant in flight"
-    )
-    turns: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
-        default=False, description="One variant at a time: of each case all repeats of one, then of the next"
-    )
-    retries: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
-        default=3, description="Attempts after the first"
-    )
-    allow_failing: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
-        default=False,
-        description="Continue although a variant fails in all of its first 10 trials, or in 95 % of 20 or more",
-    )
-    run_timeout: Annotated[Seconds | None, Expects("seconds above 0")] = Field(
-        default=None, description="Seconds after which nothing more starts; resume goes on"
-    )
-    memory_per_trial: Annotated[Size | None, _SIZE_WORDS] = Field(
-        default=None, description="Memory that one trial takes, such as 1GB; measured if left out"
-    )
-    free_memory: Annotated[Size | None, _SIZE_WORDS] = Field(
-        default=None, description="Memory to leave to others; a twentieth of the machine's if left out"
-    )
-    free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = Field(
-        default=1.0,
-        description="Cores to leave to others while trials in processes compute; trials that wait are not limited",
+    run_timeout: Period = about(None, "Seconds after which nothing more starts; resume goes on")
+    memory_per_trial: SomeSize = about(None, "Memory that one trial takes, such as 1GB; measured if left out")
+    free_memory: SomeSize = about(None, "Memory to leave to others; a twentieth of the machine's if left out")
+    free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = about(
+        1.0, "Cores to leave to others while trials in processes compute; trials that wait are not limited"
     )
     answer_size: Annotated[Size, AfterValidator(_is_answer_size), Expects("a size such as 64MB, from 1KB to 200MB")] = (
-        Field(
-            default="64MB",
-            description="Largest answer that is stored; a larger one is the error too_big. Larger raw responses and "
+        about(
+            "64MB",
+            "Largest answer that is stored; a larger one is the error too_big. Larger raw responses and "
             "artifacts are shortened to their head and tail",
         )
     )
-    ask_above_usd: Annotated[
-        float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False), Expects("dollars of at least 0")
-    ] = Field(default=5.0, description="Ask before a run that will probably cost more dollars; --yes answers")
+    ask_above_usd: Annotated[_AMOUNT, _DOLLARS] = about(
+        5.0, "Ask before a run that will probably cost more dollars; --yes answers"
+    )
     targets: Annotated[dict[str, TargetLimits], Expects("a mapping of targets to limits")] = Field(
         default_factory=dict, description="The same for one target, by its name"
     )
@@ -353,39 +337,35 @@ class Spec(Strict):
     description: Annotated[str, Expects("text", "put it in quotes")] = ""
     cases: CasesField
     repeats: Annotated[StrictInt, Field(ge=1, le=100_000), Expects("a whole number from 1 to 100,000")] = 1
-    baseline: Annotated[Name | None, Expects("the name of a variant, as text", "put it in quotes")] = Field(
-        default=None, description="The variant the others are compared with; the first if left out"
+    baseline: Annotated[Name | None, Expects("the name of a variant, as text", "put it in quotes")] = about(
+        None, "The variant the others are compared with; the first if left out"
     )
-    target: Function = Field(default=None, description="The target of variants that name none")
-    executor: Annotated[Executor, Expects("auto, thread or process")] = Field(
-        default="auto",
-        description="Where Python functions run, if a variant does not say: thread (to wait) or process (to compute)",
+    target: Function = about(None, "The target of variants that name none")
+    executor: Annotated[Executor, Expects("auto, thread or process")] = about(
+        "auto", "Where Python functions run, if a variant does not say: thread (to wait) or process (to compute)"
     )
     params: Annotated[dict[str, Any], Expects("a mapping such as {temperature: 0}")] = Field(
         default_factory=dict, description="Parameters of every variant"
     )
     variants: VariantsField = None
     grid: Annotated[dict[str, list[Any]] | None, Expects("a mapping of lists such as {model: [haiku, sonnet]}")] = (
-        Field(default=None, description="Variants by product, instead of variants")
+        about(None, "Variants by product, instead of variants")
     )
     scorers: Annotated[ScorersField, Expects("a list such as [exact]")] = Field(default_factory=list)
-    primary: Annotated[str | None, Expects("the name of a score, as text")] = Field(
-        default=None, description="The score that drives the verdict; the first scorer's if left out"
+    primary: Annotated[str | None, Expects("the name of a score, as text")] = about(
+        None, "The score that drives the verdict; the first scorer's if left out"
     )
     margin: Annotated[
         Annotated[float, Field(gt=0, lt=1, strict=True, allow_inf_nan=False)] | None,
         Expects("a number above 0 and below 1", "write margin: 0.05 for five points"),
-    ] = Field(default=None, description="The smallest difference in score that you care about, such as 0.05")
-    weight: Annotated[Literal["case", "group"], Expects("case or group")] = Field(
-        default="case",
-        description="What weighs the same in every score: each case, or each group of cases (such as one document)",
+    ] = about(None, "The smallest difference in score that you care about, such as 0.05")
+    weight: Annotated[Literal["case", "group"], Expects("case or group")] = about(
+        "case", "What weighs the same in every score: each case, or each group of cases (such as one document)"
     )
-    until_decided: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
-        default=False, description="Stop as soon as every comparison is decided, or will not be by the cases left"
-    )
+    until_decided: Flag = about(False, "Stop as soon as every comparison is decided, or will not be by the cases left")
     min_cases: Annotated[
         StrictInt, Field(ge=LEAST_CASES, le=1_000_000), Expects(f"a whole number of at least {LEAST_CASES}")
-    ] = Field(default=30, description="Cases to compare before anything is decided early")
+    ] = about(30, "Cases to compare before anything is decided early")
     prices: Annotated[dict[str, Price], Expects("a mapping such as {my-model: {input: 3, output: 15}}")] = Field(
         default_factory=dict,
         description="Dollars per million tokens by model, where the shipped table is silent or you pay another price",
@@ -398,20 +378,19 @@ class Spec(Strict):
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(
         default_factory=Limits.model_construct
     )
-    store: Annotated[Name | None, Expects("text, a file such as results.db")] = Field(
-        default=None,
-        description="The file that rows go to; if omitted, `$ABREAST_STORE`, else `results.db` beside the spec",
+    store: Annotated[Name | None, Expects("text, a file such as results.db")] = about(
+        None, "The file that rows go to; if omitted, `$ABREAST_STORE`, else `results.db` beside the spec"
     )
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
-    suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = Field(
-        default=None, description="The suite whose sections the report has; of a run by a suite's name, that one"
+    suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = about(
+        None, "The suite whose sections the report has; of a run by a suite's name, that one"
     )
 
-    case_noun: Annotated[Name, Expects("a singular noun such as prompt")] = Field(
-        default="case", description="What one case is called in verdicts: `better on these 3 prompts`"
+    case_noun: Annotated[Name, Expects("a singular noun such as prompt")] = about(
+        "case", "What one case is called in verdicts: `better on these 3 prompts`"
     )
-    output: Annotated[Name | None, Expects("a plain name such as bench_results")] = Field(
-        default=None, description="The base name of files of results that the suite writes beside the store"
+    output: Annotated[Name | None, Expects("a plain name such as bench_results")] = about(
+        None, "The base name of files of results that the suite writes beside the store"
     )
 
     @field_validator("output")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import yaml
 from abreast.errors import BadInput, suggestion
 from abreast.spec.values import At, plain, shown, shown_path
 
-SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 MAX_BYTES = 16_000_000
 MAX_NODES = 2_000_000  # of a YAML file whose aliases are written out
 
@@ -64,27 +63,19 @@ class Places:
     def line(self, location: Sequence[str | int]) -> int | None:
         """The line of the deepest part of `location` that has one."""
         path = tuple(location)
-        while path:
-            if path in self._lines:
-                return self._lines[path]
-            path = path[:-1]
-        return None
+        return next((self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), None)
 
 
 def parse(path: Path, text: str) -> tuple[Any, Places]:
     """The data in a file and where its keys stand."""
-    suffix = path.suffix.lower()
-    where = shown_path(path)
+    suffix, where = path.suffix.lower(), shown_path(path)
+    parsers = {".yaml": _parse_yaml, ".yml": _parse_yaml, ".toml": _parse_toml, ".json": _parse_json}
+    if suffix not in parsers:
+        raise BadInput(f'{where}: a spec ends in {", ".join(parsers)}, not "{suffix}"')
     try:
-        if suffix in (".yaml", ".yml"):
-            return _parse_yaml(where, text)
-        if suffix == ".json":
-            return _parse_json(where, text)
-        if suffix == ".toml":
-            return _parse_toml(where, text)
+        return parsers[suffix](where, text)
     except RecursionError:
         raise BadInput(f"{where}: nested too deeply") from None
-    raise BadInput(f'{where}: a spec ends in {", ".join(SUFFIXES)}, not "{suffix}"')
 
 
 class _Loader(yaml.SafeLoader):
@@ -226,8 +217,7 @@ def _twice(where: str, line: int, name: str) -> BadInput:
 def _parse_json(where: str, text: str) -> tuple[Any, Places]:
     if not text.strip():
         return None, Places({})
-    data = json_value(where, text)
-    return data, Places(_json_lines(where, text))
+    return json_value(where, text), Places(_json_lines(where, text))
 
 
 _JSON_WORDS = {
@@ -281,28 +271,29 @@ class _Level:
     """An object or list of a JSON text while it is read."""
 
     def __init__(self, at: At, is_object: bool) -> None:
-        self.at = at
-        self.keys: set[str] | None = set() if is_object else None
+        self.at, self.is_object, self.wants_key = at, is_object, is_object
         self.key: str | int = 0
-        self.wants_key = is_object
 
 
 def _json_lines(where: str, text: str) -> Lines:
     """The lines of all keys and items of a valid JSON text; a key that is there twice is refused."""
     lines: Lines = {}
     levels: list[_Level] = []
-    for token, line in _json_tokens(text):
+    line = 1
+    for match in _TOKEN.finditer(text):
+        token = match[0]
         level = levels[-1] if levels else _Level((), False)
-        if token in "}]":
+        if token == "\n":
+            line += 1
+        elif token in "}]":
             levels.pop()
         elif token == ",":
-            level.wants_key = level.keys is not None
+            level.wants_key = level.is_object
             level.key = level.key + 1 if isinstance(level.key, int) else level.key
-        elif level.wants_key and level.keys is not None:
+        elif level.wants_key:
             level.key, level.wants_key = str(json.loads(token)), False
-            if level.key in level.keys:
+            if (*level.at, level.key) in lines:
                 raise _twice(where, line, level.key)
-            level.keys.add(level.key)
             lines[(*level.at, level.key)] = line
         elif token != ":":
             at = (*level.at, level.key) if levels else ()
@@ -310,15 +301,6 @@ def _json_lines(where: str, text: str) -> Lines:
             if token in "{[":
                 levels.append(_Level(at, token == "{"))
     return lines
-
-
-def _json_tokens(text: str) -> Iterator[tuple[str, int]]:
-    line = 1
-    for match in _TOKEN.finditer(text):
-        if match[0] == "\n":
-            line += 1
-        else:
-            yield match[0], line
 
 
 def _parse_toml(where: str, text: str) -> tuple[Any, Places]:

@@ -1,13 +1,20 @@
-"""`abreast run`: preflight, execute, verdict."""
+"""`abreast run`, `check`, `resume`, `aa` and `demo`: the commands that prepare or execute a run."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import shlex
+import sys
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import spec_argument
+from abreast.cli import spec_argument, store_argument
+from abreast.cli.command import SHARED, argument, command, flag
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
+from abreast.output import listings, say
 
 if TYPE_CHECKING:
     from abreast.experiment.options import Options
@@ -16,21 +23,14 @@ EPILOG = """parallelism:
   --parallel              the variants of a block at the same time
   --parallel N            at most N trials in flight;  --parallel auto  finds the most the target takes
   --trial-parallelism N   N blocks in flight; with a bare --parallel, N × variants trials"""
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    spec_argument.argument(parser)
-    add_options(parser)
-    add_lock(parser)
-
-
-def add_lock(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lock",
-        metavar="FILE",
-        help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
-        "if the file exists, say whether this run keeps to it",
-    )
+SPEC = argument("spec", metavar="SPEC", help=spec_argument.HELP)
+LOCK = argument(
+    "--lock",
+    metavar="FILE",
+    help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
+    "if the file exists, say whether this run keeps to it",
+)
+FIXED = ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats", "margin")  # when a run begins
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -67,20 +67,106 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     verbose = "a line for each start, end and event (check: everything inspected)"
     add("-v", "--verbose", action="store_true", help=verbose)
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
-    add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
+    add("--fail-if", **SHARED["--fail-if"][1])
     add("--output", metavar="DIR", help="where the report and files of results go, instead of beside the store")
     formats = "of the report: html (default), json, ..., all; repeatable"
     add("--format", metavar="F", action="append", default=[], help=formats)
-    add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
-    add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
+    add("--no-pictures", **SHARED["--no-pictures"][1])
+    add("--no-artifacts", **SHARED["--no-artifacts"][1])
     add("--json", action="store_true", help="the result as a list with one object on standard output")
-    parser.set_defaults(lock=None)  # commands with `add_lock` take it
+    parser.set_defaults(lock=None)  # commands with LOCK take it
 
 
-def main(args: argparse.Namespace) -> int:
+@command("run", SPEC, add_options, LOCK, epilog=EPILOG)
+def run(args: argparse.Namespace) -> int:
     from abreast.cli.execution import run_experiment
 
     return run_experiment(spec_argument.experiment_of(args), args)
+
+
+@command(
+    "check",
+    SPEC,
+    add_options,
+    LOCK,
+    flag(
+        "--try-tests",
+        "run the tests of the cases on what agents begin with, and in what people did: do they say anything?",
+    ),
+    flag("--online", "ask the providers whether they answer; nothing is billed"),
+)
+def check(args: argparse.Namespace) -> None:
+    from abreast.cli.execution import refuse_if_failed, review
+
+    experiment = spec_argument.experiment_of(args)
+    options = replace(options_of(args), try_tests=sys.maxsize if args.try_tests else 0, online=args.online)
+    with closing(experiment.prepare(options)) as prepared:
+        if args.json:
+            numbers = asdict(prepared.estimate)
+            rows = [asdict(finding) for finding in prepared.findings]
+            for row in rows:
+                del row["aside"]  # is about what `run` says
+            listings.show_json([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows])
+        else:
+            review(prepared, args.verbose)
+        refuse_if_failed(prepared, args)
+
+
+@command(
+    "resume",
+    argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="its name or label (required for runs that stopped early), or its spec file or suite; "
+        "default: the last incomplete run",
+    ),
+    add_options,
+)
+def resume(args: argparse.Namespace) -> int:
+    from abreast.cli.execution import run_experiment
+    from abreast.experiment.facade import Experiment
+    from abreast.experiment.stored import edited_since
+
+    for name in FIXED:
+        if getattr(args, name):
+            raise BadInput(f"--{name}: a run goes on as it was started", "abreast run SPEC starts one that differs")
+    address = args.store
+    if address is None and args.run is not None and Path(args.run).is_file():
+        address = str(spec_argument.experiment_in(Path(args.run)).store_path)
+    with store_argument.find_store(address) as store:
+        experiment, started = Experiment.reopen(store, args.run)
+        edited = edited_since(store.run(started.resume or "latest"))
+        if edited is not None and not args.quiet:
+            spec = shlex.quote(relative_path(edited))
+            say(f"  {spec} was edited since: {started.resume} goes on with the spec it was started with")
+            say(f"       abreast run {spec} executes the edited one")
+    return run_experiment(experiment, args, started)
+
+
+def _without_lock(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(lock=False)
+
+
+@command("aa", SPEC, add_options, _without_lock)  # twins of the baseline follow no plan
+def run_twins(args: argparse.Namespace) -> int:
+    from abreast.cli.execution import run_against_itself
+
+    return run_against_itself(spec_argument.experiment_of(args), args)
+
+
+@command("demo", argument("--folder", metavar="DIR", default="demo", help="where it is written (demo)"), add_options)
+def demo(args: argparse.Namespace) -> int:
+    from abreast.cli.execution import run_experiment
+    from abreast.experiment.facade import Experiment
+    from abreast.suites.starters import write_starter
+
+    folder = Path(args.folder)
+    write_starter("demo", folder, again=True)
+    if args.parallel is None and args.trial_parallelism is None:
+        args.parallel = "16"
+    args.fresh = True  # a demo that reuses yesterday's answers shows nothing
+    return run_experiment(Experiment.load(folder / "experiment.yaml"), args)
 
 
 # Flags whose value is the option of the same name.

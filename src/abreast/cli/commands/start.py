@@ -1,28 +1,69 @@
-"""`abreast completion`: shell completion, generated from the parsers themselves."""
+"""`abreast init`, `suites`, `spec-schema` and `completion`: what helps to get started."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
+from dataclasses import asdict
+from pathlib import Path
 
-from abreast import suites
 from abreast.cli import COMMANDS, parser_of
-from abreast.output import echo
+from abreast.cli.command import argument, command
+from abreast.output import echo, listings, say
+from abreast.suites.starters import KINDS, next_step, write_starter
 
-EPILOG = """bash:  source <(abreast completion bash)
+
+@command(
+    "init",
+    argument("kind", choices=KINDS, nargs="?", default="function", help="what it compares (function)"),
+    argument("--folder", metavar="DIR", default=".", help="where (this folder)"),
+)
+def init(args: argparse.Namespace) -> None:
+    echo(f"wrote {', '.join(write_starter(args.kind, Path(args.folder)))}")
+    echo(f"next: {next_step(args.kind, Path(args.folder))}")
+
+
+@command(
+    "suites",
+    "--json",
+    epilog="""abreast run NAME runs one, abreast run NAME --help tells its flags.
+A package brings suites by entry points of the group abreast.suites.""",
+)
+def list_suites(args: argparse.Namespace) -> None:
+    from abreast import suites
+
+    listed = suites.listed()
+    if args.json:
+        listings.show_json([asdict(suite) for suite in listed])
+        return
+    rows = [{"name": suite.name, "summary": suite.summary, "package": suite.package} for suite in listed]
+    listings.show(rows, False, "no suite is installed")
+    for suite in listed:
+        if suite.problem:
+            say(f"warning: {suite.problem}")
+
+
+@command("spec-schema", epilog="in YAML editors: # yaml-language-server: $schema=abreast.schema.json")
+def print_schema(_args: argparse.Namespace) -> None:
+    from abreast.spec.schema import json_schema
+
+    echo(json.dumps(json_schema(), indent=2))
+
+
+@command(
+    "completion",
+    argument("shell", choices=("bash", "zsh", "fish")),
+    epilog="""bash:  source <(abreast completion bash)
 zsh:   source <(abreast completion zsh)
-fish:  abreast completion fish | source"""
+fish:  abreast completion fish | source""",
+)
+def print_completion(args: argparse.Namespace) -> None:
+    from abreast import suites
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-
-
-def main(args: argparse.Namespace) -> int:
     flags = {name: _flags(name) for name in COMMANDS}
     plain = [name for name in suites.names() if re.fullmatch(r"\w[\w.-]*", name, re.ASCII)]
     echo({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](flags, plain))
-    return 0
 
 
 def _flags(name: str) -> list[str]:

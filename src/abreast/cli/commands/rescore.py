@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
+from abreast.cli.command import argument, command
 from abreast.errors import Incomplete
 from abreast.filenames import relative_path
 from abreast.output import console, echo, listings, say
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from abreast.store import Store
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.add_shared(parser, "run")
-    parser.add_argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out")
-    parser.add_argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable")
-    store_argument.add_shared(parser, "--store", "--json")
-
-
-def main(args: argparse.Namespace) -> int:
+@command(
+    "rescore",
+    "run",
+    argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out"),
+    argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable"),
+    "--store --json",
+)
+def rescore_run(args: argparse.Namespace) -> int:
     from abreast.analyse.run import analyse
     from abreast.cli.reports import results_line, write_reports, write_results
     from abreast.experiment.rescore import rescore

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.cli.store_argument import add_shared
+from abreast.cli import parser_of, spec_argument
+from abreast.cli.command import SHARED, argument, command
 from abreast.errors import BadInput, PluginError, suggestion
 from abreast.filenames import relative_path
 from abreast.output import listings, say
@@ -21,22 +22,15 @@ OF_LIST = ("cases", "category", "commit")  # flags of `list` alone
 OF_NEW = ("output", "yes")  # flags of every `new`
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `new`, which suites bring along, and the text below the help."""
     from abreast import suites
 
     makers = suites.case_makers()
-    parser.add_argument("what", choices=("list", "new"))
-    parser.add_argument("spec", metavar="SPEC", nargs="?", default=DEFAULT, help=f"a spec or a suite ({DEFAULT})")
-    parser.add_argument(
-        "--cases", metavar="PATH", nargs="+", action="extend", help="of list: folders of case files, or files"
-    )
-    parser.add_argument("--category", metavar="A,B", action="append", help="of list: only these; repeatable")
-    parser.add_argument("--commit", metavar="REV", help="of list: the commit that cases are checked against (HEAD)")
-    parser.add_argument("--repo", metavar="PATH", help="the repository (this folder); new coding-agents: or an address")
     outputs = "; ".join(f"{name}: {maker.default_output}" for name, maker in makers.items())
     parser.add_argument("--output", metavar="FILE", type=Path, help=f"of new: where cases go ({outputs})")
     parser.add_argument("--yes", action="store_true", help="of new: accept all cases; replace the tasks of a file")
-    add_shared(parser, "--json")
+    parser.add_argument("--json", **SHARED["--json"][1])
     taken_by = dict.fromkeys(OF_LIST, ("list",)) | dict.fromkeys(OF_NEW, tuple(f"new {name}" for name in makers))
     for name, maker in makers.items():
         group = parser.add_argument_group(f"of new {name}")
@@ -57,7 +51,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n\n".join(["\n".join(f"  {row:<{width}}  {text}" for row, text in rows.items()), *details])
 
 
-def main(args: argparse.Namespace) -> int:
+@command(
+    "cases",
+    argument("what", choices=("list", "new")),
+    argument("spec", metavar="SPEC", nargs="?", default=DEFAULT, help=f"a spec or a suite ({DEFAULT})"),
+    argument("--cases", metavar="PATH", nargs="+", action="extend", help="of list: folders of case files, or files"),
+    argument("--category", metavar="A,B", action="append", help="of list: only these; repeatable"),
+    argument("--commit", metavar="REV", help="of list: the commit that cases are checked against (HEAD)"),
+    argument("--repo", metavar="PATH", help="the repository (this folder); new coding-agents: or an address"),
+    _add_arguments,
+)
+def make_or_list(args: argparse.Namespace) -> int:
     if args.what == "new" and args.spec not in args.makers:
         near = suggestion(args.spec, args.makers)
         raise BadInput(f'abreast cases new: there are none to be made for "{args.spec}"{near}')
@@ -110,7 +114,6 @@ def _words(value: Any) -> Any:
 def _experiment(args: argparse.Namespace) -> Experiment:
     """What SPEC means, as `abreast run` reads it, with the flags that choose cases if the suite takes them."""
     from abreast import suites
-    from abreast.cli import parser_of, spec_argument
 
     suite: Suite | None = suites.load(args.spec) if args.spec in suites.names() else None
     flags = suite.flags_of_list(args) if suite is not None else None

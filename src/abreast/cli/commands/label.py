@@ -8,29 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
+from abreast.cli.command import argument, command, flag
 from abreast.errors import BadInput
 from abreast.output import echo, is_interactive, listings, read_answer
 
 if TYPE_CHECKING:
     from abreast.experiment.labels.labelling import LabelBlock, Labelling, LabelProgress, LabelQuestion
     from abreast.store import Store
-
-EPILOG = """Variants and the judge's scores are hidden, and the answers to a case are shown in random order.
-keys: a number of the judge's scale (in pairs 1, 2 or t for a tie) · s skip · u undo · q quit
-Every label is stored at once: run it again to continue. The sample is random, with a recorded seed;
-a larger --sample keeps what is labelled. With 20 or more labelled cases the verdict is corrected."""
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if omitted")
-    parser.add_argument("--sample", metavar="N", type=_positive, help="cases to label (60, or the recorded number)")
-    parser.add_argument("--seed", metavar="N", type=int, help="seed of the sample (the run's seed)")
-    parser.add_argument("--scorer", metavar="NAME", help="the judged score to label (the primary score)")
-    parser.add_argument("--by", metavar="NAME", help="who labels (the name of your account)")
-    parser.add_argument("--export", metavar="FILE.csv", help="write the sample as a sheet to fill in")
-    parser.add_argument("--import", metavar="FILE.csv", dest="imported", help="store the labels of a filled-in sheet")
-    store_argument.add_shared(parser, "--store")
-    parser.add_argument("--json", action="store_true", help="print progress as JSON; ask nothing")
 
 
 def _positive(word: str) -> int:
@@ -39,7 +23,23 @@ def _positive(word: str) -> int:
     return int(word)
 
 
-def main(args: argparse.Namespace) -> int:
+@command(
+    "label",
+    argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if omitted"),
+    argument("--sample", metavar="N", type=_positive, help="cases to label (60, or the recorded number)"),
+    argument("--seed", metavar="N", type=int, help="seed of the sample (the run's seed)"),
+    argument("--scorer", metavar="NAME", help="the judged score to label (the primary score)"),
+    argument("--by", metavar="NAME", help="who labels (the name of your account)"),
+    argument("--export", metavar="FILE.csv", help="write the sample as a sheet to fill in"),
+    argument("--import", metavar="FILE.csv", dest="imported", help="store the labels of a filled-in sheet"),
+    "--store",
+    flag("--json", "print progress as JSON; ask nothing"),
+    epilog="""Variants and the judge's scores are hidden, and the answers to a case are shown in random order.
+keys: a number of the judge's scale (in pairs 1, 2 or t for a tie) · s skip · u undo · q quit
+Every label is stored at once: run it again to continue. The sample is random, with a recorded seed;
+a larger --sample keeps what is labelled. With 20 or more labelled cases the verdict is corrected.""",
+)
+def label(args: argparse.Namespace) -> int:
     from abreast.experiment.labels.labelling import Labelling
     from abreast.experiment.labels.sheet import read_sheet, write_sheet
 

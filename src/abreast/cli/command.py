@@ -1,0 +1,83 @@
+"""How a command is declared: its arguments and the function that does it. Shared arguments are defined once, here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from abreast.store import ENGINES
+
+Main = Callable[[argparse.Namespace], int | None]
+Definition = tuple[tuple[str, ...], dict[str, Any]]
+Argument = str | Definition | Callable[[argparse.ArgumentParser], None]
+"""Names of shared arguments, what `argument` returns, or a function that adds several."""
+
+TABLE = "predictions"
+
+
+def argument(*names: str, **settings: Any) -> Definition:
+    return names, settings
+
+
+def flag(name: str, text: str) -> Definition:
+    return argument(name, action="store_true", help=text)
+
+
+def words(metavar: str, nargs: str = "*", text: str | None = None) -> Definition:
+    """Positional words, of which one may name the store."""
+    return argument("words", metavar=metavar, nargs=nargs, help=text)
+
+
+SHARED = {
+    "run": argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        default="latest",
+        help="name, label or unique prefix of a run, or previous (default: latest)",
+    ),
+    "--variant": argument("--variant", metavar="NAME", help="only this variant"),
+    "--columns": argument("--columns", metavar="A,B", help="only these columns"),
+    "--table": argument("--table", metavar="T", help=f"the table ({TABLE} if left out); abreast ls lists them"),
+    "--engine": argument("--engine", choices=tuple(ENGINES), help="found out from the file if left out"),
+    "--yes": flag("--yes", "do not ask for confirmation"),
+    "--no-pictures": flag("--no-pictures", "a page without pictures, and no picture files"),
+    "--no-artifacts": flag("--no-artifacts", "a page alone, without files beside it of what trials left"),
+    "--fail-if": argument(
+        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...'
+    ),
+    "--store": argument(
+        "--store", metavar="S", help="the store; else $ABREAST_STORE, else the only one in this folder"
+    ),
+    "--json": flag("--json", "a list of objects on standard output, nothing else"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    main: Main
+    arguments: tuple[Argument, ...]
+    epilog: str | None
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        for item in self.arguments:
+            if callable(item):
+                item(parser)
+                continue
+            for names, settings in [item] if isinstance(item, tuple) else map(SHARED.__getitem__, item.split()):
+                parser.add_argument(*names, **settings)
+
+
+DECLARED: dict[str, Command] = {}
+
+
+def command(name: str, *arguments: Argument, epilog: str | None = None) -> Callable[[Main], Main]:
+    """Declare a command. Its function returns the exit code; None is 0."""
+
+    def declare(main: Main) -> Main:
+        DECLARED[name] = Command(main, arguments, epilog)
+        return main
+
+    return declare

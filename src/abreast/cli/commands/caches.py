@@ -1,0 +1,188 @@
+"""`abreast cache`, `assets` and `clean`: what is kept beside stores, and what killed runs left behind."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abreast.cli import store_argument
+from abreast.cli.command import argument, command, flag, words
+from abreast.errors import BadInput, suggestion
+from abreast.filenames import relative_path
+from abreast.output import echo, listings, say
+from abreast.text import many, moment
+
+if TYPE_CHECKING:
+    from abreast.store import Store
+    from abreast.store.user_tables.assets import Assets
+
+OF_CACHE = {"stats": "", "clear": "", "ls": "FOLDER", "delete": "FOLDER TRACK_ID"}
+OF_ASSETS = {"ls": "", "export": "DIGEST FILE", "delete": "DIGEST"}
+
+
+@command(
+    "cache",
+    argument("action", choices=tuple(OF_CACHE)),
+    words("FOLDER [TRACK_ID]"),
+    argument("--experiment", metavar="NAME", help="only of this experiment"),
+    "--yes --store --json",
+    epilog="""  stats                      answers of earlier runs that can be reused
+  clear                      let nothing of them be reused; rows and reports stay
+  ls FOLDER                  the results that Tracker(cache=FOLDER) finds again
+  delete FOLDER TRACK_ID     remove those of one tracker from the cache; its rows stay""",
+)
+def cache(args: argparse.Namespace) -> int:
+    usage = OF_CACHE[args.action]
+    if len(args.words) != len(usage.split()):
+        raise BadInput(
+            f"cache {args.action} takes {usage or 'no further words'}", f"abreast cache {args.action} {usage}".strip()
+        )
+    if args.words:
+        _show_or_delete_cached(args.json, *args.words)
+        return 0
+    with store_argument.find_store(args.store) as store:
+        if args.action == "stats":
+            listings.show(store.reusable(args.experiment), args.json, "nothing can be reused yet")
+            return 0
+        repeated = ["abreast", "cache", "clear", "--yes"]
+        repeated += ["--experiment", args.experiment] if args.experiment is not None else []
+        question = "forget which answers can be reused? Rows and reports stay."
+        if not store_argument.is_confirmed(args, question, f"{shlex.join(repeated)}{store_argument.option(store)}"):
+            say("nothing cleared")
+            return 1
+        echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")
+    return 0
+
+
+def _show_or_delete_cached(as_json: bool, folder: str, track_id: str | None = None) -> None:
+    from abreast.store.user_tables.result_cache import FILE, Cache
+
+    if not (Path(folder) / FILE).is_file():
+        raise BadInput(f"{folder}: no results are cached here", f"it is the folder of Tracker(cache=...), with {FILE}")
+    with closing(Cache(Path(folder))) as cached:
+        rows = cached.listed()
+        if track_id is None:
+            listings.show([_cached_result(row, as_json) for row in rows], as_json, f"{folder}: nothing is cached")
+            return
+        names = {row["track_id"] for row in rows}
+        if track_id not in names:
+            near = suggestion(track_id, names)
+            raise BadInput(f'{folder}: nothing of "{track_id}" is cached{near}', f"abreast cache ls {folder}")
+        removed = cached.forget_tracked(track_id)
+    echo(f"removed {many(removed, 'result')} of {track_id} from {folder}; its rows stay")
+
+
+def _cached_result(row: dict[str, object], as_json: bool) -> dict[str, object]:
+    fields = {
+        "function": str(row["key"]).rpartition(":")[0],
+        "track_id": row["track_id"],
+        "store": row["store"],
+        "table": row["table_name"],
+        "stored": moment(float(str(row["stored_at"]))),
+        "bytes": row["size"],
+    }
+    return {**fields, "key": row["key"], "row_id": row["row_id"]} if as_json else fields
+
+
+@command(
+    "assets",
+    argument("action", choices=tuple(OF_ASSETS)),
+    words("[STORE] [DIGEST] [FILE]"),
+    "--yes --store --json",
+    epilog="""  ls [STORE]                       every object, with the columns that refer to it
+  export [STORE] DIGEST FILE       write its pickle into a file; it is not loaded
+  delete [STORE] DIGEST            remove it; rows keep the digest
+A pickle runs code when it is loaded: load only objects from stores you trust.""",
+)
+def assets(args: argparse.Namespace) -> int:
+    from abreast.store.user_tables.assets import Assets
+
+    rest, usage = list(args.words), OF_ASSETS[args.action].split()
+    address = rest.pop(0) if not args.store and len(rest) == len(usage) + 1 else args.store
+    if len(rest) != len(usage):
+        fix = " ".join(["abreast assets", args.action, "[STORE]", *usage])
+        raise BadInput(f"assets {args.action}: wrong number of arguments", fix)
+    with store_argument.find_store(address) as store:
+        stored = Assets(store.path)
+        if args.action == "ls":
+            _list_assets(store, stored, args.json)
+            return 0
+        digest = rest[0]
+        content = stored.read(digest)
+        size = f"{len(content):,} bytes"
+        if args.action == "export":
+            Path(rest[1]).write_bytes(content)
+            echo(f"wrote {rest[1]} ({size}); it is a pickle: load it only if you trust who wrote the store")
+            return 0
+        repeated = f"abreast assets delete {shlex.quote(digest)} --yes{store_argument.option(store)}"
+        if not store_argument.is_confirmed(args, f"delete the object {digest} ({size})?", repeated):
+            say("nothing deleted")
+            return 1
+        stored.delete(digest)
+        echo(f"deleted {digest} ({size}); rows keep the digest")
+    return 0
+
+
+def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
+    from abreast.store.user_tables.tables import mentions
+
+    used = mentions(store, list(assets))
+    rows = [
+        {
+            "digest": asset.digest,
+            "bytes": asset.size,
+            "stored": moment(asset.stored_at),
+            "columns": used[asset.digest] if as_json else ", ".join(used[asset.digest]),
+        }
+        for asset in assets.listed()
+    ]
+    listings.show(rows, as_json, f"{relative_path(store.path)}: no objects")
+
+
+@command(
+    "clean",
+    flag("--dry-run", "show what would be removed, and remove nothing"),
+    "--json",
+    epilog="""\
+A run that is killed (kill -9, out of memory, power failure) can leave processes, workspaces and temporary
+files behind. run, resume, check and delete remove them too. Live runs are not touched, nor are workspaces kept by
+--keep-workspaces. Exit code 1: something could not be removed.""",
+)
+def clean_up(args: argparse.Namespace) -> int:
+    from abreast.report.page.trial_artifacts import in_bytes
+    from abreast.targets.processes.cleanup import clean
+
+    cleanup, is_real = clean(args.dry_run), not args.dry_run
+    if args.json:
+        processes = [
+            {"kind": "process", "pid": process.pid, "command": process.command, "removed": is_real}
+            for process in cleanup.processes
+        ]
+        folders = [
+            {
+                "kind": "folder",
+                "path": str(folder.path),
+                "bytes": folder.size,
+                "removed": is_real and not folder.problem,
+                "problem": folder.problem or None,
+            }
+            for folder in cleanup.folders
+        ]
+        listings.show_json([*processes, *folders])
+    else:
+        ended, removed = ("ended", "removed") if is_real else ("would end", "would remove")
+        for process in cleanup.processes:
+            echo(f"{ended} process {process.pid}: {listings.cut(listings.line(process.command), listings.CELL)}")
+        for folder in cleanup.folders:
+            if not folder.problem:
+                echo(f"{removed} {folder.path} ({in_bytes(folder.size)})")
+        if not cleanup:
+            say("nothing to clean")
+    for problem in cleanup.problems:
+        say(f"error: cannot remove {problem}")
+    for host in sorted(set(cleanup.elsewhere)):
+        say(f"note: runs on {host} are not visible from here; run abreast clean there")
+    return 1 if cleanup.problems else 0

@@ -1,0 +1,194 @@
+"""`abreast sql`, `export`, `set` and `rename`: query, export and change rows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from typing import Any
+
+from abreast.cli import store_argument
+from abreast.cli.command import TABLE, argument, command, flag, words
+from abreast.errors import BadInput
+from abreast.output import echo, is_read, listings, say
+from abreast.store import Store
+from abreast.text import many
+
+FORMATS = ("csv", "parquet", "jsonl")
+
+
+@command(
+    "sql",
+    words("[STORE] QUERY", "+"),
+    flag("--write", "let the query change the store"),
+    "--store --json",
+    epilog="""\
+the views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
+  abreast sql results.db "select variant, avg(score) from predictions group by variant"
+a DELETE of rows that were tracked needs no --write; what is cached of them goes too:
+  abreast sql results.db "delete from db.predictions where track_id = 'brave-otter-4821'\"""",
+)
+def query_store(args: argparse.Namespace) -> None:
+    from abreast.store.user_tables.tables import forget_missing
+
+    *names, query = args.words
+    if len(names) > (0 if args.store else 1):
+        raise BadInput(
+            "sql takes a store and one query", 'put the query in quotes: abreast sql results.db "select ..."'
+        )
+    if not names and query.endswith(store_argument.SUFFIXES):
+        raise BadInput(f"sql {query}: the query is missing", f'abreast sql {query} "select * from metrics"')
+    with store_argument.find_store(names[0] if names else args.store) as store:
+        table = store.tracked_that_loses(query) if store.journal.is_file() else None
+        if table is not None:
+            _delete_tracked(store, table, query, args.json)
+            return
+        columns, rows = store.sql(query, args.write)
+        if args.write and store.journal.is_file():
+            forget_missing(store)
+    listings.show([dict(zip(columns, row, strict=True)) for row in rows], args.json, "no rows")
+
+
+def _delete_tracked(store: Store, table: str, query: str, as_json: bool) -> None:
+    """Remove rows of a user's own table, with what is cached of them, and say how many that were."""
+    from abreast.store.user_tables.tables import extent, forget_missing
+
+    before, last = extent(store, table)
+    store.sql(query)
+    forget_missing(store)
+    removed = before - extent(store, table, last)[0]
+    if as_json:
+        listings.show_json([{"table": table, "deleted": removed}])
+    else:
+        echo(f"deleted {many(removed, 'row')} of {table}")
+
+
+@command(
+    "export",
+    argument("run", metavar="NAME", nargs="?", help="only this run (name or label) or track_id; default: all rows"),
+    argument("--format", choices=FORMATS, help="by the ending of --output, else csv"),
+    argument("--table", metavar="T", default=TABLE, help="any table (predictions if left out)"),
+    argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)"),
+    flag(
+        "--escape-formulas",
+        "for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
+    ),
+    "--store",
+)
+def export_rows(args: argparse.Namespace) -> None:
+    from abreast.report.formats.row_files import export
+    from abreast.store.user_tables.tables import written_as
+    from abreast.store.user_tables.tracked_rows import plain_name
+
+    with store_argument.find_store(args.store) as store:
+        name = args.run
+        if name and not written_as(store, name):
+            name = store.run(name)["run"]
+        form = args.format or (args.output.rpartition(".")[2].lower() if args.output is not None else "csv")
+        if form not in FORMATS:
+            fix = "name it .csv, .parquet or .jsonl, or --format"
+            raise BadInput(f"--output {args.output}: its ending says no format", fix)
+        if args.escape_formulas and form != "csv":
+            raise BadInput(f"--escape-formulas is for CSV, not for {form}", "leave it out, or write --format csv")
+        count = export(store, plain_name(args.table), name, form, args.output, args.escape_formulas)
+    if is_read():
+        say(many(count, "row"))
+
+
+@command(
+    "set",
+    words("[STORE] COLUMN VALUE", "+"),
+    argument("--track-id", metavar="T", help="only in rows of this tracker"),
+    argument(
+        "--where", metavar="COLUMN=VALUE", action="append", default=[], help="only in rows with this value; repeatable"
+    ),
+    "--yes --table --engine --store",
+    epilog="""VALUE is a number, true, false or null if it reads as one, else text. The column is added if missing.
+You are asked to confirm; without a terminal, --yes is required.
+  abreast set results.db reviewed true --track-id brave-otter-4821
+  abreast set results.db model gpt-4 --where model=gpt4 --where split=test""",
+)
+def set_values(args: argparse.Namespace) -> int:
+    from abreast.store.user_tables import tables
+
+    if len(args.words) not in (2, 3) or (len(args.words) == 3 and args.store):
+        raise BadInput("set: name a column and a value", "abreast set results.db reviewed true")
+    *names, column, text = args.words
+    equal = dict(map(_condition, args.where))
+    if args.track_id is not None:
+        equal["track_id"] = args.track_id
+    with store_argument.find_store(names[0] if names else args.store, args.engine) as store:
+        table = store_argument.table_name(args)
+        question = f"set {column} to {text} in {many(tables.rows_with(store, table, equal), 'row')} of {table}?"
+        if not store_argument.is_confirmed(args, question, f"abreast set {shlex.join(args.words)} --yes"):
+            say("nothing changed")
+            return 1
+        changed = tables.set_values(store, table, column, _value(text), equal)
+        store.materialise()
+    echo(f"set {column} in {many(changed, 'row')} of {table}")
+    return 0
+
+
+def _condition(word: str) -> tuple[str, Any]:
+    column, equals, text = word.partition("=")
+    if not equals:
+        raise BadInput(f"set: --where {word} has no value", f"--where {word}=VALUE")
+    return column, _value(text)
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if value is None or isinstance(value, bool | int | float) else text
+
+
+@command(
+    "rename",
+    words("[STORE] OLD NEW", "+", "columns of predictions, such as params_lr"),
+    argument("--experiment", metavar="NAME", help="only in runs of this experiment"),
+    argument("--table", metavar="T", default=TABLE, help="a table that trackers write (predictions)"),
+    "--yes --store",
+    epilog="""\
+Rows of before and after then share a column. What is reused does not change: answers that were given under
+the old name of a parameter are not reused under the new one. You are asked to confirm; without a terminal, --yes is
+required.""",
+)
+def rename(args: argparse.Namespace) -> int:
+    from abreast.store.user_tables import column_renames
+    from abreast.store.user_tables.tracked_rows import plain_name
+
+    rest = list(args.words)
+    address = rest.pop(0) if len(rest) == 3 and not args.store else args.store
+    if len(rest) != 2:
+        raise BadInput("rename: name the old column and the new one", "abreast rename params_lr params_learning_rate")
+    old, new = rest
+    table = plain_name(args.table)
+    with store_argument.find_store(address) as store:
+        if args.experiment is not None:
+            store_argument.check_experiment(args.experiment, store)
+        values = column_renames.tracked_values(store, table, old) if args.experiment is None else None
+        affected, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
+        if table == TABLE and (values is None or column_renames.is_of_runs(store, old)):
+            kind, before, after = column_renames.meant(store, old, new)
+            affected = column_renames.affected(store, kind, before, args.experiment)
+            parts += [f"{many(len(affected.runs), 'run')}, {many(affected.rows, 'row')}"] if affected.runs else []
+        if not parts:
+            where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
+            raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
+        what = " and ".join(parts)
+        repeated = ["abreast", "rename", old, new, "--yes"]
+        repeated += ["--experiment", args.experiment] if args.experiment is not None else []
+        repeated += ["--table", args.table] if args.table != TABLE else []
+        confirming = f"{shlex.join(repeated)}{store_argument.option(store)}"
+        if not store_argument.is_confirmed(args, f"rename {old} to {new} in {what}?", confirming):
+            say("nothing renamed")
+            return 1
+        if affected is not None and affected.runs:
+            column_renames.rename(store, kind, before, after, args.experiment)
+        if values is not None:
+            column_renames.rename_tracked(store, table, old, new)
+        echo(f"{old} is {new} now: {what}")
+        store.materialise()
+    return 0

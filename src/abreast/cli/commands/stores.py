@@ -1,0 +1,205 @@
+"""`abreast copy`, `merge` and `delete`: whole stores, and runs of them."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+from abreast.cli import store_argument
+from abreast.cli.command import argument, command, flag, words
+from abreast.errors import BadInput, StoreError, suggestion
+from abreast.filenames import relative_path
+from abreast.output import echo, listings, say
+from abreast.store import Store, open_store
+from abreast.store.runs.merging import Merged, copy_assets, merge
+from abreast.store.user_tables import tables
+from abreast.text import many
+
+MOST_NAMES = 5_000  # searched for a similar one
+
+Runs = dict[str, dict[str, Any]]  # by their name
+Tracked = dict[str, dict[str, int]]  # by the name of the tracker: how many rows of which table it wrote
+
+
+@command(
+    "copy",
+    argument("source", metavar="SOURCE"),
+    argument("target", metavar="TARGET"),
+    argument(
+        "--table", metavar="T", action="append", help="only what was tracked in this table; may be given several times"
+    ),
+    flag("--no-assets", "leave objects that rows refer to behind"),
+    "--json",
+    epilog="""TARGET may exist, and be of the other engine; what it has already is not doubled:
+  abreast copy results.db results.duckdb
+  abreast copy results.db shared.db --table predictions --table metrics""",
+)
+def copy(args: argparse.Namespace) -> None:
+    with store_argument.find_store(args.source) as source:
+        _merge(args.target, [source], args.table, args.json, not args.no_assets)
+
+
+@command(
+    "merge",
+    argument("sources", metavar="STORE", nargs="+"),
+    argument("--into", metavar="TARGET", help="the store that gets everything (the last one); made if it is not there"),
+    "--json",
+    epilog="""the last store gets what it does not have, as with copy; or say which with --into:
+  abreast merge monday.db week.db
+  abreast merge monday.db tuesday.db --into week.db
+  abreast merge laptop.db --into results.db""",
+)
+def merge_stores(args: argparse.Namespace) -> None:
+    names, into = list(args.sources), args.into
+    if into is None and len(names) < 2:
+        raise BadInput("merge: which store gets everything?", f"abreast merge {shlex.quote(names[0])} --into TARGET")
+    if into is None:
+        into = names.pop()
+    with ExitStack() as stack:
+        target = open_store(into)
+        sources = [stack.enter_context(store_argument.find_store(name)) for name in names]
+        others = [source for source in sources if not _is_same(source, target)]
+        _merge(into, others or sources, None, args.json)
+
+
+def _is_same(store: Store, other: Store) -> bool:
+    """Whether two names are of one file."""
+    if store.journal.exists() and other.journal.exists():
+        return store.journal.samefile(other.journal)
+    return store.path.resolve() == other.path.resolve()
+
+
+def _merge(
+    target: str, sources: Sequence[Store], only: Sequence[str] | None, as_json: bool, assets: bool = True
+) -> None:
+    """Copy everything of the sources into a store, and print what that was."""
+    from abreast.store.user_tables.tracked_rows import plain_name
+
+    with open_store(target) as store:
+        if any(_is_same(source, store) for source in sources):
+            raise BadInput(f"{target}: a store cannot be copied into itself", "name another one")
+        names = None if only is None else [plain_name(name) for name in only]
+        merged = merge(store, sources, names)
+        if assets:
+            copy_assets(store, sources, names)
+        try:
+            store.materialise()
+        except StoreError as error:  # another process has the DuckDB file open
+            say(f"note: {error.message}")
+    if as_json:
+        listings.show_json([{**asdict(item), "source": str(item.source)} for item in merged])
+    else:
+        for item in merged:
+            _print_merged(item, relative_path(store.path))
+
+
+def _print_merged(merged: Merged, target: str) -> None:
+    source = relative_path(merged.source)
+    if not merged:
+        echo(f"{source} → {target}: nothing new, it has all of it")
+        return
+    parts = [many(len(merged.runs), "run")] if merged.runs else []
+    parts += [f"more of {', '.join(merged.continued)}"] if merged.continued else []
+    parts += [many(merged.trials, "trial")] if merged.trials else []
+    parts += [f"{many(count, 'row')} of {table}" for table, count in merged.rows.items()]
+    new = {table: count for table, count in merged.columns.items() if table not in merged.rows}
+    parts += [f"{many(count, 'column')} of {table}" for table, count in new.items()]
+    echo(f"{source} → {target}: {', '.join(parts)}")
+    for there, here in merged.renamed.items():
+        echo(f"  another run is called {there} already; the one that came is {here}")
+
+
+@command(
+    "delete",
+    words("[STORE] NAME"),
+    flag("--debug", "every run that was marked as debug"),
+    "--yes --store",
+    epilog="""\
+NAME is the full name of a run, or the full track_id of a Tracker: its rows in all tables are deleted, with
+what is cached of them. You are asked to confirm; without a terminal, --yes is required.
+  abreast delete brave-otter-4821
+  abreast delete results.db --debug --yes""",
+)
+def delete(args: argparse.Namespace) -> int:
+    from abreast.targets.processes.cleanup import clean
+
+    names = list(args.words)
+    address = names.pop(0) if names and not args.store and store_argument.names_store(names[0]) else args.store
+    clean()
+    with store_argument.find_store(address) as store:
+        if not names and not args.debug:
+            raise BadInput(
+                "delete: name runs or track_ids, or --debug for all debug runs",
+                "abreast runs lists runs; abreast ls track_id --unique what was tracked",
+            )
+        stored = {run["run"]: run for run in store.runs()}
+        runs = {name: stored[name] for name in names if name in stored}
+        tracked = {name: rows for name in names if (rows := tables.written_as(store, name))}
+        for name in names:  # what a name merely suggests is never deleted
+            if name not in runs and name not in tracked:
+                raise _not_a_full_name(store, name)
+        if args.debug:
+            runs |= {name: run for name, run in stored.items() if run["debug"]}
+        if not runs and not tracked:
+            say("no debug run to delete")
+            return 0
+        repeated = shlex.join(["abreast", "delete", *names, *(["--debug"] if args.debug else ()), "--yes"])
+        if not store_argument.is_confirmed(args, _question(runs, tracked), repeated + store_argument.option(store)):
+            say("nothing deleted")
+            return 1
+        for name in tracked:
+            echo(f"deleted {name}: {_rows_in_words(tables.delete(store, name)) or 'it was gone already'}")
+        _delete_runs(store, runs)
+        store.materialise()
+    return 0
+
+
+def _not_a_full_name(store: Store, word: str) -> BadInput:
+    from abreast.store.run_names import matching_runs, shorten
+
+    where, tracked = store_argument.option(store), tables.track_ids(store)
+    matches = [*matching_runs(store, word), *(name for name in tracked if word and name.startswith(word))]
+    if len(matches) == 1:
+        return BadInput(
+            f'delete takes full names only; "{word}" matches {matches[0]}', f"abreast delete {matches[0]}{where}"
+        )
+    if matches:
+        return BadInput(f'delete takes full names only; "{word}" matches {len(matches):,}: {shorten(matches)}')
+    known = [*(run["run"] for run in store.runs()), *tracked][-MOST_NAMES:]
+    return BadInput(
+        f'{store.path}: no run or track_id "{word}"{suggestion(word, known)}',
+        f"abreast runs{where}, or: abreast ls track_id --unique{where}",
+    )
+
+
+def _question(runs: Runs, tracked: Tracked) -> str:
+    parts = []
+    if runs:
+        trials = sum(run["stored_trials"] for run in runs.values())
+        parts.append(f"{', '.join(runs)} with {many(trials, 'trial')} and the report")
+    parts += [f"{name} with {_rows_in_words(rows)}" for name, rows in tracked.items()]
+    return f"delete {'; '.join(parts)}?"
+
+
+def _rows_in_words(rows: dict[str, int]) -> str:
+    return ", ".join(f"{many(count, 'row')} of {table}" for table, count in rows.items())
+
+
+def _delete_runs(store: Store, runs: Runs) -> None:
+    from abreast.report import folder
+
+    if not runs:
+        return
+    removed = store.delete(list(runs))
+    store.close()
+    echo(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
+    for run in runs:
+        place, foreign = folder.remove(store, run) or (None, [])
+        if foreign and place:
+            echo(f"left {relative_path(place)}: {', '.join(foreign)} was not written by abreast, or changed since")
+        elif place:
+            echo(f"removed {relative_path(place)} with its report")
