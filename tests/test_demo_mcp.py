@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider
 from abreast.globs import matcher
-from abreast.suites.code_search.server import Server
-from abreast.suites.code_search.server.tools import offered
+from abreast.suites.code_search.server import Server, offered
 from abreast.targets.mcp import look, servers
 from clis import real_cli
 from conftest import Folder

@@ -249,7 +249,8 @@ def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(r
         assert one.case["description"].count(".") == 1 + one.case["description"].count("`example.com")
         assert not any(path.split("/")[-1] in one.case["prompt"] for path in one.case["ground_truth"]["files"])
         for evidence in one.evidence:
-            assert evidence.text == (repo / evidence.path).read_text().split("\n")[evidence.line - 1].strip()
+            path, line, text = evidence.split(":", 2)
+            assert text.strip() == (repo / path).read_text().split("\n")[int(line) - 1].strip()
 
 
 QUOTED = {
@@ -578,7 +579,7 @@ def test_difficulty_is_what_a_grep_agent_scores(folder: Folder) -> None:
     assert (found["def-parse-number"]["difficulty"], found["def-parse-number"]["tags"]["grep_f1"]) == ("easy", "1.00")
     scorer = build("retrieval", {})
     for case in found.values():
-        answer = grep_agent.answer(Repository(repo), case["prompt"])
+        answer = grep_agent.answer(Repository.open(repo), case["prompt"])
         score, *_ = scorer.score(Case("c", case["prompt"], expected=case["ground_truth"]), Answer(json.dumps(answer)))
         assert score.value is not None
         assert case["tags"]["grep_f1"] == f"{score.value:.2f}"

@@ -61,7 +61,7 @@ them all. The same seed proposes the same cases of the same repository. Needs: p
         if args.yes and proposals:
             casefile.append(output, [casefile.as_line(proposal.case) for proposal in proposals])
         if args.json:
-            rows = [{**one.case, "why": one.why, "evidence": list(map(str, one.evidence))} for one in proposals]
+            rows = [{**one.case, "why": one.why, "evidence": one.evidence} for one in proposals]
             listings.show_json(rows)
         elif args.yes:
             echo(f"accepted {many(len(proposals), 'case')}: {relative_path(output)}")

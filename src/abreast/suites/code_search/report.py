@@ -19,131 +19,142 @@ much better than the baseline, as a difference of shares or as the part of an am
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from abreast.analyse.run import Analysis
+import numpy as np
+
+from abreast.analyse.answer_fields import number as count_in
+from abreast.analyse.rows import by_case
+from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.tools import listed_with_and
 from abreast.analyse.validate.variants import exchanges
+from abreast.analyse.variants import failures_by_case, mean_score
 from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds, share
 from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.suites.code_search.figures import (
     COST_PER_CORRECT,
-    CaseRow,
+    TITLES,
     Change,
-    Failed,
-    Figures,
     Measure,
-    ToolUse,
-    figures,
+    Table,
+    mean_amounts,
+    measures_of,
 )
+from abreast.suites.trial_table import FailureCounts, failures_as_data, failures_in_words, known
 from abreast.text import many
 
-Value = TypeVar("Value")
+CATEGORIES = ("search", "navigate", "understand")
+LEVELS = ("easy", "medium", "hard")
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    found = figures(analysis)
-    parts = [_arms(found, analysis), _cases(found), _where(found), _tools(found)]
+    table = Table(analysis)
+    parts = [_arms(table), _cases(table), _where(table), _tools(table)]
     return [part for part in parts if part.sentences or part.tables]
-
-
-def _by(found: Figures, values: Iterable[Value]) -> dict[str, Value]:
-    return dict(zip(found.names, values, strict=True))
 
 
 # -- the arms side by side --------------------------------------------------------------------------------------------
 
 
-def _arms(found: Figures, analysis: Analysis) -> Section:
-    design = [one.message for one in exchanges(Evidence(analysis.rows.store, analysis.run))]
-    failures = [_failure(name, one) for name, one in zip(found.names, found.failed, strict=True) if one.trials]
-    apart = (
-        f"there is no case that {_who_answered(found)}: amounts are those of each one's own cases, and not comparable"
-    )
-    sentences = [*design, _cache(found), *failures, _not_counted(found), apart if found.answered_by_all == 0 else ""]
+def _arms(table: Table) -> Section:
+    rows, measures, shares = table.rows, measures_of(table), table.cached_shares()
+    design = [finding.message for finding in exchanges(Evidence(rows.store, table.analysis.run))]
+    failed = [_failed_trials(table, index) for index in table.variants]
+    failures = [_failures(name, own) for name, own in zip(table.names, failed, strict=True) if own["trials"]]
+    skipped = table.not_counted("trial")
+    sentences = [*design, _cache(table, shares), *failures]
+    if skipped:
+        sentences.append(f"not counted, neither as wrong nor as without an answer: {', '.join(skipped)}")
+    if table.answered_by_all == 0:
+        apart = "amounts are those of each one's own cases, and not comparable"
+        sentences.append(f"there is no case that {_who_answered(table)}: {apart}")
+    infrastructure = rows.error & ~rows.own_failure
     return Section(
         "arms",
         "The arms side by side",
         tuple(filter(None, sentences)),
-        (_side_by_side(found, analysis),) if found.measures else (),
+        (_side_by_side(table, measures),) if measures else (),
         data={
-            "baseline": found.baseline,
-            "variants": list(found.names),
+            "baseline": table.baseline,
+            "variants": list(table.names),
             "design": design[0] if design else None,
-            "answered_by_all": found.answered_by_all,
-            "measures": [_measure(found, each) for each in found.measures],
-            "cache_share": _by(found, found.cached),
-            "failed": _by(found, (each._asdict() for each in found.failed)),
-            "infrastructure": _by(found, found.infrastructure),
-            "skipped": _by(found, found.skipped),
+            "answered_by_all": table.answered_by_all,
+            "measures": [_measure(table, each) for each in measures],
+            "cache_share": table.by_variant(shares),
+            "failed": table.by_variant(failed),
+            "infrastructure": table.by_variant(int((table.of(at) & infrastructure).sum()) for at in table.variants),
+            "skipped": table.by_variant(int((table.of(at) & rows.skipped).sum()) for at in table.variants),
         },
     )
 
 
-def _cache(found: Figures) -> str:
-    """`of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: ...`; empty if nobody tells."""
-    told = [(name, part) for name, part in zip(found.names, found.cached, strict=True) if part is not None]
-    if not told:
+def _cache(table: Table, shares: Sequence[float | None]) -> str:
+    """`of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: ...`; empty if none is reported."""
+    known = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
+    if not known:
         return ""
-    (first, part), *others = told
-    shares = ", ".join(
-        [f"{first} read {part * 100:.0f} % from the cache", *(f"{name} {part * 100:.0f} %" for name, part in others)]
-    )
+    (first, part), *others = known
+    parts = [
+        f"{first} read {part * 100:.0f} % from the cache",
+        *(f"{name} {part * 100:.0f} %" for name, part in others),
+    ]
     why = "what is read there is cheaper and faster for that reason alone"
-    order = "; the order within a block is random" if len(found.names) > 1 else ""
-    return f"of the prompt tokens, {shares}: {why}{order}"
+    order = "; the order within a block is random" if len(table.names) > 1 else ""
+    return f"of the prompt tokens, {', '.join(parts)}: {why}{order}"
 
 
-def _failure(name: str, one: Failed) -> str:
+def _failed_trials(table: Table, index: int) -> dict[str, Any]:
+    """The failed trials of a variant, what they used, and how many of them report neither tokens nor cost."""
+    mine = table.of(index) & table.rows.error
+    tokens, cost = table.tokens[mine], table.rows.cost_usd[mine]
+    totals = [float(np.nansum(values)) if not np.isnan(values).all() else None for values in (tokens, cost)]
+    untold = int((np.isnan(tokens) & np.isnan(cost)).sum())
+    return {"trials": int(mine.sum()), "tokens": totals[0], "cost_usd": totals[1], "untold": untold}
+
+
+def _failures(name: str, failed: Mapping[str, Any]) -> str:
     """`2 failed trials of with_mcp used 12,300 tokens and $0.04 besides`."""
-    who = f"{many(one.trials, 'failed trial')} of {name}"
-    parts = [many(round(one.tokens), "token")] if one.tokens is not None else []
-    parts += [dollars(one.cost_usd)] if one.cost_usd is not None else []
+    who = f"{many(failed['trials'], 'failed trial')} of {name}"
+    parts = [many(round(failed["tokens"]), "token")] if failed["tokens"] is not None else []
+    parts += [dollars(failed["cost_usd"])] if failed["cost_usd"] is not None else []
     if not parts:
-        return f"{who}: what {'it' if one.trials == 1 else 'they'} used is not known"
-    unknown = f"; of {one.untold:,} of them it is not known" if one.untold else ""
+        return f"{who}: what {'it' if failed['trials'] == 1 else 'they'} used is not known"
+    unknown = f"; of {failed['untold']:,} of them it is not known" if failed["untold"] else ""
     return f"{who} used {' and '.join(parts)} besides{unknown}"
 
 
-def _not_counted(found: Figures) -> str:
-    parts = [
-        f"{many(number, 'trial')} of {name} {what}"
-        for numbers, what in ((found.infrastructure, "failed by infrastructure"), (found.skipped, "skipped"))
-        for name, number in zip(found.names, numbers, strict=True)
-        if number
-    ]
-    return f"not counted, neither as wrong nor as without an answer: {', '.join(parts)}" if parts else ""
-
-
-def _who_answered(found: Figures) -> str:
+def _who_answered(table: Table) -> str:
     """`both answered`; with repeats `all but broken always answered`, which is without a failure of theirs."""
-    who = "both" if len(found.names) == 2 else "all"
-    but = f" but {listed_with_and(found.silent)}" if found.silent and len(found.names) > 2 else ""
-    return f"{who}{but}{' always' if found.repeats > 1 else ''} answered"
+    who = "both" if len(table.names) == 2 else "all"
+    but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
+    return f"{who}{but}{' always' if table.rows.repeats > 1 else ''} answered"
 
 
-def _side_by_side(found: Figures, analysis: Analysis) -> NamedTable:
-    failed = {summary.name for summary in analysis.variants if summary.all_failed}
-    others = [at for at, name in enumerate(found.names) if name != found.baseline]
+def _side_by_side(table: Table, measures: list[Measure]) -> NamedTable:
+    failed = {summary.name for summary in table.analysis.variants if summary.all_failed}
+    others = [at for at, name in enumerate(table.names) if name != table.baseline]
     rows = [
         (
-            _title(measure, found.answered_by_all),
-            *(_value(measure, at, name in failed) for at, name in enumerate(found.names)),
+            _title(measure, table.answered_by_all),
+            *(_value(measure, at, name in failed) for at, name in enumerate(table.names)),
             *(_improvement(measure, at) for at in others),
         )
-        for measure in found.measures
+        for measure in measures
     ]
-    if found.answered_by_all:
-        counts = (NOTHING if name in found.silent else f"{found.answered_by_all:,}" for name in found.names)
-        rows.append((f"cases that {_who_answered(found)}", *counts, *(NOTHING for _ in others)))
-    improvements = ["improvement" if len(others) == 1 else f"improvement of {found.names[at]}" for at in others]
-    baseline = [f"{name} (baseline)" if name == found.baseline and others else name for name in found.names]
-    head = ("measure", *baseline, *improvements)
-    return NamedTable("side-by-side", "", head, tuple(rows), _how_to_read(found, analysis))
+    if table.answered_by_all:
+        counts = (NOTHING if name in table.silent else f"{table.answered_by_all:,}" for name in table.names)
+        rows.append((f"cases that {_who_answered(table)}", *counts, *(NOTHING for _ in others)))
+    improvements = ["improvement" if len(others) == 1 else f"improvement of {table.names[at]}" for at in others]
+    names = [f"{name} (baseline)" if name == table.baseline and others else name for name in table.names]
+    return NamedTable(
+        "side-by-side", "", ("measure", *names, *improvements), tuple(rows), _how_to_read(table, measures)
+    )
 
 
 def _title(measure: Measure, usual: int | None) -> str:
@@ -177,48 +188,48 @@ def _improvement(measure: Measure, at: int) -> str:
     if change is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
-    told = f"{points(change.estimate)} {'points' if is_share else '%'}"
+    text = f"{points(change.estimate)} {'points' if is_share else '%'}"
     if change.low is not None and change.high is not None:
         level = "" if change.level == 0.95 else f"{change.level * 100:.4g} %: "
-        told += f" ({level}{points(change.low)} … {points(change.high)})"
-    other = not is_share and measure.name != COST_PER_CORRECT and change.cases != measure.cases
-    return f"{told}, {many(change.cases, 'case')}" if other else told
+        text += f" ({level}{points(change.low)} … {points(change.high)})"
+    differs = not is_share and measure.name != COST_PER_CORRECT and change.cases != measure.cases
+    return f"{text}, {many(change.cases, 'case')}" if differs else text
 
 
 _SHORT = {"tokens": "tokens", "seconds": "latency"}
 
 
-def _how_to_read(found: Figures, analysis: Analysis) -> str:
-    amounts = [each for each in found.measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
-    there = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
-    whose = f"the cases that {_who_answered(found)}" if found.answered_by_all else "its own cases"
-    parts = ["improvement: + is better in every row, % is what is saved"] if len(found.names) > 1 else []
-    other = any(change and change.level != 0.95 for each in found.measures for change in each.changes)
-    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if other else ''}")
+def _how_to_read(table: Table, measures: list[Measure]) -> str:
+    amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
+    kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
+    whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
+    parts = ["improvement: + is better in every row, % is what is saved"] if len(table.names) > 1 else []
+    has_other_level = any(change and change.level != 0.95 for each in measures for change in each.changes)
+    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")
     parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
-    parts += [f"{there}: of an answer, over {whose}"] if there else []
-    if any(each.name == COST_PER_CORRECT for each in found.measures):
+    parts += [f"{kinds}: of an answer, over {whose}"] if kinds else []
+    if any(each.name == COST_PER_CORRECT for each in measures):
         parts.append("cost per correct answer: failures are paid for, too")
     if any(each.name == "latency_median_s" and any(each.changes) for each in amounts):
         parts.append("latency, median: improvement of a typical case")
-    if any(summary.reused for summary in analysis.variants):
+    if any(summary.reused for summary in table.analysis.variants):
         parts.append("latency of new answers only")
-    if any(summary.included_usd for summary in analysis.variants):
+    if any(summary.included_usd for summary in table.analysis.variants):
         parts.append("cost is what a subscription pays, at list prices")
-    if "simulated" in analysis.rows.targets:
+    if "simulated" in table.rows.targets:
         parts.append("tokens are estimated from characters")
     return "; ".join(parts)
 
 
-def _measure(found: Figures, each: Measure) -> dict[str, Any]:
+def _measure(table: Table, each: Measure) -> dict[str, Any]:
     return {
         "name": each.name,
         "kind": each.kind,
         "cases": each.cases,
-        "values": _by(found, (None if value is None else number(value) for value in each.values)),
-        "intervals": _by(found, map(ends, each.intervals or [None] * len(found.names))),
+        "values": table.by_variant(None if value is None else number(value) for value in each.values),
+        "intervals": table.by_variant(map(ends, each.intervals or [None] * len(table.names))),
         "improvements": {
-            name: _changed(change) for name, change in _by(found, each.changes).items() if name != found.baseline
+            name: _changed(change) for name, change in table.by_variant(each.changes).items() if name != table.baseline
         },
     }
 
@@ -226,127 +237,143 @@ def _measure(found: Figures, each: Measure) -> dict[str, Any]:
 def _changed(change: Change | None) -> dict[str, Any] | None:
     if change is None:
         return None
-    sure = change.low is not None
-    interval = [change.low, change.high] if sure else None
-    level = change.level if sure else None
+    is_sure = change.low is not None
+    interval, level = ([change.low, change.high], change.level) if is_sure else (None, None)
     return {"estimate": change.estimate, "interval": interval, "level": level, "cases": change.cases}
 
 
 # -- the cases --------------------------------------------------------------------------------------------------------
 
 
-def _cases(found: Figures) -> Section:
-    counts = [
-        f"{item.variant} wins {item.verdict.wins:,}, loses {item.verdict.losses:,}, ties {item.verdict.ties:,} "
-        f"of {many(item.cases, 'case')}" + (f" against {item.baseline}" if len(found.comparisons) > 1 else "")
-        for item in found.comparisons
+def _cases(table: Table) -> Section:
+    rows = table.rows
+    comparisons = [item for item in table.analysis.comparisons if item.baseline == table.baseline]
+    verdicts = [
+        {
+            "variant": item.variant,
+            "baseline": item.baseline,
+            "wins": item.verdict.wins,
+            "losses": item.verdict.losses,
+            "ties": item.verdict.ties,
+            "cases": item.cases,
+        }
+        for item in comparisons
     ]
-    late = f"{many(found.not_begun, 'case')} not begun" if found.not_begun else ""
+    sentences = [
+        "{variant} wins {wins:,}, loses {losses:,}, ties {ties:,} of ".format(**verdict)
+        + many(verdict["cases"], "case")
+        + (f" against {verdict['baseline']}" if len(comparisons) > 1 else "")
+        for verdict in verdicts
+    ]
+    not_begun = rows.planned_cases - len(rows.cases)
+    sentences += [f"{many(not_begun, 'case')} not begun"] if not_begun else []
+    cases = _case_data(table, comparisons)
     return Section(
         "cases",
         "Case by case",
-        tuple(filter(None, [*counts, late])),
-        (_case_table(found),) if found.cases else (),
-        data={
-            "comparisons": [
-                {
-                    "variant": item.variant,
-                    "baseline": item.baseline,
-                    "wins": item.verdict.wins,
-                    "losses": item.verdict.losses,
-                    "ties": item.verdict.ties,
-                    "cases": item.cases,
-                }
-                for item in found.comparisons
-            ],
-            "cases": [_case(found, row) for row in found.cases],
-            "not_begun": found.not_begun,
-        },
+        tuple(sentences),
+        (_case_table(table, comparisons, cases),) if cases else (),
+        data={"comparisons": verdicts, "cases": cases, "not_begun": not_begun},
     )
 
 
-def _case_table(found: Figures) -> NamedTable:
-    one = len(found.comparisons) == 1
-    winners = ["winner" if one else f"winner: {item.variant} or {item.baseline}" for item in found.comparisons]
-    two = len(found.names) == 2
-    names = sorted(found.names, key=lambda name: name != found.baseline)
-    titles = (found.score, "tokens", "time")
-    columns = titles if two else tuple(f"{title}, {name}" for title in titles for name in found.names)
-    order = f"{' → '.join(names)}; " if two else ""
+def _case_data(table: Table, comparisons: list[Comparison]) -> list[dict[str, Any]]:
+    """What each variant made of each case, and the winner of each comparison; scores are means over repeats."""
+    rows, failures = table.rows, failures_by_case(table.rows)
+    winners = {item.variant: _winners(item) for item in comparisons}
+    columns = {
+        "scores": [by_case(rows, table.of(at), rows.score) for at in table.variants],
+        "tokens": [table.by_case(at, table.tokens) for at in table.variants],
+        "seconds": [table.by_case(at, table.times) for at in table.variants],
+    }
+    found = []
+    for case, facts in sorted(rows.cases.items()):
+        own = {name: table.by_variant(known(values[case]) for values in each) for name, each in columns.items()}
+        failed = (failures_as_data(failures.get((case, at), {}), "trials") for at in table.variants)
+        found.append(
+            {
+                "id": facts.id,
+                "category": str(facts.tags.get("category", "")) or None,
+                "difficulty": str(facts.tags.get("difficulty", "")) or None,
+                "winners": {variant: by_index.get(case) for variant, by_index in winners.items()},
+                "scores": own["scores"],
+                "failed": table.by_variant(failed),
+                "tokens": own["tokens"],
+                "seconds": own["seconds"],
+            }
+        )
+    return found
+
+
+def _winners(item: Comparison) -> dict[int, str]:
+    """By case a variant or "tie"; cases that cannot be compared are missing."""
+    names = {1: item.variant, -1: item.baseline, 0: "tie"}
+    signs = np.sign(item.pairs.differences).astype(int).tolist()
+    return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
+
+
+def _case_table(table: Table, comparisons: list[Comparison], cases: list[dict[str, Any]]) -> NamedTable:
+    is_only = len(comparisons) == 1
+    winners = ["winner" if is_only else f"winner: {item.variant} or {item.baseline}" for item in comparisons]
+    score = TITLES.get(table.rows.primary or "", table.rows.primary or "")
+    is_pair = len(table.names) == 2
+    titles = (score, "tokens", "time")
+    columns = titles if is_pair else tuple(f"{title}, {name}" for title in titles for name in table.names)
+    order = f"{' → '.join(sorted(table.names, key=lambda name: name != table.baseline))}; " if is_pair else ""
     return NamedTable(
         "cases",
         "",
         ("case", "category", "difficulty", *winners, *columns, "failed"),
-        tuple(_case_row(found, row) for row in found.cases),
-        f"{order}{found.score}: mean over repeats, a failure of the variant's own counts 0; winner: by that, on the "
+        tuple(_case_row(table, case) for case in cases),
+        f"{order}{score}: mean over repeats, a failure of the variant's own counts 0; winner: by that, on the "
         "repeats that both have; tokens (prompt and output) and time: means of an answer",
     )
 
 
-def _case_row(found: Figures, row: CaseRow) -> tuple[str, ...]:
-    figures = (
-        [_score_of(score, sum(failed.values())) for score, failed in zip(row.scores, row.failed, strict=True)],
-        [NOTHING if tokens is None else f"{tokens:,.0f}" for tokens in row.tokens],
-        list(map(seconds, row.seconds)),
+def _case_row(table: Table, case: Mapping[str, Any]) -> tuple[str, ...]:
+    failed: dict[str, FailureCounts] = {
+        name: {(kind["kind"], kind["blame"]): kind["trials"] for kind in kinds}
+        for name, kinds in case["failed"].items()
+    }
+    columns = (
+        [_score_cell(score, sum(failed[name].values())) for name, score in case["scores"].items()],
+        [NOTHING if tokens is None else f"{tokens:,.0f}" for tokens in case["tokens"].values()],
+        [seconds(time) for time in case["seconds"].values()],
     )
     return (
-        row.id,
-        row.category or NOTHING,
-        row.difficulty or NOTHING,
-        *(winner or NOTHING for winner in row.winners),
-        *(cell for cells in figures for cell in _told(found, cells)),
-        _failed(found, row),
+        case["id"],
+        case["category"] or NOTHING,
+        case["difficulty"] or NOTHING,
+        *(winner or NOTHING for winner in case["winners"].values()),
+        *(cell for cells in columns for cell in _joined(table, cells)),
+        ", ".join(f"{name} {part}" for name, counts in failed.items() for part in _failure_cells(counts)) or NOTHING,
     )
 
 
-def _score_of(score: float | None, failed: int) -> str:
+def _failure_cells(counts: FailureCounts) -> list[str]:
+    return [failures_in_words({key: counts[key]}) for key in sorted(counts)]
+
+
+def _score_cell(score: float | None, failed: int) -> str:
     """`0.50 (1 failed)`."""
     if score is None:
         return NOTHING
     return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
 
 
-def _told(found: Figures, cells: list[str]) -> list[str]:
+def _joined(table: Table, cells: list[str]) -> list[str]:
     """A cell for each variant; of two variants one for both, the baseline's first: `0.50 → 1.00`."""
     if len(cells) != 2:
         return cells
-    both = cells if found.names[0] == found.baseline else cells[::-1]
+    both = cells if table.names[0] == table.baseline else cells[::-1]
     return [NOTHING if set(both) == {NOTHING} else " → ".join(both)]
 
 
-def _failed(found: Figures, row: CaseRow) -> str:
-    """`with_mcp 1 timeout (its)`."""
-    told = [
-        f"{name} {number:,} {kind}{' (its)' if blame == 'variant' else ''}"
-        for name, kinds in zip(found.names, row.failed, strict=True)
-        for (kind, blame), number in sorted(kinds.items())
-    ]
-    return ", ".join(told) or NOTHING
+# -- by category and difficulty ---------------------------------------------------------------------------------------
 
 
-def _case(found: Figures, row: CaseRow) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "category": row.category or None,
-        "difficulty": row.difficulty or None,
-        "winners": {item.variant: winner for item, winner in zip(found.comparisons, row.winners, strict=True)},
-        "scores": _by(found, row.scores),
-        "failed": _by(
-            found,
-            (
-                [{"kind": kind, "blame": blame, "trials": number} for (kind, blame), number in sorted(kinds.items())]
-                for kinds in row.failed
-            ),
-        ),
-        "tokens": _by(found, row.tokens),
-        "seconds": _by(found, row.seconds),
-    }
-
-
-# -- where it is found ------------------------------------------------------------------------------------------------
-
-
-def _where(found: Figures) -> Section:
+def _where(table: Table) -> Section:
+    by_tag = {tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))}
     return Section(
         "where",
         "By category and difficulty",
@@ -354,20 +381,42 @@ def _where(found: Figures) -> Section:
             NamedTable(
                 f"by-{tag}",
                 "",
-                (tag, "cases", *found.names),
-                tuple((each.value, f"{each.cases:,}", *map(share, each.scores)) for each in values),
+                (tag, "cases", *table.names),
+                tuple((value, f"{count:,}", *map(share, means)) for value, (count, means) in values.items()),
                 "accuracy (95 % interval)",
             )
-            for tag, values in found.by_tag.items()
+            for tag, values in by_tag.items()
             if values
         ),
         data={
             f"by_{tag}": {
-                each.value: {"cases": each.cases, "scores": _by(found, map(_score, each.scores))} for each in values
+                value: {"cases": count, "scores": table.by_variant(map(_score, means))}
+                for value, (count, means) in values.items()
             }
-            for tag, values in found.by_tag.items()
+            for tag, values in by_tag.items()
         },
     )
+
+
+def _by_tag(table: Table, tag: str, order: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+    """By value of a tag how many cases have it, and the mean scores; usual values first, nothing for a single one."""
+    rows = table.rows
+    by_index = {case: str(facts.tags[tag]) for case, facts in sorted(rows.cases.items()) if tag in facts.tags}
+    counts = Counter(by_index.values())
+    if len(counts) < 2 or rows.primary is None:
+        return {}
+    own = np.array([by_index.get(case) for case in rows.case.tolist()], dtype=object)
+    has_answer = [bool((table.of(at) & rows.ok).any()) for at in table.variants]
+    return {
+        value: (
+            counts[value],
+            [
+                mean_score(rows, table.of(at) & (own == value), rows.score) if has_answer[at] else None
+                for at in table.variants
+            ],
+        )
+        for value in sorted(counts, key=lambda value: order.index(value) if value in order else len(order))
+    }
 
 
 def _score(mean: Any) -> dict[str, Any] | None:
@@ -377,23 +426,51 @@ def _score(mean: Any) -> dict[str, Any] | None:
 # -- the tools --------------------------------------------------------------------------------------------------------
 
 
-def _tools(found: Figures) -> Section:
-    data = [
-        {"tool": each.tool, "calls": _by(found, each.calls), "denied": _by(found, each.denied)} for each in found.tools
-    ]
-    return Section("tools", "Tools", tables=(_tool_table(found, found.tools),) if data else (), data={"tools": data})
+def _tools(table: Table) -> Section:
+    """The mean calls of an answer, and the calls that were denied in all, by tool and variant."""
+    used = [_used(data) for data in table.reported]
+    denied: list[Counter[str]] = [Counter() for _ in table.names]
+    for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
+        denied[variant].update(_calls(data.get("tools_denied")))
+    found = []
+    for tool in sorted({tool for tools in (*filter(None, used), *denied) for tool in tools}):
+        counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in used], dtype=float)
+        calls, refused = mean_amounts(table, counts), [own[tool] for own in denied]
+        if any(calls) or any(refused):
+            found.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})
+    found.sort(key=lambda row: -sum(filter(None, row["calls"].values())))
+    return Section("tools", "Tools", tables=(_tool_table(table, found),) if found else (), data={"tools": found})
 
 
-def _tool_table(found: Figures, used: Sequence[ToolUse]) -> NamedTable:
-    denied = [f"denied, {name}" for name in found.names] if any(any(each.denied) for each in used) else []
+def _used(data: Mapping[str, Any]) -> dict[str, int] | None:
+    """The calls of one trial by tool; None if it does not report them."""
+    if isinstance(data.get("tools"), Mapping):
+        return _calls(data["tools"])
+    return {} if data.get("tool_calls") == 0 else None
+
+
+def _calls(reported: Any) -> dict[str, int]:
+    """Calls by tool: a mapping, a list of names, or a number of unnamed ones."""
+    if isinstance(reported, Mapping):
+        counts = {str(tool): count_in(count) for tool, count in reported.items()}
+        return {tool: int(count) for tool, count in counts.items() if count > 0}
+    if isinstance(reported, list):
+        return dict(Counter(map(str, reported)))
+    unnamed = count_in(reported)
+    return {"(not named)": int(unnamed)} if unnamed > 0 else {}
+
+
+def _tool_table(table: Table, tools: list[dict[str, Any]]) -> NamedTable:
+    has_denied = any(any(row["denied"].values()) for row in tools)
+    denied = [f"denied, {name}" for name in table.names] if has_denied else []
     rows = tuple(
         (
-            each.tool,
-            *(NOTHING if calls is None else f"{calls:,.2f}" for calls in each.calls),
-            *(f"{number:,}" for number in each.denied if denied),
+            row["tool"],
+            *(NOTHING if calls is None else f"{calls:,.2f}" for calls in row["calls"].values()),
+            *(f"{number:,}" for number in row["denied"].values() if denied),
         )
-        for each in used
+        for row in tools
     )
     note = "calls of an answer, over the same cases as tool calls above"
     note += "; denied: calls in all, of failed trials too" if denied else ""
-    return NamedTable("tools", "", ("tool", *found.names, *denied), rows, note)
+    return NamedTable("tools", "", ("tool", *table.names, *denied), rows, note)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,26 +19,14 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """A line of a file that the truth rests on."""
-
-    path: str
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text[:CONTENT]}"
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
-    """A case as it stands in a case file, the kind and language it comes from, and the lines to judge it by."""
+    """A case as in a case file, its kind and language, and lines of code (`path:line: text`) to judge it by."""
 
     case: dict[str, Any]
     kind: str
     language: str | None
     why: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[str, ...]
 
     @property
     def id(self) -> str:
@@ -47,30 +35,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Cases that are there or were rejected: what is not proposed again."""
+    """Cases that exist or were rejected, and are not proposed again."""
 
     ids: frozenset[str] = frozenset()
     prompts: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What a right answer names. The files are those with `lines`, and `files`."""
-
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    symbols: list[str] = field(default_factory=list)
-    content: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-
-    def written(self) -> dict[str, Any]:
-        truth: dict[str, Any] = {"files": sorted({*self.lines, *self.files})}
-        if self.symbols:
-            truth["symbols"] = self.symbols
-        if self.lines:
-            truth["lines"] = {path: self.lines[path] for path in sorted(self.lines)}
-        if self.content:
-            truth["content"] = self.content
-        return truth
 
 
 def make_proposal(
@@ -82,19 +50,31 @@ def make_proposal(
     category: str,
     description: str,
     prompt: str,
-    truth: Truth,
     why: str,
     places: Iterable[tuple[str, int]],
+    files: Iterable[str] = (),
+    symbols: Sequence[str] = (),
+    lines: Mapping[str, Sequence[int]] | None = None,
+    content: Sequence[str] = (),
 ) -> Proposal:
-    """A proposal whose id is made of `name`, with the lines at `places` (paths and lines) as evidence."""
+    """Make a proposal whose id comes from `name`, with the lines at `places` (paths and lines) as evidence.
+
+    A right answer names the `symbols`, `content`, `lines`, and the files with lines or in `files`.
+    """
+    truth = {
+        "files": sorted({*(lines or ()), *files}),
+        "symbols": list(symbols),
+        "lines": dict(sorted((lines or {}).items())),
+        "content": list(content),
+    }
     case = {
         "id": slug(*name),
         "category": category,
         "description": description,
         "prompt": prompt,
-        "ground_truth": truth.written(),
+        "ground_truth": {key: value for key, value in truth.items() if value or key == "files"},
     }
-    evidence = tuple(Evidence(path, line, repository.line(path, line)) for path, line in places)
+    evidence = tuple(f"{path}:{line}: {repository.line(path, line)[:CONTENT]}" for path, line in places)
     return Proposal(case, kind, language, why, evidence)
 
 
@@ -117,11 +97,16 @@ def slug(prefix: str, name: str) -> str:
 
 
 def is_understood(proposal: Proposal) -> bool:
-    """Whether the scorer accepts the truth as JSON, and as prose with plain paths: JSON alone has those with spaces."""
-    truth = proposal.case["ground_truth"]
-    plain = _with_plain_paths(truth)
-    return all(name.replace(".", "_").isidentifier() for name in truth.get("symbols", ())) and (
-        _is_right(proposal, truth, json.dumps(truth)) and _is_right(proposal, plain, as_prose(plain))
+    """Whether the scorer accepts the truth as JSON, and as prose with plain paths: paths with spaces need JSON."""
+    prompt, truth = proposal.case["prompt"], proposal.case["ground_truth"]
+    renamed = {path: f"folder/file{number}.py" for number, path in enumerate(truth["files"])}
+    plain = {**truth, "files": list(renamed.values())}
+    if "lines" in truth:
+        plain["lines"] = {renamed[path]: lines for path, lines in truth["lines"].items()}
+    return (
+        all(name.replace(".", "_").isidentifier() for name in truth.get("symbols", ()))
+        and f1(prompt, truth, json.dumps(truth)) == 1.0
+        and f1(prompt, plain, as_prose(plain)) == 1.0
     )
 
 
@@ -132,16 +117,6 @@ def as_prose(truth: dict[str, Any]) -> str:
     items += [f"- `{name}`" for name in truth.get("symbols", ())]
     items += [f"The line is:\n```\n{text}\n```" for text in truth.get("content", ())]
     return "\n".join(["I have found it.", *items])
-
-
-def _with_plain_paths(truth: dict[str, Any]) -> dict[str, Any]:
-    plain = {path: f"folder/file{number}.py" for number, path in enumerate(truth["files"])}
-    lines = {plain[path]: lines for path, lines in truth.get("lines", {}).items()}
-    return {**truth, "files": list(plain.values()), **({"lines": lines} if lines else {})}
-
-
-def _is_right(proposal: Proposal, truth: dict[str, Any], answer: str) -> bool:
-    return f1(proposal.case["prompt"], truth, answer) == 1.0
 
 
 def f1(question: str, truth: dict[str, Any], answer: str) -> float:

@@ -1,11 +1,10 @@
-"""The files of a repository, what kind each is of, and what stands in them."""
+"""The files of a repository with their kinds and contents."""
 
 from __future__ import annotations
 
-import os
+import math
 import re
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -14,8 +13,9 @@ from typing import Literal
 from abreast.languages import Outline, language_of, outline
 from abreast.plan import git
 from abreast.suites.code_search.finding import PLACES
+from abreast.suites.code_search.server.files import Files, regular_files, walk
 
-MOST_BYTES = 1_000_000  # of a file; of a larger one only the words are known
+MOST_BYTES = 1_000_000  # of a file; from a larger one only its words are read
 LONGEST_LINE = 2_000  # characters; a file with a longer one is taken for the work of a program
 OUTLINES = 500  # kept in memory
 
@@ -66,17 +66,25 @@ class File:
 
 
 class Repository:
-    """A folder with what git tracks in it, or with all that is not hidden, built or installed if there is no git."""
+    """A folder and its files, given with their sizes; `is_tracked` says that git tracks them."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        tracked = _tracked(root)
-        self.is_tracked = tracked is not None
-        sizes = dict(_sizes(root, _walked(root) if tracked is None else tracked))
+    def __init__(self, root: Path, sizes: Mapping[str, int], is_tracked: bool) -> None:
+        self.root, self.is_tracked = root, is_tracked
         self.files = [_file(path) for path in sorted(sizes) if sizes[path] <= MOST_BYTES]
         self._large = [path for path in sorted(sizes) if sizes[path] > MOST_BYTES and _file(path).kind != "prose"]
         self.outline = lru_cache(OUTLINES)(self._outline)
         self._by_path = {file.path: file for file in self.files}
+        self._readable = Files(root)
+
+    @classmethod
+    def open(cls, root: Path) -> Repository:
+        """List what git tracks, or without git all that is not hidden, built or installed."""
+        output = git.ask(root, "ls-files", "-z")
+        paths: Iterable[str] = dict.fromkeys(filter(None, (output or "").split("\0")))
+        is_tracked = bool(paths) or (output is not None and (root / ".git").exists())
+        if not is_tracked:
+            paths = walk(root, _NOT_WALKED, math.inf)
+        return cls(root, dict(regular_files(root, paths)), is_tracked)
 
     def has(self, path: str) -> bool:
         return path in self._by_path
@@ -85,13 +93,8 @@ class Repository:
         return self._by_path[path]
 
     def read(self, path: str) -> bytes:
-        """What stands in a text file; nothing if it is binary, too large or gone."""
-        try:
-            with (self.root / path).open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError:
-            return b""
-        return b"" if len(content) > MOST_BYTES or b"\0" in content[:8_000] else content
+        """The content of a text file; empty if it is binary, too large or gone."""
+        return self._readable.read(path) or b""
 
     def text(self, path: str) -> str:
         return self.read(path).decode("utf-8", "replace")
@@ -105,14 +108,15 @@ class Repository:
         return outline(path, self.read(path))
 
     def may_be_asked_about(self, file: File) -> bool:
-        """Whether people wrote it, as far as its path and its content tell."""
+        """Whether people wrote it, as far as its path and content show."""
         if not file.asked:
             return False
         content = self.read(file.path)
-        return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not _has_long_lines(content)
+        has_long_lines = any(len(line) > LONGEST_LINE for line in content.split(b"\n"))
+        return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not has_long_lines
 
     def holding(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Which files have all words of each name; none if a file that is too large to be read has them too."""
+        """The files that have all words of each name; none if a file that is too large to read has them too."""
         wanted = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
         every = frozenset[bytes]().union(*wanted.values())
         by_word: dict[bytes, set[str]] = {word: set() for word in every}
@@ -148,48 +152,6 @@ def _kind(name: str, suffix: str, language: str | None) -> Kind:
     if suffix in _PROSE or name in _PROSE_NAMES:
         return "prose"
     return "data" if suffix in _DATA else "other"
-
-
-def _has_long_lines(content: bytes) -> bool:
-    return any(len(line) > LONGEST_LINE for line in content.split(b"\n"))
-
-
-# -- which files there are -------------------------------------------------------------------------------------------
-
-
-def _tracked(root: Path) -> list[str] | None:
-    """The files that git tracks; None if this is no repository, or a folder of one in which nothing is tracked."""
-    output = git.ask(root, "ls-files", "-z")
-    paths = list(dict.fromkeys(filter(None, (output or "").split("\0"))))
-    return paths if paths or (output is not None and (root / ".git").exists()) else None
-
-
-def _sizes(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Those of the files that are regular and inside of the folder, with their sizes: links are not followed."""
-    inside: dict[str, bool] = {}
-    real = os.path.realpath(root)
-    for path in paths:
-        folder = os.path.dirname(path)  # noqa: PTH120 - of a hundred thousand
-        if folder not in inside:
-            inside[folder] = os.path.realpath(root / folder) == os.path.normpath(os.path.join(real, folder))  # noqa: PTH118
-        size = _size(root / path) if inside[folder] else None
-        if size is not None:
-            yield path, size
-
-
-def _walked(root: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_WALKED)
-        here = Path(folder).relative_to(root)
-        yield from ((here / name).as_posix() for name in names)
-
-
-def _size(path: Path) -> int | None:
-    try:
-        found = path.lstat()
-    except (OSError, ValueError):
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _words(path: Path) -> Iterator[bytes]:

@@ -44,7 +44,7 @@ def propose(
     """So many cases of a repository at most, none of them known. Languages left out are all, with configuration."""
     if limit < 1:
         raise BadInput(f"--limit {limit}: must be a whole number of at least 1")
-    repository = Repository(repository_folder(repo))
+    repository = Repository.open(repository_folder(repo))
     if not repository.files:
         raise BadInput(
             f"{repo}: there is no file to ask about", "name a repository with files that git tracks: git add"

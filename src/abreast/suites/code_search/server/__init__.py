@@ -1,22 +1,26 @@
 """`abreast-demo-mcp`: an MCP server that searches the code of one folder, over standard input and output.
 
-It is what `abreast run code-search` measures if no other server is named. It needs nothing but Python, git if there is
-one, and for all that knows names rather than words the extra `[code]`; nothing heavy is imported.
+It is what `abreast run code-search` measures if no other server is named. It needs only Python, git if installed, and
+the extra `[code]` for tools that know names rather than words; nothing heavy is imported.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from abreast import __version__, regex_timeout
 from abreast.languages import INSTALL
 from abreast.output import is_interactive, protect, say
+from abreast.suites.code_search.server import search
+from abreast.suites.code_search.server.arguments import Tool
+from abreast.suites.code_search.server.files import Files
 from abreast.suites.code_search.server.protocol import Server, serve
-from abreast.suites.code_search.server.tools import offered
 
-__all__ = ["Server", "main"]
+__all__ = ["Server", "main", "offered"]
 
 NAME = "abreast-demo-mcp"
 MISSING = f"only search_code is offered, as tree-sitter is not installed. For the other tools: {INSTALL}"
@@ -24,9 +28,20 @@ MISSING = f"only search_code is offered, as tree-sitter is not installed. For th
 
 def main(words: Sequence[str] | None = None) -> int:
     protect()
-    root = _root(_parser().parse_args(words).root)
-    if root is None:
+    parser = argparse.ArgumentParser(
+        prog=NAME,
+        description="An MCP server that searches the code of a folder. It speaks JSON-RPC over standard input and "
+        "output; an agent starts it: claude mcp add code -- abreast-demo-mcp",
+    )
+    parser.add_argument("--root", metavar="PATH", default=".", help="the folder that is searched (this one)")
+    parser.add_argument("--version", action="version", version=f"{NAME} {__version__}")
+    text = parser.parse_args(words).root
+    root = Path(text).expanduser()
+    if not root.is_dir():
+        what = "is a file, not a folder" if root.exists() else "there is no such folder"
+        say(f"error: --root {text}: {what}\n       name the folder whose code is searched")
         return 2
+    root = root.resolve()
     tools = offered(root)
     if len(tools) == 1:
         say(f"{NAME}: {MISSING}")
@@ -36,22 +51,30 @@ def main(words: Sequence[str] | None = None) -> int:
     return serve(Server(NAME, __version__, tools))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=NAME,
-        description="An MCP server that searches the code of a folder. It speaks JSON-RPC over standard input and "
-        "output; an agent starts it: claude mcp add code -- abreast-demo-mcp",
+def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
+    """Return the tools by name; without tree-sitter, which is imported only when used, only the search."""
+    files = Files(root)
+    named = _symbol_tools(files) if find_spec("tree_sitter") is not None else []
+    search_code = Tool(
+        name="search_code",
+        title="Search code",
+        purpose="says where a text or a regular expression stands",
+        description=search.DESCRIPTION + (search.ABOUT_SYMBOL_TOOLS if named else ""),
+        parameters=search.PARAMETERS,
+        function=partial(search.search_code, files, patience_s),
     )
-    parser.add_argument("--root", metavar="PATH", default=".", help="the folder that is searched (this one)")
-    parser.add_argument("--version", action="version", version=f"{NAME} {__version__}")
-    return parser
+    return {tool.name: tool for tool in (search_code, *named)}
 
 
-def _root(text: str) -> Path | None:
-    """The folder, or None after saying what is wrong with it."""
-    path = Path(text).expanduser()
-    if path.is_dir():
-        return path.resolve()
-    what = "is a file, not a folder" if path.exists() else "there is no such folder"
-    say(f"error: --root {text}: {what}\n       name the folder whose code is searched")
-    return None
+def _symbol_tools(files: Files) -> list[Tool]:
+    from abreast.suites.code_search.server import symbols as of
+
+    index = of.Symbols(files)
+    find = ("find_symbol", "Find a definition", "says where a name is defined")
+    references = ("find_references", "Find uses", "says where it is used")
+    outline = ("outline_file", "Outline a file", "says what a file defines")
+    return [
+        Tool(*find, of.FIND_SYMBOL, of.SYMBOL_PARAMETERS, index.find_symbol),
+        Tool(*references, of.FIND_REFERENCES, of.REFERENCE_PARAMETERS, index.find_references),
+        Tool(*outline, of.OUTLINE_FILE, of.OUTLINE_PARAMETERS, index.outline_file),
+    ]

@@ -1,8 +1,8 @@
-"""What a tool takes: its schema for the model, and what the model gave checked against it."""
+"""Tools as a model reads them: their parameters as a schema, and arguments checked against it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument: `kind` is text, flag or count. What has no default must be given."""
+    """One parameter; `kind` is text, flag or count."""
 
     name: str
     kind: str
@@ -27,66 +27,43 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
     def schema(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"type": _TYPES[self.kind], "description": self.description}
+        schema: dict[str, Any] = {"type": _TYPES[self.kind], "description": self.description}
         if self.default is not None:
-            found["default"] = self.default
+            schema["default"] = self.default
         if self.kind == "count":
-            found |= {"minimum": self.least, "maximum": self.most}
-        return found | ({"enum": list(self.choices)} if self.choices else {})
+            schema |= {"minimum": self.least, "maximum": self.most}
+        return schema | ({"enum": list(self.choices)} if self.choices else {})
 
-    def taken(self, value: Any) -> Any:
-        """The value; a number or a flag may come as a text, as some models write them."""
+    def parse(self, value: Any) -> Any:
+        """Check a value; a number or a flag may be a string, as some models write them."""
         if value is None and not self.required:
             return self.default
-        taken = _TAKEN[self.kind](value)
-        if taken is None or (self.choices and taken not in self.choices):
-            raise Refused(f"{self.name}: {shown(value)} is not possible. Give {self._wanted()}.")
-        return min(max(taken, self.least), self.most) if self.kind == "count" else taken
+        parsed = _PARSERS[self.kind](value)
+        if parsed is None or (self.choices and parsed not in self.choices):
+            raise Refused(f"{self.name}: {shown(value)} is not possible. Give {self._expected()}.")
+        return min(max(parsed, self.least), self.most) if self.kind == "count" else parsed
 
-    def _wanted(self) -> str:
+    def _expected(self) -> str:
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        if self.kind == "count":
-            return f"a whole number from {self.least} to {self.most}"
-        return {"text": f"a text of 1 to {LONGEST:,} characters", "flag": "true or false"}[self.kind]
+        return {
+            "count": f"a whole number from {self.least} to {self.most}",
+            "text": f"a text of 1 to {LONGEST:,} characters",
+            "flag": "true or false",
+        }[self.kind]
 
 
-def schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {parameter.name: parameter.schema() for parameter in parameters},
-        "required": [parameter.name for parameter in parameters if parameter.required],
-        "additionalProperties": False,
-    }
-
-
-def taken(parameters: tuple[Parameter, ...], given: Any) -> dict[str, Any]:
-    """The arguments by name, all of them, or a refusal that says how they are written."""
-    known = {parameter.name: parameter for parameter in parameters}
-    if given is None:
-        given = {}
-    if not isinstance(given, Mapping):
-        raise Refused(f"The arguments must be an object with {', '.join(known)}.")
-    for name in given:
-        if name not in known:
-            raise Refused(f"There is no argument {shown(name)}. There are: {', '.join(known)}.")
-    for parameter in parameters:
-        if parameter.required and given.get(parameter.name) is None:
-            raise Refused(f"The argument {parameter.name} is missing: {parameter.description}")
-    return {name: parameter.taken(given.get(name)) for name, parameter in known.items()}
-
-
-def _text(value: Any) -> str | None:
+def _parse_text(value: Any) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= LONGEST else None
 
 
-def _flag(value: Any) -> bool | None:
+def _parse_flag(value: Any) -> bool | None:
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower())
     return value if isinstance(value, bool) else None
 
 
-def _count(value: Any) -> int | None:
+def _parse_count(value: Any) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     if isinstance(value, float) and value.is_integer():
@@ -94,11 +71,49 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+_TYPES = {"text": "string", "flag": "boolean", "count": "integer"}
+_PARSERS: Mapping[str, Any] = {"text": _parse_text, "flag": _parse_flag, "count": _parse_count}
+
+
 def shown(value: Any) -> str:
-    """A value as it is quoted in a sentence, so far as it can be sent."""
+    """Quote a value in a sentence, cut to a length and to characters that can be sent."""
     text = repr(value).encode("utf-8", "replace").decode()
     return text if len(text) <= 100 else text[:100] + "…"
 
 
-_TYPES = {"text": "string", "flag": "boolean", "count": "integer"}
-_TAKEN: Mapping[str, Any] = {"text": _text, "flag": _flag, "count": _count}
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    title: str
+    purpose: str  # in a few words, with a verb
+    description: str
+    parameters: tuple[Parameter, ...]
+    function: Callable[..., str]
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": {
+                "type": "object",
+                "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
+                "required": [parameter.name for parameter in self.parameters if parameter.required],
+                "additionalProperties": False,
+            },
+            "annotations": {"title": self.title, "readOnlyHint": True, "openWorldHint": False},
+        }
+
+    def call(self, arguments: Any) -> str:
+        """Call the tool, or refuse with a sentence on how its arguments are written."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        given = {} if arguments is None else arguments
+        if not isinstance(given, Mapping):
+            raise Refused(f"The arguments must be an object with {', '.join(known)}.")
+        for name in given:
+            if name not in known:
+                raise Refused(f"There is no argument {shown(name)}. There are: {', '.join(known)}.")
+        for parameter in self.parameters:
+            if parameter.required and given.get(parameter.name) is None:
+                raise Refused(f"The argument {parameter.name} is missing: {parameter.description}")
+        return self.function(**{name: parameter.parse(given.get(name)) for name, parameter in known.items()})

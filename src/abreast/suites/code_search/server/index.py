@@ -1,4 +1,4 @@
-"""What the files define and use, read when it is asked for and kept while they stay as they are."""
+"""Definitions and uses in files, parsed when needed and kept while the files stay as they are."""
 
 from __future__ import annotations
 
@@ -6,55 +6,35 @@ import marshal
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
-from abreast.languages import language_of, outline
+from abreast.languages import Definition, Reference, language_of, outline
 from abreast.suites.code_search.server.files import Files, Stamp
 from abreast.suites.code_search.server.workers import Work, records
 
 PATIENCE_S = 10.0
 MOST_WORKERS = 8
-MOST_KEPT = 40_000_000  # bytes of what was read, as it came; about seven times that in memory
+MOST_KEPT = 40_000_000  # bytes of records; about seven times that in memory
 LARGEST_PARSED = 1_000_000  # bytes of a file; what is larger was made by a program
 _WORTH_A_WORKER = 400_000  # bytes of source: less is parsed sooner than a process starts
-
-
-class Defined(NamedTuple):
-    """A definition; lines count from 1."""
-
-    name: str
-    kind: str
-    line: int
-    end_line: int
-    qualified: str
-
-
-class Used(NamedTuple):
-    """A use of a name: a call, an import, or its name alone; `inside` is the definition around it."""
-
-    line: int
-    kind: str
-    inside: str | None
+WEIGHT = {"call": 0, "import": 1, "name": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
     language: str
-    definitions: list[Defined]
-    uses: dict[str, list[tuple[int, str, str | None]]]
+    definitions: list[Definition]
+    uses: dict[str, list[tuple[int, Any, str | None]]]  # line, kind and enclosing definition
     broken: bool
 
-    def used(self, name: str) -> list[Used]:
-        """Where a name is used, a line once: what is done there first of all counts."""
-        lines: dict[int, Used] = {}
-        for use in map(Used._make, self.uses.get(name, ())):
-            before = lines.get(use.line)
-            if before is None or WEIGHT[use.kind] < WEIGHT[before.kind]:
-                lines[use.line] = use
+    def used(self, name: str) -> list[Reference]:
+        """The uses of a name, one for each line: a call wins over an import, and that over its bare name."""
+        lines: dict[int, Reference] = {}
+        for line, kind, inside in self.uses.get(name, ()):
+            if line not in lines or WEIGHT[kind] < WEIGHT[lines[line].kind]:
+                lines[line] = Reference(name, line, kind, inside)
         return list(lines.values())
-
-
-WEIGHT = {"call": 0, "import": 1, "name": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +46,13 @@ class Reading:
 
 
 class Index:
-    def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, files: Files, patience_s: float) -> None:
         self._files, self._patience_s = files, patience_s
         self._kept: dict[str, tuple[Stamp, int, Parsed]] = {}  # the oldest first
         self._size = 0
 
     def read(self, paths: Sequence[str], could: Callable[[str, bytes], bool]) -> Reading:
-        """Those of the files that have a language, as far as they are known or `could` says that they are worth it."""
+        """Those of the files that have a language and are kept, or that `could` finds worth parsing."""
         current, missing = {}, []
         for path in paths:
             if language_of(path) is None:
@@ -82,29 +62,22 @@ class Index:
                 current[path] = kept[2]
             elif (content := self._files.read(path)) and len(content) <= LARGEST_PARSED and could(path, content):
                 missing.append((len(content), path))
-        current |= self._parsed(missing)
-        return Reading(
-            {path: current[path] for path in paths if path in current}, sum(p not in current for _, p in missing)
-        )
-
-    def _parsed(self, wanted: list[tuple[int, str]]) -> dict[str, Parsed]:
-        found = {}
-        for record in records(self._works(wanted), self._patience_s):
+        for record in records(self._works(missing), self._patience_s):
             path, stamp, language, definitions, uses, broken = marshal.loads(record)
-            parsed = Parsed(language, [Defined(*one) for one in definitions], uses, broken)
-            found[path] = parsed
-            self._keep(path, stamp, len(record), parsed)
-        return found
+            current[path] = Parsed(language, [Definition(*fields) for fields in definitions], uses, broken)
+            self._keep(path, stamp, len(record), current[path])
+        unread = sum(path not in current for _, path in missing)
+        return Reading({path: current[path] for path in paths if path in current}, unread)
 
-    def _works(self, wanted: list[tuple[int, str]]) -> list[Work]:
+    def _works(self, missing: list[tuple[int, str]]) -> list[Work]:
         """A share for each processor that there is work for; small files first: more are read in the same time."""
-        if not wanted:
+        if not missing:
             return []
-        load_grammars()
-        size = sum(size for size, _ in wanted)
-        count = max(1, min(_processors(), MOST_WORKERS, size // _WORTH_A_WORKER))
-        ordered = [path for _, path in sorted(wanted)]
-        return [_reader(self._files, ordered[place::count]) for place in range(count)]
+        outline("empty.py", b"")  # loads the parser once, here, and not in each copy of this process
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = max(1, min(processors, MOST_WORKERS, sum(size for size, _ in missing) // _WORTH_A_WORKER))
+        ordered = [path for _, path in sorted(missing)]
+        return [partial(_parse, self._files, ordered[start::count]) for start in range(count)]
 
     def _keep(self, path: str, stamp: Stamp, size: int, parsed: Parsed) -> None:
         for old in [path, *self._kept]:
@@ -116,26 +89,15 @@ class Index:
         self._size += size
 
 
-def _reader(files: Files, paths: list[str]) -> Work:
-    def work() -> Iterator[bytes]:
-        for path in paths:
-            stamp, content = files.stamp(path), files.read(path)
-            found = outline(path, content) if content and stamp else None
-            if found is None:
-                continue
-            uses: dict[str, list[object]] = {}
-            for use in found.references:
-                uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))
-            definitions = [(one.name, one.kind, one.line, one.end_line, one.qualified) for one in found.definitions]
-            yield marshal.dumps((path, stamp, found.language, definitions, uses, found.broken))
-
-    return work
-
-
-def load_grammars() -> None:
-    """Once, here, and not in each copy of this process."""
-    outline("empty.py", b"")
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _parse(files: Files, paths: list[str]) -> Iterator[bytes]:
+    """A record for each file that can be parsed."""
+    for path in paths:
+        stamp, content = files.stamp(path), files.read(path)
+        parsed = outline(path, content) if content and stamp else None
+        if parsed is None:
+            continue
+        uses: dict[str, list[object]] = {}
+        for use in parsed.references:
+            uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))
+        definitions = [(each.name, each.kind, each.line, each.end_line, each.container) for each in parsed.definitions]
+        yield marshal.dumps((path, stamp, parsed.language, definitions, uses, parsed.broken))

@@ -1,6 +1,6 @@
-"""The server: a line in, a line or nothing out, whatever the line is.
+"""The server: one line in, at most one line out, whatever the line is.
 
-Nothing but the protocol reaches standard output, whoever else prints there.
+Nothing but the protocol reaches standard output, whatever else prints there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from abreast.mcp_protocol import (
 )
 from abreast.output import say
 from abreast.signals import ending_signals
-from abreast.suites.code_search.server.tools import Refused, Tool
+from abreast.suites.code_search.server.arguments import Refused, Tool
 
 INSTRUCTIONS = "Searches the code of the folder it was started in. Paths are relative to it; lines count from 1."
 
@@ -40,128 +40,108 @@ class Server:
         self._name, self._version, self._tools = name, version, tools
 
     def answer(self, line: bytes) -> bytes | None:
-        """The reply to a line, without its end; None if there is none to give."""
+        """Return the reply to a line, without a line feed; None if there is none to give."""
         if not line.strip():
             return None
         try:
-            asked = _parsed(line)
+            request = _parse(line)
         except (ValueError, RecursionError, MemoryError) as error:
-            return _line(error_response(None, PARSE_ERROR, f"this is no JSON: {str(error)[:200]}"))
-        if isinstance(asked, list) and asked:
-            replies = [reply for one in asked if (reply := self._reply(one)) is not None]
-            return _line(replies) if replies else None
-        reply = self._reply(asked)
-        return None if reply is None else _line(reply)
-
-    def _reply(self, asked: Any) -> Message | None:
-        """To one message; None to what only tells something."""
-        if not isinstance(asked, dict):
-            return error_response(None, INVALID_REQUEST, "a message is a JSON object, or a list of at least one")
-        method, number = asked.get("method"), asked.get("id")
-        if method is None and ("result" in asked or "error" in asked):
-            return None  # an answer, and nothing was asked
-        if not isinstance(method, str) or not is_message(asked):
-            told = 'a request has "jsonrpc": "2.0" and a "method" that is a text'
-            return error_response(number, INVALID_REQUEST, told)
-        if "id" not in asked:
+            return _encode(error_response(None, PARSE_ERROR, f"this is no JSON: {str(error)[:200]}"))
+        is_batch = isinstance(request, list) and bool(request)
+        replies = [reply for item in (request if is_batch else [request]) if (reply := self._reply(item)) is not None]
+        if not replies:
             return None
-        params = asked.get("params")
-        given: Message = params if isinstance(params, dict) else {}
-        try:
-            result = self._result(method, given)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
-            return error_response(number, INTERNAL_ERROR, f"{method} failed: {_told(error)}")
-        if result is None:
+        return _encode(replies if is_batch else replies[0])
+
+    def _reply(self, request: Any) -> Message | None:
+        """Return the reply to one message; None for a notification."""
+        if not isinstance(request, dict):
+            return error_response(None, INVALID_REQUEST, "a message is a JSON object, or a list of at least one")
+        method, number = request.get("method"), request.get("id")
+        if method is None and ("result" in request or "error" in request):
+            return None  # a response, and nothing was asked
+        if not isinstance(method, str) or not is_message(request):
+            message = 'a request has "jsonrpc": "2.0" and a "method" that is a text'
+            return error_response(number, INVALID_REQUEST, message)
+        if "id" not in request:
+            return None
+        handler = {
+            "initialize": self._initialize,
+            "ping": lambda params: {},
+            "tools/list": lambda params: {"tools": [tool.described() for tool in self._tools.values()]},
+            "tools/call": self._call,
+        }.get(method)
+        if handler is None:
             return error_response(number, METHOD_NOT_FOUND, f"there is no method {method[:100]}")
-        return response(number, result)
+        params = request.get("params")
+        try:
+            return response(number, handler(params if isinstance(params, dict) else {}))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
+            return error_response(number, INTERNAL_ERROR, f"{method} failed: {_describe(error)}")
 
-    def _result(self, method: str, params: Message) -> Message | None:
-        """None if there is no such method."""
-        if method == "initialize":
-            return self._hello(params)
-        if method == "ping":
-            return {}
-        if method == "tools/list":
-            return {"tools": [tool.described() for tool in self._tools.values()]}
-        return self._call(params) if method == "tools/call" else None
-
-    def _hello(self, params: Message) -> Message:
-        instructions = " ".join([INSTRUCTIONS, *(f"{tool.name} {tool.says}." for tool in self._tools.values())])
+    def _initialize(self, params: Message) -> Message:
+        instructions = " ".join([INSTRUCTIONS, *(f"{tool.name} {tool.purpose}." for tool in self._tools.values())])
         return initialize_result(params, self._name, self._version, instructions)
 
     def _call(self, params: Message) -> Message:
-        """What a tool says, or a sentence for the model on what to do instead."""
+        """Return the text of a tool, or a sentence for the model on what to do instead."""
+        name = params.get("name")
         try:
-            return tool_result(self._tool(params.get("name")).call(params.get("arguments")))
+            if not isinstance(name, str) or name not in self._tools:
+                raise Refused(f"There is no tool {json.dumps(name)[:100]}. The tools are: {', '.join(self._tools)}.")
+            return tool_result(self._tools[name].call(params.get("arguments")))
         except Refused as refused:
             return tool_result(str(refused), is_error=True)
-        except Exception as error:  # noqa: BLE001 - a tool that fails says so, and the server goes on
-            say(f"{params.get('name')}: {_told(error)}")
-            return tool_result(f"The tool failed: {_told(error)}. Try other arguments, or another tool.", is_error=True)
-
-    def _tool(self, name: Any) -> Tool:
-        if isinstance(name, str) and name in self._tools:
-            return self._tools[name]
-        shown = json.dumps(name)[:100]
-        raise Refused(f"There is no tool {shown}. The tools are: {', '.join(self._tools)}.")
+        except Exception as error:  # noqa: BLE001 - the failure of a tool does not end the server
+            say(f"{name}: {_describe(error)}")
+            text = f"The tool failed: {_describe(error)}. Try other arguments, or another tool."
+            return tool_result(text, is_error=True)
 
 
-# -- lines ------------------------------------------------------------------------------------------------------------
+def _parse(line: bytes) -> Any:
+    """Parse strict JSON, so that what is read can be written again."""
+    return json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite)
 
 
-def _parsed(line: bytes) -> Any:
-    """What a line says, in strict JSON: what is read can be written again."""
-    return json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_number)
-
-
-def _no_constant(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number")
 
 
-def _number(text: str) -> float:
+def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
         raise ValueError(f"{text[:50]} is too large a number")
     return value
 
 
-def _line(message: Message | list[Message]) -> bytes:
-    """One line of ASCII, so that no character of a source can end it."""
+def _encode(message: Message | list[Message]) -> bytes:
+    """Return one line of ASCII, so that no character of a source can end it."""
     try:
         return json.dumps(message).encode("ascii")
     except (ValueError, RecursionError, MemoryError) as error:  # an id nested so deep that it is read and not written
-        return json.dumps(error_response(None, INTERNAL_ERROR, f"the answer cannot be written: {_told(error)}")).encode(
-            "ascii"
-        )
+        failure = error_response(None, INTERNAL_ERROR, f"the answer cannot be written: {_describe(error)}")
+        return json.dumps(failure).encode("ascii")
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-# -- standard input and output ----------------------------------------------------------------------------------------
-
-
 def serve(server: Server) -> int:
-    """Answer each line of standard input until it ends, or until a signal asks for it."""
+    """Answer each line of standard input until it ends, or until a signal ends the process."""
     for number in ending_signals():
         signal.signal(number, _end)
     out = os.dup(1)
-    os.dup2(2, 1)  # what a library or a program of ours prints is no message
+    os.dup2(2, 1)  # what a library or another program prints is no message
     try:
         while line := sys.stdin.buffer.readline():
             reply = server.answer(line)
-            if reply is not None:
-                _write(out, reply + b"\n")
-    except BrokenPipeError:  # nobody listens any more
+            rest = memoryview(b"" if reply is None else reply + b"\n")
+            while rest:
+                rest = rest[os.write(out, rest) :]
+    except BrokenPipeError:  # the client is gone
         pass
     return 0
-
-
-def _write(out: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(out, rest) :]
 
 
 def _end(number: int, frame: FrameType | None) -> None:

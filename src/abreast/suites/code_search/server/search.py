@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from abreast import regex_timeout
 from abreast.suites.code_search.server.arguments import Parameter, Refused
-from abreast.suites.code_search.server.files import Files
-from abreast.suites.code_search.server.lines import counted, cut, fitting, plain, source_lines
+from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
+from abreast.text import many
 
 PATIENCE_S = 10.0
 MOST_HITS, MOST_CONTEXT = 500, 20
@@ -21,8 +20,8 @@ WIDEST_SEARCHED = 100_000  # characters of a line; what is behind them is no sou
 DESCRIPTION = """Find a text in the code, like `rg`: every line that contains it, as `path:line: source`. \
 Use it for strings, comments, error messages, configuration keys and file formats. All files that git does not ignore \
 are searched, hidden ones too; binary files and those above 2 MB are not."""
-BESIDES = """ To find where a function, class or type is defined or used, find_symbol and find_references are more \
-exact."""
+ABOUT_SYMBOL_TOOLS = """ To find where a function, class or type is defined or used, find_symbol and find_references \
+are more exact."""
 
 PARAMETERS = (
     Parameter(
@@ -41,72 +40,60 @@ PARAMETERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A line, counted from 0, and where in it the first match begins."""
-
-    line: int
-    start: int
+Hit = tuple[int, int]  # a line, counted from 0, and where in it the first match begins
+Hits = tuple[str, list[str], list[Hit]]  # the path of a file, its lines, and its hits
 
 
-class Search:
-    def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
-        self._files, self._patience_s = files, patience_s
-
-    def call(
-        self,
-        pattern: str,
-        regex: bool = False,
-        ignore_case: bool = False,
-        whole_word: bool = False,
-        path: str | None = None,
-        context: int = 0,
-        limit: int = 50,
-    ) -> str:
-        """The hits, file by file, and how many there are."""
-        where = str(self._files.root), self._files.chosen(path)
-        wanted = pattern, regex, ignore_case, whole_word
-        function, seconds = f"{__name__}:{search_files.__name__}", self._patience_s
-        try:
-            text, problem = regex_timeout.call(
-                function, *where, wanted, limit, context, seconds=seconds, clock=regex_timeout.REAL_TIME
-            )
-        except regex_timeout.TooSlow:
-            raise Refused(_late(seconds, regex)) from None
-        if problem:
-            raise Refused(problem)
-        return str(text)
+def search_code(
+    files: Files,
+    patience_s: float,
+    pattern: str,
+    regex: bool = False,
+    ignore_case: bool = False,
+    whole_word: bool = False,
+    path: str | None = None,
+    context: int = 0,
+    limit: int = 50,
+) -> str:
+    """The hits, file by file, and how many there are."""
+    query = pattern, regex, ignore_case, whole_word
+    try:
+        text, problem = regex_timeout.call(
+            f"{__name__}:{search_files.__name__}",
+            *(str(files.root), files.chosen(path), query, limit, context),
+            seconds=patience_s,
+            clock=regex_timeout.REAL_TIME,
+        )
+    except regex_timeout.TooSlow:
+        simpler = "Write it without repeats inside of repeats, such as (a+)+" if regex else "Search for something rarer"
+        message = f"The search took longer than {patience_s:g} s and was ended. {simpler}, or limit it by path."
+        raise Refused(message) from None
+    if problem:
+        raise Refused(problem)
+    return str(text)
 
 
 def search_files(
-    root: str, chosen: list[str], wanted: tuple[str, bool, bool, bool], limit: int, context: int
+    root: str, chosen: list[str], query: tuple[str, bool, bool, bool], limit: int, context: int
 ) -> tuple[str, str]:
-    """What is told of the hits, or why there is nothing to tell. Called in a process that may be ended."""
+    """Search in the helper process: the text of the hits, or why there is none."""
     try:
-        return _told(_found(Files(Path(root)), chosen, _compiled(*wanted)), limit, context), ""
+        return _describe(_find(Files(Path(root)), chosen, _compile(*query)), limit, context), ""
     except Refused as refused:
         return "", str(refused)
-    except Exception as error:  # noqa: BLE001 - told by the process that asked
+    except Exception as error:  # noqa: BLE001 - the calling process reports it
         return "", f"The search failed: {type(error).__name__}: {error}"[:300]
 
 
-def _found(files: Files, chosen: list[str], wanted: re.Pattern[str]) -> Iterator[tuple[str, list[str], list[Hit]]]:
-    """Files with hits: their path, their lines, and which lines those are."""
+def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator[Hits]:
     for path in chosen:
-        content = files.read(path)
-        if not content:
-            continue
-        lines = source_lines(content)
-        hits = [
-            Hit(number, match.start())
-            for number, line in enumerate(lines)
-            if (match := wanted.search(line, 0, WIDEST_SEARCHED))
-        ]
-        if hits:
+        lines = source_lines(files.read(path) or b"")
+        matches = ((number, pattern.search(line, 0, WIDEST_SEARCHED)) for number, line in enumerate(lines))
+        if hits := [(number, match.start()) for number, match in matches if match]:
             yield path, lines, hits
 
 
-def _compiled(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:
+def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:
     if not regex and ("\n" in pattern or "\r" in pattern):
         raise Refused("The pattern has a line break, and lines are searched one by one. Search for one of its lines.")
     words = pattern if regex else re.escape(pattern)
@@ -123,58 +110,45 @@ def _compiled(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) ->
         ) from error
 
 
-def _told(found: Iterator[tuple[str, list[str], list[Hit]]], limit: int, context: int) -> str:
+def _describe(matches: Iterator[Hits], limit: int, context: int) -> str:
     blocks: list[tuple[int, str]] = []
-    shown = total = files = 0
-    for path, lines, hits in found:
-        taken = hits[: limit - shown]
-        blocks += _blocks(plain(path), lines, taken, context)
-        shown, total, files = shown + len(taken), total + len(hits), files + 1
+    taken = total = files = 0
+    for path, lines, hits in matches:
+        kept = hits[: limit - taken]
+        blocks += _blocks(plain(path), lines, kept, context)
+        taken, total, files = taken + len(kept), total + len(hits), files + 1
         if total >= MOST_COUNTED:
             break
     if not total:
         return "No line has it. Try fewer words, or ignore_case: true."
     fit = fitting(block for _, block in blocks)
-    shown = sum(count for count, _ in blocks[: len(fit)])
-    return "\n".join([*fit, _sum(shown, total, files)])
+    return "\n".join([*fit, _summary(sum(count for count, _ in blocks[: len(fit)]), total, files)])
 
 
 def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Iterator[tuple[int, str]]:
-    """How many hits each has, and its text. Hits whose contexts touch are one block, the next begins with `--`."""
+    """How many hits each block has, and its text. Hits whose contexts touch are one block, which ends with `--`."""
     if not context:
-        yield from ((1, f"{path}:{hit.line + 1}: {cut(lines[hit.line], hit.start)}") for hit in hits)
+        yield from ((1, f"{path}:{line + 1}: {cut(lines[line], start)}") for line, start in hits)
         return
-    starts = {hit.line: hit.start for hit in hits}
-    group: list[Hit] = []
-    for hit in hits:
-        if group and hit.line - group[-1].line > 2 * context + 1:
-            yield len(group), _block(path, lines, group, starts, context)
-            group = []
-        group.append(hit)
-    if group:
-        yield len(group), _block(path, lines, group, starts, context)
+    starts = dict(hits)
+    groups: list[list[int]] = []
+    for line in starts:
+        if groups and line - groups[-1][-1] <= 2 * context + 1:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    for group in groups:
+        block = []
+        for number in range(max(0, group[0] - context), min(len(lines), group[-1] + context + 1)):
+            mark = ":" if number in starts else "-"
+            block.append(f"{path}{mark}{number + 1}{mark} {cut(lines[number], starts.get(number, 0))}")
+        yield len(group), "\n".join([*block, "--"])
 
 
-def _block(path: str, lines: list[str], group: list[Hit], starts: dict[int, int], context: int) -> str:
-    first, last = max(0, group[0].line - context), min(len(lines) - 1, group[-1].line + context)
-    shown = []
-    for number in range(first, last + 1):
-        mark = ":" if number in starts else "-"
-        shown.append(f"{path}{mark}{number + 1}{mark} {cut(lines[number], starts.get(number, 0))}")
-    return "\n".join([*shown, "--"])
-
-
-def _sum(shown: int, total: int, files: int) -> str:
-    where = f"in {counted(files, 'file')}"
+def _summary(shown: int, total: int, files: int) -> str:
+    where = f"in {many(files, 'file')}"
     if total >= MOST_COUNTED:
         return f"[{shown} shown of more than {MOST_COUNTED:,} hits: search for something rarer, or limit it by path]"
     if shown < total:
         return f"[{shown} shown, {total - shown:,} more; {total:,} hits {where}: limit it by path, or raise limit]"
-    return f"[{counted(total, 'hit')} {where}]"
-
-
-def _late(seconds: float, regex: bool) -> str:
-    what = (
-        "Write it without repeats inside of repeats, such as (a+)+, or" if regex else "Search for something rarer, or"
-    )
-    return f"The search took longer than {seconds:g} s and was ended. {what} limit it by path."
+    return f"[{many(total, 'hit')} {where}]"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
-from abreast.languages import LANGUAGES, language_of
+from abreast.languages import LANGUAGES, Definition, Reference, language_of
 from abreast.suites.code_search.server.arguments import Parameter, Refused, shown
-from abreast.suites.code_search.server.files import Files
-from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Defined, Index, Reading, Used
-from abreast.suites.code_search.server.lines import counted, cut, fitting, plain, source_lines
+from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
+from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Index, Parsed, Reading
+from abreast.text import many
 
 KINDS = ("function", "method", "class", "interface", "type", "constant")
 USES = {"call": "call", "import": "import", "name": "other"}
@@ -46,9 +45,7 @@ line. Much shorter than to read the file. For {_SPOKEN}."""
 OUTLINE_PARAMETERS = (Parameter("path", "text", "The file, from the root of the code: src/main.py.", required=True),)
 
 
-class Place(NamedTuple):
-    path: str
-    defined: Defined
+Place = tuple[str, Definition]  # a path, and what is defined there
 
 
 class Symbols:
@@ -57,126 +54,110 @@ class Symbols:
         self._index = Index(files, patience_s)
 
     def find_symbol(self, name: str, kind: str | None = None, language: str | None = None, limit: int = 50) -> str:
-        wanted = _plain_name(name)
+        parts = _name_parts(name)
         paths = self._paths(language)
-        reading = self._index.read(paths, _could_define(wanted[-1]))
-        found = _exact(reading, wanted)
-        if found:
-            return self._places(*_of_kind(found, kind), limit, reading.missing)
-        for begins in (True, False):
-            reading = self._index.read(paths, _could_define_alike(wanted[-1], begins))
-            near = _near(reading, wanted[-1], begins)
-            if near:
-                break
-        if not near:
-            where = f" in {language}" if language else ""
-            unread = _unread(reading.missing)
-            return f"Nothing{where} is called {shown(name)}, or alike.{unread} Try a part of the name, or search_code."
-        note = f"Nothing is called {shown(name)} exactly. These names are similar:"
-        kept, _ = _of_kind(near, kind)
-        return self._places(kept, note, limit, reading.missing)
+        reading = self._index.read(paths, _could_define(parts[-1]))
+        note = ""
+        if found := _exact(reading, parts):
+            found, note = _of_kind(found, kind)
+        else:
+            for begins in (True, False):
+                reading = self._index.read(paths, _could_define_alike(parts[-1], begins))
+                if found := _near(reading, parts[-1], begins):
+                    break
+            else:
+                where = f" in {language}" if language else ""
+                missing = f"Nothing{where} is called {shown(name)}, or alike.{_unread(reading.missing)}"
+                return f"{missing} Try a part of the name, or search_code."
+            found, note = _of_kind(found, kind)[0], f"Nothing is called {shown(name)} exactly. These names are similar:"
+        source = self._source_reader()
+        fit = fitting(_describe_place(place, source) for place in found[:limit])
+        last = f"[{many(len(found), 'definition')}{_more(len(fit), len(found))}{_unread(reading.missing)}]"
+        return "\n".join([*([note] if note else []), *fit, last])
 
     def find_references(
         self, name: str, kind: str | None = None, path: str | None = None, language: str | None = None, limit: int = 50
     ) -> str:
-        wanted = _plain_name(name)
+        parts = _name_parts(name)
         paths = self._paths(language)
         among = set(paths if path is None else self._files.chosen(path))
-        reading = self._index.read(paths, _could_use(wanted[-1]))
+        reading = self._index.read(paths, _could_use(parts[-1]))
         uses = [
-            (WEIGHT[use.kind], place, use)
-            for place, parsed in reading.files.items()
-            if place in among
-            for use in parsed.used(wanted[-1])
+            (file, use)
+            for file, parsed in reading.files.items()
+            if file in among
+            for use in parsed.used(parts[-1])
             if kind is None or USES[use.kind] == kind
         ]
-        uses.sort(key=lambda one: one[0])
-        defined = _exact(reading, wanted)
+        uses.sort(key=lambda item: WEIGHT[item[1].kind])
+        defined = _exact(reading, parts)
         if not uses and not defined:
             others = "find_symbol knows similar names; search_code finds it in comments and strings."
             return f"Nothing here uses or defines {shown(name)}.{_unread(reading.missing)} {others}"
-        return self._uses(wanted, defined, [(place, use) for _, place, use in uses], limit, reading)
+        source = self._source_reader()
+        head = [f"defined at {_describe_place(place, source)}" for place in defined[:10]]
+        namesakes = len(_exact(reading, parts[-1:]))
+        if namesakes > 1:
+            head.append(f"({namesakes} definitions are called {parts[-1]}: the uses of all of them are listed.)")
+        fit = fitting(_describe_use(file, use, source) for file, use in uses[:limit])
+        counts = {word: sum(use.kind == kind for _, use in uses) for kind, word in _COUNTED.items()}
+        kinds = ", ".join(many(number, word) for word, number in counts.items() if number) or "no use of it"
+        files = f" in {many(len({file for file, _ in uses}), 'file')}" if uses else ""
+        return "\n".join([*head, *fit, f"[{kinds}{files}{_more(len(fit), len(uses))}{_unread(reading.missing)}]"])
 
     def outline_file(self, path: str) -> str:
-        found = self._files.chosen(path)
-        if found != [self._files.inside(path)]:
-            raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(found[0])}.")
-        (real,) = found
-        if language_of(real) is None:
+        chosen = self._files.chosen(path)
+        file = chosen[0]
+        if chosen != [self._files.inside(path)]:
+            raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(file)}.")
+        if language_of(file) is None:
             raise Refused(f"{shown(path)} is in no language that is read here: {_SPOKEN}. Read it, or use search_code.")
-        reading = self._index.read([real], lambda _, __: True)
-        if real not in reading.files:
+        reading = self._index.read([file], lambda _, __: True)
+        if file not in reading.files:
             why = "could not be parsed" if reading.missing else f"is empty, no text or above {LARGEST_PARSED:,} bytes"
             raise Refused(f"{shown(path)} {why}. Read it, or use search_code with this path.")
-        return self._outline(real, reading)
+        return self._outline(file, reading.files[file])
 
-    def _paths(self, language: str | None) -> list[str]:
-        return [
-            path for path in self._files.chosen(None) if (spoken := language_of(path)) and language in (None, spoken)
-        ]
-
-    # -- what is said -------------------------------------------------------------------------------------------------
-
-    def _places(self, found: list[Place], note: str, limit: int, missing: int) -> str:
-        sources = _Sources(self._files)
-        fit = fitting(_defined(place, sources) for place in found[:limit])
-        last = f"[{counted(len(found), 'definition')}{_more(len(fit), len(found))}{_unread(missing)}]"
-        return "\n".join([*([note] if note else []), *fit, last])
-
-    def _uses(
-        self, wanted: list[str], defined: list[Place], uses: list[tuple[str, Used]], limit: int, reading: Reading
-    ) -> str:
-        sources = _Sources(self._files)
-        head = [f"defined at {_defined(place, sources)}" for place in defined[:10]]
-        namesakes = len(_exact(reading, wanted[-1:]))
-        if namesakes > 1:
-            head.append(f"({namesakes} definitions are called {wanted[-1]}: the uses of all of them are listed.)")
-        fit = fitting(_used(path, use, sources) for path, use in uses[:limit])
-        counts = {word: sum(use.kind == kind for _, use in uses) for kind, word in _COUNTED.items()}
-        parts = [counted(number, word) for word, number in counts.items() if number]
-        files = f" in {counted(len({path for path, _ in uses}), 'file')}" if uses else ""
-        said = f"{', '.join(parts) or 'no use of it'}{files}"
-        return "\n".join([*head, *fit, f"[{said}{_more(len(fit), len(uses))}{_unread(reading.missing)}]"])
-
-    def _outline(self, path: str, reading: Reading) -> str:
-        parsed = reading.files[path]
-        lines = _Sources(self._files).lines(path)
+    def _outline(self, path: str, parsed: Parsed) -> str:
+        lines, count = source_lines(self._files.read(path) or b""), len(parsed.definitions)
+        source = self._source_reader()
         fit = fitting(
-            f"{one.line}-{one.end_line}: {one.kind} {one.qualified}  {cut(_at(lines, one.line).strip())}"
-            for one in parsed.definitions
+            f"{each.line}-{each.end_line}: {each.kind} {each.qualified}  {source(path, each.line)}"
+            for each in parsed.definitions
         )
-        count = len(parsed.definitions)
-        head = f"{plain(path)}: {parsed.language}, {counted(len(lines), 'line')}, {counted(count, 'definition')}"
+        head = f"{plain(path)}: {parsed.language}, {many(len(lines), 'line')}, {many(count, 'definition')}"
         broken = ["[parts of the file could not be parsed; names may be missing]"] if parsed.broken else []
         more = [f"[{count - len(fit):,} more]"] if len(fit) < count else []
         return "\n".join([head, *fit, *more, *broken])
 
+    def _paths(self, language: str | None) -> list[str]:
+        by_path = {path: language_of(path) for path in self._files.chosen(None)}
+        return [path for path, own in by_path.items() if own and language in (None, own)]
 
-class _Sources:
-    def __init__(self, files: Files) -> None:
-        self._files = files
-        self._known: dict[str, list[str]] = {}
+    def _source_reader(self) -> SourceReader:
+        """A function for one answer that returns a source line by path and number; it reads each file once."""
+        known: dict[str, list[str]] = {}
 
-    def lines(self, path: str) -> list[str]:
-        if path not in self._known:
-            self._known[path] = source_lines(self._files.read(path) or b"")
-        return self._known[path]
+        def read(path: str, line: int) -> str:
+            if path not in known:
+                known[path] = source_lines(self._files.read(path) or b"")
+            return cut(known[path][line - 1].strip()) if line <= len(known[path]) else ""  # it may be shorter by now
 
-
-def _at(lines: list[str], line: int) -> str:
-    """A line by its number, unless the file became shorter meanwhile."""
-    return lines[line - 1] if 0 < line <= len(lines) else ""
-
-
-def _defined(place: Place, sources: _Sources) -> str:
-    one = place.defined
-    source = cut(_at(sources.lines(place.path), one.line).strip())
-    return f"{plain(place.path)}:{one.line}: {one.kind} {one.qualified}  {source}"
+        return read
 
 
-def _used(path: str, use: Used, sources: _Sources) -> str:
-    where = f" in {use.inside}" if use.inside else ""
-    return f"{plain(path)}:{use.line}: {USES[use.kind]}{where}: {cut(_at(sources.lines(path), use.line).strip())}"
+SourceReader = Callable[[str, int], str]
+
+
+def _describe_place(place: Place, source: SourceReader) -> str:
+    path, definition = place
+    where = f"{plain(path)}:{definition.line}"
+    return f"{where}: {definition.kind} {definition.qualified}  {source(path, definition.line)}"
+
+
+def _describe_use(path: str, use: Reference, source: SourceReader) -> str:
+    inside = f" in {use.inside}" if use.inside else ""
+    return f"{plain(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
 
 
 def _more(shown: int, total: int) -> str:
@@ -186,51 +167,43 @@ def _more(shown: int, total: int) -> str:
 def _unread(missing: int) -> str:
     if not missing:
         return ""
-    return f" ({counted(missing, 'file')} could not be read in time: ask again, what was read is kept.)"
+    return f" ({many(missing, 'file')} could not be read in time: ask again, what was read is kept.)"
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def _plain_name(text: str) -> list[str]:
+def _name_parts(text: str) -> list[str]:
     """The parts of a name, in whatever way a language writes it: `Store.get`, `Store::get()`, `Store#get`."""
     words = re.sub(r"\(.*\)?\s*$", "", text.strip(), flags=re.DOTALL)
     parts = [part.strip() for part in re.split(r"\.|::|#|->|/", words) if part.strip()]
     if not parts or any(re.search(r"\s", part) for part in parts):
-        raise Refused(
-            f"{shown(text)} is no name. Give one such as get or Store.get; for other text there is search_code."
-        )
+        advice = "Give one such as get or Store.get; for other text there is search_code."
+        raise Refused(f"{shown(text)} is no name. {advice}")
     return parts
 
 
-def _exact(reading: Reading, wanted: list[str]) -> list[Place]:
-    whole = ".".join(wanted)
-    return [
-        Place(path, one)
-        for path, parsed in reading.files.items()
-        for one in parsed.definitions
-        if one.name == wanted[-1] and (one.qualified == whole or f".{one.qualified}".endswith(f".{whole}"))
-    ]
+def _select(reading: Reading, accept: Callable[[Definition], bool]) -> list[Place]:
+    return [(path, each) for path, parsed in reading.files.items() for each in parsed.definitions if accept(each)]
+
+
+def _exact(reading: Reading, parts: list[str]) -> list[Place]:
+    ending = "." + ".".join(parts)
+    return _select(reading, lambda each: each.name == parts[-1] and f".{each.qualified}".endswith(ending))
 
 
 def _near(reading: Reading, name: str, begins: bool) -> list[Place]:
-    """Names that begin with it, or hold it, in whatever case; first those that are as long."""
+    """Names that begin with this one, or contain it, in any case; those of the same length first."""
     lower = name.lower()
-    found = [
-        Place(path, one)
-        for path, parsed in reading.files.items()
-        for one in parsed.definitions
-        if (one.name.lower().startswith(lower) if begins else lower in one.name.lower())
-    ]
-    return sorted(found, key=lambda place: len(place.defined.name) > len(name))
+    near = _select(reading, lambda each: each.name.lower().startswith(lower) if begins else lower in each.name.lower())
+    return sorted(near, key=lambda place: len(place[1].name) > len(name))
 
 
-def _of_kind(found: list[Place], kind: str | None) -> tuple[list[Place], str]:
-    kept = [place for place in found if kind in (None, place.defined.kind)]
-    if kept:
-        return kept, ""
-    others = ", ".join(dict.fromkeys(place.defined.kind for place in found))
-    return found, f"None of them is a {kind}; what is called so is a {others}:"
+def _of_kind(places: list[Place], kind: str | None) -> tuple[list[Place], str]:
+    """The places of a kind, else all of them with a note."""
+    kept = [place for place in places if kind in (None, place[1].kind)]
+    others = ", ".join(dict.fromkeys(definition.kind for _, definition in places))
+    return (kept, "") if kept else (places, f"None of them is a {kind}; what is called so is a {others}:")
 
 
 # -- which files are worth parsing ------------------------------------------------------------------------------------

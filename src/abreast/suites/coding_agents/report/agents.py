@@ -12,40 +12,26 @@ from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of
 from abreast.suites.coding_agents.report.words import said
 from abreast.suites.coding_agents.report.work import FINISHED, Work
-from abreast.text import many
 
 
 def section(work: Work) -> Section:
-    runs, measures = runs_of(work), measures_of(work)
+    runs, measures, skipped = runs_of(work), measures_of(work), work.not_counted("run")
+    not_counted = f"count for nobody and against nobody: {', '.join(skipped)}" if skipped else ""
     return Section(
         "agents",
         "The agents side by side",
-        sentences=tuple(filter(None, [_not_counted(work, runs), _apart(work)])),
+        sentences=tuple(filter(None, [not_counted, _apart(work)])),
         tables=(_table(work, runs, measures),),
         pictures=tuple(pictures.summaries(work)),
         data={
-            "baseline": work.analysis.run["baseline"],
+            "baseline": work.baseline,
             "agents": list(work.names),
             "score": work.rows.primary,
-            "runs": work.by_agent({**each._asdict(), "not_run": each.not_run} for each in runs),
+            "runs": work.by_variant({**each._asdict(), "not_run": each.not_run} for each in runs),
             "common_cases": int(work.common.sum()),
             "measures": [_measure(work, each) for each in measures],
         },
     )
-
-
-# -- in words ---------------------------------------------------------------------------------------------------------
-
-
-def _not_counted(work: Work, runs: list[Runs]) -> str:
-    whose = list(zip(work.names, runs, strict=True))
-    parts = [
-        f"{many(own.infrastructure, 'run')} of {name} failed by infrastructure"
-        for name, own in whose
-        if own.infrastructure
-    ]
-    parts += [f"{many(own.skipped, 'run')} of {name} skipped" for name, own in whose if own.skipped]
-    return f"count for nobody and against nobody: {', '.join(parts)}" if parts else ""
 
 
 def _apart(work: Work) -> str:
@@ -64,7 +50,7 @@ def _apart(work: Work) -> str:
 
 def _table(work: Work, runs: list[Runs], measures: list[Measure]) -> NamedTable:
     failed = {summary.name for summary in work.analysis.variants if summary.all_failed}
-    baseline = work.analysis.run["baseline"] if len(work.names) > 1 else None
+    baseline = work.baseline if len(work.names) > 1 else None
     head = [f"{name} (baseline)" if name == baseline else name for name in work.names]
     rows = [("runs", *map(_counted, runs))]
     rows += [
@@ -120,8 +106,8 @@ def _measure(work: Work, each: Measure) -> dict[str, Any]:
         "kind": metric.kind,
         "scale": list(metric.scale) if metric.scale else None,
         "cases": compared or None,
-        "values": work.by_agent(values),
-        "intervals": work.by_agent(
+        "values": work.by_variant(values),
+        "intervals": work.by_variant(
             None if interval is None else [number(metric.on_scale(end)) for end in (interval.low, interval.high)]
             for interval in each.intervals
         ),

@@ -40,7 +40,8 @@ def section(work: Work) -> Section | None:
     if not len(known) or (not work.in_repository and not known.any()):
         return None
     agents = {
-        name: tuple(_over(work, name, work.of_cases(one, work.amount(name))) for one in work.agents) for name in COUNTS
+        name: tuple(_over(work, name, work.of_cases(one, work.amount(name))) for one in work.variants)
+        for name in COUNTS
     }
     people, unchanged = people_of(work), list(unchanged_of(work))
     means = None if people is None else {name: _over(work, name, values) for name, values in people.items()}
@@ -51,7 +52,7 @@ def section(work: Work) -> Section | None:
         tables=(_table(work, agents, means),),
         pictures=pictures.of_metrics(work, work.metric(LINES)),
         data={
-            "counts": {name: work.by_agent(values) for name, values in agents.items()},
+            "counts": {name: work.by_variant(values) for name, values in agents.items()},
             "people": means,
             "unchanged": [one._asdict() for one in unchanged],
         },

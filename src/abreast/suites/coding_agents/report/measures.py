@@ -43,7 +43,7 @@ def runs_of(work: Work) -> list[Runs]:
     rows = work.rows
     parts = (rows.ok, rows.own_failure, rows.error & ~rows.own_failure, rows.skipped)
     planned = rows.planned_cases * rows.repeats
-    return [Runs(planned, *(int((work.of(one) & part).sum()) for part in parts)) for one in work.agents]
+    return [Runs(planned, *(int((work.of(one) & part).sum()) for part in parts)) for one in work.variants]
 
 
 def measures_of(work: Work) -> list[Measure]:
@@ -61,7 +61,7 @@ def _of_metric(work: Work, metric: Metric) -> Iterator[Measure]:
     if metric.name == "cost_usd":
         yield _per_solved(work, metric)
     if metric.name == "peak_memory_mb":
-        known = [metric.values[work.of(one) & ~np.isnan(metric.values)] for one in work.agents]
+        known = [metric.values[work.of(one) & ~np.isnan(metric.values)] for one in work.variants]
         largest = [float(values.max()) if len(values) else None for values in known]
         own = metric._replace(name="peak_memory_max_mb", title="peak memory, largest")
         yield Measure(own, tuple(largest), (None,) * len(largest))
@@ -73,14 +73,14 @@ def _share(work: Work, metric: Metric) -> Measure:
     summaries = work.analysis.variants
     means = tuple(
         None if summaries[one].all_failed and not is_rate else mean_score(work.rows, work.of(one), metric.values)
-        for one in work.agents
+        for one in work.variants
     )
     return Measure(metric, tuple(None if mean is None else mean.estimate for mean in means), means)
 
 
 def _amount(work: Work, metric: Metric) -> Measure:
     """The mean over the cases at which all agents have one, repeats averaged; without any, over each one's own."""
-    cases, shared = [work.of_cases(one, metric.values) for one in work.agents], work.shared(metric.values)
+    cases, shared = [work.of_cases(one, metric.values) for one in work.variants], work.shared(metric.values)
     kept = [np.where(shared, own, np.nan) if shared.any() else own for own in cases]
     return Measure(metric, tuple(mean_of_known(own) for own in kept), tuple(_around(work, own) for own in kept))
 
@@ -101,7 +101,7 @@ def _times(work: Work, metric: Metric) -> Iterator[Measure]:
     """Of single runs, on the same cases as every amount."""
     shared = work.shared(metric.values)
     usable = shared[work.rows.case] if shared.any() else np.ones(len(work.rows.case), dtype=bool)
-    each = [quantiles(metric.values[work.of(one) & usable]) for one in work.agents]
+    each = [quantiles(metric.values[work.of(one) & usable]) for one in work.variants]
     nothing = (None,) * len(each)
     for name, which in (("median", "p50"), ("p95", "p95")):
         own = metric._replace(name=f"response_time_{name}_s", title=f"response time, {name}")
@@ -111,9 +111,6 @@ def _times(work: Work, metric: Metric) -> Iterator[Measure]:
 def _per_solved(work: Work, metric: Metric) -> Measure:
     known = work.rows.score[~np.isnan(work.rows.score)]
     title = "cost per solved task" if np.isin(known, (0.0, 1.0)).all() else "cost per point of score"
-    prices = [one.cost_per_correct for one in work.analysis.variants]
-    values = tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
-    sure = tuple(
-        price if price and math.isfinite(price.estimate) and math.isfinite(price.high) else None for price in prices
-    )
-    return Measure(metric._replace(name=SOLVED, title=title), values, sure)
+    prices = [summary.cost_per_correct for summary in work.analysis.variants]
+    sure = tuple(price if price and math.isfinite(price.estimate + price.high) else None for price in prices)
+    return Measure(metric._replace(name=SOLVED, title=title), work.costs_per_correct(), sure)

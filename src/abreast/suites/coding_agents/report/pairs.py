@@ -36,8 +36,8 @@ def pairs_of(work: Work) -> tuple[Comparison, ...]:
     rows = work.rows
     if rows.primary is None or len(work.names) < LEAST or not len(rows.position):
         return ()
-    base = work.names.index(work.analysis.run["baseline"])
-    order = [base, *(one for one in work.agents if one != base)]
+    base = work.names.index(work.baseline)
+    order = [base, *(one for one in work.variants if one != base)]
     return compared(rows, rows.primary, rows.score, list(combinations(order, 2)), work.analysis.margin)
 
 

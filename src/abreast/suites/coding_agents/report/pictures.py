@@ -47,7 +47,7 @@ def all_of(work: Work) -> list[Picture]:
 def by_prompt(work: Work, metric: Metric) -> list[Picture]:
     """One picture, if anything is known and there is more than one prompt."""
     cases = sorted(work.rows.cases)
-    means = {case: [_mean(work, metric, case, one) for one in work.agents] for case in cases}
+    means = {case: [_mean(work, metric, case, one) for one in work.variants] for case in cases}
     told = [case for case in cases if any(means[case])]
     if not told:
         return []

@@ -126,7 +126,7 @@ def runs_of(work: Work) -> Iterator[dict[str, Any]]:
 
 
 def _run(work: Work, at: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    rows, told = work.rows, work.told[at]
+    rows, told = work.rows, work.reported[at]
     ok = row["status"] == "ok"
     return {
         "prompt": rows.cases[int(rows.case[at])].id,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,8 +15,9 @@ from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, seconds
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report import pictures
-from abreast.suites.coding_agents.report.words import failed_in_words, mean_change, written
+from abreast.suites.coding_agents.report.words import mean_change, written
 from abreast.suites.coding_agents.report.work import RESPONSE_TIME, Work
+from abreast.suites.trial_table import failures_as_data, failures_in_words, known
 from abreast.text import many
 
 TIE = "tie"
@@ -68,17 +68,17 @@ def tasks_of(work: Work) -> Iterator[Task]:
         "added": work.amount("lines_added"),
         "deleted": work.amount("lines_deleted"),
     }
-    means = {name: [work.of_cases(one, values) for one in work.agents] for name, values in columns.items()}
-    failures, sides = failures_by_case(rows), [side_of(rows, one, score).score for one in work.agents]
+    means = {name: [work.of_cases(one, values) for one in work.variants] for name, values in columns.items()}
+    failures, sides = failures_by_case(rows), [side_of(rows, one, score).score for one in work.variants]
     for case, facts in sorted(rows.cases.items()):
         winners, compared = _winners(work, [side[case] for side in sides])
         yield Task(
             facts.id,
             winners,
             compared,
-            passed=tuple(_passed(work, case, one) for one in work.agents),
-            failed=tuple(failures.get((case, one), {}) for one in work.agents),
-            **{name: tuple(_known(of_one[case]) for of_one in each) for name, each in means.items()},
+            passed=tuple(_passed(work, case, one) for one in work.variants),
+            failed=tuple(failures.get((case, one), {}) for one in work.variants),
+            **{name: tuple(known(of_one[case]) for of_one in each) for name, each in means.items()},
         )
 
 
@@ -96,15 +96,8 @@ def _winners(work: Work, scores: list[Floats]) -> tuple[tuple[str, ...], int]:
 
 def _passed(work: Work, case: int, agent: int) -> tuple[int, int] | None:
     mine = work.passed[work.of(agent) & (work.rows.case == case)]
-    known = mine[~np.isnan(mine)]
-    return (int((known == 1).sum()), len(known)) if len(known) else None
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-# -- in words ---------------------------------------------------------------------------------------------------------
+    counted = mine[~np.isnan(mine)]
+    return (int((counted == 1).sum()), len(counted)) if len(counted) else None
 
 
 def _won(work: Work, tasks: list[Task]) -> str:
@@ -150,7 +143,7 @@ def _score(work: Work, score: float | None, passed: tuple[int, int] | None) -> s
 
 
 def _amounts(work: Work, tasks: list[Task]) -> NamedTable:
-    rows = tuple((one.id, *(_amount(one, at) for at in work.agents)) for one in tasks)
+    rows = tuple((one.id, *(_amount(one, at) for at in work.variants)) for one in tasks)
     note = "of the runs that ended well: mean time, lines added and deleted, files changed in brackets"
     return NamedTable("prompts-amounts", "", (work.noun, *work.names), rows, note, aside=True)
 
@@ -158,9 +151,9 @@ def _amounts(work: Work, tasks: list[Task]) -> NamedTable:
 def _failures(work: Work, tasks: list[Task]) -> list[NamedTable]:
     """Nothing if no run failed."""
     rows = tuple(
-        (one.id, name, failed_in_words(kinds))
+        (one.id, name, failures_in_words(kinds))
         for one in tasks
-        for name, kinds in work.by_agent(one.failed).items()
+        for name, kinds in work.by_variant(one.failed).items()
         if kinds
     )
     note = "by kind; (its): by its own fault, which counts 0; others count for nobody"
@@ -180,15 +173,12 @@ def _task(work: Work, one: Task) -> dict[str, Any]:
     return {
         "id": one.id,
         "winner": one.winner if len(one.winners) == 1 or one.winner in (TIE, None) else list(one.winners),
-        "scores": work.by_agent(scores),
-        "passed": work.by_agent(None if each is None else each[0] for each in one.passed),
-        "runs": work.by_agent(0 if each is None else each[1] for each in one.passed),
-        "seconds": work.by_agent(one.seconds),
-        "files_changed": work.by_agent(one.files),
-        "lines_added": work.by_agent(one.added),
-        "lines_deleted": work.by_agent(one.deleted),
-        "failed": work.by_agent(
-            [{"kind": kind, "blame": blame, "runs": count} for (kind, blame), count in sorted(kinds.items())]
-            for kinds in one.failed
-        ),
+        "scores": work.by_variant(scores),
+        "passed": work.by_variant(None if each is None else each[0] for each in one.passed),
+        "runs": work.by_variant(0 if each is None else each[1] for each in one.passed),
+        "seconds": work.by_variant(one.seconds),
+        "files_changed": work.by_variant(one.files),
+        "lines_added": work.by_variant(one.added),
+        "lines_deleted": work.by_variant(one.deleted),
+        "failed": work.by_variant(failures_as_data(counts, "runs") for counts in one.failed),
     }

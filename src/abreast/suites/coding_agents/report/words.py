@@ -63,10 +63,3 @@ def mean_change(files: float | None, added: float | None, deleted: float | None)
 
 def _brief(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
-
-
-def failed_in_words(kinds: Mapping[tuple[str, str], int]) -> str:
-    """`1 timeout (its), 2 network`."""
-    return ", ".join(
-        f"{number:,} {kind}{' (its)' if blame == 'variant' else ''}" for (kind, blame), number in sorted(kinds.items())
-    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abreast.analyse.answer_fields import numbers, told_by
 from abreast.analyse.rows import Bools, Floats, by_case
 from abreast.analyse.run import Analysis
 from abreast.suites.coding_agents.config import PULL_REQUEST
+from abreast.suites.trial_table import TrialTable
 
 TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"
 SUCCESS_RATE, ERROR_RATE, NO_CHANGE_RATE = "success_rate", "error_rate", "no_change_rate"
@@ -53,32 +53,22 @@ class Metric(NamedTuple):
         return value if self.scale is None else self.scale[0] + value * (self.scale[1] - self.scale[0])
 
 
-class Work:
+class Work(TrialTable):
     """The runs of all agents, in plan order. A failure of the agent counts 0 in scores; skipped runs do not count."""
 
     def __init__(self, analysis: Analysis) -> None:
-        self.analysis, self.rows = analysis, analysis.rows
-        self.names = tuple(self.rows.variants)
-        self.agents = range(len(self.names))
-        self.told = told_by(self.rows)
-        self.judged: Bools = self.rows.ok | self.rows.own_failure
-        self.files_changed: Floats = numbers(self.told, "files_changed")
+        super().__init__(analysis)
+        self.files_changed = self.number("files_changed")
         self.scores = {name: self.winnable(values) for name, values in self.rows.scores.items()}
 
-    def of(self, agent: int) -> Bools:
-        found: Bools = self.rows.variant == agent
-        return found
-
     def amount(self, name: str) -> Floats:
-        """A number that runs tell, of those that ended well."""
-        return self._well(numbers(self.told, name))
+        """A number that runs report, of those that ended well."""
+        return self._well(self.number(name))
 
     def winnable(self, scores: Floats) -> Floats:
         """Scores without cases at which runs ended well and none has a score: a failure loses nothing there."""
-        answered, scored = self.rows.ok, self.rows.ok & ~np.isnan(scores)
-        size = self.rows.planned_cases
-        counts = [np.bincount(self.rows.case[which], minlength=size) for which in (answered, scored)]
-        return np.where(((counts[0] > 0) & (counts[1] == 0))[self.rows.case], np.nan, scores)
+        is_unscored = self.has_case(self.rows.ok) & ~self.has_case(self.rows.ok & ~np.isnan(scores))
+        return np.where(is_unscored[self.rows.case], np.nan, scores)
 
     def _well(self, values: Floats) -> Floats:
         return np.where(self.rows.ok, values, np.nan)
@@ -104,14 +94,13 @@ class Work:
     @cached_property
     def common(self) -> Bools:
         """The cases at which all agents ended well at least once that ever did: what amounts are compared on."""
-        size = self.rows.planned_cases
-        well = [np.bincount(self.rows.case[self.of(one) & self.rows.ok], minlength=size) > 0 for one in self.agents]
-        found: Bools = np.logical_and.reduce([each for each in well if each.any()] or [np.zeros(size, dtype=bool)])
+        well = [self.has_case(self.of(agent) & self.rows.ok) for agent in self.variants]
+        found: Bools = np.logical_and.reduce([each for each in well if each.any()] or [well[0]])
         return found
 
     def shared(self, values: Floats) -> Bools:
         """The common cases at which each agent has such a value that has any: of reused answers not all is known."""
-        known = [~np.isnan(self.of_cases(one, values)) & self.common for one in self.agents]
+        known = [~np.isnan(self.of_cases(one, values)) & self.common for one in self.variants]
         found: Bools = np.logical_and.reduce([each for each in known if each.any()] or [self.common])
         return found
 
@@ -141,45 +130,45 @@ class Work:
         """Ended well and, in a repository, changed something."""
         if SUCCESS in self.scores:
             return self.scores[SUCCESS]
-        changed = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
         named = [next(iter(one)) if isinstance(one, dict) else one for one in self.rows.spec.get("scorers") or []]
         asked = SUCCESS in named  # and no answer is scored yet
-        well = changed if self.in_repository else np.full(len(changed), np.nan if asked else 1.0)
-        return np.where(self.rows.ok, well, np.where(self.rows.own_failure, 0.0, np.nan))
+        return self._or_failed(self._has_changed if self.in_repository else np.nan if asked else 1.0)
+
+    @property
+    def _has_changed(self) -> Floats:
+        return np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
+
+    def _or_failed(self, values: Floats | float) -> Floats:
+        """The values of runs that ended well, and 0 for failures of the agent."""
+        return np.where(self.rows.ok, values, np.where(self.rows.own_failure, 0.0, np.nan))
 
     def _rates(self) -> Iterator[Metric]:
-        rows, nothing = self.rows, np.full(len(self.rows.position), np.nan)
         yield Metric(SUCCESS_RATE, FINISHED, "share", self._success)
-        failed = np.where(self.judged, rows.own_failure.astype(float), nothing)
+        failed = np.where(self.rows.ok | self.rows.own_failure, self.rows.own_failure.astype(float), np.nan)
         yield Metric(ERROR_RATE, "error rate", "share", failed)
-        unchanged = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed == 0).astype(float))
-        unchanged = np.where(rows.ok, unchanged, np.where(rows.own_failure, 0.0, nothing))
-        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", unchanged)
+        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", self._or_failed(1.0 - self._has_changed))
 
     def _scores(self) -> Iterator[Metric]:
         for name, values in self.scores.items():
             if name == SUCCESS:  # it is the rate of runs that finished
                 continue
             scale = self.scales.get(name)
-            title = _TITLES.get(name, name.removeprefix("judge_").replace("_", " ") if scale else name)
+            is_judged = scale is not None or (name.startswith("judge_") and name.endswith("_passed"))
+            title = _TITLES.get(name, name.removeprefix("judge_").replace("_", " ") if is_judged else name)
             title = "judge, mean" if name == "judge" and scale else title
-            if name.startswith("judge_") and name.endswith("_passed"):
-                title = name.removeprefix("judge_").replace("_", " ")
             yield Metric(name, title, "rating" if scale else "share", values, scale)
 
     def _amounts(self) -> Iterator[Metric]:
-        rows, tokens = self.rows, self.rows.tokens
-        timed = ~rows.reused & (rows.service_s > 0)
-        yield Metric(RESPONSE_TIME, "response time", "seconds", self._well(np.where(timed, rows.service_s, np.nan)))
+        rows = self.rows
+        yield Metric(RESPONSE_TIME, "response time", "seconds", self._well(self.service_times))
         yield Metric("files_changed", "files changed", "count", self._well(self.files_changed))
         added, deleted = self.amount("lines_added"), self.amount("lines_deleted")
         yield Metric("lines_added", "lines added", "count", added)
         yield Metric("lines_deleted", "lines deleted", "count", deleted)
         yield Metric(LINES, "lines added and deleted", "count", added + deleted)
         yield from self._flagged()
-        cached = np.nansum([tokens["cache_read"], tokens["cache_write"]], axis=0)  # who tells no cache has none
-        yield Metric("tokens_in", "tokens in", "tokens", self._well(tokens["input"] + cached))
-        yield Metric("tokens_out", "tokens out", "tokens", self._well(tokens["output"]))
+        yield Metric("tokens_in", "tokens in", "tokens", self._well(self.prompt_tokens))
+        yield Metric("tokens_out", "tokens out", "tokens", self._well(rows.tokens["output"]))
         yield Metric("cost_usd", "cost", "dollars", self._well(np.where(rows.reused, np.nan, rows.cost_usd)))
         yield Metric("turns", "turns", "count", self.amount("turns"))
         yield Metric("cpu_s", "CPU time", "seconds", self.amount("cpu_s"))
@@ -204,6 +193,3 @@ class Work:
             columns = [name, *(f"{name}_{one}" for one in rubric)] if isinstance(rubric, Mapping) else [name]
             found |= dict.fromkeys(columns, (float(low), float(high)))
         return found
-
-    def by_agent(self, values: Any) -> dict[str, Any]:
-        return dict(zip(self.names, values, strict=True))

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
 from abreast.suites.code_search.mining.places import Calls, Places
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File
 
 MOST_CALLS = 8
@@ -236,10 +236,7 @@ def modules_of(home: File) -> set[str]:
 
 
 def _proposal(places: Places, definition: Definition, file: File, calls: Calls) -> Proposal:
-    truth = Truth(
-        {path: sorted(lines) for path, lines in calls.lines.items()},
-        sorted({caller.qualified for _, caller in calls.callers}),
-    )
+    lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
         places.repository,
@@ -250,10 +247,8 @@ def _proposal(places: Places, definition: Definition, file: File, calls: Calls) 
         description=f"Find the functions that call {what}.",
         prompt=f"Which functions and methods call {what}? Give the name of each of them, its file, "
         "and the lines of the calls.",
-        truth=truth,
+        lines=lines,
+        symbols=sorted({caller.qualified for _, caller in calls.callers}),
         why="every other occurrence of the name is an import, a comment or a text",
-        places=[
-            (file.path, definition.line),
-            *((path, line) for path in sorted(truth.lines) for line in truth.lines[path]),
-        ],
+        places=[(file.path, definition.line), *((path, line) for path in lines for line in lines[path])],
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
 
 LONGEST_LINE = 120  # characters of a line that an answer shall quote
@@ -190,7 +190,8 @@ def _proposal(repository: Repository, entry: Entry) -> Proposal:
         category="search",
         description=f"Find the file with the {entry.what} `{entry.key}`.",
         prompt=f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
-        truth=Truth({path: [entry.line]}, content=[quotation(entry)]),
+        lines={path: [entry.line]},
+        content=[quotation(entry)],
         why="no other line of a configuration file has this name",
         places=[(path, entry.line)],
     )

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.places import Places, is_constructor
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.text import many
 
 _PLAIN = {
     *("main", "setup", "teardown", "default", "execute", "process", "handler", "handle", "callback", "initialize"),
@@ -55,7 +56,8 @@ def _proposal(places: Places, file: File, definition: Definition) -> Proposal:
         category="search",
         description=f"Find where {what} is defined.",
         prompt=f"Where is {what} defined? Give the file, the name and the line of the definition.",
-        truth=Truth({file.path: [definition.line]}, [definition.qualified]),
-        why=f"the only definition of this name; it stands in {mentions} {'file' if mentions == 1 else 'files'}",
+        lines={file.path: [definition.line]},
+        symbols=[definition.qualified],
+        why=f"the only definition of this name; it stands in {many(mentions, 'file')}",
         places=[(file.path, definition.line)],
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from abreast.plan import git
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import Repository
 
 MOST_COMMITS = 500  # that are read, the latest first
@@ -98,7 +98,7 @@ def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) ->
         description="Find the files that one commit changed.",
         prompt=f'The message of a commit was: "{commit.subject}". Which files of this repository did '
         "it change? Give their paths.",
-        truth=Truth(files=files),
+        files=files,
         why=f"commit {commit.id[:10]} changed {len(commit.changed)} files, of which {len(files)} are asked for",
         places=[(path, 1) for path in files],
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.kinds.callers import calls_of
 from abreast.suites.code_search.mining.places import Calls, Places
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import File, Repository
 
 MOST_FUNCTIONS = 20  # in an answer
@@ -115,9 +115,8 @@ def _proposal(
         category="understand",
         description=description.format(what=what),
         prompt=question.format(what=what),
-        truth=Truth(
-            symbols=sorted({definition.qualified for _, definition in answer}), files=[file.path for file, _ in answer]
-        ),
+        symbols=sorted({definition.qualified for _, definition in answer}),
+        files=[file.path for file, _ in answer],
         why=why,
         places=map(_place, [target, *answer]),
     )

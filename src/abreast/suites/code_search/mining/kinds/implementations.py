@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from abreast.languages import Base, Definition
 from abreast.suites.code_search.mining.kinds.callers import is_in_reach
 from abreast.suites.code_search.mining.places import Places
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import File
 
 FEWEST, MOST = 2, 15  # classes in an answer
@@ -164,7 +164,8 @@ def _proposal(
         category="understand",
         description=description,
         prompt=question.format(name=definition.name),
-        truth=Truth(lines, sorted(answer)),
+        lines=lines,
+        symbols=sorted(answer),
         why="the syntax trees and a search for class headers agree",
         places=[(file.path, definition.line), *sorted(answer.values())],
     )

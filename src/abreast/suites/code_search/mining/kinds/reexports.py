@@ -13,7 +13,7 @@ from random import Random
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.places import definition_lines
-from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
+from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import File, Repository
 
 DEEPEST = 5  # files between a name and its definition
@@ -134,7 +134,8 @@ def _proposal(repository: Repository, index: File, name: str, target: tuple[str,
         description=f"Find where `{name}`, which `{package}` exports, is defined.",
         prompt=f"Code outside of the package in the folder `{package}` imports `{name}` from the package, which "
         "only hands it on. Where is it defined? Give the file, the line and the name that it has there.",
-        truth=Truth({home.path: [definition.line]}, [definition.qualified]),
+        lines={home.path: [definition.line]},
+        symbols=[definition.qualified],
         why="the imports lead to the one definition of the name in that file",
         places=[(index.path, exported), (home.path, definition.line)],
     )
