@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.conversation import Conversation, Made, characters, joined, written
-from abreast.fake.form import REFUSAL, arguments, event, name, pieces
+from abreast.fake.form import REFUSAL, Conversation, Made, arguments, characters, event, joined, name, pieces, written
 
 _ENDINGS = {"end": "end_turn", "tool": "tool_use", "cut": "max_tokens", "refusal": "refusal"}
 _TYPES = {

@@ -19,13 +19,10 @@ from aiohttp import web
 from abreast.errors import BadInput
 from abreast.fake import anthropic, openai
 from abreast.fake.anthropic import Messages
-from abreast.fake.conversation import CHARACTERS_PER_TOKEN, Conversation, Made, Usage
-from abreast.fake.form import Form, arguments, dumps, name
-from abreast.fake.openai import ChatCompletions
+from abreast.fake.form import CHARACTERS_PER_TOKEN, Conversation, Form, Made, Usage, arguments, dumps, name
+from abreast.fake.openai import ChatCompletions, Responses
 from abreast.fake.rate import Rate, Window
-from abreast.fake.reply import Reply
-from abreast.fake.responses import Responses
-from abreast.fake.script import Rule, Script
+from abreast.fake.script import Reply, Rule, Script
 
 HOST = "127.0.0.1"
 MARK = "x-abreast-fake"
