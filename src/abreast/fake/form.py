@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,26 +38,37 @@ class Conversation:
         return max(1, self.characters // CHARACTERS_PER_TOKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens by class, each as its provider's own field says it."""
+def read_conversation(
+    items: Sequence[Any], classify: Callable[[Any], tuple[int, str | None, str]], size: int, before: Conversation
+) -> Conversation:
+    """The conversation since the last words of a user, or since `before` if none of the items has any.
 
-    input: int
-    output: int
-    cached: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
+    `classify` gives the number of tool calls in an item, the text of a tool's result, and the text of a user.
+    """
+    calls, result = 0, None
+    for item in reversed(items):
+        called, output, text = classify(item)
+        calls += called
+        result = output if result is None else result
+        if text:
+            return Conversation(text, calls, result if calls else None, size)
+    result = before.result if result is None else result
+    return Conversation(before.text, calls + before.calls, result, size + before.characters)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An answer before it has a provider's form. `calls` is the name of a tool, `args` what it is called with."""
+    """An answer before it has a provider's form, and its tokens. `calls` names a tool, `args` its arguments."""
 
     text: str
     ending: str  # end, tool, cut, refusal
-    usage: Usage
-    calls: str = ""
-    args: Any = None
+    calls: str
+    args: Any
+    input: int
+    output: int
+    cached: int
+    cache_write: int
+    reasoning: int
 
 
 def written(content: Any) -> str:
@@ -66,13 +77,8 @@ def written(content: Any) -> str:
     >>> written("<system-reminder>Be brief.</system-reminder> What is 2 + 2?")
     'What is 2 + 2?'
     """
-    parts = (_without_notes(text) for text in texts(content))
-    return "\n".join(part for part in parts if part)
-
-
-def _without_notes(text: str) -> str:
-    text = (_NOTE.sub("", text) if "</" in text else text).strip()
-    return "" if text.startswith(_URGES) else text
+    parts = (_NOTE.sub("", text).strip() for text in texts(content))
+    return "\n".join(part for part in parts if part and not part.startswith(_URGES))
 
 
 def joined(content: Any) -> str:
@@ -83,11 +89,8 @@ def texts(content: Any) -> list[str]:
     """The texts of a message's content, which is text or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [part["text"] for part in content if _has_text(part)] if isinstance(content, list) else []
-
-
-def _has_text(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str)
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [part["text"] for part in parts if part.get("type") in _TEXTS and isinstance(part.get("text"), str)]
 
 
 def characters(values: Iterable[Any]) -> int:

@@ -17,6 +17,7 @@ from abreast.fake.form import (
     joined,
     name,
     pieces,
+    read_conversation,
     written,
 )
 
@@ -61,16 +62,7 @@ class ChatCompletions:
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
         size = characters((body["messages"], body.get("tools")))
-        calls, result = 0, None
-        for message in reversed(body["messages"]):
-            role = message.get("role")
-            if role == "assistant":
-                calls += len(message.get("tool_calls") or ())
-            elif role == "tool" and result is None:
-                result = joined(message.get("content"))
-            elif role == "user" and (text := written(message.get("content"))):
-                return Conversation(text, calls, result if calls else None, size)
-        return Conversation("", calls, result, size)
+        return read_conversation(body["messages"], _classify_message, size, Conversation(""))
 
     def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
         refused = made.ending == "refusal"
@@ -97,6 +89,12 @@ class ChatCompletions:
         if counts:
             yield _data({**head, "choices": [], "usage": _usage(made)})
         yield b"data: [DONE]\n\n"
+
+
+def _classify_message(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
+    role, content = message.get("role"), message.get("content")
+    calls = len(message.get("tool_calls") or ()) if role == "assistant" else 0
+    return calls, joined(content) if role == "tool" else None, written(content) if role == "user" else ""
 
 
 def _deltas(made: Made) -> Iterator[dict[str, Any]]:
@@ -137,14 +135,13 @@ def _call(made: Made) -> dict[str, Any]:
 
 
 def _usage(made: Made) -> dict[str, Any]:
-    used = made.usage
     return {
-        "prompt_tokens": used.input,
-        "completion_tokens": used.output,
-        "total_tokens": used.input + used.output,
-        "prompt_tokens_details": {"cached_tokens": used.cached, "audio_tokens": 0},
+        "prompt_tokens": made.input,
+        "completion_tokens": made.output,
+        "total_tokens": made.input + made.output,
+        "prompt_tokens_details": {"cached_tokens": made.cached, "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": used.reasoning,
+            "reasoning_tokens": made.reasoning,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
@@ -180,17 +177,7 @@ class Responses:
         before = self._kept.get(str(body.get("previous_response_id")), Conversation(""))
         if isinstance(given, str):
             return Conversation(given.strip(), 0, None, size + before.characters)
-        calls, result = 0, None
-        for item in reversed(given):
-            kind = item.get("type", "message")
-            if kind in _CALLS:
-                calls += 1
-            elif kind in _RESULTS and result is None:
-                result = _output(item.get("output"))
-            elif kind == "message" and item.get("role") == "user" and (text := written(item.get("content"))):
-                return Conversation(text, calls, result if calls else None, size)
-        calls += before.calls
-        return Conversation(before.text, calls, before.result if result is None else result, size + before.characters)
+        return read_conversation(given, _classify_item, size, before)
 
     def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
         return self._response(body, made, name("resp_"), _items(body, made))
@@ -329,17 +316,19 @@ def _part_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[
     yield "response.content_part.done", {**place, "part": part}
 
 
-def _output(output: Any) -> str:
-    """The text of a tool's result, which is text, a list of parts, or an object with a text in it."""
-    return joined(output.get("content") if isinstance(output, dict) else output)
+def _classify_item(item: Mapping[str, Any]) -> tuple[int, str | None, str]:
+    kind, output = item.get("type", "message"), item.get("output")
+    if kind in _RESULTS:  # text, a list of parts, or an object with a text in it
+        return 0, joined(output.get("content") if isinstance(output, dict) else output), ""
+    is_user = kind == "message" and item.get("role") == "user"
+    return int(kind in _CALLS), None, written(item.get("content")) if is_user else ""
 
 
 def _response_usage(made: Made) -> dict[str, Any]:
-    used = made.usage
     return {
-        "input_tokens": used.input,
-        "input_tokens_details": {"cached_tokens": used.cached},
-        "output_tokens": used.output,
-        "output_tokens_details": {"reasoning_tokens": used.reasoning},
-        "total_tokens": used.input + used.output,
+        "input_tokens": made.input,
+        "input_tokens_details": {"cached_tokens": made.cached},
+        "output_tokens": made.output,
+        "output_tokens_details": {"reasoning_tokens": made.reasoning},
+        "total_tokens": made.input + made.output,
     }

@@ -7,7 +7,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,13 +60,9 @@ args={'command': 'ls'}))
             object.__setattr__(self, "kind", "error")
 
     def __repr__(self) -> str:
-        told = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if _is_told(self, each.name)]
-        return f"Reply({', '.join(told)})"
-
-
-def _is_told(reply: Reply, name: str) -> bool:
-    usual = {"kind": "answer", "status": 200, "tool": "", "args": {}}
-    return name == "say" or getattr(reply, name) != usual.get(name)
+        usual = asdict(Reply())
+        settings = {name: value for name, value in asdict(self).items() if name == "say" or value != usual[name]}
+        return f"Reply({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
 
 
 def directives(text: str) -> tuple[Reply, ...]:
@@ -89,7 +85,7 @@ def _words(text: str, at: int) -> tuple[dict[str, Any], int]:
     """The words of a directive with their values, and where it ends."""
     words: dict[str, Any] = {}
     while True:
-        at = _end(_SPACE, text, at)
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches the empty text
         if text.startswith("]]", at):
             return words, at + 2
         name = _WORD.match(text, at)
@@ -108,13 +104,8 @@ def _value(text: str, at: int) -> tuple[Any, int]:
             raise BadInput(f"fake directive: {text[at : at + 40]!r} is no JSON: {error}") from None
     if text.startswith("'", at) and (end := text.find("'", at + 1)) > 0:
         return text[at + 1 : end], end + 1
-    end = _end(_BARE, text, at)
-    return text[at:end], end
-
-
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
+    bare = _BARE.match(text, at)
+    return (bare[0], bare.end()) if bare else ("", at)
 
 
 def reply_of(words: Mapping[str, Any], where: str) -> Reply:
@@ -143,37 +134,27 @@ def reply_of(words: Mapping[str, Any], where: str) -> Reply:
     return Reply(**told)
 
 
+Convert = Callable[[Any, str], Any]  # a checked value; the second argument begins the message of an error
+
+
 def _text(value: Any, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadInput(f'{where} must be text such as {where.rpartition(" ")[2]}="...", got {value!r}')
     return str(value)
 
 
-def _seconds(value: Any, where: str) -> float:
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise BadInput(f"{where} must be a number of seconds, got {value!r}")
-    return number
+def _number(kind: type[int] | type[float], expects: str, least: int = 0, most: float = math.inf) -> Convert:
+    def convert(value: Any, where: str) -> Any:
+        is_other = isinstance(value, bool) or (kind is int and isinstance(value, float))
+        try:
+            number = math.nan if is_other else kind(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not least <= number <= most or number == math.inf:
+            raise BadInput(f"{where} must be {expects}, got {value!r}")
+        return number
 
-
-def _whole(value: Any, where: str) -> int:
-    try:
-        number = -1 if isinstance(value, bool | float) else int(value)
-    except (TypeError, ValueError):
-        number = -1
-    if number < 0:
-        raise BadInput(f"{where} must be a whole number, got {value!r}")
-    return number
-
-
-def _status(value: Any, where: str) -> int:
-    number = _whole(value, where)
-    if not 400 <= number <= 599:
-        raise BadInput(f"{where} must be an error between 400 and 599, got {value!r}")
-    return number
+    return convert
 
 
 def _arguments(value: Any, where: str) -> Any:
@@ -182,22 +163,14 @@ def _arguments(value: Any, where: str) -> Any:
     return value
 
 
-_VALUES: dict[str, Callable[[Any, str], Any]] = {
-    "say": _text,
-    "status": _status,
-    "retry-after": _seconds,
-    "times": _whole,
-    "latency": _seconds,
-    "tool": _text,
+_TOKENS = ("input", "output", "cached", "cache-write", "reasoning")
+_VALUES: dict[str, Convert] = {
+    **dict.fromkeys(("say", "tool", "then"), _text),
+    "status": _number(int, "an error between 400 and 599", 400, 599),
+    **dict.fromkeys(("retry-after", "latency"), _number(float, "a number of seconds")),
     "args": _arguments,
-    "then": _text,
-    "input": _whole,
-    "output": _whole,
-    "cached": _whole,
-    "cache-write": _whole,
-    "reasoning": _whole,
+    **dict.fromkeys(("times", *_TOKENS), _number(int, "a whole number")),
 }
-
 
 MOST_COUNTED = 10_000  # prompts whose `times` are remembered
 SETTINGS = ("rules", "answers", "latency", "capacity", "keys", "rate")
@@ -239,8 +212,7 @@ class Script:
 
     def __init__(self, rules: Iterable[Rule] = (), answers: Mapping[str, str] | None = None) -> None:
         self._rules = [(re.compile(rule.match, re.S), rule.steps) for rule in rules]
-        self._answers = dict(answers or {})
-        self._longest_first = sorted(self._answers, key=len, reverse=True)
+        self._answers = sorted((answers or {}).items(), key=lambda item: len(item[0]), reverse=True)
         self._used: dict[tuple[Any, ...], int] = {}
 
     def choose(self, asked: Conversation, model: str) -> Reply:
@@ -274,17 +246,13 @@ class Script:
         return used < times
 
     def _said(self, step: Reply, asked: Conversation, then: str | None) -> str | None:
+        """What follows a tool; else the answer for the longest part of the prompt, which may be all of it."""
         if step.kind not in ("answer", "cut"):
             return None
-        return self._answer(asked.text) if then is None else then
-
-    def _answer(self, text: str) -> str:
-        """From the answers: the one for exactly this text, else the one for the longest part of it."""
-        known = self._answers.get(text)
-        if known is not None:
-            return known
-        part = next((part for part in self._longest_first if part in text), None)
-        return f"fake answer {zlib.crc32(text.encode('utf-8', 'replace')):08x}" if part is None else self._answers[part]
+        if then is not None:
+            return then
+        made_up = f"fake answer {zlib.crc32(asked.text.encode('utf-8', 'replace')):08x}"
+        return next((answer for part, answer in self._answers if part in asked.text), made_up)
 
 
 def read_script(path: Path) -> dict[str, Any]:
