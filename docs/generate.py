@@ -14,7 +14,7 @@ from abreast.experiment.options import Options
 from abreast.preflight.checks import cost
 from abreast.scorers import KINDS
 from abreast.spec.schema import json_schema
-from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment
+from abreast.suites.numbers.suite import BackendType, BenchmarkConfig, experiment
 from abreast.targets import NAMES
 
 HERE = Path(__file__).parent

@@ -19,8 +19,8 @@ from abreast.model import Answer, Case
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.cases import cases
 from abreast.suites.numbers.dataset import anomalies, series
-from abreast.suites.numbers.dataset.perturbations import PERTURBATIONS
 from abreast.suites.numbers.dataset.queries import QUERIES
+from abreast.suites.numbers.dataset.series import PERTURBATIONS
 from abreast.suites.numbers.dataset.tasks import TASKS
 from abreast.suites.numbers.scoring import score
 

@@ -24,7 +24,7 @@ from abreast.suites.numbers import (
     MockClient,
     conditions,
 )
-from abreast.suites.numbers.config import largest
+from abreast.suites.numbers.suite import largest
 from clis import real_cli
 from conftest import Done, Folder
 

@@ -4,8 +4,7 @@ What it says is scripted: by rules, by answers, or by the prompts themselves (`[
 """
 
 from abreast.fake.rate import Rate
-from abreast.fake.reply import Reply
-from abreast.fake.script import Rule, read_script
+from abreast.fake.script import Reply, Rule, read_script
 from abreast.fake.server import FakeProvider, Seen
 
 __all__ = ["FakeProvider", "Rate", "Reply", "Rule", "Seen", "read_script"]

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.conversation import Conversation, Made, characters, joined, written
-from abreast.fake.form import REFUSAL, arguments, event, name, pieces
+from abreast.fake.form import (
+    REFUSAL,
+    Conversation,
+    Made,
+    arguments,
+    characters,
+    event,
+    joined,
+    name,
+    pieces,
+    read_conversation,
+    written,
+)
 
 _ENDINGS = {"end": "end_turn", "tool": "tool_use", "cut": "max_tokens", "refusal": "refusal"}
 _TYPES = {
@@ -59,20 +70,8 @@ class Messages:
         return None if type(body.get("max_tokens")) is int else "max_tokens: Field required"
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
-        messages = body["messages"]
-        size = characters((body.get("system"), messages, body.get("tools")))
-        calls, result = 0, None
-        for message in reversed(messages):
-            content = message.get("content")
-            if message.get("role") == "assistant":
-                calls += _count(content, "tool_use")
-            elif message.get("role") == "user":
-                if result is None:
-                    result = _result(content)
-                text = written(content)
-                if text:
-                    return Conversation(text, calls, result if calls else None, size)
-        return Conversation("", calls, result, size)
+        size = characters((body.get("system"), body["messages"], body.get("tools")))
+        return read_conversation(body["messages"], _classify, size, Conversation(""))
 
     def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
         return _message(body, _blocks(made), _ENDINGS[made.ending], _usage(made))
@@ -125,25 +124,20 @@ def _blocks(made: Made) -> list[dict[str, Any]]:
 
 
 def _usage(made: Made) -> dict[str, Any]:
-    used = made.usage
     return {
-        "input_tokens": used.input,
-        "cache_creation_input_tokens": used.cache_write,
-        "cache_read_input_tokens": used.cached,
-        "cache_creation": {"ephemeral_5m_input_tokens": used.cache_write, "ephemeral_1h_input_tokens": 0},
-        "output_tokens": used.output,
+        "input_tokens": made.input,
+        "cache_creation_input_tokens": made.cache_write,
+        "cache_read_input_tokens": made.cached,
+        "cache_creation": {"ephemeral_5m_input_tokens": made.cache_write, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": made.output,
         "service_tier": "standard",
     }
 
 
-def _count(content: Any, kind: str) -> int:
-    parts = content if isinstance(content, list) else []
-    return sum(isinstance(part, dict) and part.get("type") == kind for part in parts)
-
-
-def _result(content: Any) -> str | None:
-    """The text of the last tool result in a message; None if it has none."""
-    for part in reversed(content if isinstance(content, list) else []):
-        if isinstance(part, dict) and part.get("type") == "tool_result":
-            return joined(part.get("content"))
-    return None
+def _classify(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
+    role, content = message.get("role"), message.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    if role == "assistant":
+        return sum(part.get("type") == "tool_use" for part in parts), None, ""
+    results = [joined(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+    return (0, results[-1] if results else None, written(content)) if role == "user" else (0, None, "")

@@ -1,14 +1,110 @@
-"""What the forms of the two providers have in common: a form reads requests of one path and writes its responses."""
+"""What the forms of all providers share: reading a conversation, and writing an answer, its ids and its events."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from abreast.fake.conversation import Conversation, Made
+# Agent CLIs put notes of their own among the messages of the user; nobody wrote those.
+_NOTES = ("system-reminder", "environment_context", "user_instructions", "turn_aborted", "local-command-caveat")
+_NOTE = re.compile(rf"<({'|'.join(_NOTES)})>.*?</\1>", re.S)
+# What they say on their own after an answer that is empty, refused or cut.
+_URGES = (
+    "[Your previous response had no visible output",
+    "Your response above was stopped by",
+    "Output token limit hit. Resume directly",
+    "[Request interrupted by",
+)
+_TEXTS = ("text", "input_text", "output_text")
+CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The last text that a user wrote, the tools called since, the text of the last tool's result, and the size."""
+
+    text: str
+    calls: int = 0
+    result: str | None = None
+    characters: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return max(1, self.characters // CHARACTERS_PER_TOKEN)
+
+
+def read_conversation(
+    items: Sequence[Any], classify: Callable[[Any], tuple[int, str | None, str]], size: int, before: Conversation
+) -> Conversation:
+    """The conversation since the last words of a user, or since `before` if none of the items has any.
+
+    `classify` gives the number of tool calls in an item, the text of a tool's result, and the text of a user.
+    """
+    calls, result = 0, None
+    for item in reversed(items):
+        called, output, text = classify(item)
+        calls += called
+        result = output if result is None else result
+        if text:
+            return Conversation(text, calls, result if calls else None, size)
+    result = before.result if result is None else result
+    return Conversation(before.text, calls + before.calls, result, size + before.characters)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An answer before it has a provider's form, and its tokens. `calls` names a tool, `args` its arguments."""
+
+    text: str
+    ending: str  # end, tool, cut, refusal
+    calls: str
+    args: Any
+    input: int
+    output: int
+    cached: int
+    cache_write: int
+    reasoning: int
+
+
+def written(content: Any) -> str:
+    """What a user wrote of a message's content, without the notes of agent CLIs; nothing if nobody wrote any of it.
+
+    >>> written("<system-reminder>Be brief.</system-reminder> What is 2 + 2?")
+    'What is 2 + 2?'
+    """
+    parts = (_NOTE.sub("", text).strip() for text in texts(content))
+    return "\n".join(part for part in parts if part and not part.startswith(_URGES))
+
+
+def joined(content: Any) -> str:
+    return "\n".join(texts(content))
+
+
+def texts(content: Any) -> list[str]:
+    """The texts of a message's content, which is text or a list of parts."""
+    if isinstance(content, str):
+        return [content]
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [part["text"] for part in parts if part.get("type") in _TEXTS and isinstance(part.get("text"), str)]
+
+
+def characters(values: Iterable[Any]) -> int:
+    """The characters of all texts in there, however deep."""
+    total = 0
+    for value in values:
+        if isinstance(value, str):
+            total += len(value)
+        elif isinstance(value, dict):
+            total += characters(value.values())
+        elif isinstance(value, list):
+            total += characters(value)
+    return total
+
 
 REFUSAL = "I can't help with that."
 PIECE = 24  # characters of a piece of streamed text

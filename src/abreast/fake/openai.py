@@ -1,4 +1,4 @@
-"""OpenAI's older form: `POST /v1/chat/completions`; and the errors of both of its forms."""
+"""OpenAI's two forms, `POST /v1/chat/completions` and `POST /v1/responses`, and their errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.conversation import Conversation, Made, characters, joined, written
-from abreast.fake.form import REFUSAL, arguments, dumps, name, pieces
+from abreast.fake.form import (
+    REFUSAL,
+    Conversation,
+    Made,
+    arguments,
+    characters,
+    dumps,
+    event,
+    joined,
+    name,
+    pieces,
+    read_conversation,
+    written,
+)
 
 _ENDINGS = {"end": "stop", "tool": "tool_calls", "cut": "length", "refusal": "stop"}
 _ERRORS: dict[int, tuple[str, str | None, str]] = {
@@ -50,16 +62,7 @@ class ChatCompletions:
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
         size = characters((body["messages"], body.get("tools")))
-        calls, result = 0, None
-        for message in reversed(body["messages"]):
-            role = message.get("role")
-            if role == "assistant":
-                calls += len(message.get("tool_calls") or ())
-            elif role == "tool" and result is None:
-                result = joined(message.get("content"))
-            elif role == "user" and (text := written(message.get("content"))):
-                return Conversation(text, calls, result if calls else None, size)
-        return Conversation("", calls, result, size)
+        return read_conversation(body["messages"], _classify_message, size, Conversation(""))
 
     def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
         refused = made.ending == "refusal"
@@ -86,6 +89,12 @@ class ChatCompletions:
         if counts:
             yield _data({**head, "choices": [], "usage": _usage(made)})
         yield b"data: [DONE]\n\n"
+
+
+def _classify_message(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
+    role, content = message.get("role"), message.get("content")
+    calls = len(message.get("tool_calls") or ()) if role == "assistant" else 0
+    return calls, joined(content) if role == "tool" else None, written(content) if role == "user" else ""
 
 
 def _deltas(made: Made) -> Iterator[dict[str, Any]]:
@@ -126,16 +135,200 @@ def _call(made: Made) -> dict[str, Any]:
 
 
 def _usage(made: Made) -> dict[str, Any]:
-    used = made.usage
     return {
-        "prompt_tokens": used.input,
-        "completion_tokens": used.output,
-        "total_tokens": used.input + used.output,
-        "prompt_tokens_details": {"cached_tokens": used.cached, "audio_tokens": 0},
+        "prompt_tokens": made.input,
+        "completion_tokens": made.output,
+        "total_tokens": made.input + made.output,
+        "prompt_tokens_details": {"cached_tokens": made.cached, "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": used.reasoning,
+            "reasoning_tokens": made.reasoning,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
         },
+    }
+
+
+MOST_KEPT = 10_000  # responses that a later request can go on from
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+_RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+
+
+class Responses:
+    """The items of `/v1/responses`, whole or streamed. It remembers conversations by `previous_response_id`."""
+
+    manner = "openai"
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Conversation] = {}
+
+    def problem(self, body: Mapping[str, Any]) -> str | None:
+        given = body.get("input")
+        if not given or not (isinstance(given, str) or _are_objects(given)):
+            return "Missing required parameter: 'input'."
+        before = body.get("previous_response_id")
+        if before is not None and before not in self._kept:
+            return f"Previous response with id '{before}' not found."
+        return problem_of_model(body)
+
+    def read(self, body: Mapping[str, Any]) -> Conversation:
+        given = body["input"]
+        size = characters((body.get("instructions"), given, body.get("tools")))
+        before = self._kept.get(str(body.get("previous_response_id")), Conversation(""))
+        if isinstance(given, str):
+            return Conversation(given.strip(), 0, None, size + before.characters)
+        return read_conversation(given, _classify_item, size, before)
+
+    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+        return self._response(body, made, name("resp_"), _items(body, made))
+
+    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
+        own, items = name("resp_"), _items(body, made)
+        begun = _begun(body, own)
+        number = 0
+        for kind, value in (
+            ("response.created", {"response": begun}),
+            ("response.in_progress", {"response": begun}),
+            *(each for at, item in enumerate(items) for each in _item_events(at, item)),
+        ):
+            yield event(kind, {"sequence_number": number, **value})
+            number += 1
+        done = self._response(body, made, own, items)
+        kind = "response.incomplete" if made.ending == "cut" else "response.completed"
+        yield event(kind, {"sequence_number": number, "response": done})
+
+    def _response(self, body: Mapping[str, Any], made: Made, own: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+        if body.get("store") is not False:
+            self._keep(own, body, made)
+        cut = made.ending == "cut"
+        return {
+            **_begun(body, own),
+            "status": "incomplete" if cut else "completed",
+            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "output": items,
+            "usage": _response_usage(made),
+        }
+
+    def _keep(self, own: str, body: Mapping[str, Any], made: Made) -> None:
+        asked = self.read(body)
+        self._kept[own] = Conversation(
+            asked.text, asked.calls + bool(made.calls), asked.result, asked.characters + len(made.text)
+        )
+        if len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+
+def _are_objects(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(item, dict) for item in given)
+
+
+def _begun(body: Mapping[str, Any], own: str) -> dict[str, Any]:
+    """A response that has no output yet."""
+    return {
+        "id": own,
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "model": body["model"],
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": body.get("previous_response_id"),
+        "store": body.get("store") is not False,
+        "usage": None,
+    }
+
+
+def _items(body: Mapping[str, Any], made: Made) -> list[dict[str, Any]]:
+    refused = made.ending == "refusal"
+    items: list[dict[str, Any]] = []
+    if made.text or refused:
+        part: dict[str, Any] = {"type": "output_text", "text": made.text, "annotations": [], "logprobs": []}
+        if refused:
+            part = {"type": "refusal", "refusal": made.text or REFUSAL}
+        status = "incomplete" if made.ending == "cut" else "completed"
+        items.append({"id": name("msg_"), "type": "message", "status": status, "role": "assistant", "content": [part]})
+    if made.calls:
+        items.append(_call_item(body, made))
+    return items
+
+
+def _call_item(body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+    """A call of a function, or of a free-form tool if the name is offered as such, or only text is given."""
+    tool, space = _offered(_tools(body), made.calls)
+    within = {"namespace": space} if space else {}
+    if tool.get("type", "custom" if isinstance(made.args, str) else "function") == "custom":
+        text = made.args if isinstance(made.args, str) else made.args.get("input", arguments(made.args))
+        call = {"id": name("ctc_"), "type": "custom_tool_call", "input": text}
+    else:
+        call = {"id": name("fc_"), "type": "function_call", "arguments": arguments(made.args)}
+    return {**call, "status": "completed", "call_id": name("call_"), "name": tool.get("name", made.calls), **within}
+
+
+def _tools(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All tools that a request offers: beside its input and, as codex does for newer models, among it."""
+    places = [body, *(body["input"] if isinstance(body["input"], list) else [])]
+    for place in places:
+        tools = place.get("tools")
+        yield from (tool for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
+
+
+def _offered(tools: Iterator[Mapping[str, Any]], wanted: str) -> tuple[Mapping[str, Any], str]:
+    """The tool of that name and the namespace it is in, which may be part of the name: `SPACE__NAME`."""
+    for tool in tools:
+        space = str(tool.get("name"))
+        if tool.get("type") != "namespace" and space == wanted:
+            return tool, ""
+        for inner in _tools({"tools": tool.get("tools"), "input": ""}):
+            if wanted in (inner.get("name"), f"{space}__{inner.get('name')}", f"{space}{inner.get('name')}"):
+                return inner, space
+    return {}, ""
+
+
+def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """How an item comes into being, from its announcement to its end."""
+    place = {"item_id": item["id"], "output_index": at}
+    if item["type"] == "message":
+        yield (
+            "response.output_item.added",
+            {"output_index": at, "item": {**item, "status": "in_progress", "content": []}},
+        )
+        yield from _part_events({**place, "content_index": 0}, item["content"][0])
+    else:
+        field, kind = ("arguments", "function_call_arguments")
+        if item["type"] == "custom_tool_call":
+            field, kind = ("input", "custom_tool_call_input")
+        yield "response.output_item.added", {"output_index": at, "item": {**item, "status": "in_progress", field: ""}}
+        for piece in pieces(item[field]):
+            yield f"response.{kind}.delta", {**place, "delta": piece}
+        yield f"response.{kind}.done", {**place, field: item[field]}
+    yield "response.output_item.done", {"output_index": at, "item": item}
+
+
+def _part_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    field, kind = ("refusal", "refusal") if part["type"] == "refusal" else ("text", "output_text")
+    yield "response.content_part.added", {**place, "part": {**part, field: ""}}
+    for piece in pieces(part[field]):
+        yield f"response.{kind}.delta", {**place, "delta": piece}
+    yield f"response.{kind}.done", {**place, field: part[field]}
+    yield "response.content_part.done", {**place, "part": part}
+
+
+def _classify_item(item: Mapping[str, Any]) -> tuple[int, str | None, str]:
+    kind, output = item.get("type", "message"), item.get("output")
+    if kind in _RESULTS:  # text, a list of parts, or an object with a text in it
+        return 0, joined(output.get("content") if isinstance(output, dict) else output), ""
+    is_user = kind == "message" and item.get("role") == "user"
+    return int(kind in _CALLS), None, written(item.get("content")) if is_user else ""
+
+
+def _response_usage(made: Made) -> dict[str, Any]:
+    return {
+        "input_tokens": made.input,
+        "input_tokens_details": {"cached_tokens": made.cached},
+        "output_tokens": made.output,
+        "output_tokens_details": {"reasoning_tokens": made.reasoning},
+        "total_tokens": made.input + made.output,
     }

@@ -19,13 +19,10 @@ from aiohttp import web
 from abreast.errors import BadInput
 from abreast.fake import anthropic, openai
 from abreast.fake.anthropic import Messages
-from abreast.fake.conversation import CHARACTERS_PER_TOKEN, Conversation, Made, Usage
-from abreast.fake.form import Form, arguments, dumps, name
-from abreast.fake.openai import ChatCompletions
+from abreast.fake.form import CHARACTERS_PER_TOKEN, Conversation, Form, Made, arguments, dumps, name
+from abreast.fake.openai import ChatCompletions, Responses
 from abreast.fake.rate import Rate, Window
-from abreast.fake.reply import Reply
-from abreast.fake.responses import Responses
-from abreast.fake.script import Rule, Script
+from abreast.fake.script import Reply, Rule, Script
 
 HOST = "127.0.0.1"
 MARK = "x-abreast-fake"
@@ -73,7 +70,10 @@ class FakeProvider:
     ) -> None:
         if capacity is not None and (type(capacity) is not int or capacity < 1):
             raise BadInput(f"capacity must be a whole number of at least 1, got {capacity!r}")
-        if keys is not None and ((isinstance(keys, str) and keys != "any") or not _are_texts(keys)):
+        is_list = (
+            isinstance(keys, Collection) and not isinstance(keys, str) and all(isinstance(key, str) for key in keys)
+        )
+        if keys not in (None, "any") and (isinstance(keys, str) or not is_list):
             raise BadInput(f'keys must be "any", a list of keys, or None, got {keys!r}')
         self._script = Script(rules, answers)
         self._latency = _bounds(latency)
@@ -151,7 +151,10 @@ class FakeProvider:
         raw = await request.content.read()
         given = request.headers
         key = given.get("x-api-key") or given.get("authorization", "").removeprefix("Bearer ")
-        body = _parsed(raw)
+        try:
+            body = json.loads(raw) if raw else None
+        except (ValueError, RecursionError):
+            body = None
         headers = {each.lower(): value for each, value in given.items()}
         for secret in _SECRETS:
             if secret in headers:
@@ -232,10 +235,11 @@ class FakeProvider:
         if step.kind == "error":
             return self._error(form.manner, step.status, step.say, step.retry_after)
         if step.kind == "too-long":
-            return self._too_long(form.manner, step, asked)
+            message = (anthropic if form.manner == "anthropic" else openai).too_long(asked.tokens)
+            return self._error(form.manner, 400, step.say or message, code="context_length_exceeded")
         made = _made(step, asked)
         if self._window is not None:
-            self._window.spend(made.usage.output)
+            self._window.spend(made.output)
         headers = self._headers(form.manner)
         if not body.get("stream"):
             return _json(200, form.whole(body, made), form.manner, headers)
@@ -249,11 +253,6 @@ class FakeProvider:
         if step.kind not in _ENDINGS:
             return 0.0
         return low if low == high else self._random.uniform(low, high)
-
-    def _too_long(self, manner: str, step: Reply, asked: Conversation) -> web.Response:
-        if manner == "anthropic":
-            return self._error(manner, 400, step.say or anthropic.too_long(asked.tokens))
-        return self._error(manner, 400, step.say or openai.too_long(asked.tokens), code="context_length_exceeded")
 
     def _error(
         self,
@@ -306,21 +305,17 @@ def _made(step: Reply, asked: Conversation) -> Made:
     """The answer that a step asks for, with the tokens it names and a guess at the others."""
     text = "" if step.kind == "empty" else step.say or ""
     said = len(text) + (len(step.tool) + len(arguments(step.args)) if step.tool else 0)
-    used = Usage(
-        asked.tokens if step.input is None else step.input,
-        max(1, said // CHARACTERS_PER_TOKEN) if step.output is None else step.output,
-        step.cached or 0,
-        step.cache_write or 0,
-        step.reasoning or 0,
+    return Made(
+        text=text,
+        ending=_ENDINGS[step.kind],
+        calls=step.tool,
+        args=step.args if step.tool else None,
+        input=asked.tokens if step.input is None else step.input,
+        output=max(1, said // CHARACTERS_PER_TOKEN) if step.output is None else step.output,
+        cached=step.cached or 0,
+        cache_write=step.cache_write or 0,
+        reasoning=step.reasoning or 0,
     )
-    return Made(text, _ENDINGS[step.kind], used, step.tool, step.args if step.tool else None)
-
-
-def _parsed(raw: bytes) -> Any:
-    try:
-        return json.loads(raw) if raw else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _manner(path: str, headers: Mapping[str, str]) -> str:
@@ -335,20 +330,15 @@ def _model(model: str, manner: str) -> dict[str, Any]:
     return {"id": model, "object": "model", "created": 1_735_689_600, "owned_by": "abreast-fake"}
 
 
-def _are_texts(keys: Any) -> bool:
-    return isinstance(keys, Collection) and all(isinstance(key, str) for key in keys)
-
-
 def _bounds(latency: Any) -> tuple[float, float]:
     """The least and the most seconds of a latency.
 
     >>> _bounds(0.05), _bounds({"low": 0, "high": 1})
     ((0.05, 0.05), (0.0, 1.0))
     """
-    told = latency
-    if isinstance(latency, Mapping) and set(latency) == {"low", "high"}:
-        told = (latency["low"], latency["high"])
-    pair = tuple(told) if isinstance(told, tuple | list) else (told, told)
+    is_named = isinstance(latency, Mapping) and set(latency) == {"low", "high"}
+    ends = (latency["low"], latency["high"]) if is_named else latency
+    pair = tuple(ends) if isinstance(ends, tuple | list) else (ends, ends)
     numbers = [each for each in pair if isinstance(each, int | float) and not isinstance(each, bool)]
     if len(pair) != 2 or len(numbers) != 2 or not 0 <= numbers[0] <= numbers[1] < math.inf:
         raise BadInput(f"latency must be seconds, or low and high in ascending order, got {latency!r}")

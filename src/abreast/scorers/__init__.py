@@ -32,7 +32,7 @@ _FAMILIES = {
     "tests": ("tests", "Tests"),
     "change_similarity": ("change_similarity.scorer", "ChangeSimilarity"),
     "format": ("form", "Form"),
-    "success": ("success", "Success"),
+    "success": ("tests", "Success"),
     "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)
@@ -78,7 +78,7 @@ def _from_function(function: Callable[..., Any], kind: str, given: dict[str, Any
 
 
 def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:
-    from abreast.scorers.plugin import build_scorer
+    from abreast.scorers.function import build_scorer
 
     if kind == "human":
         raise BadInput('scorer "human": labels are given by people after a run', "abreast label RUN")

@@ -1,4 +1,4 @@
-"""`tests`: whether a command succeeds in the workspace that an agent left."""
+"""`tests` and `success`: what an agent left behind, by a command or by whether there is anything."""
 
 from __future__ import annotations
 
@@ -121,3 +121,27 @@ def _judged(told: Any) -> Mark:
     if told.get("passed"):
         return 1.0, said
     return 0.0, said or "failed"
+
+
+class Success(SingleColumn):
+    """1 if there is an answer or a change of files; with `changes` only a change counts. Failures count 0 anyway.
+
+    >>> from abreast.model import Case
+    >>> from abreast.scorers import build
+    >>> [build("success").score(Case("c", "?"), Answer(text))[0].value for text in ("done", " ")]
+    [1.0, 0.0]
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, needs_expected=False)
+        self._changes = settings.take("changes", False, is_flag, "true or false")
+
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        changed = answer.data.get("files_changed")
+        if answer.data.get("diff_problem") and not changed:
+            return None, f"what it changed is not known: {answer.data['diff_problem']}"
+        if changed:
+            return 1.0, f"{changed:,} file{'s' if changed != 1 else ''} changed"
+        if self._changes:
+            return 0.0, "nothing was changed"
+        return (1.0, "it answered") if answer.text.strip() else (0.0, "nothing was said or changed")

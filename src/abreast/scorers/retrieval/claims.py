@@ -10,8 +10,17 @@ from typing import Any
 from abreast.scorers.retrieval import lexicon
 from abreast.scorers.retrieval.lexicon import Question
 from abreast.scorers.retrieval.listed import FIELDS, MOST, fields_of, items, lines_in, places_in, spans_in, symbols_in
-from abreast.scorers.retrieval.markup import Unit, cells_of, tables_of, units_of
-from abreast.scorers.retrieval.mentions import Mention, Stance, code_spans, path_mentions, symbol_mentions
+from abreast.scorers.retrieval.mentions import (
+    Mention,
+    Stance,
+    Unit,
+    cells_of,
+    code_spans,
+    path_mentions,
+    symbol_mentions,
+    tables_of,
+    units_of,
+)
 from abreast.scorers.retrieval.names import LONGEST_NAME, Place, Span, ends
 from abreast.scorers.retrieval.stance import MASK, take_stances
 

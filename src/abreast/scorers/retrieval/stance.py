@@ -13,8 +13,7 @@ from itertools import islice
 
 from abreast.scorers.retrieval import lexicon
 from abreast.scorers.retrieval.lexicon import Question
-from abreast.scorers.retrieval.markup import Unit, cells_of, struck_out, tables_of
-from abreast.scorers.retrieval.mentions import Mention, Stance
+from abreast.scorers.retrieval.mentions import Mention, Stance, Unit, cells_of, struck_out, tables_of
 
 MASK = "\ue000"
 _LONGEST_SENTENCE = 800

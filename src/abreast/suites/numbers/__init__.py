@@ -6,7 +6,6 @@
 5
 """
 
-from abreast.suites.numbers.config import BackendType, BenchmarkConfig
 from abreast.suites.numbers.runner import (
     ApiClient,
     BenchmarkRunner,
@@ -16,7 +15,7 @@ from abreast.suites.numbers.runner import (
     Response,
     client_of,
 )
-from abreast.suites.numbers.suite import SUITE
+from abreast.suites.numbers.suite import SUITE, BackendType, BenchmarkConfig
 
 __all__ = [
     "SUITE",

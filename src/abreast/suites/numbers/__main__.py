@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-from abreast.suites.numbers.config import NAME
+from abreast.suites.numbers.suite import NAME
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["run", NAME]

@@ -8,9 +8,10 @@ is unknown. So a text of any origin can be checked, and an unknown wording is ne
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,11 +74,9 @@ _SHAPES = {
 class SeriesStatements:
     """What a text states about one series. None or empty: it states nothing."""
 
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)  # also `pace` and `variability`, which are words in order
     numbers: list[float] | None = None
     direction: str | None = None
-    pace: int | None = None  # how strong the trend is in words: 0 flat, 1 steadily, 2 rapidly
-    variability: int | None = None  # index into VARIABILITY
     shape: str | None = None
     anomalies: int | None = None  # how many points are anomalous
     positions: list[int] = field(default_factory=list)  # as many of them as are listed
@@ -227,16 +226,16 @@ def _type(about: SeriesStatements) -> str | None:
 
 
 def _by_figure(
-    name: str, classify: Callable[[float], str | None], otherwise: Callable[[SeriesStatements], str | None]
+    name: str, classify: Callable[[float], str | None], word: str
 ) -> Callable[[SeriesStatements], str | None]:
     """The class of a series by a figure; by the words of the text where it does not state that figure."""
-    return lambda about: classify(about.figures[name]) if name in about.figures else otherwise(about)
+    return lambda about: classify(about.figures[name]) if name in about.figures else getattr(about, word)
 
 
 _OF_SERIES: dict[str, Callable[[SeriesStatements], Any]] = {
-    "direction": _by_figure("over_time", direction_of, lambda about: about.direction),
-    "strength": _by_figure("over_time", strength_of, lambda about: None),
-    "shape": _by_figure("skewness", shape_of, lambda about: about.shape),
+    "direction": _by_figure("over_time", direction_of, "direction"),
+    "strength": lambda about: strength_of(about.figures["over_time"]) if "over_time" in about.figures else None,
+    "shape": _by_figure("skewness", shape_of, "shape"),
     "presence": lambda about: {None: None, 0: "no"}.get(_events(about), "yes"),
     "anomalies": _events,
     "locations": _locations,
@@ -244,13 +243,14 @@ _OF_SERIES: dict[str, Callable[[SeriesStatements], Any]] = {
 }
 
 
-def _larger(figure: Callable[[SeriesStatements], float | None]) -> Callable[[Statements], str | None]:
-    """A or B, whichever states more of a figure."""
+def _larger(*names: str, by: Callable[[float], float] = float) -> Callable[[Statements], str | None]:
+    """A or B, whichever states more of the first of these figures that it states."""
 
     def answer(statements: Statements) -> str | None:
         if set(statements.series) != {"A", "B"}:
             return None
-        of_a, of_b = (figure(statements.series[name]) for name in ("A", "B"))
+        stated = (statements.series[series].figures for series in ("A", "B"))
+        of_a, of_b = (next((by(figures[name]) for name in names if name in figures), None) for figures in stated)
         if of_a is None or of_b is None or of_a == of_b:
             return None
         return "A" if of_a > of_b else "B"
@@ -259,10 +259,8 @@ def _larger(figure: Callable[[SeriesStatements], float | None]) -> Callable[[Sta
 
 
 def _correlation(statements: Statements) -> str | None:
-    found = statements.correlations.get(frozenset({"A", "B"}))
-    if found is None:
-        return "none" if statements.is_uncorrelated else None
-    return relation_of(found)
+    r = statements.correlations.get(frozenset({"A", "B"}))
+    return relation_of(r) if r is not None else "none" if statements.is_uncorrelated else None
 
 
 def _spread_percent(statements: Statements) -> float | None:
@@ -272,18 +270,15 @@ def _spread_percent(statements: Statements) -> float | None:
 
 def _imbalance(statements: Statements) -> float | None:
     sides = [statements.series.get(name, SeriesStatements()).figures for name in ("bid_size", "ask_size")]
-    if not all({"count", "mean"} <= set(figures) for figures in sides):
+    if not all({"count", "mean"} <= figures.keys() for figures in sides):
         return None
-    to_buy, to_sell = (figures["count"] * figures["mean"] for figures in sides)
-    return imbalance(to_buy, to_sell)
+    return imbalance(*(figures["count"] * figures["mean"] for figures in sides))
 
 
 _OF_PAIR: dict[str, Callable[[Statements], Any]] = {
-    "higher_mean": _larger(lambda about: about.figures.get("mean")),
-    "more_volatile": _larger(lambda about: about.figures.get("std", about.variability)),
-    "stronger_trend": _larger(
-        lambda about: abs(about.figures["over_time"]) if "over_time" in about.figures else about.pace
-    ),
+    "higher_mean": _larger("mean"),
+    "more_volatile": _larger("std", "variability"),
+    "stronger_trend": _larger("over_time", "pace", by=abs),
     "correlation": _correlation,
     "spread_percent": _spread_percent,
     "imbalance": _imbalance,
@@ -358,7 +353,11 @@ def _read_object(statements: Statements, name: str, text: str) -> None:
     except (ValueError, RecursionError):
         statements.is_understood = False
         return
-    for key, value in _flattened(stated):
+    parts = (
+        item.items() if key == "profile" and isinstance(item, Mapping) else [(key, item)]
+        for key, item in stated.items()
+    )
+    for key, value in itertools.chain.from_iterable(parts):
         try:
             _KEYS[key](statements, name, value)
         except (KeyError, TypeError, ValueError):  # of another origin
@@ -367,14 +366,6 @@ def _read_object(statements: Statements, name: str, text: str) -> None:
     if "missing_percent" in figures and "count" in figures:  # it counts missing values too
         figures["missing"] = round(figures["count"] * figures["missing_percent"] / 100)
         figures["count"] -= figures["missing"]
-
-
-def _flattened(stated: Any) -> Iterator[tuple[str, Any]]:
-    for key, value in stated.items() if isinstance(stated, Mapping) else ():
-        if key == "profile" and isinstance(value, Mapping):
-            yield from value.items()
-        else:
-            yield key, value
 
 
 def _read_figure(statements: Statements, name: str, match: re.Match[str]) -> None:
@@ -398,12 +389,12 @@ def _state(statements: Statements, name: str, figure: str, value: float) -> None
 
 def _read_trend(about: SeriesStatements, words: str) -> None:
     about.direction = next((word for word in ("rising", "falling", "flat") if word in words), None)
-    about.pace = next((pace for word, pace in _PACE.items() if word in words), 0)
+    about.figures["pace"] = next((pace for word, pace in _PACE.items() if word in words), 0)
 
 
 def _read_pattern(about: SeriesStatements, match: re.Match[str]) -> None:
     _read_trend(about, match["trend"])
-    about.variability = VARIABILITY.index(match["variability"])
+    about.figures["variability"] = VARIABILITY.index(match["variability"])
 
 
 def _read_anomalies(about: SeriesStatements, match: re.Match[str]) -> None:
@@ -440,61 +431,36 @@ def _read_nothing(statements: Statements, name: str, stated: Any) -> None:
     """What answers no query."""
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
-_TREND = r"(?P<trend>(?:rapidly |steadily )?(?:rising|falling|flat)(?:/stationary)?)"
-_SENTENCES: tuple[tuple[re.Pattern[str], Reader], ...] = (
-    (
-        _compiled(
-            rf"the [^.]{{0,80}} data shows an? {_TREND} pattern with "
-            rf"(?P<variability>{'|'.join(VARIABILITY)}) variability"
-        ),
-        _about(_read_pattern),
-    ),
-    (
-        _compiled(
-            r"(?P<number>\d+) anomal(?:y|ies) detected at ind(?:ex|ices) (?P<positions>\d+(?:, \d+)*)"
-            rf"(?: \(\+\d+ more\))?(?: \(value: (?P<value>{_NUMBER})\))?"
-        ),
-        _about(_read_anomalies),
-    ),
-    (
-        _compiled(
-            rf"anomalies at position (?P<listed>\d+ \({_NUMBER}\)(?:, \d+ \({_NUMBER}\))*)"
-            r"(?: and (?P<more>[\d,]+) more)?"
-        ),
-        _about(_read_listed_anomalies),
-    ),
-    (_compiled(r"no anomalies"), _sets("anomalies", lambda match: 0)),
-    (
-        _compiled(r"a significant step (?:up|down) was detected at index (?P<at>\d+)"),
-        _sets("steps", lambda match: [int(match["at"])]),
-    ),
-    (_compiled(r"the trend is (?:rapidly )?(?:acceler|deceler)ating"), _read_nothing),
-    (_compiled(r"a (?:weak|moderate|strong) (?:cyclic pattern|seasonality) was detected"), _read_nothing),
-    (_compiled(r"data quality is [a-z ]+ \([\d.]+% missing\)"), _read_nothing),
-    (_compiled(r"analyzed \d+ numeric column\(s\) in \w+"), _read_nothing),
-    (_compiled(r"found \d+ significant correlation\(s\)"), _read_nothing),
-    (_compiled(r"no strong correlations detected between columns"), _read_no_pair),
-    (
-        _compiled(
-            r"(?:key findings: )?(?P<one>\w+) and (?P<other>\w+) "
-            r"(?:move together strongly|show positive relationship|have weak/no clear relationship|"
-            rf"show inverse relationship|are strongly inverse) \(r=(?P<r>{_NUMBER})\)"
-        ),
-        _read_pair,
-    ),
-    (_compiled(rf"correlation of (?P<one>\w+) and (?P<other>\w+):? (?P<r>{_NUMBER})"), _read_pair),
-    (_compiled(rf"\(range: ({_NUMBER})-({_NUMBER})\)"), _read_ends),
-    (
-        _compiled(
-            rf"(?:the )?(?P<name>{'|'.join(_FIGURES.values())})(?: is| =|:)? (?P<value>{_GROUPED})(?![\w.]*\w|%| %)"
-        ),
-        _read_figure,
-    ),
+_PAIRED = (
+    "move together strongly|show positive relationship|have weak/no clear relationship|show inverse relationship|"
+    "are strongly inverse"
 )
+_LISTED = rf"\d+ \({_NUMBER}\)"
+_READERS: dict[str, Reader] = {
+    r"the [^.]{0,80} data shows an? (?P<trend>(?:rapidly |steadily )?(?:rising|falling|flat)(?:/stationary)?) pattern "
+    rf"with (?P<variability>{'|'.join(VARIABILITY)}) variability": _about(_read_pattern),
+    r"(?P<number>\d+) anomal(?:y|ies) detected at ind(?:ex|ices) (?P<positions>\d+(?:, \d+)*)(?: \(\+\d+ more\))?"
+    rf"(?: \(value: (?P<value>{_NUMBER})\))?": _about(_read_anomalies),
+    rf"anomalies at position (?P<listed>{_LISTED}(?:, {_LISTED})*)(?: and (?P<more>[\d,]+) more)?": _about(
+        _read_listed_anomalies
+    ),
+    "no anomalies": _sets("anomalies", lambda match: 0),
+    r"a significant step (?:up|down) was detected at index (?P<at>\d+)": _sets(
+        "steps", lambda match: [int(match["at"])]
+    ),
+    r"the trend is (?:rapidly )?(?:acceler|deceler)ating"
+    r"|a (?:weak|moderate|strong) (?:cyclic pattern|seasonality) was detected"
+    r"|data quality is [a-z ]+ \([\d.]+% missing\)|analyzed \d+ numeric column\(s\) in \w+"
+    r"|found \d+ significant correlation\(s\)": _read_nothing,
+    "no strong correlations detected between columns": _read_no_pair,
+    rf"(?:key findings: )?(?P<one>\w+) and (?P<other>\w+) (?:{_PAIRED}) \(r=(?P<r>{_NUMBER})\)": _read_pair,
+    rf"correlation of (?P<one>\w+) and (?P<other>\w+):? (?P<r>{_NUMBER})": _read_pair,
+    rf"\(range: ({_NUMBER})-({_NUMBER})\)": _read_ends,
+    rf"(?:the )?(?P<name>{'|'.join(_FIGURES.values())})(?: is| =|:)? (?P<value>{_GROUPED})(?![\w.]*\w|%| %)": (
+        _read_figure
+    ),
+}
+_SENTENCES = [(re.compile(pattern, re.IGNORECASE), read) for pattern, read in _READERS.items()]
 
 
 def _figure_of(figure: str) -> Reader:
@@ -503,7 +469,7 @@ def _figure_of(figure: str) -> Reader:
 
 def _read_volatility(about: SeriesStatements, value: Any) -> None:
     if value in VARIABILITY:
-        about.variability = VARIABILITY.index(value)
+        about.figures["variability"] = VARIABILITY.index(value)
 
 
 def _read_anomaly_objects(about: SeriesStatements, value: Any) -> None:

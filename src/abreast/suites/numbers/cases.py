@@ -16,9 +16,8 @@ import numpy as np
 
 from abreast.errors import BadInput, suggestion
 from abreast.suites.numbers.dataset import anomalies, external
-from abreast.suites.numbers.dataset.perturbations import PERTURBATIONS
 from abreast.suites.numbers.dataset.queries import ANOMALY, MARKED, QUERIES, Query
-from abreast.suites.numbers.dataset.series import Columns, Random, draw, rounded, spread
+from abreast.suites.numbers.dataset.series import PERTURBATIONS, Columns, Random, draw, rounded, spread
 from abreast.suites.numbers.dataset.tasks import DOMAINS, TASKS, Task
 
 SEED = 42

@@ -14,7 +14,7 @@ from abreast.output import emit
 from abreast.report.folder import keep
 from abreast.store.user_state.drivers import temporary_folder
 from abreast.suites.numbers import conditions
-from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment, target_settings
+from abreast.suites.numbers.suite import BackendType, BenchmarkConfig, experiment, target_settings
 
 READY = "Reply with the one word: ready"
 

@@ -19,8 +19,8 @@ from abreast.report.words.variant_figures import NOTHING
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.answerable import is_answerable
 from abreast.suites.numbers.answers.reply import read_answer
-from abreast.suites.numbers.dataset.perturbations import PERTURBATIONS
 from abreast.suites.numbers.dataset.queries import LEVELS, QUERIES
+from abreast.suites.numbers.dataset.series import PERTURBATIONS
 from abreast.suites.numbers.dataset.tasks import TASKS
 
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"

@@ -28,8 +28,8 @@ from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds
 from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.stats import Interval
-from abreast.suites.numbers.report.charts import accuracy, bars, confusion, robustness
-from abreast.suites.numbers.report.charts.robustness import called
+from abreast.suites.numbers.report.charts import bars
+from abreast.suites.numbers.report.charts.matrices import called, confusion_pictures, robustness_pictures
 from abreast.suites.numbers.report.figures import (
     ERRORS,
     Answerable,
@@ -81,7 +81,7 @@ def _figures(found: Figures, analysis: Analysis) -> Section:
         tables=(_table(found.variants, failed),),
         pictures=(
             *bars.tokens_by_task(found, basis),
-            *accuracy.tokens_and_accuracy(found),
+            *bars.tokens_and_accuracy(found),
             *bars.error_distribution(found),
         ),
         data={
@@ -265,7 +265,7 @@ def _breakdown(found: Figures) -> Section:
         "breakdown",
         "Where answers are right",
         tables=tuple(tables),
-        pictures=(*bars.accuracy_by_task(found), *accuracy.accuracy_by_size(found), *confusion.pictures(found)),
+        pictures=(*bars.accuracy_by_task(found), *bars.accuracy_by_size(found), *confusion_pictures(found)),
         data={
             **{
                 f"by_{what}": {
@@ -311,7 +311,7 @@ def _robustness(found: Figures) -> Section:
                 "accuracy (trials), and the change in points (95 % interval) from the same cases unperturbed",
             ),
         ),
-        pictures=tuple(robustness.pictures(found)),
+        pictures=tuple(robustness_pictures(found)),
         data={"perturbations": [_json(each._asdict()) for each in found.robustness]},
     )
 

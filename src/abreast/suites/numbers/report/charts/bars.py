@@ -1,9 +1,14 @@
-"""Lanes of each variant: accuracy and tokens by task, and how far off numeric answers are."""
+"""Lanes and lines of each variant: accuracy and tokens by task and length, and how far off numeric answers are."""
 
 from __future__ import annotations
 
-from abreast.report.charts.drawing import Picture
-from abreast.report.charts.lanes import MOST, Group, Lane
+import math
+from collections.abc import Sequence
+
+from abreast.report.charts.drawing import Drawing, Picture, Scale, wide
+from abreast.report.charts.lanes import MOST, Group, Lane, of_most
+from abreast.report.charts.pareto import Axis, Point, picture
+from abreast.report.charts.sizes import joined, legend, percentages
 from abreast.report.words.variant_figures import NOTHING, count
 from abreast.suites.numbers.report.figures import ERRORS, Figures, VariantFigures, percent, plain, with_ends
 from abreast.suites.pictures import lanes_in_words, lanes_picture
@@ -114,3 +119,78 @@ def _share_off(variant: VariantFigures, at: int) -> str:
     """`12 (40 %)`."""
     total = sum(variant.errors)
     return f"{variant.errors[at]:,} ({variant.errors[at] / total:.0%})".replace("%", " %") if total else NOTHING
+
+
+def accuracy_by_size(figures: Figures) -> list[Picture]:
+    """One picture, if series of at least two lengths have a score."""
+    variants = figures.variants
+    sizes = [size for size in figures.sizes if size > 0 and any(each.by_size[size].of for each in variants)]
+    if len(sizes) < 2:
+        return []
+    names = [each.name for each in variants]
+    return [
+        Picture(
+            name="accuracy-by-size",
+            title="Accuracy against the length of the series",
+            alternative=". ".join(_in_words(each, sizes) for each in variants[:MOST]) + ".",
+            draw=lambda width: _draw(variants[:MOST], sizes, width),
+            below="share of right answers with its 95 % interval; lengths on a logarithmic scale" + of_most(len(names)),
+            head=("points", *names),
+            rows=tuple((f"{size:,}", *(with_ends(each.by_size[size].of) for each in variants)) for size in sizes),
+        )
+    ]
+
+
+def _in_words(variant: VariantFigures, sizes: Sequence[int]) -> str:
+    scores = [(size, score) for size in sizes if (score := variant.by_size[size].of) is not None]
+    words = ", ".join(f"{percent(score.estimate)} of {size:,} points" for size, score in scores)
+    return f"{variant.name}: {words or 'no score'}"
+
+
+def _draw(variants: Sequence[VariantFigures], sizes: Sequence[int], width: float) -> Drawing:
+    drawing = Drawing(width)
+    top = legend(drawing, [each.name for each in variants], width) + 8
+    left, right, bottom = 46.0, width - 4.0, top + 220
+    drawing.height = bottom + 44
+    y = Scale(0, 1, bottom, top)
+    x = Scale(math.log10(sizes[0]), math.log10(sizes[-1]), left + 24, right - 26)
+    percentages(drawing, y, left, right)
+    apart = 8.0 if width > 600 else 5.0
+    for index, variant in enumerate(variants):
+        shift = (index - (len(variants) - 1) / 2) * apart
+        known = [(x(math.log10(size)) + shift, variant.by_size[size].of) for size in sizes]
+        joined(drawing, index, [(at, score) for at, score in known if score is not None], y)
+    _lengths(drawing, sizes, x, bottom)
+    drawing.text(right, drawing.height - 3, "points of a series", "note", "end")
+    return drawing
+
+
+def _lengths(drawing: Drawing, sizes: Sequence[int], x: Scale, bottom: float) -> None:
+    free = math.inf
+    for size in reversed(sizes):
+        at, half = x(math.log10(size)), wide(f"{size:,}", 12) / 2
+        drawing.line(at, bottom, at, bottom + 4, "grid")
+        if at + half <= free:
+            drawing.text(at, bottom + 18, f"{size:,}", "note", "middle")
+            free = at - half - 4
+
+
+_TOKENS = Axis(
+    "tokens of a call",
+    "mean tokens of a call, in and out",
+    lambda tokens: f"{plain(tokens)} tokens a call",
+    lambda tokens: count(round(tokens)),
+)
+
+
+def tokens_and_accuracy(figures: Figures) -> list[Picture]:
+    """One picture, if the tokens of at least two variants are known, and not all of them are none."""
+    found = [
+        Point(number, each.name, each.tokens_in + (each.tokens_out or 0.0), each.accuracy.of)
+        for number, each in enumerate(figures.variants)
+        if each.tokens_in is not None and each.accuracy.of is not None
+    ]
+    if len(found) < 2 or not any(point.takes for point in found):
+        return []
+    below = "accuracy with its 95 % interval; filled: no other is right as often with fewer tokens"
+    return [picture("pareto", "Tokens and accuracy", below, "accuracy", found, _TOKENS)]
