@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.model import Check
-from abreast.targets.checks.case_tests import NONE, Task
+from abreast.targets.checks.check_runs import NONE, Task
 from abreast.targets.checks.protected_files import find_protected, restore
 from conftest import Done, Folder
 from repositories import Project

@@ -240,7 +240,7 @@ def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
 ) -> None:
     """The run with the key ends well; the one after it says why it did not begin, and the key is nowhere."""
     monkeypatch.setenv("MY_API_KEY", "sk-12345678-abcdefg")
-    monkeypatch.setattr("abreast.targets.workspace.files.scan.LARGE", 30_000)
+    monkeypatch.setattr("abreast.targets.workspace.git.scan.LARGE", 30_000)
     bench.settle(
         {
             "tells": AGENT + '\nif [ "$number" = 1 ]; then echo "$MY_API_KEY" > notes.txt; fi',
@@ -390,7 +390,7 @@ def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_pa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
-    monkeypatch.setattr("abreast.targets.workspace.files.scan.LARGE", 1_000)
+    monkeypatch.setattr("abreast.targets.workspace.git.scan.LARGE", 1_000)
     repo = repository(tmp_path / "repo")
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},vendor")
     git(repo, "commit", "--quiet", "-m", "Add a submodule")

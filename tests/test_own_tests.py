@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from abreast.targets.checks.test_commands import decides, runnable, runner_of
-from abreast.targets.workspace.files.overlay import put_over
+from abreast.targets.workspace.files.copies import put_over
 from conftest import Done, Folder
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}

@@ -29,8 +29,8 @@ from abreast.store import open_store
 from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces
 from abreast.targets.workspace.files import copies
 from abreast.targets.workspace.files.directories import remove_tree
-from abreast.targets.workspace.files.scan import LARGE
 from abreast.targets.workspace.git.diff import Counts, replaced
+from abreast.targets.workspace.git.scan import LARGE
 
 CASE = Case("c1", "do it")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -158,7 +158,7 @@ def test_a_copy_keeps_permissions_dates_and_links_and_follows_none(tmp_path: Pat
     assert any("3 files" in note or "5 files" in note for note in workspaces.notes())
 
 
-def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path) -> None:
+def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a" * 100_000, sub__b_sh="b", sub__locked__c="c", empty="")
     (source / "link").symlink_to("a.txt")
@@ -166,7 +166,8 @@ def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     copies.copy_tree(source, tmp_path / "one")
-    copies.copy_tree_here(source, tmp_path / "other")
+    monkeypatch.setattr(copies, "_cp_is_able", lambda: False)
+    copies.copy_tree(source, tmp_path / "other")
 
     def seen(folder: Path) -> list[Any]:
         return [
@@ -762,7 +763,7 @@ def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(proj
 
 
 def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.files.scan.RULES_S", 0.5)
+    monkeypatch.setattr("abreast.targets.workspace.git.scan.RULES_S", 0.5)
     deep = "/".join(["aaa"] * 40)
     write(at_start.path, **{f"{deep}/{'a' * 100}": "here\n", "x.log": "log\n"})
     write(at_start.path, _gitignore="/".join(["**", "aaa"] * 25) + "/b\n" + "**/a*/" * 30 + "b\n")

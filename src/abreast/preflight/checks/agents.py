@@ -23,7 +23,7 @@ from abreast.preflight.finding import Finding, first_of, listed
 from abreast.store.user_state import drivers
 from abreast.targets.agents.agent import Agent
 from abreast.targets.base import Moment
-from abreast.targets.checks.case_tests import BRINGS_NONE
+from abreast.targets.checks.check_runs import BRINGS_NONE
 from abreast.targets.checks.workspace_checks import Told, says_nothing
 from abreast.targets.processes import process_tree
 from abreast.targets.sandbox import bubblewrap

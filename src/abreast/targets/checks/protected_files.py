@@ -21,11 +21,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from abreast.globs import matcher
-from abreast.targets.checks.case_tests import Task
+from abreast.targets.checks.check_runs import Task
 from abreast.targets.checks.test_commands import NO_SCRIPT, is_test_name
 from abreast.targets.untrusted_json import mapping, mappings
+from abreast.targets.workspace.files.copies import make_same, reached
 from abreast.targets.workspace.files.directories import walk
-from abreast.targets.workspace.files.overlay import make_same, reached
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "testdata", "__snapshots__"))
 _SPEC_FOLDERS = frozenset(("spec", "specs", "e2e"))  # tests only if a file in them is one by its name

@@ -18,8 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from abreast.store.user_state.quota_ledger import cache_folder
-from abreast.targets.checks.case_tests import Task
-from abreast.targets.checks.check_runs import CheckRun, Trialled, run_all, run_command, run_elsewhere
+from abreast.targets.checks.check_runs import CheckRun, Task, Trialled, run_all, run_command, run_elsewhere
 from abreast.targets.checks.test_results import Reporter, Results
 
 NAMED = 20  # tests named in a row

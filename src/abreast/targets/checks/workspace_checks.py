@@ -14,8 +14,18 @@ from typing import Any
 from abreast.digest import digest
 from abreast.model import TEST_FILES, Answer, Check
 from abreast.targets.base import Problem, Sees
-from abreast.targets.checks.case_tests import NONE, Own, Task, Untested, prepared, put_there, tests_of
-from abreast.targets.checks.check_runs import CheckRun, Trialled, run_all
+from abreast.targets.checks.check_runs import (
+    NONE,
+    CheckRun,
+    Own,
+    Task,
+    Trialled,
+    Untested,
+    prepared,
+    put_there,
+    run_all,
+    tests_of,
+)
 from abreast.targets.checks.protected_files import Protected, find_protected, restore
 from abreast.targets.checks.reference_tests import (
     COUNTS,

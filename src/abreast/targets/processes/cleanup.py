@@ -129,14 +129,11 @@ def _size(path: Path) -> int:
     """Bytes of the files below; what cannot be listed is not counted."""
     if path.is_symlink():
         return 0
-    total, waiting = 0, [os.fspath(path)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                else:
-                    total += entry.stat(follow_symlinks=False).st_size
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(folder, name).lstat().st_size
     return total
 
 

@@ -22,8 +22,7 @@ no sandbox, which `sandbox:` is: an agent runs as the user who started it and ca
 from __future__ import annotations
 
 from abreast.targets.workspace.files.directories import NoWorkspace
-from abreast.targets.workspace.git.carried_state import Carried, NotCarried, State
-from abreast.targets.workspace.git.diff import Diff
+from abreast.targets.workspace.git.diff import Carried, Diff, NotCarried, State
 from abreast.targets.workspace.workspaces import Workspace, Workspaces
 
 __all__ = ["Carried", "Diff", "NoWorkspace", "NotCarried", "State", "Workspace", "Workspaces"]

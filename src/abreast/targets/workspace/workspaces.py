@@ -18,13 +18,11 @@ from abreast.targets.workspace.environment import Environment, environment_key, 
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.copies import Contents, contents, copy_contents
 from abreast.targets.workspace.files.directories import NoWorkspace
-from abreast.targets.workspace.files.snapshot import TICK_S
 from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.carried_state import Keeping, State
-from abreast.targets.workspace.git.diff import Diff, difference
+from abreast.targets.workspace.git.diff import Diff, Keeping, State, difference
 from abreast.targets.workspace.git.git_command import GitFailed
 from abreast.targets.workspace.git.repository import Repository
-from abreast.targets.workspace.template import TEMPLATES, Template
+from abreast.targets.workspace.template import TEMPLATES, TICK_S, Template
 
 Fill = Callable[[Path], Environment | None]
 MOST_TEXT = 2_000_000  # bytes of a diff

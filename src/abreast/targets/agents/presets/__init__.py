@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode, result
+from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode
 from abreast.targets.agents.presets.agent_output import Reader, Said
 from abreast.targets.agents.presets.custom import Paths
 
@@ -124,9 +124,9 @@ PRESETS: Mapping[str, Preset] = {
             *("--print", "--quiet", "--output-format", "json", "--dont-save-session"),
             *("--workspace-root", "{workspace}", "--instruction-file", "{prompt_file}"),
         ),
-        reads=result.read_auggie,
+        reads=custom.read_auggie,
         install="npm install -g @augmentcode/auggie, or name the program: command: /path/to/auggie",
-        login=result.AUGGIE_LOGIN,
+        login=custom.AUGGIE_LOGIN,
         start_cpu_s=2.3,
         settings=(".augment",),
         login_file=".augment/session.json",
@@ -148,9 +148,9 @@ PRESETS: Mapping[str, Preset] = {
     "cursor-agent": Preset(
         program="cursor-agent",
         words=("-p", "--force", "--output-format", "json"),
-        reads=result.read_cursor,
+        reads=custom.read_cursor,
         install="see the documentation of Cursor's CLI, or name the program: command: /path/to/cursor-agent",
-        login=result.CURSOR_LOGIN,
+        login=custom.CURSOR_LOGIN,
         start_cpu_s=1.0,
         last=("{prompt}",),
         settings=(".cursor", ".config/cursor"),

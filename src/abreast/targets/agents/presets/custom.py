@@ -1,20 +1,21 @@
-"""Output of one's own commands: text, or JSON in which paths such as `result.text` tell what is what."""
+"""Output of one's own commands: text, or JSON with paths such as `result.text`; and of auggie and cursor-agent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import TooBig
 from abreast.model import Usage
 from abreast.sizes import EXCERPT, megabytes
-from abreast.targets.agents.presets.agent_output import LONGEST_JSON, Said, document, objects
+from abreast.targets.agents.presets.agent_output import LONGEST_JSON, Reader, Said, document, objects, trouble
 from abreast.targets.api import anthropic, openai
 from abreast.targets.processes import process
-from abreast.targets.untrusted_json import count, dollars
+from abreast.targets.untrusted_json import count, dollars, mapping
 
 _MISSING = object()
 
@@ -112,3 +113,26 @@ def usage_of(told: Mapping[str, Any]) -> Usage:
         return openai.usage_of(told)
     names = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
     return replace(anthropic.usage_of(told), **{name: count(told[name]) for name in names if name in told})
+
+
+AUGGIE_LOGIN = "run `auggie login` once, or: export AUGMENT_SESSION_AUTH=..."
+CURSOR_LOGIN = "run `cursor-agent login` once, or: export CURSOR_API_KEY=..."
+
+
+def _read(login: str, out: Path, err: Path) -> Said:
+    told = mapping(document(out))
+    result = told.get("result")
+    said = Said(
+        text=result if isinstance(result, str) else None,
+        usage=usage_of(mapping(told.get("usage"))),
+        cost_usd=dollars(told.get("total_cost_usd")),
+        model=told["model"] if isinstance(told.get("model"), str) else None,
+        turns=count(told.get("num_turns")),
+    )
+    if told.get("is_error"):
+        said.trouble = trouble(str(result or told.get("error") or told.get("subtype") or ""), login)
+    return said
+
+
+read_auggie: Reader = partial(_read, AUGGIE_LOGIN)
+read_cursor: Reader = partial(_read, CURSOR_LOGIN)

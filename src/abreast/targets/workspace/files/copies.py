@@ -1,4 +1,4 @@
-"""Copying folders: what of a user's folder a trial may have, and how a prepared one is copied for each trial."""
+"""Copying folders: what of a user's folder a trial may have, the copy for each trial, and tests put over one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from abreast.digest import compose
@@ -19,6 +19,7 @@ from abreast.store.address import is_store
 from abreast.store.report_ledger import RUNS, known, put_beside, reports
 from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.files import directories
+from abreast.targets.workspace.files.directories import remove_tree
 
 Kind = Literal["folder", "file", "link"]
 _STORE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".journal", ".duckdb")
@@ -27,8 +28,6 @@ _BESIDE_A_STORE = ("", "-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in a folder that is copied, by its path from there."""
-
     name: str
     kind: Kind
     found: os.stat_result
@@ -68,7 +67,7 @@ class Contents:
 def contents(folder: Path, without: Collection[str] = ()) -> Contents:
     """What is in a folder but for these paths, in order; links are not followed. Raises OSError if it is unreadable."""
     found = Contents(folder)
-    own = _identity(root())
+    own = root().stat() if root().exists() else None
     waiting = [""]
     while waiting:
         here = waiting.pop()
@@ -83,26 +82,20 @@ def contents(folder: Path, without: Collection[str] = ()) -> Contents:
                 found.stores.append(name)
             elif entry.name == ".git" and not entry.is_dir(follow_symlinks=False):
                 found.pointers.append(name)
+            elif entry.is_symlink():
+                target = str(Path(entry.path).readlink())
+                found.entries.append(Entry(name, "link", entry.stat(follow_symlinks=False), target))
+                if _leads_out(name, target):
+                    found.leading_out.append(name)
+            elif entry.is_dir():
+                if own is None or not os.path.samestat(own, Path(entry.path).stat()):
+                    found.entries.append(Entry(name, "folder", entry.stat()))
+                    waiting.append(name)
+            elif entry.is_file():
+                found.entries.append(Entry(name, "file", entry.stat()))
             else:
-                _look(found, entry, name, own, waiting)
+                found.special.append(name)
     return found
-
-
-def _look(found: Contents, entry: os.DirEntry[str], name: str, own: tuple[int, int] | None, waiting: list[str]) -> None:
-    known = entry.stat(follow_symlinks=False)
-    if stat.S_ISLNK(known.st_mode):
-        target = str(Path(entry.path).readlink())
-        found.entries.append(Entry(name, "link", known, target))
-        if _leads_out(name, target):
-            found.leading_out.append(name)
-    elif stat.S_ISDIR(known.st_mode):
-        if (known.st_dev, known.st_ino) != own:
-            found.entries.append(Entry(name, "folder", known))
-            waiting.append(name)
-    elif stat.S_ISREG(known.st_mode):
-        found.entries.append(Entry(name, "file", known))
-    else:
-        found.special.append(name)
 
 
 def _leads_out(name: str, target: str) -> bool:
@@ -111,8 +104,7 @@ def _leads_out(name: str, target: str) -> bool:
 
 
 def _stores_among(folder: Path, names: set[str]) -> set[str]:
-    """Stores of abreast with what SQLite keeps beside them: answers of other trials, and a plain look at an open one
-    would give away this process's locks."""
+    """Stores of abreast with what SQLite keeps beside them. To open and close one here would release its locks."""
     found = set()
     for name in names:
         if (name.endswith(_STORE_SUFFIXES) or f"{name}-wal" in names) and is_store(folder / name):
@@ -123,20 +115,12 @@ def _stores_among(folder: Path, names: set[str]) -> set[str]:
 
 
 def _reports_among(folder: Path) -> set[str]:
-    """What runs of a store put beside it, and the folders of their reports: they tell what others answered, too, and
-    are no change of the folder."""
+    """What runs of a store put beside it, and the folders of their reports, which hold answers too."""
     found = list(reports(folder))
     named = {name for report in found for name, _ in put_beside(known(report))}
     if found and len(found) == sum(1 for _ in (folder / RUNS).iterdir()):
         named.add(RUNS)
     return named | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
-
-
-def _identity(folder: Path) -> tuple[int, int] | None:
-    with contextlib.suppress(OSError):
-        known = folder.stat()
-        return known.st_dev, known.st_ino
-    return None
 
 
 def copy_contents(found: Contents, to: Path) -> None:
@@ -148,7 +132,7 @@ def copy_contents(found: Contents, to: Path) -> None:
         elif entry.kind == "link":
             target.symlink_to(entry.target)
         else:
-            _copy_file(source, target)
+            shutil.copyfile(source, target)
             target.chmod(stat.S_IMODE(entry.found.st_mode))
     files = [entry for entry in found.entries if entry.kind != "folder"]
     second = 10**9
@@ -162,59 +146,109 @@ def copy_contents(found: Contents, to: Path) -> None:
 
 def copy_tree(source: Path, to: Path) -> None:
     """Copy a prepared folder to one that is empty: its own files only, nothing to leave out."""
-    if _cp_is_able():
-        command = ["cp", "-RP", "--preserve=mode,timestamps", "--reflink=auto", "--", f"{source}/.", str(to)]
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-        if done.returncode:
-            raise directories.NoWorkspace(f"copying: {done.stderr.decode('utf-8', 'replace').strip()[:500]}")
-    else:
-        copy_tree_here(source, to)
-
-
-def copy_tree_here(source: Path, to: Path) -> None:
-    """The same in this process, where there is no GNU cp. It holds up other threads."""
-    folders = []
-    for name, entry in directories.walk(source, lambda name: True):
-        target, known = to / name, entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(known.st_mode):
-            target.mkdir(0o700)
-            folders.append((target, known))
-            continue
-        if stat.S_ISLNK(known.st_mode):
-            target.symlink_to(Path(entry.path).readlink())
-        else:
-            shutil.copyfile(entry.path, target)
-            target.chmod(stat.S_IMODE(known.st_mode))
-        os.utime(target, ns=(known.st_mtime_ns, known.st_mtime_ns), follow_symlinks=False)
-    for target, known in reversed(folders):
-        target.chmod(stat.S_IMODE(known.st_mode))
+    if not _cp_is_able():
+        shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True)
+        return
+    command = ["cp", "-RP", "--preserve=mode,timestamps", "--reflink=auto", "--", f"{source}/.", str(to)]
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise directories.NoWorkspace(f"copying: {done.stderr.decode('utf-8', 'replace').strip()[:500]}")
 
 
 @cache
 def _cp_is_able() -> bool:
-    """Whether `cp` shares blocks where it can. It copies outside of this process, whose other threads go on."""
-    try:
-        told = subprocess.run(["cp", "--help"], capture_output=True, stdin=subprocess.DEVNULL, check=False).stdout
-    except OSError:
-        return False
-    return b"--reflink" in told and b"--preserve" in told
+    """Whether this is GNU cp, which shares blocks where it can. Other threads of this process go on meanwhile."""
+    with contextlib.suppress(OSError):
+        usage = subprocess.run(["cp", "--help"], capture_output=True, stdin=subprocess.DEVNULL, check=False).stdout
+        return b"--reflink" in usage and b"--preserve" in usage
+    return False
 
 
-def _copy_file(source: Path, target: Path) -> None:
-    """By the kernel, which shares the blocks where the file system can."""
-    if not hasattr(os, "copy_file_range"):
-        shutil.copyfile(source, target, follow_symlinks=False)
+FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs"))
+
+
+def put_over(people: Path, work: Path, tests: Sequence[str], decides: Callable[[str], bool]) -> None:
+    """Make test files in `work` what they are in `people`. A folder of tests becomes so as a whole, with all that lies
+    in it and without what people do not have; so do files that `decides` takes by their names, beside the tests and
+    above them. Raises OSError."""
+    for name in dict.fromkeys(_folder_of_tests(test) or test for test in tests):
+        make_same(people, work, name)
+    for above in dict.fromkeys(str(folder) for test in tests for folder in PurePosixPath(test).parents):
+        for name in sorted(filter(decides, {*_names(people, above), *_names(work, above)})):
+            make_same(people, work, str(PurePosixPath(above) / name))
+
+
+def _folder_of_tests(test: str) -> str | None:
+    """The uppermost that the file is in.
+
+    >>> _folder_of_tests("app/tests/unit/test_a.py"), _folder_of_tests("app/test_a.py")
+    ('app/tests', None)
+    """
+    parts = PurePosixPath(test).parts[:-1]
+    return next(("/".join(parts[: at + 1]) for at, part in enumerate(parts) if part in FOLDERS), None)
+
+
+def _names(folder: Path, name: str) -> list[str]:
+    """What lies in a folder inside of another; nothing if a link leads there."""
+    found = reached(folder, PurePosixPath(name).parts)
+    with contextlib.suppress(OSError):
+        return [] if found is None else os.listdir(found)  # noqa: PTH208 - names only
+    return []
+
+
+def reached(folder: Path, parts: Sequence[str]) -> Path | None:
+    """A folder inside of another, by folders alone."""
+    here = folder
+    for part in parts:
+        here = here / part
+        if here.is_symlink() or not here.is_dir():
+            return None
+    return here
+
+
+def make_same(people: Path, work: Path, name: str) -> None:
+    """Make one file or folder in `work` what it is in `people`; remove it if people have none. Raises OSError."""
+    *above, last = PurePosixPath(name).parts
+    source = people / name
+    if not os.path.lexists(source):  # people have none
+        folder = reached(work, above)
+        if folder is not None:
+            _writable(folder)
+            remove_tree(folder / last)
         return
-    with source.open("rb") as read, target.open("xb") as write:
-        left = os.fstat(read.fileno()).st_size
-        try:
-            while left > 0:
-                done = os.copy_file_range(read.fileno(), write.fileno(), left)
-                if not done:
-                    break
-                left -= done
-        except OSError:  # two file systems of an old kernel
-            read.seek(0)
-            write.seek(0)
-            write.truncate()
-            shutil.copyfileobj(read, write)
+    target = _made(work, above) / last
+    if not remove_tree(target):
+        raise OSError(None, "cannot be removed", str(target))
+    if source.is_dir() and not source.is_symlink():
+        target.mkdir(0o700)
+        copy_tree(source, target)
+        target.chmod(stat.S_IMODE(source.stat().st_mode) | stat.S_IRWXU)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
+    _date(target)
+
+
+def _made(work: Path, parts: Sequence[str]) -> Path:
+    """A folder inside of another, by folders alone: whatever else is in the way goes."""
+    here = work
+    _writable(here)
+    for part in parts:
+        here = here / part
+        if here.is_symlink() or not here.is_dir():
+            remove_tree(here)
+            here.mkdir(0o755)
+        _writable(here)
+    return here
+
+
+def _writable(folder: Path) -> None:
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        folder.chmod(mode | stat.S_IRWXU)
+
+
+def _date(path: Path) -> None:
+    """Date files now: what was built from the files that were there before is out of date."""
+    files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    for file in files if path.is_dir() and not path.is_symlink() else [path]:
+        os.utime(file, follow_symlinks=False)

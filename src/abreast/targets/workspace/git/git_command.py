@@ -58,38 +58,32 @@ def run(
     patience_s: float | None = None,
 ) -> bytes:
     """What git writes, in a repository of ours: settings of users and machines do not count."""
-    command = ["git", *_options({**_APART, **(settings or {})}), *(os.fspath(word) for word in words)]
+    command = _command({**_APART, **(settings or {})}, words)
     return _run(command, {**_apart(), **(environment or {})}, stdin, allowed, patience_s or PATIENCE_S)
 
 
 def run_as_user(*words: str | os.PathLike[str], patience_s: float = FETCH_PATIENCE_S) -> bytes:
     """What git writes where a user's repository is reached: with the user's credentials, proxies and safe folders."""
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
-    command = ["git", *_options(_ALWAYS), *(os.fspath(word) for word in words)]
-    return _run(command, {**environment, **_QUIET}, b"", (0,), patience_s)
+    return _run(_command(_ALWAYS, words), {**environment, **_QUIET}, b"", (0,), patience_s)
 
 
 def first_bytes(most: int, *words: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bytes:
     """The first bytes of what git writes; the rest is never made."""
-    command = ["git", *_options({**_APART, **settings}), *words]
-    with subprocess.Popen(
-        command,
-        env={**_apart(), **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    command = _command({**_APART, **settings}, words)
+    with subprocess.Popen(command, env={**_apart(), **environment}, **streams) as process:
         watch = threading.Timer(PATIENCE_S, process.kill)
         watch.start()
         try:
-            found = process.stdout.read(most) if process.stdout else b""
-            if len(found) == most:
+            output: bytes = process.stdout.read(most)
+            if len(output) == most:
                 process.kill()
         finally:
             watch.cancel()
-    if process.returncode and len(found) < most:
+    if process.returncode and len(output) < most:
         raise GitFailed(f"git {words[0]} ended with {process.returncode}")
-    return found
+    return output
 
 
 def _apart() -> dict[str, str]:
@@ -97,20 +91,16 @@ def _apart() -> dict[str, str]:
     return {**kept, **_QUIET, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
 
 
-def _options(settings: Mapping[str, str]) -> list[str]:
-    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+def _command(settings: Mapping[str, str], words: Sequence[str | os.PathLike[str]]) -> list[str]:
+    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    return ["git", *options, *map(os.fspath, words)]
 
 
 def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed: Sequence[int], limit: float) -> bytes:
+    new_session = True  # without a terminal nothing can ask for a password
     try:
         done = subprocess.run(
-            command,
-            env=environment,
-            input=stdin,
-            capture_output=True,
-            timeout=limit,
-            check=False,
-            start_new_session=True,  # without a terminal nothing can ask for a password
+            command, env=environment, input=stdin, capture_output=True, timeout=limit, start_new_session=new_session
         )
     except subprocess.TimeoutExpired:
         raise GitTooSlow(f"git took longer than {limit:,.0f} s") from None
@@ -121,10 +111,10 @@ def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed:
     return done.stdout
 
 
-def _last_words(said: bytes) -> str:
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR"))]
-    return (told or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
+def _last_words(stderr: bytes) -> str:
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    problems = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR"))]
+    return (problems or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
 
 
 def seconds(told: str | bytes) -> int:

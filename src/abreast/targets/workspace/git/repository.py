@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from abreast.targets.workspace.environment import is_dependency_file
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.carried_state import State
+from abreast.targets.workspace.git.diff import State
 from abreast.targets.workspace.git.git_command import GitFailed, is_address, without_secret
 
 _WHOLE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -38,8 +39,7 @@ CONFIG = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     files: int
     bytes: int
     submodules: int
@@ -79,12 +79,9 @@ class Repository:
     def commit(self, revision: str) -> str | None:
         """The hash of the commit that a revision means now; None if there is none."""
         with self._lock:
-            if revision not in self._commits:
-                found = self._resolve(revision)
-                if found is None:
-                    return None
-                self._commits[revision] = found
-            return self._commits[revision]
+            if revision not in self._commits and (commit := self._resolve(revision)) is not None:
+                self._commits[revision] = commit
+            return self._commits.get(revision)
 
     def _resolve(self, revision: str) -> str | None:
         if not revision or revision.startswith("-") or not revision.isprintable():
@@ -94,40 +91,34 @@ class Repository:
                 return revision
             if found := self._announced(revision):
                 return found
-        try:
-            told = git_command.run_as_user(
-                *("--git-dir", self._source(), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-            )
-        except GitFailed:
-            return None
-        return told.decode().strip()
+        words = ("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        with contextlib.suppress(GitFailed):
+            return git_command.run_as_user("--git-dir", self._source(), *words).decode().strip()
+        return None
 
     def _announced(self, revision: str) -> str | None:
         """What the server says that a branch or tag is."""
+        words = ("ls-remote", "--", self.address, revision, f"{revision}^{{}}")
         try:
-            told = git_command.run_as_user(
-                *("ls-remote", "--", self.address, revision, f"{revision}^{{}}"), patience_s=ASK_PATIENCE_S
-            )
+            listing = git_command.run_as_user(*words, patience_s=ASK_PATIENCE_S).decode("utf-8", "replace")
         except GitFailed:
             return None
-        lines = [line.partition("\t") for line in told.decode("utf-8", "replace").splitlines()]
-        known = {name: digest for digest, _, name in lines}
+        known = {name: digest for digest, _, name in (line.partition("\t") for line in listing.splitlines())}
         names = [f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}", f"refs/heads/{revision}", revision]
         return next((known[name] for name in names if name in known), None)
 
     def _source(self) -> Path:
         """A folder to fetch from: the repository itself, or a clone of it that is made once. Needs the lock."""
-        if self._folder is None:
-            if not self.is_remote:
-                self._folder = git_command.folder_of(Path(self.address))
-            else:
-                made = directories.new_folder("sources")
-                try:
-                    git_command.run_as_user("clone", "--quiet", "--bare", "--", self.address, made)
-                except GitFailed:
-                    remove_tree(made)
-                    raise
-                self._folder = made
+        if self._folder is None and not self.is_remote:
+            self._folder = git_command.folder_of(Path(self.address))
+        elif self._folder is None:
+            clone = directories.new_folder("sources")
+            try:
+                git_command.run_as_user("clone", "--quiet", "--bare", "--", self.address, clone)
+            except GitFailed:
+                remove_tree(clone)
+                raise
+            self._folder = clone
         return self._folder
 
     def _git(self, *words: str) -> bytes:
@@ -197,20 +188,16 @@ class Repository:
         return 1024 * sum(map(int, sizes))
 
     def uses_lfs(self, commit: str) -> bool:
-        try:
+        with contextlib.suppress(GitFailed):
             return b"filter=lfs" in self._git("show", f"{commit}:.gitattributes")
-        except GitFailed:
-            return False
+        return False
 
     def uncommitted(self) -> int:
         """Files that differ from the commit or were never added."""
-        if self.is_remote:
-            return 0
-        try:
-            listing = git_command.run_as_user("-C", self.address, "status", "--porcelain", "-z", "--no-renames")
-            return listing.count(b"\0")
-        except GitFailed:  # a bare one has none
-            return 0
+        with contextlib.suppress(GitFailed):  # a bare one has no files
+            words = ("status", "--porcelain", "-z", "--no-renames")
+            return 0 if self.is_remote else git_command.run_as_user("-C", self.address, *words).count(b"\0")
+        return 0
 
     def close(self) -> None:
         with self._lock:
