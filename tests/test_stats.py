@@ -43,8 +43,7 @@ from abreast.stats import (
     watched,
     wilson,
 )
-from abreast.stats.numerics.roots import find_root
-from abreast.stats.numerics.student import MANY_DEGREES, quantile_t, two_sided_t
+from abreast.stats.numerics.student import MANY_DEGREES, find_root, quantile_t, two_sided_t
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 scores = st.lists(st.floats(-1, 1).map(lambda value: round(value, 3)), min_size=2, max_size=80)

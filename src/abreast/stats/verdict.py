@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
@@ -112,15 +112,6 @@ class _Question:
         return units_of(self.values, self.groups, self.weight).estimate
 
 
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """Chances of error: of the looks, of the final interval, and of the final interval at the first step of Holm."""
-
-    sequence: float
-    final: float
-    first_step: float
-
-
 def alphas(planned: int, comparisons: int = 1, only_sequence: bool = False) -> tuple[float, float]:
     """The chances of error of the sequence and of the final interval, for each of this many comparisons.
 
@@ -193,7 +184,7 @@ def verdict(
         repeats=repeats,
     )
     sequence, final = question.alphas(comparisons)
-    return _decide(question, _Levels(sequence, final, final or FINAL_ALPHA / comparisons))
+    return _decide(question, sequence, final, final or FINAL_ALPHA / comparisons)
 
 
 def verdicts(
@@ -248,8 +239,8 @@ def verdicts(
     results = {}
     for (name, question), step in zip(questions.items(), steps, strict=True):
         sequence, first = question.alphas(len(questions))
-        last = question.alphas(step)[1]
-        results[name] = _decide(question, _Levels(sequence, last, first or FINAL_ALPHA / len(questions)))
+        first_step = first or FINAL_ALPHA / len(questions)
+        results[name] = _decide(question, sequence, question.alphas(step)[1], first_step)
     return results
 
 
@@ -270,7 +261,8 @@ def _holm_steps(ps: list[float], levels: list[float]) -> list[int]:
     return steps
 
 
-def _decide(question: _Question, levels: _Levels) -> Verdict:
+def _decide(question: _Question, sequence_alpha: float, final_alpha: float, first_step_alpha: float) -> Verdict:
+    """The verdict at these chances of error: of the looks, of the final interval, and at the first step of Holm."""
     values, groups, size = question.values, question.groups, width(question.scale)
     if not len(values):
         return Verdict(
@@ -279,25 +271,25 @@ def _decide(question: _Question, levels: _Levels) -> Verdict:
     if groups is not None and len(groups) != len(values):
         raise ValueError(f"as many groups as differences are needed, got {len(groups)} and {len(values)}")
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
-    final = _final(question, levels.final)
-    look = _look(question, levels.sequence)
-    interval = _combine(question.estimate, look, final, 1 - levels.sequence - levels.final)
+    final = _final(question, final_alpha)
+    look = _look(question, sequence_alpha)
+    interval = _combine(question.estimate, look, final, 1 - sequence_alpha - final_alpha)
     word = word_of(interval, question.unit_margin)
     reason = _no_verdict(question, interval, look, final) if word == "inconclusive" else ""
     return Verdict(
         word=word,
-        interval=_times(interval, size),
+        interval=interval.times(size),
         wins=wins,
         losses=losses,
         ties=len(values) - wins - losses,
         reason=reason,
         planned=question.planned,
         p=final.p if final else look.p,
-        needed=_needed(question, levels.first_step),
+        needed=_needed(question, first_step_alpha),
         effect=question.unit_effect * size,
         population=question.population,
-        look=_times(look, size),
-        final=_times(final, size) if final else None,
+        look=look.times(size),
+        final=final.times(size) if final else None,
     )
 
 
@@ -329,7 +321,7 @@ def _look(question: _Question, alpha: float) -> Look:
     )
     if question.seen is None or not alpha:
         return look
-    seen = _times(question.seen, 1 / width(question.scale))
+    seen = question.seen.times(1 / width(question.scale))
     if abs(seen.level - look.level) > 1e-9:
         raise ValueError(f"the sequence was observed at level {seen.level:g}, this verdict needs {look.level:g}")
     low, high = max(look.low, seen.low), min(look.high, seen.high)
@@ -412,15 +404,3 @@ def needed_in_all(
         return None
     enough = -(-INFORMATIVE * len(values) // informative)
     return max(enough, cases_needed(spread(units, len(values)), effect, alpha=alpha))
-
-
-Bounded = TypeVar("Bounded", bound=Interval)
-
-
-def _times(interval: Bounded, factor: float) -> Bounded:
-    """The same interval on another scale."""
-    if factor == 1:
-        return interval
-    return replace(
-        interval, estimate=interval.estimate * factor, low=interval.low * factor, high=interval.high * factor
-    )

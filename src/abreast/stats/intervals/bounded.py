@@ -8,13 +8,12 @@ wins, ties and losses the interval excludes zero exactly where the sign test rej
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from abreast.stats.intervals.proportions import Estimate
 from abreast.stats.numerics.arrays import UNIT, Floats, Numbers, Scale, distinct, share, unit_differences, width
-from abreast.stats.numerics.roots import find_root
+from abreast.stats.numerics.student import find_root
 
 STEP = 0.05  # of the integration, on a log scale: the error is about 1e-9
 LOGS = np.arange(-10.0, 22.0, STEP)
@@ -32,8 +31,7 @@ def gaffke(differences: Numbers, level: float = 0.95, scale: Scale = UNIT) -> Es
     (0.0662, 0.3845, 0.003906)
     """
     values = unit_differences(differences, scale)
-    interval, size = weighted_gaffke(values, np.ones(len(values)), share(level, "level")), width(scale)
-    return replace(interval, estimate=interval.estimate * size, low=interval.low * size, high=interval.high * size)
+    return weighted_gaffke(values, np.ones(len(values)), share(level, "level")).times(width(scale))
 
 
 def weighted_gaffke(values: Floats, weights: Floats, level: float) -> Estimate:

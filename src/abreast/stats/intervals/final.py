@@ -46,9 +46,7 @@ def final_interval(
     """
     values = unit_differences(differences, scale)
     share(level, "level")
-    interval = _interval(values, level, groups, weight, largest)
-    size = width(scale)
-    return replace(interval, estimate=interval.estimate * size, low=interval.low * size, high=interval.high * size)
+    return _interval(values, level, groups, weight, largest).times(width(scale))
 
 
 def _interval(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from abreast.stats.intervals.units import Weight, units_of
 from abreast.stats.numerics.arrays import Numbers, numbers, share, whole
@@ -19,6 +20,10 @@ class Interval:
     low: float
     high: float
     level: float = 0.95
+
+    def times(self, factor: float) -> Self:
+        """The same interval on another scale."""
+        return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
 
 
 @dataclass(frozen=True, slots=True)

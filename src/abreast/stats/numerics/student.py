@@ -1,15 +1,41 @@
-"""Student's t distribution without scipy, which takes long to import."""
+"""Roots of functions and Student's t distribution, without scipy, which takes half a second to import."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
+from itertools import pairwise
 from statistics import NormalDist
-
-from abreast.stats.numerics.roots import find_root
 
 MANY_DEGREES = 200  # from here on the expansions below are right to eight digits
 
 NORMAL = NormalDist()
+
+
+def find_root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    """Find where a function changes its sign, by Ridders' method.
+
+    >>> round(find_root(lambda x: x * x - 2, 0, 2, 1e-12), 10)
+    1.4142135624
+    """
+    at_low, at_high = function(low), function(high)
+    if at_low * math.copysign(1, at_high) > 0 and at_high:
+        raise ValueError(f"the function has the same sign at {low} and {high}")
+    while at_low and at_high:
+        middle = (low + high) / 2
+        if abs(high - low) <= tolerance + 4 * sys.float_info.epsilon * abs(middle):
+            return middle
+        at_middle = function(middle)
+        if not at_middle:
+            return middle
+        largest = max(abs(at_low), abs(at_middle), abs(at_high))  # so that no product vanishes
+        below, here, above = at_low / largest, at_middle / largest, at_high / largest
+        guess = middle + (middle - low) * math.copysign(here, here * below) / math.sqrt(here * here - below * above)
+        points = sorted([(low, at_low), (middle, at_middle), (guess, function(guess)), (high, at_high)])
+        changes = (pair for pair in pairwise(points) if (pair[0][1] < 0) != (pair[1][1] < 0) or not pair[1][1])
+        (low, at_low), (high, at_high) = next(changes)
+    return high if not at_high else low
 
 
 def quantile_t(probability: float, degrees: float) -> float:
