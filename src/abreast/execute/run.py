@@ -102,7 +102,7 @@ class Execution:
     stop: StoppingRule | None = None  # looks at results on the way, and may say that they suffice
     panel: Panel | None = None  # who judges
     engine: str = "local"
-    target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build their own targets
+    target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build targets elsewhere
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""

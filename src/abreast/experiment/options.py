@@ -39,6 +39,7 @@ class Options:
     free_cores: float | None = None
     allow_failing: bool = False
     on_quota: str = "wait"
+    engine: str = "local"  # where trials execute
     until_decided: bool | None = None
     margin: float | None = None
     min_cases: int | None = None
@@ -79,6 +80,7 @@ class RunOptions(TypedDict, total=False):
     free_cores: float | None
     allow_failing: bool
     on_quota: str
+    engine: str
     until_decided: bool | None
     margin: float | None
     min_cases: int | None

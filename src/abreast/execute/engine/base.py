@@ -41,8 +41,12 @@ class EngineSetup:
         """The targets of the variants and judges, built if they are not yet."""
         if self.built_targets is not None:
             return self.built_targets
-        shared = dict(self.settings)
-        return [build(variant, self.seed, shared) for variant in self.variants]
+        first_judge, shared = len(self.variants) - self.judges, dict(self.settings)
+        unchecked = {**shared, "checks": []}  # nothing of a judge is tested
+        return [
+            build(variant, self.seed, shared if index < first_judge else unchecked)
+            for index, variant in enumerate(self.variants)
+        ]
 
     def timeouts(self, targets: Sequence[Target]) -> list[Callable[[int], float]]:
         """The seconds that a prompt of some length may take, for each of these targets."""
