@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from abreast.execute.engine.base import Engine
 from abreast.execute.job import Job, Retry
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, Stage, by_variant
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Source
 from abreast.execute.state import INTERRUPTED, RunState
 from abreast.model import Blame, Failure, Outcome
 

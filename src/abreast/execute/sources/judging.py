@@ -16,8 +16,7 @@ from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, JudgeJob
 from abreast.execute.limits.base import Limit
 from abreast.execute.listener import Listener
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer

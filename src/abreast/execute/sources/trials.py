@@ -13,8 +13,7 @@ from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, TrialJob
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
 from abreast.execute.listener import Listener
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Outcome
 from abreast.plan.plan import Plan

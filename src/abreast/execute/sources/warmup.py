@@ -14,8 +14,7 @@ from abreast.execute.estimate import cost_of
 from abreast.execute.job import Job, WarmUpJob
 from abreast.execute.limits.base import Limit
 from abreast.execute.limits.breaker import fix_of
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
@@ -30,7 +29,6 @@ class WarmUps(Source):
 
     def __init__(
         self,
-        *,
         plan: Plan,
         targets: Sequence[Target],
         limits: Sequence[Limit],
