@@ -13,7 +13,7 @@ from abreast.redaction import redact_log_value
 
 
 class Listener:
-    """Hears of everything; override what matters. Called on the driver's loop, so be quick."""
+    """Observes a run; override what matters. Called on the driver's loop, so be quick."""
 
     def started(self, job: Job, in_flight: int) -> None:
         """An attempt was sent."""

@@ -45,8 +45,6 @@ YOUNG_OBJECTS = 5_000  # allocated between two garbage collections; by default 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How an execution ended."""
-
     stopped: str | None  # the kind of reason why it ended before its plan: interrupted, store, breaker, decided, ...
     why: str
     fix: str
@@ -80,7 +78,7 @@ class Execution:
     target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build targets elsewhere
 
     async def run(self) -> Ending:
-        """Execute what is missing, score what is stored, and give everything back."""
+        """Execute what is missing, score what is stored, and release everything."""
         loop = asyncio.get_running_loop()
         acknowledgements = Acknowledgements(loop)
         writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
@@ -270,7 +268,7 @@ class Parts:
 
 
 def _spent(execution: Execution) -> list[Spent]:
-    """What this run has taken before, its warm-ups included: it takes a look at every trial."""
+    """Use by earlier executions of this run, warm-ups included. Reads every trial."""
     store, run_id, panel = execution.store, execution.held.run_id, execution.panel
     warmups = warmup_costs(store, run_id)
     spent = []

@@ -11,7 +11,7 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A repository as it is now."""
+    """State of a repository."""
 
     root: Path
     commit: str | None  # None before the first one
@@ -21,7 +21,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file between two commits; a binary one has no lines."""
+    """Changed lines of one file; 0 in binary files."""
 
     path: Path
     added: int
@@ -29,7 +29,7 @@ class Change:
 
 
 def state(folder: Path) -> State | None:
-    """None where there is no repository, no git, or no answer."""
+    """State of the repository; None without one, without git, or without an answer."""
     root = ask(folder, "rev-parse", "--show-toplevel")
     if not root:
         return None
@@ -58,7 +58,7 @@ def state(folder: Path) -> State | None:
 
 
 def uncommitted(known: State, files: Collection[Path]) -> list[Path]:
-    """Which of these files differ from the commit or were never added; what git is told to ignore does not count."""
+    """Those of these files that differ from the commit or were never added, except ignored ones."""
     resolved = {file.resolve(): file for file in files}
     inside = [file for file in resolved if file.is_relative_to(known.root)]
     found = {file for file in known.changed or () if file in resolved}
@@ -76,7 +76,7 @@ def _literally(file: Path) -> str:
 
 
 def between(known: State, old: str, new: str) -> list[Change] | None:
-    """What changed from one commit to another; None if git does not know one of them."""
+    """Changes between two commits; None if git does not know one of them."""
     told = ask(known.root, "diff", "--numstat", "--no-renames", "--no-ext-diff", "-z", old, new, "--")
     return None if told is None else list(_changes(known.root, told))
 

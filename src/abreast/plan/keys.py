@@ -26,7 +26,7 @@ from abreast.targets.request import digest_of_params, params_as_mapping
 
 
 def variant_digest(variant: Variant, target: Target) -> str:
-    """Digest of a variant, whatever its name."""
+    """Digest of a variant without its name."""
     keyed = variant.params if target.keyed_params is None else target.keyed_params
     params = compose(digest_of_params(keyed), *_code_in(keyed))
     return compose("variant", target.name, target.version, params, variant.version)
@@ -65,7 +65,7 @@ def final_positions(
 
 
 def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
-    """Find outcomes of earlier runs that can be reused; with `failures_too` also the variants' own failures."""
+    """Find outcomes of earlier runs to reuse; with `failures_too` also the variants' own failures."""
     found: list[Reuse] = []
     for digest in dict.fromkeys(plan.digests):
         variants = [index for index, other in enumerate(plan.digests) if other == digest]

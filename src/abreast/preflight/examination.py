@@ -13,7 +13,6 @@ Check = Callable[[Context], Finding | None]
 
 
 def examine(context: Context) -> list[Finding]:
-    """Run all checks and return their findings in order."""
     findings = [check(context) for check in _checks(context)]
     return [finding for finding in findings if finding is not None]
 
@@ -37,6 +36,5 @@ def _checks(context: Context) -> Iterable[Check]:
 
 
 def _suite_notes(context: Context) -> Finding | None:
-    """Notes from the suite author."""
     notes = tuple(context.notes)
     return Finding("suite", "note", first_of(notes), "", notes if len(notes) > 1 else ()) if notes else None

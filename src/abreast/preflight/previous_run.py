@@ -15,7 +15,7 @@ LOOKED_AT = 200  # trials, to see what targets give back
 
 
 class Given(NamedTuple):
-    """What the answers of one target came with."""
+    """What came with the answers of one target."""
 
     raw_response: bool
     tokens: bool
@@ -25,7 +25,7 @@ class Given(NamedTuple):
 
 
 class PreviousRun:
-    """A stored run. Its parts are read when they are needed."""
+    """A stored run, read as needed."""
 
     def __init__(self, store: Store, row: Mapping[str, Any], experiment: str) -> None:
         self.run, self.run_id = str(row["run"]), int(row["run_id"])
@@ -39,12 +39,12 @@ class PreviousRun:
 
     @cached_property
     def scores(self) -> dict[str, str]:
-        """The version of the scorer that gave each score."""
+        """Scorer version by score."""
         return self._store.queries.first_scorer_versions(self.run_id)
 
     @cached_property
     def cases(self) -> dict[str, str]:
-        """The digest of each case that has a row, by its id."""
+        """Digest of each stored case by id."""
         return {case.id: case.digest for case in self._store.queries.stored_cases(self.run_id)}
 
     @cached_property
@@ -66,7 +66,6 @@ class PreviousRun:
 
     @cached_property
     def before(self) -> PreviousRun | None:
-        """The run before this one."""
         row = self._store.queries.run_before(self._experiment, self.run_id)
         return None if row is None else PreviousRun(self._store, row, self._experiment)
 
@@ -79,7 +78,7 @@ class PreviousRun:
 
 
 def previous_run(store: Store, experiment: str, continues: str | None = None) -> PreviousRun | None:
-    """The run that goes on, or else the last one; a debug run only if there is no other."""
+    """The run to continue, else the last one; a debug run only if there is no other."""
     row = store.queries.last_run(experiment) if continues is None else store.run(continues)
     return None if row is None else PreviousRun(store, row, experiment)
 
@@ -93,7 +92,7 @@ def _is_number(value: Any) -> bool:
 
 
 class Took(NamedTuple):
-    """Means over so many earlier trials; None where none of them said."""
+    """Means over earlier trials; None if unknown."""
 
     trials: int
     input_tokens: float | None
@@ -104,7 +103,7 @@ class Took(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """By the digest of a contender, and by the name of a target."""
+    """Use by the digest of a variant, and by target name."""
 
     of_variant: Mapping[str, Took] = field(default_factory=dict)
     of_target: Mapping[str, Took] = field(default_factory=dict)
@@ -114,7 +113,7 @@ RECENT = 10_000  # trials
 
 
 def history(store: Store, targets: Iterable[str], digests: Iterable[str]) -> History:
-    """A look at the last trials of these targets; at all of them if one of the contenders is not among the last."""
+    """Read recent trials of these targets; all if a variant is not among the recent ones."""
     last = store.queries.last_sequence()
     recent = _history(store, targets, last - RECENT)
     return recent if last <= RECENT or recent.of_variant.keys() >= set(digests) else _history(store, targets, 0)

@@ -33,8 +33,6 @@ LONGEST_MODEL = 200  # characters of the name of a model
 
 @dataclass(slots=True)
 class Flight:
-    """One attempt on its way."""
-
     job: Job
     started_at: float
     start: float
@@ -46,7 +44,7 @@ class Flight:
 
 
 class LocalEngine(Engine):
-    """Runs every job as a task."""
+    """Runs every job as a task of the driver's loop."""
 
     def __init__(
         self,
@@ -106,7 +104,7 @@ class LocalEngine(Engine):
         return marked()
 
     async def close(self) -> list[str]:
-        """Close the targets and the workers; return what went wrong in targets of other packages."""
+        """Close the targets and the workers; return problems of plugins."""
         self._ahead.clear()
         self._made.clear()
         if self._watch is not None:
@@ -160,7 +158,7 @@ class LocalEngine(Engine):
             return Outcome("error", _checked_remains(error.answer, self._answer_size), classify(error))
 
     def _clock(self, moment: Moment, ago: float) -> None:
-        """Leave out of a trial's time what it takes to start a worker, to prepare a folder or to clean up."""
+        """Exclude starting a worker, preparing a folder and cleaning up from the time of a trial."""
         task = asyncio.current_task()
         flight = None if task is None else self._begun.get(task)
         now = self._loop.time() - ago
@@ -209,7 +207,7 @@ class LocalEngine(Engine):
             self._watch = self._loop.call_at(deadline, self._look)
 
     def _look(self) -> None:
-        """End what is over its time, and go on without what did not end when it was told to."""
+        """Cancel attempts that are out of time, and give up on those that ignore it."""
         now = self._loop.time() + 0.001
         for task, flight in list(self._begun.items()):
             if flight.deadline > now:
@@ -255,7 +253,7 @@ class LocalEngine(Engine):
         self._make_next()
 
     def _make_next(self) -> None:
-        """Unless somebody waits for one already: those come first."""
+        """Make the next request ahead, unless a trial in flight waits for its own."""
         while self._ahead and not (self._making or self._waiting or self._cancelled):
             job = self._ahead.popleft()
             if self._is_fresh(job):  # else it has started, and makes its own
@@ -264,7 +262,6 @@ class LocalEngine(Engine):
                 self._loop.create_task(self._make(job, made))
 
     def _is_fresh(self, job: Job) -> bool:
-        """Whether it has not started, and its request is not made either."""
         return not job.attempt and job not in self._made
 
     async def _made_now(self, target: Target, job: Job) -> Request:
@@ -299,7 +296,7 @@ def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
 
 
 def _late(flight: Flight) -> Outcome:
-    """Before it was ready, and after it had ended, its time is not its own."""
+    """The outcome of an attempt that ran out of time, while it was preparing, running or cleaning up."""
     if not flight.preparing and flight.over_at is None:
         told = f"no answer within {flight.seconds:g} s"
         return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
@@ -310,7 +307,7 @@ def _late(flight: Flight) -> Outcome:
 
 
 def checked(answer: object) -> Answer:
-    """An answer that can be stored and scored: a target may be a user's, and so may what it returns."""
+    """Check an answer, which may come from a user's target, so that it can be stored and scored."""
     if not isinstance(answer, Answer):
         raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
     usage, cost, data = answer.usage, answer.cost_usd, answer.data
@@ -372,7 +369,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _checked_remains(answer: object, most: int) -> Answer | None:
-    """What a failed attempt left, if it can be stored."""
+    """The answer of a failed attempt, if it can be stored."""
     try:
         return None if answer is None else _shortened(checked(answer), most)
     except Crashed:
@@ -383,7 +380,7 @@ _PLAIN_COUNTS = frozenset((int, type(None)))
 
 
 def _count(value: object) -> int | None:
-    """Tokens as a plain whole number, whatever whole number it was."""
+    """Convert tokens to a plain int."""
     try:
         return None if value is None else int(operator.index(value))  # type: ignore[arg-type]
     except TypeError:

@@ -31,7 +31,7 @@ Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
-    """Threads that are made when needed and wait for work; nobody waits for one that is stuck."""
+    """Threads that are made when needed and wait for work; nothing waits for one that hangs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -175,7 +175,7 @@ class Process:
         self._using = threading.Lock()  # the pipe: closed by who killed the process, once nobody reads it
 
     def call(self, function: bytes) -> Any:
-        """Run one pickled call there. Raises `Crashed` if the process ends instead of answering."""
+        """Run a pickled call in the process. Raises `Crashed` if the process ends instead of answering."""
         try:
             with self._using:
                 self._here.send_bytes(function)
@@ -252,7 +252,7 @@ class Workers:
         return await self._call(self._free.pop(), call)
 
     async def _start(self, function: Callable[..., Any] | str) -> None:
-        """One more process, which has imported what the function needs."""
+        """Start another process, which imports what the function needs."""
         self.clock("preparing")
         worker: Process = await self._threads.call(Process)
         self._all.add(worker)
@@ -285,7 +285,7 @@ class Workers:
 
 
 def serve(pipe: Connection, parent: int) -> None:
-    """The life of a worker process: one call after the other until the driver closes the pipe or dies."""
+    """Run calls in a worker process until the driver closes the pipe or dies."""
     _die_with(parent)
     protect()  # what a user's function prints must not fail because nobody reads it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -304,7 +304,7 @@ def serve(pipe: Connection, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Nothing outlives a killed driver: a session of its own, and on Linux a signal when the parent dies."""
+    """Die with the driver: a session of its own, and on Linux a signal when the parent dies."""
     with contextlib.suppress(OSError):
         os.setsid()
     if sys.platform == "linux":

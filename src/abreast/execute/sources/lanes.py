@@ -25,7 +25,6 @@ class Lanes:
     """Waiting jobs by lane. `begin` a round, then take the `first` job that may start until there is none."""
 
     def __init__(self, variants: range, limits: Iterable[Limit]) -> None:
-        """Make a lane for each of these variants."""
         self._first_variant = variants.start
         self._lanes: list[deque[Job]] = [deque() for _ in variants]
         asked = [limit for limit in limits if type(limit).wait is not Limit.wait]
@@ -102,7 +101,7 @@ class Lanes:
         self._find_short()
 
     def is_short(self, enough: int) -> bool:
-        """Whether a lane that is not complete has fewer jobs than that."""
+        """Whether an incomplete lane has fewer jobs than `enough`."""
         if enough != self._enough:
             self._enough = enough
             self._find_short()
@@ -127,7 +126,7 @@ class Lanes:
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """Begin a round, in which jobs start and none ends: who has to wait is not asked again."""
+        """Begin a round, in which jobs start and none ends: a lane that has to wait is not asked again."""
         for head, number in self._aside:
             heapq.heappush(self._heads[number], head)
         self._aside.clear()
@@ -136,7 +135,7 @@ class Lanes:
         heapq.heapify(self._tops)
 
     def first(self, lead: float = UNTIL_AN_EVENT) -> Job | None:
-        """The first job in plan order that may start now, if its lane has the lead of no other by more blocks."""
+        """The first job in plan order that may start now, at most `lead` blocks ahead of the slowest lane."""
         while self._tops:
             head, number = heapq.heappop(self._tops)
             job = self._head_of(number)
@@ -183,7 +182,7 @@ class Lanes:
         return jobs
 
     def _head_of(self, number: int) -> Job | None:
-        """The first job in plan order of a group."""
+        """The first job of a group in plan order."""
         heads = self._heads[number]
         while heads:
             order, index = heads[0]
@@ -205,7 +204,7 @@ class Lanes:
 
 
 class Source:
-    """Jobs of one kind: it fills their lanes, and hears what becomes of them. The scheduler calls all of it."""
+    """Jobs of one kind. It fills their lanes and handles their outcomes; the scheduler calls all methods."""
 
     job_type: ClassVar[type[Job]]
     decides_blame: ClassVar[bool] = False  # final failures may wait until it is known who is to blame
@@ -220,7 +219,7 @@ class Source:
         raise NotImplementedError
 
     def is_held_back(self) -> bool:
-        """Whether nothing more of it shall start now, whatever the limits say."""
+        """Whether nothing may start, whatever the limits say."""
         return False
 
     def refill(self, now: float) -> None:

@@ -92,7 +92,7 @@ class Trials(Source):
             self._add_block(self._blocks[self._cursor], now)
 
     def apply_decision(self) -> None:
-        """Drop what is not needed any more, if that was decided."""
+        """Drop trials that a decision made unnecessary."""
         if self._early_stopping is not None and self._early_stopping.is_decision_due:
             self._early_stopping.apply(self.keep_begun_cases(self._early_stopping.begun))
 
@@ -105,7 +105,6 @@ class Trials(Source):
         return min(WINDOW, few + 2 * self._state.in_flight)
 
     def _add_block(self, block: int, now: float) -> None:
-        """Add the missing trials of the next block to the lanes."""
         plan, done = self._plan, self._plan.done
         self._cursor += 1
         positions = plan.dispatch(block)
@@ -202,7 +201,7 @@ class Trials(Source):
         self._listener.stored(jobs)
 
     def _follow(self, chains: Chains, job: Job, now: float) -> None:
-        """Those that waited for this trial go to their lanes, or never start."""
+        """Move followers of this trial to their lanes, or leave them out."""
         over = [job]
         while over:
             for follower in chains.over(over.pop()):
@@ -214,7 +213,7 @@ class Trials(Source):
                     over.append(follower)
 
     def _leave_out(self, job: Job) -> None:
-        """What it would begin with is not there: a resume makes it good."""
+        """Leave out a trial whose predecessor is missing; a resume executes it."""
         for limit in self._limits:
             limit.leave_out(job)
         trial = job.trial
@@ -245,7 +244,7 @@ class Chains:
         self._waiting: dict[int, list[Job]] = {}  # by the position of the trial before
 
     def fate(self, job: Job) -> Fate:
-        """What becomes of a job now; who waits comes back from `over`."""
+        """Decide what happens to a job now; `over` returns those that wait."""
         before = self._plan.before(job.trial.position)
         if before is None or self._plan.done[before]:
             return "starts"
@@ -255,12 +254,11 @@ class Chains:
         return "starts" if self._stands.get(before) else "never starts"
 
     def concluded(self, job: Job, outcome: Outcome) -> None:
-        """A trial has its final outcome; its row is not safe yet."""
         own_failure = outcome.failure is not None and outcome.failure.blame == "variant"
         stands = outcome.status in ("ok", "skipped") or (outcome.status == "error" and own_failure)
         self._stands[job.trial.position] = stands
 
     def over(self, job: Job) -> list[Job]:
-        """Its row is safe, or it never starts: those that waited for it."""
+        """Note that a trial is stored or never starts; return those that waited for it."""
         self._over.add(job.trial.position)
         return self._waiting.pop(job.trial.position, [])

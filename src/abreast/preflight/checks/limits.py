@@ -12,7 +12,7 @@ from abreast.spec.schema import QUOTAS
 
 
 def check_limits(context: Context) -> Finding:
-    """Say what the limits mean, and find those that cannot be meant as they are written."""
+    """Explain the limits, and find mistakes in them."""
     limits = context.limits
     known = [target.name for target in (*context.targets, *context.judges.values())]
     for name in limits.targets:
@@ -46,7 +46,6 @@ def check_limits(context: Context) -> Finding:
 
 
 def describe(parallel: object, blocks: int | None) -> str:
-    """How much happens at once, in words."""
     if parallel is None:
         return f"{blocks} blocks at once, one variant at a time in each" if blocks else "one trial at a time"
     if parallel == "variants":
@@ -85,7 +84,7 @@ def check_subscription(context: Context) -> Finding | None:
 
 
 def check_quota(context: Context) -> Finding | None:
-    """What share of a quota will this take, and is so much left of it?"""
+    """Say what share of a quota the run takes, and whether that much is left."""
     quotas = context.estimate.quotas
     if not quotas:
         return None
