@@ -80,7 +80,7 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
     with _located(experiment.origin):
         scorers = build_scorers(spec, base)
         checks = checks_of(scorers)
-        shared = {
+        shared: dict[str, Any] = {
             "base": base,
             "store": None if "://" in str(path) else path,
             "prices": spec.prices,

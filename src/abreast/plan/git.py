@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,29 +62,23 @@ def uncommitted(known: State, files: Collection[Path]) -> list[Path]:
     resolved = {file.resolve(): file for file in files}
     inside = [file for file in resolved if file.is_relative_to(known.root)]
     found = {file for file in known.changed or () if file in resolved}
-    told = (
-        ask(known.root, "ls-files", "-z", "--others", "--exclude-standard", "--", *map(_literally, inside))
-        if inside
-        else None
-    )
-    found |= {known.root / name for name in (told or "").split("\0") if name}
-    return [file for whole, file in resolved.items() if whole in found]
-
-
-def _literally(file: Path) -> str:
-    return f":(literal){file}"
+    if inside:
+        names = (f":(literal){file}" for file in inside)
+        untracked = ask(known.root, "ls-files", "-z", "--others", "--exclude-standard", "--", *names)
+        found |= {known.root / name for name in (untracked or "").split("\0") if name}
+    return [file for path, file in resolved.items() if path in found]
 
 
 def between(known: State, old: str, new: str) -> list[Change] | None:
     """Changes between two commits; None if git does not know one of them."""
     told = ask(known.root, "diff", "--numstat", "--no-renames", "--no-ext-diff", "-z", old, new, "--")
-    return None if told is None else list(_changes(known.root, told))
-
-
-def _changes(root: Path, told: str) -> Iterator[Change]:
-    for entry in filter(None, told.split("\0")):
-        added, removed, name = entry.split("\t", 2)
-        yield Change(root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
+    if told is None:
+        return None
+    entries = (entry.split("\t", 2) for entry in told.split("\0") if entry)
+    return [
+        Change(known.root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
+        for added, removed, name in entries
+    ]
 
 
 def tag(folder: Path, commit: str, label: str) -> str:

@@ -121,9 +121,8 @@ def _merged(one: Parts, other: Parts) -> Parts:
 def check_software(context: Context) -> Finding:
     """Compare Python, packages and programs with those of the previous run."""
     software = _software(context.provenance)
-    summary = f"Python {software['Python']}, {many(len(software) - 1, 'package and program')}".replace(
-        "package and programs", "packages and programs"
-    )
+    others = many(len(software) - 1, "package and program", "packages and programs")
+    summary = f"Python {software['Python']}, {others}"
     details = tuple(f"{name} {version}" for name, version in software.items())
     previous = context.previous
     if previous is None:

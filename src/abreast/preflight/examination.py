@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from abreast.preflight import environment
 from abreast.preflight.checks import cases, code, columns, cost, endpoints, limits, statistics, targets
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, first_of
+from abreast.preflight.finding import Finding, summarised
 
 Check = Callable[[Context], Finding | None]
 
@@ -36,5 +36,4 @@ def _checks(context: Context) -> Iterable[Check]:
 
 
 def _suite_notes(context: Context) -> Finding | None:
-    notes = tuple(context.notes)
-    return Finding("suite", "note", first_of(notes), "", notes if len(notes) > 1 else ()) if notes else None
+    return summarised("suite", "note", context.notes) if context.notes else None

@@ -30,7 +30,8 @@ class PreviousRun:
     def __init__(self, store: Store, row: Mapping[str, Any], experiment: str) -> None:
         self.run, self.run_id = str(row["run"]), int(row["run_id"])
         self.provenance: Mapping[str, Any] = json.loads(row["provenance"])
-        self.selects = _selects(json.loads(row["spec"]).get("options") or {})
+        options = json.loads(row["spec"]).get("options") or {}
+        self.selects = any(options.get(key) for key in ("case", "tag", "limit", "debug"))
         self._store, self._experiment = store, experiment
 
     @cached_property
@@ -53,7 +54,9 @@ class PreviousRun:
         most = max(LOOKED_AT, 5 * len(self.variants))
         found: dict[str, Given] = {}
         for target, raw, tokens, cost, model, data in self._store.queries.first_answers(self.run_id, most):
-            fields = {name: _is_number(value) for name, value in data.items()}
+            fields = {
+                name: isinstance(value, int | float) and not isinstance(value, bool) for name, value in data.items()
+            }
             before = found.get(target, Given(False, False, False, False, {}))
             found[target] = Given(
                 raw_response=raw or before.raw_response,
@@ -81,14 +84,6 @@ def previous_run(store: Store, experiment: str, continues: str | None = None) ->
     """The run to continue, else the last one; a debug run only if there is no other."""
     row = store.queries.last_run(experiment) if continues is None else store.run(continues)
     return None if row is None else PreviousRun(store, row, experiment)
-
-
-def _selects(options: Mapping[str, Any]) -> bool:
-    return any(options.get(key) for key in ("case", "tag", "limit", "debug"))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Took(NamedTuple):

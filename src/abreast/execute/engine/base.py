@@ -105,7 +105,6 @@ def cancelled_outcome() -> Outcome:
 
 
 Factory = Callable[[EngineSetup, Complete], Engine]
-NAMES = ("local",)
 
 
 def find_engine(name: str) -> Factory:
@@ -116,7 +115,7 @@ def find_engine(name: str) -> Factory:
         return LocalEngine.from_setup
     plugin = find_plugin("engine", name)
     if plugin is None:
-        known = [*NAMES, *plugin_names("engine")]
+        known = ["local", *plugin_names("engine")]
         raise BadInput(f'unknown engine "{name}"{suggestion(name, known)}', f"choose one of {', '.join(known)}")
 
     def from_plugin(setup: EngineSetup, complete: Complete) -> Engine:

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from abreast.errors import Crashed, PluginError, Skipped, TooBig, TrialError, classify
@@ -67,7 +67,7 @@ class LocalEngine(Engine):
         self._looks_at = math.inf
         self.prepares_ahead = any(target.transforms for target in targets)
         self._ahead: deque[Job] = deque()  # whose requests are to be made before they start
-        self._made: dict[Job, asyncio.Future[tuple[Request, float]]] = {}  # such requests, and how long each took
+        self._made: dict[Job, asyncio.Task[tuple[Request, float]]] = {}  # such requests, and how long each took
         self._making = False  # one of those
         self._waiting = 0  # in flight, until their own is made
 
@@ -234,12 +234,17 @@ class LocalEngine(Engine):
             return target.request(job.trial)
         made = self._made.get(job)
         if made is None:
-            return await self._made_now(target, job)
+            self._waiting += 1
+            try:
+                return (await self._make(job))[0]
+            finally:
+                self._waiting -= 1
+                self._make_next()
         waited = self._loop.time()
         try:
             request, seconds = await asyncio.shield(made)
         except BaseException:
-            self._made.pop(job, None)  # the next attempt tries anew
+            self._made.pop(job, None)  # the next attempt tries again
             raise
         before = max(0.0, seconds - (self._loop.time() - waited)) if job.attempt == 1 else 0.0
         flight.start -= before
@@ -257,32 +262,23 @@ class LocalEngine(Engine):
         while self._ahead and not (self._making or self._waiting or self._cancelled):
             job = self._ahead.popleft()
             if self._is_fresh(job):  # else it has started, and makes its own
-                made = self._made[job] = self._loop.create_future()
                 self._making = True
-                self._loop.create_task(self._make(job, made))
+                made = self._made[job] = self._loop.create_task(self._make(job))
+                made.add_done_callback(self._end_making)
+
+    def _end_making(self, made: asyncio.Task[tuple[Request, float]]) -> None:
+        if not made.cancelled():
+            made.exception()  # or it would be logged if the trial never begins
+        self._making = False
+        self._make_next()
 
     def _is_fresh(self, job: Job) -> bool:
         return not job.attempt and job not in self._made
 
-    async def _made_now(self, target: Target, job: Job) -> Request:
-        self._waiting += 1
-        try:
-            made: Request = await self._workers.in_thread(target.request, job.trial)
-            return made
-        finally:
-            self._waiting -= 1
-            self._make_next()
-
-    async def _make(self, job: Job, made: asyncio.Future[tuple[Request, float]]) -> None:
-        target, start = self._targets[job.variant], time.monotonic()
-        try:
-            request = await self._workers.in_thread(target.request, job.trial)
-            made.set_result((request, time.monotonic() - start))
-        except BaseException as error:  # noqa: BLE001 - is raised where the trial begins
-            made.set_exception(error if isinstance(error, Exception) else Crashed(str(error)))
-            made.exception()  # or it would be told of if the trial never begins
-        self._making = False
-        self._make_next()
+    async def _make(self, job: Job) -> tuple[Request, float]:
+        start = time.monotonic()
+        request = await self._workers.in_thread(self._targets[job.variant].request, job.trial)
+        return request, time.monotonic() - start
 
 
 def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
@@ -317,13 +313,7 @@ def checked(answer: object) -> Answer:
     for text in (answer.raw_response or "", answer.model or "", *answer.artifacts, *answer.artifacts.values()):
         if not isinstance(text, str):
             raise Crashed("the answer's raw_response, model and artifacts must be text")
-    tokens = (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
-    )
+    tokens = _TOKENS(usage)
     if not isinstance(answer.waited_s, int | float) or not 0 <= answer.waited_s < math.inf:
         raise Crashed(f"the answer's waited_s must be seconds of at least 0, got {answer.waited_s!r}"[:500])
     if _PLAIN_COUNTS.issuperset(map(type, tokens)) and (cost is None or type(cost) is float):
@@ -376,6 +366,7 @@ def _checked_remains(answer: object, most: int) -> Answer | None:
         return None
 
 
+_TOKENS = operator.attrgetter(*(field.name for field in fields(Usage)))
 _PLAIN_COUNTS = frozenset((int, type(None)))
 
 

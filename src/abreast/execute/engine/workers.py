@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Classified, Crashed, classify
@@ -226,6 +226,7 @@ class Workers:
         """`clock` and `more_time` are called in the task of the trial they are about."""
         self._threads = Threads(loop)
         self._shared_thread = SharedThread(loop)
+        self.in_thread, self.in_turn = self._threads.call, self._shared_thread.call
         self._clock = clock
         self._more_time = more_time
         self._free: list[Process] = []
@@ -236,12 +237,6 @@ class Workers:
 
     def more_time(self) -> Callable[[float], None]:
         return self._more_time()
-
-    def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        return self._threads.call(function, *arguments)
-
-    def in_turn(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        return self._shared_thread.call(function, *arguments)
 
     async def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Any:
         call = pickle.dumps((function, arguments))
@@ -263,15 +258,13 @@ class Workers:
     async def _call(self, worker: Process, call: bytes) -> Any:
         try:
             value = await self._threads.call(worker.call, call)
-        except asyncio.CancelledError:  # a timeout, or Ctrl-C twice
-            self._all.discard(worker)
-            self._threads.call(worker.kill)
-            raise
         except Classified:
             self._free.append(worker)
             raise
-        except BaseException:
+        except BaseException as error:
             self._all.discard(worker)
+            if isinstance(error, asyncio.CancelledError):  # a timeout, or Ctrl-C twice
+                self._threads.call(worker.kill)
             raise
         self._free.append(worker)
         return value

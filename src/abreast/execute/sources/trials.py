@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, TrialJob
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
 from abreast.execute.listener import Listener
+from abreast.execute.records import TrialRecords
 from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Outcome
@@ -26,14 +27,6 @@ LEAD = 32  # blocks that one variant may start before the others in such a run
 Fate = Literal["starts", "waits", "never starts"]
 
 
-class Records(Protocol):
-    """Where outcomes of trials go. Jobs whose rows are safe come back by `Acknowledgements`."""
-
-    def outcome(self, job: Job, outcome: Outcome) -> None: ...
-
-    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
-
-
 class Trials(Source):
     """Every trial of the plan that is not done."""
 
@@ -45,7 +38,7 @@ class Trials(Source):
         *,
         plan: Plan,
         limits: Sequence[Limit],
-        records: Records,
+        records: TrialRecords,
         on_commit: Callable[[Sequence[Job]], None],
         listener: Listener,
         state: RunState,

@@ -14,19 +14,15 @@ from abreast.spec.schema import QUOTAS
 def check_limits(context: Context) -> Finding:
     """Explain the limits, and find mistakes in them."""
     limits = context.limits
-    known = [target.name for target in (*context.targets, *context.judges.values())]
-    for name in limits.targets:
-        if name not in known:
-            near = suggestion(name, known)
-            return Finding(
-                "limits", "fail", f'limits.targets: no variant and no judge has the target "{name}"{near}', "correct it"
-            )
-    names = [variant.name for variant in context.plan.variants]
-    for name in limits.variants:
-        if name not in names:
-            return Finding(
-                "limits", "fail", f'limits.variants: no variant "{name}"{suggestion(name, names)}', "correct it"
-            )
+    targets = [target.name for target in (*context.targets, *context.judges.values())]
+    variants = [variant.name for variant in context.plan.variants]
+    for problem, names, known in (
+        ("limits.targets: no variant and no judge has the target", limits.targets, targets),
+        ("limits.variants: no variant", limits.variants, variants),
+    ):
+        for name in names:
+            if name not in known:
+                return Finding("limits", "fail", f'{problem} "{name}"{suggestion(name, known)}', "correct it")
     if limits.budget_usd is not None:
         silent = [target.name for target in context.targets if target.name.startswith("python:")]
         if silent:

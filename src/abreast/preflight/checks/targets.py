@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from abreast.errors import classify, location
 from abreast.model import Failure, Request, Trial
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, first_of, listed
+from abreast.preflight.finding import Finding, first_of, listed, summarised
 from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
 from abreast.targets.base import may_render
@@ -26,13 +26,10 @@ def check_targets(context: Context) -> Finding | None:
         for note in target.notes():
             notes.setdefault(note, []).append(where)
     if problems:
-        messages, fix = list(problems), next(iter(problems.values()))
-        return Finding("targets", "fail", first_of(messages), fix, tuple(messages) if len(messages) > 1 else ())
+        return summarised("targets", "fail", list(problems), next(iter(problems.values())))
     variants = len(context.plan.variants)
     messages = [note if len(users) >= variants > 1 else f"{listed(users)}: {note}" for note, users in notes.items()]
-    if not messages:
-        return None
-    return Finding("targets", "note", first_of(messages), "", tuple(messages) if len(messages) > 1 else ())
+    return summarised("targets", "note", messages) if messages else None
 
 
 def _needed(context: Context) -> Iterator[tuple[str, Target]]:
