@@ -318,18 +318,57 @@ def test_another_process_builds_the_same_targets_from_the_setup() -> None:
 # -- adding one ----------------------------------------------------------------------------------------------------
 
 
-def test_a_third_engine_executes_a_run(installed: Path, folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_engine_executes_a_run(installed: Path, folder: Any) -> None:
     """It is one file of another package, found by its entry point; all that a run has is around it."""
     from abreast import Case, Experiment
 
-    monkeypatch.setattr("abreast.execute.run.find_engine", lambda name: find_engine("queue"))
     cases = [Case(f"c{number}", f"{number} + 1", str(number + 1)) for number in range(5)]
     variants = {"a": {"accuracy": 1.0}, "b": {"accuracy": 0.0}}
     store = folder.path / "results.db"
-    result = Experiment(cases=cases, variants=variants, target="simulated", scorers=["exact"], store=store).run()
+    experiment = Experiment(cases=cases, variants=variants, target="simulated", scorers=["exact"], store=store)
+    result = experiment.run(engine="queue")
     assert {row["status"] for row in result.rows()} == {"ok"}
     assert "their_engine" in sys.modules
     assert result.status == "complete"
+
+
+SPEC = """
+name: greeting
+cases: [{id: a, input: 1 + 1, expected: 2}, {id: b, input: 1 + 2, expected: 3}]
+variants: {plain: {accuracy: 1.0}, careful: {accuracy: 1.0}}
+target: simulated
+scorers: [exact]
+"""
+
+
+def test_the_command_line_chooses_an_engine_that_a_package_adds(installed: Path, folder: Any) -> None:
+    folder.write("spec.yaml", SPEC)
+    unknown = folder.abreast("check", "spec.yaml", "--engine", "quue")
+    assert unknown.code == 2
+    assert 'unknown engine "quue" (did you mean "queue"' in unknown.err
+    assert "choose one of local, broken, queue" in unknown.err
+    done = folder.abreast("run", "spec.yaml", "--engine", "queue", "--yes")
+    assert done.code == 0, done.said
+    assert "their_engine" in sys.modules
+    assert folder.sql("select count(*) n from predictions where status = 'ok'") == [{"n": 4}]
+
+
+def test_an_engine_gets_everything_that_targets_are_built_from(
+    installed: Path, folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from abreast import Experiment
+
+    setups: list[EngineSetup] = []
+
+    def recorded(setup: EngineSetup, complete: Complete) -> Engine:
+        setups.append(pickle.loads(pickle.dumps(setup.portable())))
+        return LocalEngine.from_setup(setup, complete)
+
+    monkeypatch.setattr("abreast.execute.run.find_engine", lambda name: recorded)
+    folder.write("spec.yaml", SPEC)
+    Experiment.load(folder.path / "spec.yaml").run()
+    assert setups[0].settings["base"] == folder.path
+    assert [target.name for target in setups[0].targets()] == ["simulated", "simulated"]
 
 
 def test_an_engine_that_is_none_is_refused(installed: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from abreast import Experiment, Options
-from abreast.execute.concurrency_stats import ConcurrencyStats
+from abreast.execute.listener import ConcurrencyStats
 from abreast.experiment.preparation import estimate_run
 from abreast.model import Failure, Outcome
 from abreast.preflight.checks.cost import dollars

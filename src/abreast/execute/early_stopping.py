@@ -31,25 +31,25 @@ class Decision:
 
 
 class StoppingRule(Protocol):
-    """Hears what became of each trial, and says when the rest is not needed."""
+    """Observes the outcome of each trial, and decides when the rest is not needed."""
 
     score: str  # the name of the score that counts
     decision: Decision | None  # what is known already
     begun: Collection[int]  # cases that earlier executions of this run began and did not finish
 
     def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
-        """The final score of a trial; None for one that is lost: infrastructure failed, or the answer has no score."""
+        """Take the final score of a trial; None if it is lost: infrastructure failed, or the answer has no score."""
         ...
 
 
 def value_without_answer(outcome: Outcome) -> float | None:
-    """A failure of the variant's own is its result; any other says nothing of it."""
+    """A failure of the variant counts as 0; other failures count as lost."""
     own = outcome.status == "error" and outcome.failure is not None and outcome.failure.blame == "variant"
     return 0.0 if own else None
 
 
 class EarlyStopping:
-    """Between the scoring, the judges and the rule that decides. `Trials` applies what is decided."""
+    """Connects scoring and judges with the stopping rule. `Trials` applies the decision."""
 
     def __init__(self, rule: StoppingRule, state: RunState, listener: Listener) -> None:
         self.score, self.begun = rule.score, rule.begun
@@ -81,7 +81,6 @@ class EarlyStopping:
         self._awaited += number
 
     def observe_failure(self, position: int, outcome: Outcome) -> None:
-        """A trial has no answer."""
         if outcome.status != "cancelled":  # which is no outcome: a resume executes it
             self._observe(position, value_without_answer(outcome), outcome.status == "skipped")
 
@@ -91,11 +90,10 @@ class EarlyStopping:
 
     @property
     def is_decision_due(self) -> bool:
-        """Whether there is a decision that was not applied yet."""
         return self.decision is not None and not self._is_applied
 
     def apply(self, saved: int) -> None:
-        """Cases that were begun are finished, so that no case is left in part; so many trials do not start."""
+        """Note that only begun cases are finished, which saves this many trials."""
         decision = self.decision
         assert decision is not None
         self._is_applied, self.saved = True, saved
@@ -138,11 +136,11 @@ class EarlyStopping:
             self._call(self._take_scores)
 
     def caught_up(self) -> None:
-        """Every answer that was stored before has its score, as far as it can have one."""
+        """All answers of earlier executions are scored, as far as possible."""
         self._call(self._catch_up)
 
     def ended(self) -> None:
-        """No further score comes."""
+        """No further scores will come."""
         self._call(self._end)
 
     def _call(self, function: Callable[[], None]) -> None:

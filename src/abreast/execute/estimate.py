@@ -16,7 +16,7 @@ MARGIN_SD = 1.28  # so that nine in ten trials take less than is reserved for th
 
 @dataclass(slots=True)
 class Running:
-    """Mean and spread of what was seen so far (Welford)."""
+    """Running mean and spread (Welford)."""
 
     count: int = 0
     mean: float = 0.0
@@ -30,14 +30,14 @@ class Running:
 
     @property
     def careful(self) -> float:
-        """The mean and a margin."""
+        """Mean with a margin."""
         spread = math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else 0.0
         return self.mean + MARGIN_SD * spread
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What this run has taken before: trials with a known cost or token count, and their sums, of one variant."""
+    """Use of one variant in earlier executions: trials with a known cost or token count, and sums."""
 
     costed: int = 0
     cost_usd: float = 0.0
@@ -50,7 +50,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 
 class Estimates(Limit):
-    """Learns from every attempt that ends; asked by the limits that reserve."""
+    """Learns from every attempt that ends; used by limits that reserve."""
 
     def __init__(self, variants: int, before: Sequence[Spent] = ()) -> None:
         self._cost = [Running() for _ in range(variants)]
@@ -73,13 +73,13 @@ class Estimates(Limit):
         return known.careful if known.count else len(str(job.trial.case.input)) / CHARACTERS_PER_TOKEN
 
     def cost(self, job: Job) -> float | None:
-        """None while nothing is known of this variant."""
+        """None while the cost of this variant is unknown."""
         known = self._cost[job.variant]
         return known.careful if known.count else None
 
 
 def cost_of(outcome: Outcome) -> float | None:
-    """Dollars that somebody has to pay; what a subscription includes is none."""
+    """Dollars to pay; 0 for what a subscription includes."""
     answer = outcome.answer
     if answer is None:
         return None
@@ -87,7 +87,7 @@ def cost_of(outcome: Outcome) -> float | None:
 
 
 def tokens_of(outcome: Outcome) -> float | None:
-    """Tokens in and out, if the target says."""
+    """Input and output tokens, if reported."""
     if outcome.answer is None:
         return None
     usage = outcome.answer.usage

@@ -15,7 +15,7 @@ from abreast.store.rows import Timing
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """What is asked, where it stands in the order of starts, and what has happened to it so far."""
+    """A trial or question, its place in the order of starts, and its state."""
 
     is_warmup: ClassVar[bool] = False
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from abreast.execute.job import Job
@@ -11,7 +13,7 @@ from abreast.redaction import redact_log_value
 
 
 class Listener:
-    """Hears of everything; override what matters. Called on the driver's loop, so be quick."""
+    """Observes a run; override what matters. Called on the driver's loop, so be quick."""
 
     def started(self, job: Job, in_flight: int) -> None:
         """An attempt was sent."""
@@ -35,53 +37,86 @@ class Listener:
         """Another second is over; called while a run goes on."""
 
 
+CALLS = tuple(name for name in vars(Listener) if not name.startswith("_"))
+
+
 class Listeners(Listener):
-    """Several, as one. One that breaks (a closed pipe, a full disk) hears no more: it must not end a run."""
+    """Several listeners as one. A listener that fails (a closed pipe, a full disk) is left out and ends no run."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._all: list[Listener] = []
         for listener in listeners:
             self._all += listener._all if isinstance(listener, Listeners) else [listener]
         self._sort()
+        for name in CALLS:
+            setattr(self, name, partial(self._call, name))
 
     def _sort(self) -> None:
-        """Who listens to what: most listen to little, and this is asked for every trial."""
+        """Find the methods that listeners override: most override few, and these are called for every trial."""
         self._functions = {
             name: [
-                getattr(each, name) for each in self._all if getattr(type(each), name) is not getattr(Listener, name)
+                getattr(listener, name)
+                for listener in self._all
+                if getattr(type(listener), name) is not getattr(Listener, name)
             ]
-            for name in ("started", "retried", "finished", "stored", "judging", "event", "tick")
+            for name in CALLS
         }
 
     def _call(self, name: str, *arguments: Any, **detail: Any) -> None:
+        if detail:  # of an event
+            detail = redact_log_value(detail)
         for function in self._functions[name]:
             try:
                 function(*arguments, **detail)
-            except Exception as error:  # noqa: BLE001 - said to those that still listen
-                self._leave_out(function.__self__, error)
+            except Exception as error:  # noqa: BLE001 - reported to the other listeners
+                broken = function.__self__
+                self._all = [listener for listener in self._all if listener is not broken]
+                self._sort()
+                self.event("warning", message=f"{type(broken).__name__} broke and is left out ({error})")
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightStats:
+    """Trials in flight: how many were asked for (None: to be found out), the mean over time, and the maximum."""
+
+    asked: int | None
+    mean: float
+    most: int
+
+
+class ConcurrencyStats(Listener):
+    """Adds up how long how many trials were in flight, from the first start to the last end."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._now = 0
+        self._since = 0.0
+        self._begin: float | None = None
+        self._trial_seconds = 0.0
+        self.most = 0
 
     def started(self, job: Job, in_flight: int) -> None:
-        self._call("started", job, in_flight)
+        self._change(1)
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        self._call("retried", job, failure, delay)
+        self._change(-1)
 
     def finished(self, job: Job, outcome: Outcome) -> None:
-        self._call("finished", job, outcome)
+        self._change(-1)
 
-    def stored(self, jobs: Sequence[Job]) -> None:
-        self._call("stored", jobs)
+    def _change(self, difference: int) -> None:
+        now = self._clock()
+        if self._begin is None:
+            self._begin = now
+        else:
+            self._trial_seconds += self._now * (now - self._since)
+        self._since = now
+        self._now += difference
+        if self._now > self.most:
+            self.most = self._now
 
-    def judging(self, left: int, outcome: Outcome | None = None) -> None:
-        self._call("judging", left, outcome)
-
-    def event(self, kind: str, **detail: Any) -> None:
-        self._call("event", kind, **redact_log_value(detail))
-
-    def tick(self) -> None:
-        self._call("tick")
-
-    def _leave_out(self, broken: Listener, error: Exception) -> None:
-        self._all = [listener for listener in self._all if listener is not broken]
-        self._sort()
-        self.event("warning", message=f"{type(broken).__name__} broke and is left out ({error})")
+    @property
+    def mean(self) -> float:
+        """Weighted by time; the maximum if everything ended before the clock moved."""
+        elapsed = 0.0 if self._begin is None else self._since - self._begin
+        return self._trial_seconds / elapsed if elapsed > 0 else float(self.most)

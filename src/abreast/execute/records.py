@@ -20,7 +20,7 @@ from abreast.targets import Target
 
 
 class TrialRecords:
-    """Makes the rows of trials and gives them to the writer."""
+    """Gives the rows of trials to the writer."""
 
     def __init__(self, plan: Plan, writer: Writer) -> None:
         self._plan, self._writer = plan, writer
@@ -62,7 +62,7 @@ class TrialRecords:
 
 
 def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
-    """The outcome of a trial whose answer the store refuses: the variant's failure, never to be paid for again."""
+    """The outcome if the store refuses the answer: the variant's failure, so that it is not paid for again."""
     answer = outcome.answer
     if answer is not None:
         answer = replace(answer, text="", value=None, data={}, raw_response=None, artifacts={})
@@ -73,7 +73,7 @@ def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
 
 
 class CommitHandler:
-    """Passes trials whose rows are safe to those who work with them."""
+    """Passes stored trials on to scoring, judges and early stopping."""
 
     def __init__(
         self, scoring: Scoring, judging: Judging | None = None, early_stopping: EarlyStopping | None = None
@@ -99,7 +99,7 @@ class CommitHandler:
 
 
 class EventRecorder(Listener):
-    """What the scheduler did goes to the table `events`."""
+    """Stores events in the table `events`."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

@@ -14,21 +14,20 @@ from functools import partial
 from typing import Any
 
 from abreast.errors import StoreError
-from abreast.execute.concurrency_stats import ConcurrencyStats, InFlightStats
 from abreast.execute.early_stopping import Decision, EarlyStopping, StoppingRule
 from abreast.execute.engine.base import Engine, EngineSetup, find_engine
 from abreast.execute.estimate import Spent
 from abreast.execute.job import Retry
-from abreast.execute.limits.base import Limit, LimitContext
+from abreast.execute.limits.base import LimitContext
 from abreast.execute.limits.concurrency import InFlight
 from abreast.execute.limits.failing import tally
 from abreast.execute.limits.registry import build_limits
-from abreast.execute.listener import Listener, Listeners
+from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, Listeners
 from abreast.execute.records import CommitHandler, EventRecorder, ThreadTimeoutWarning, TrialRecords
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.execute.sources.judging import Judging, Panel, without_judges
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Source
 from abreast.execute.sources.trials import Trials
 from abreast.execute.sources.warmup import WarmUps, warmup_costs
 from abreast.execute.state import INTERRUPTED, Acknowledgements, RunState
@@ -46,8 +45,6 @@ YOUNG_OBJECTS = 5_000  # allocated between two garbage collections; by default 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How an execution ended."""
-
     stopped: str | None  # the kind of reason why it ended before its plan: interrupted, store, breaker, decided, ...
     why: str
     fix: str
@@ -56,30 +53,6 @@ class Ending:
     error: StoreError | None = None
     decision: Decision | None = None
     saved: int = 0  # trials that were not needed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """The parts of one execution."""
-
-    writer: Writer
-    listener: Listener
-    state: RunState
-    engine: Engine
-    limits: Sequence[Limit]
-    stats: ConcurrencyStats
-    requested: int | None  # trials in flight
-    early_stopping: EarlyStopping | None
-    scoring: Scoring
-    judging: Judging | None
-    trials: Trials
-
-    def in_flight(self) -> InFlightStats:
-        """Report how many trials were in flight."""
-        stats = InFlightStats(self.requested, self.stats.mean, self.stats.most)
-        if stats.most:
-            self.listener.event("in_flight", asked=stats.asked, mean=round(stats.mean, 2), most=stats.most)
-        return stats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,118 +75,48 @@ class Execution:
     stop: StoppingRule | None = None  # looks at results on the way, and may say that they suffice
     panel: Panel | None = None  # who judges
     engine: str = "local"
-    target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build their own targets
+    target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build targets elsewhere
 
     async def run(self) -> Ending:
-        """Execute what is missing, score what is stored, and give everything back."""
-        parts = self._build()
-        state, engine, scoring = parts.state, parts.engine, parts.scoring
+        """Execute what is missing, score what is stored, and release everything."""
+        loop = asyncio.get_running_loop()
+        acknowledgements = Acknowledgements(loop)
+        writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
+        try:
+            parts = Parts(self, acknowledgements, writer)
+        except BaseException:
+            writer.close()
+            raise
+        state, engine, scoring, listener = parts.state, parts.engine, parts.scoring, parts.listener
         error: StoreError | None = None
         with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self.store.following():
-            self._end_in_time(state)
+            seconds = self.limits.run_timeout
+            if seconds is not None:
+                loop.call_later(seconds, state.stop, "run_timeout", f"{seconds:g} s are over", "")
             failing = asyncio.create_task(self._watch_store(state, engine, scoring))
             watching = [asyncio.create_task(limit.watch(state.wake)) for limit in parts.limits]
-            watching.append(asyncio.create_task(_tick(parts.listener)))
+            watching.append(asyncio.create_task(_tick(listener)))
             try:
                 await self._schedule(parts)
             finally:
-                in_flight = parts.in_flight()
+                in_flight = InFlightStats(parts.requested, parts.stats.mean, parts.stats.most)
+                if in_flight.most:
+                    mean = round(in_flight.mean, 2)
+                    listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
                 for task in watching:
                     task.cancel()
                 for problem in await engine.close():
-                    parts.listener.event("warning", message=problem)
+                    listener.event("warning", message=problem)
                 await asyncio.to_thread(scoring.finish)
                 try:
-                    await asyncio.to_thread(parts.writer.close)
+                    await asyncio.to_thread(writer.close)
                 except StoreError as caught:
                     error = caught
                 await asyncio.sleep(0)  # the last acknowledgements
                 failing.cancel()
                 for limit in parts.limits:
                     limit.close()
-        return self._ending(parts, in_flight, error)
-
-    def _build(self) -> Parts:
-        """Start the writer and put the other parts together; the writer ends if one of them cannot be built."""
-        acknowledgements = Acknowledgements(asyncio.get_running_loop())
-        writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
-        with contextlib.ExitStack() as on_failure:
-            on_failure.callback(writer.close)
-            parts = self._assemble(acknowledgements, writer)
-            on_failure.pop_all()
-        return parts
-
-    def _assemble(self, acknowledgements: Acknowledgements, writer: Writer) -> Parts:
-        """Put the parts together; each gets those it needs from the ones before."""
-        loop = asyncio.get_running_loop()
-        build_engine = find_engine(self.engine)
-        heard = Listeners([self.listener, EventRecorder(writer)])
-        stats = ConcurrencyStats(loop.time)
-        listener = Listeners([heard, stats, ThreadTimeoutWarning(self.targets, heard.event)])
-        state = RunState(acknowledgements, listener)
-        engine = build_engine(self._engine_setup(), state.complete)
-        context = self._limit_context(state, listener)
-        limits = [*build_limits(context), *_limits_of_engine(engine, context)]
-        early_stopping = None if self.stop is None else EarlyStopping(self.stop, state, listener)
-        is_judged = self.stop is not None and self.panel is not None and self.panel.gives(self.stop.score)
-        scorers = without_judges(self.scorers)
-        scoring = Scoring(scorers, writer, self.unscored, None if is_judged else early_stopping)
-        judging = self._judging(writer, limits, listener, state, early_stopping if is_judged else None)
-        trials = Trials(
-            plan=self.plan,
-            limits=limits,
-            records=TrialRecords(self.plan, writer),
-            on_commit=CommitHandler(scoring, judging, early_stopping).committed,
-            listener=listener,
-            state=state,
-            early_stopping=early_stopping,
-            unjudged=(lambda: 0) if judging is None else judging.deciding_backlog,
-        )
-        return Parts(
-            writer=writer,
-            listener=listener,
-            state=state,
-            engine=engine,
-            limits=limits,
-            stats=stats,
-            requested=context.concurrency.requested,
-            early_stopping=early_stopping,
-            scoring=scoring,
-            judging=judging,
-            trials=trials,
-        )
-
-    async def _schedule(self, parts: Parts) -> None:
-        """Warm up, then execute the trials and ask the judges."""
-        state, limits = parts.state, parts.limits
-        warm_ups = WarmUps(
-            plan=self.plan,
-            targets=self.targets,
-            limits=limits,
-            state=state,
-            tell=parts.listener.event,
-            goes_on_cold=self.goes_on_cold,
-        )
-        schedule = partial(
-            Scheduler,
-            engine=parts.engine,
-            limits=limits,
-            retry=Retry(self.limits.retries, random.Random(self.plan.seed)),
-            state=state,
-            clock=asyncio.get_running_loop().time,
-        )
-        sources: list[Source] = [parts.trials]
-        if parts.judging is not None:
-            parts.judging.begin()
-            sources.insert(0, parts.judging)
-        parts.trials.apply_decision()  # what is stored may suffice: then nothing is warmed up
-        if not all(source.is_done for source in sources):
-            await schedule(sources=[warm_ups]).run()
-        await schedule(sources=sources).run()
-
-    def _ending(self, parts: Parts, in_flight: InFlightStats, error: StoreError | None) -> Ending:
-        state, early_stopping = parts.state, parts.early_stopping
-        stopped, why = state.stopped, state.why
+        stopped, why, early_stopping = state.stopped, state.why, parts.early_stopping
         decision, saved = (None, 0) if early_stopping is None else (early_stopping.decision, early_stopping.saved)
         if stopped is None and decision is not None and saved:
             stopped, why = "decided", decision.reason
@@ -228,72 +131,26 @@ class Execution:
             saved=saved,
         )
 
-    def _engine_setup(self) -> EngineSetup:
-        judges, judge_targets = ((), ()) if self.panel is None else (self.panel.contenders, self.panel.targets)
-        return EngineSetup(
-            variants=[*self.plan.variants, *judges],
-            judges=len(judges),
-            seed=self.plan.seed,
-            settings=self.target_settings,
-            limits=self.limits,
-            built_targets=[*self.targets, *judge_targets],
-        )
-
-    def _limit_context(self, state: RunState, listener: Listener) -> LimitContext:
-        judges = () if self.panel is None else self.panel.targets
-        failures = self.store.own_failures(self.held.run_id)
-        return LimitContext(
-            limits=self.limits,
-            targets=[*self.targets, *judges],
-            judges=len(judges),
-            plan=self.plan,
-            tell=listener.event,
-            stop=state.stop,
-            spent=self._spent(),
-            waits_for_quota=self.waits_for_quota,
-            tallies=tally(self.plan, self.plan.done, failures),
-            answered=self.store.answered(self.held.run_id),
-        )
-
-    def _spent(self) -> list[Spent]:
-        """What this run has taken before, its warm-ups included; a look at every trial, so only where a limit asks."""
-        if not self.limits.count_what_is_spent:
-            return []
-        found = []
-        warmups = warmup_costs(self.store, self.held.run_id)
-        for variant, row in zip(self.plan.variants, self.store.spent(self.held.run_id, len(self.targets)), strict=True):
-            costs = warmups.get(variant.name, [])
-            costed, cost_usd, counted, tokens = row
-            found.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
-        judges = [] if self.panel is None else [judge.name for judge in self.panel.judges]
-        return found + [Spent(*row) for row in self.store.spent_on_judges(self.held.run_id, judges)]
-
-    def _judging(
-        self,
-        writer: Writer,
-        limits: Sequence[Limit],
-        listener: Listener,
-        state: RunState,
-        early_stopping: EarlyStopping | None,
-    ) -> Judging | None:
-        if self.panel is None:
-            return None
-        return Judging(
-            panel=self.panel,
-            first_variant=len(self.targets),
-            store=self.store,
-            writer=writer,
+    async def _schedule(self, parts: Parts) -> None:
+        """Warm up, then execute the trials and ask the judges."""
+        state, limits = parts.state, parts.limits
+        schedule = partial(
+            Scheduler,
+            engine=parts.engine,
             limits=limits,
-            listener=listener,
+            retry=Retry(self.limits.retries, random.Random(self.plan.seed)),
             state=state,
-            early_stopping=early_stopping,
+            clock=asyncio.get_running_loop().time,
         )
-
-    def _end_in_time(self, state: RunState) -> None:
-        seconds = self.limits.run_timeout
-        if seconds is not None:
-            loop = asyncio.get_running_loop()
-            loop.call_later(seconds, state.stop, "run_timeout", f"{seconds:g} s are over", "")
+        sources: list[Source] = [parts.trials]
+        if parts.judging is not None:
+            parts.judging.begin()
+            sources.insert(0, parts.judging)
+        parts.trials.apply_decision()  # what is stored may suffice: then nothing is warmed up
+        if not all(source.is_done for source in sources):
+            warm_ups = WarmUps(self.plan, self.targets, limits, state, parts.listener.event, self.goes_on_cold)
+            await schedule(sources=[warm_ups]).run()
+        await schedule(sources=sources).run()
 
     async def _watch_store(self, state: RunState, engine: Engine, scoring: Scoring) -> None:
         """Stop when the store fails: what is in flight may finish, unless the run belongs to another process now."""
@@ -343,11 +200,84 @@ class Execution:
             give_back()
 
 
-def _limits_of_engine(engine: Engine, context: LimitContext) -> Iterator[Limit]:
-    capacity = engine.capacity()
-    if capacity is not None:
-        yield InFlight(capacity)
-    yield from engine.limits(context.concurrency.requested, context.tell)
+class Parts:
+    """The parts of one execution; each gets those it needs from the ones before."""
+
+    def __init__(self, execution: Execution, acknowledgements: Acknowledgements, writer: Writer) -> None:
+        plan, targets, panel, stop = execution.plan, execution.targets, execution.panel, execution.stop
+        judges: Sequence[Target] = () if panel is None else panel.targets
+        build_engine = find_engine(execution.engine)
+        recorded = Listeners([execution.listener, EventRecorder(writer)])
+        self.stats = ConcurrencyStats(asyncio.get_running_loop().time)
+        self.listener = Listeners([recorded, self.stats, ThreadTimeoutWarning(targets, recorded.event)])
+        self.state = RunState(acknowledgements, self.listener)
+        setup = EngineSetup(
+            variants=[*plan.variants, *(() if panel is None else panel.contenders)],
+            judges=len(judges),
+            seed=plan.seed,
+            settings=execution.target_settings,
+            limits=execution.limits,
+            built_targets=[*targets, *judges],
+        )
+        self.engine = build_engine(setup, self.state.complete)
+        run_id, store = execution.held.run_id, execution.store
+        context = LimitContext(
+            limits=execution.limits,
+            targets=[*targets, *judges],
+            judges=len(judges),
+            plan=plan,
+            tell=self.listener.event,
+            stop=self.state.stop,
+            spent=_spent(execution) if execution.limits.count_what_is_spent else (),
+            waits_for_quota=execution.waits_for_quota,
+            tallies=tally(plan, plan.done, store.own_failures(run_id)),
+            answered=store.answered(run_id),
+        )
+        self.requested = context.concurrency.requested  # trials in flight
+        capacity = self.engine.capacity()
+        of_engine = [] if capacity is None else [InFlight(capacity)]
+        self.limits = [*build_limits(context), *of_engine, *self.engine.limits(self.requested, context.tell)]
+        self.early_stopping = None if stop is None else EarlyStopping(stop, self.state, self.listener)
+        is_judged = stop is not None and panel is not None and panel.gives(stop.score)
+        scorers = without_judges(execution.scorers)
+        self.scoring = Scoring(scorers, writer, execution.unscored, None if is_judged else self.early_stopping)
+        self.judging = (
+            None
+            if panel is None
+            else Judging(
+                panel=panel,
+                first_variant=len(targets),
+                store=store,
+                writer=writer,
+                limits=self.limits,
+                listener=self.listener,
+                state=self.state,
+                early_stopping=self.early_stopping if is_judged else None,
+            )
+        )
+        self.trials = Trials(
+            plan=plan,
+            limits=self.limits,
+            records=TrialRecords(plan, writer),
+            on_commit=CommitHandler(self.scoring, self.judging, self.early_stopping).committed,
+            listener=self.listener,
+            state=self.state,
+            early_stopping=self.early_stopping,
+            unjudged=(lambda: 0) if self.judging is None else self.judging.deciding_backlog,
+        )
+
+
+def _spent(execution: Execution) -> list[Spent]:
+    """Use by earlier executions of this run, warm-ups included. Reads every trial."""
+    store, run_id, panel = execution.store, execution.held.run_id, execution.panel
+    warmups = warmup_costs(store, run_id)
+    spent = []
+    of_variants = store.spent(run_id, len(execution.targets))
+    for variant, (costed, cost_usd, counted, tokens) in zip(execution.plan.variants, of_variants, strict=True):
+        costs = warmups.get(variant.name, [])
+        spent.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
+    judges = [] if panel is None else [judge.name for judge in panel.judges]
+    return spent + [Spent(*row) for row in store.spent_on_judges(run_id, judges)]
 
 
 async def _tick(listener: Listener) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from abreast.execute.engine.base import Engine
 from abreast.execute.job import Job, Retry
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, Stage, by_variant
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Source
 from abreast.execute.state import INTERRUPTED, RunState
 from abreast.model import Blame, Failure, Outcome
 
@@ -69,7 +69,7 @@ class Scheduler:
         self._unsafe = 0  # of them, those that have given their place to another
 
     async def run(self) -> None:
-        """Until every job is stored, or until what was in flight at the stop is."""
+        """Run until every job is stored, or after a stop until what was in flight is."""
         state, changed = self._state, self._state.changed
         state.most_in_flight = 0
         while True:
@@ -121,7 +121,7 @@ class Scheduler:
             self._acknowledge(acknowledged.popleft(), now)
 
     def _finish(self, job: Job, outcome: Outcome, now: float) -> None:
-        """An attempt has ended."""
+        """Handle the end of an attempt."""
         state = self._state
         if state.stopped == INTERRUPTED:
             outcome = undecided_if_broken(outcome)
@@ -167,7 +167,7 @@ class Scheduler:
         self._source_of[type(job)].store(job, outcome)
 
     def _acknowledge(self, jobs: Sequence[Job], now: float) -> None:
-        """The rows of these jobs are safe."""
+        """Release jobs whose rows are stored."""
         for job in jobs:
             if job.holds:
                 self._release_place(job, now)
@@ -184,7 +184,7 @@ class Scheduler:
             limit.release(job, now)
 
     def _settle_blame(self, stage: Stage) -> None:
-        """Hand over failures that may be the variant's or its service's, once it is known whose they are."""
+        """Hand over failures of unclear blame once it is decided."""
         undecided = []
         stage = stage if self._state.stopped is None else "stopped"
         for job, outcome in self._undecided:
@@ -201,14 +201,14 @@ class Scheduler:
         self._undecided = undecided
 
     def _is_at_rest(self) -> bool:
-        """Nothing is under way that could start another trial."""
+        """Whether nothing under way could start another trial."""
         is_held_back = any(source.is_held_back() for source in self._sources)
         return not (self._state.in_flight or self._unacknowledged or is_held_back)
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def _release(self, now: float) -> None:
-        """Jobs whose back-off is over go to the front of their lane."""
+        """Put jobs whose back-off is over at the front of their lane."""
         due = []
         while self._backoff and self._backoff[0][0] <= now:
             due.append(heapq.heappop(self._backoff)[2])
@@ -217,7 +217,7 @@ class Scheduler:
             self._source_of[type(job)].lanes.append_left(job)
 
     def _start(self, now: float) -> float:
-        """Start all jobs that may start; return the seconds until another one might."""
+        """Start all jobs that may start; return the seconds until the next might."""
         if self._state.stopped is not None:
             return UNTIL_AN_EVENT
         earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
@@ -234,7 +234,7 @@ class Scheduler:
         return max(0.0, earliest)
 
     def _start_of(self, source: Source, now: float) -> bool:
-        """Start what may start of these lanes; whether all of them were asked."""
+        """Start what may start in these lanes; return whether all were asked."""
         lanes, lead = source.lanes, source.lead
         lanes.begin(now)
         while True:

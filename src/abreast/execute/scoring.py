@@ -27,7 +27,7 @@ Item = tuple[int, Case, Answer]
 
 
 class Scoring:
-    """Takes stored answers, gives score rows to the writer."""
+    """Scores stored answers in a thread and gives the rows to the writer."""
 
     def __init__(
         self,
@@ -55,13 +55,12 @@ class Scoring:
         return bool(self._scorers)
 
     def put(self, items: Sequence[Item]) -> None:
-        """Queue answers that were stored together."""
         if self._early_stopping is not None:
             self._early_stopping.await_scores(len(items))
         self._items.put(items)
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Go on while answers come and a moment longer, then leave what is not scored yet for a resume."""
+        """Stop scoring soon; a resume scores the rest."""
         self._hurried = True
         if self._finishing:
             loop.call_later(PATIENCE_S, self._give_up)
@@ -71,7 +70,7 @@ class Scoring:
         self._over.set()
 
     def finish(self) -> None:
-        """Score what is left, for as long as that may take or somebody wants it."""
+        """Score the rest, unless that is abandoned."""
         self._finishing = True
         self._items.put(None)
         if self._hurried and not self._over.wait(PATIENCE_S):
@@ -122,7 +121,7 @@ class Scoring:
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
-    """The scores of one answer; a crash of the scorer is said in them and spoils nothing."""
+    """The scores of one answer; if the scorer crashes, they say so."""
     try:
         return tuple(_with_number(score) for score in scorer.score(redact_case(case), answer))
     except BaseException as error:  # noqa: BLE001 - a scorer may be a user's, and so may what it raises

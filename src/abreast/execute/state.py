@@ -15,7 +15,7 @@ INTERRUPTED = "interrupted"
 
 
 class Acknowledgements:
-    """Brings what the writer's thread reports to the loop: rows that are safe, or a store that has failed."""
+    """Brings reports of the writer's thread to the loop: stored rows, or a failed store."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -35,13 +35,13 @@ class Acknowledgements:
         self.failures.put_nowait(error)
 
     def add(self, jobs: Sequence[Job]) -> None:
-        """Note, on the loop, that the rows of these jobs are safe."""
+        """Note, on the loop, that these jobs are stored."""
         self.stored.append(jobs)
         self.changed.set()
 
 
 class RunState:
-    """The state of an execution that its parts share. All calls are on the loop."""
+    """State that the parts of an execution share. All calls are on the loop."""
 
     def __init__(self, acknowledgements: Acknowledgements, listener: Listener) -> None:
         self._listener = listener
@@ -62,10 +62,9 @@ class RunState:
         self.changed.set()
 
     def complete(self, job: Job, outcome: Outcome) -> None:
-        """Note that an attempt has ended."""
         self.completed.append((job, outcome))
         self.changed.set()
 
     def wake(self) -> None:
-        """Make the scheduler look again: something changed that a limit depends on."""
+        """Make the scheduler ask the limits again."""
         self.changed.set()

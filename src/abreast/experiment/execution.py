@@ -117,6 +117,8 @@ class RunExecution:
             owns_loop=self._owns_loop,
             stop=self._early_stop(lease.run_id),
             panel=setup.panel,
+            engine=setup.options.engine,
+            target_settings=setup.target_settings,
         ).run()
         if ending.error is not None:
             raise ending.error

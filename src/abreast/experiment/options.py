@@ -42,6 +42,7 @@ class Options:
     free_cores: float | None = None
     allow_failing: bool = False
     on_quota: str = "wait"
+    engine: str = "local"  # where trials execute
     until_decided: bool | None = None
     margin: float | None = None
     min_cases: int | None = None

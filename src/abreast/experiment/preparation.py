@@ -14,7 +14,7 @@ from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, default_file, find_lock
 from abreast.experiment.setup import Setup
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan.keys import final_positions, find_reusable, mark_done
+from abreast.plan.keys import final_positions, find_reusable
 from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
 from abreast.preflight.checks.cost import question
@@ -209,7 +209,8 @@ def mark_stored(setup: Setup, run_id: int, again: frozenset[int], seen: object =
     """Mark the stored trials of a run as done, unless its rows are still those that were `seen`."""
     state = setup.store.queries.trial_state(run_id)
     if state != seen:
-        mark_done(setup.plan, setup.store, run_id, not setup.options.retry_failed, again)
+        done = final_positions(setup.plan, setup.store, run_id, not setup.options.retry_failed, again)
+        setup.plan.done[done] = True
     return state
 
 

@@ -17,8 +17,8 @@ from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis, Comparison
-    from abreast.execute.concurrency_stats import InFlightStats
     from abreast.execute.early_stopping import Decision
+    from abreast.execute.listener import InFlightStats
     from abreast.stats import Population
     from abreast.stats.verdict import Word
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
+from abreast.execute.engine.base import find_engine
 from abreast.experiment.judges import seat
 from abreast.plan.chains import chains_of
 from abreast.plan.keys import variant_digest
@@ -52,6 +53,7 @@ class Setup:
     panel: Panel | None
     notes: Sequence[str]
     carrying: Carrying
+    target_settings: dict[str, Any]  # for engines that build targets in other processes
     cleanup: Cleanup
 
     @property
@@ -68,6 +70,7 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
     """Build targets and scorers, load the cases and open the store."""
     base = experiment.base
     add_to_path(base)
+    find_engine(options.engine)
     spec = _overridden(experiment.spec, options)
     variants = _selected(spec.all_variants(), options.variant)
     baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
@@ -77,15 +80,16 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
     with _located(experiment.origin):
         scorers = build_scorers(spec, base)
         checks = checks_of(scorers)
-        shared = {
+        shared: dict[str, Any] = {
             "base": base,
             "store": None if "://" in str(path) else path,
             "prices": spec.prices,
             "answer_size": spec.limits.answer_bytes,
             "keep_workspaces": options.keep_workspaces,
             "checks": checks,
-            "carrying": carrying,
         }
+        target_settings = dict(shared)  # targets add what cannot be sent to another process
+        shared["carrying"] = carrying
         targets = [build(variant, spec.seed, shared) for variant in variants]
     _refuse_checks(checks, variants, targets)
     primary = primary_column(spec, scorers)
@@ -124,6 +128,7 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
             panel=panel,
             notes=experiment.notes,
             carrying=carrying,
+            target_settings=target_settings,
             cleanup=cleanup,
         )
     except BaseException:

@@ -24,7 +24,7 @@ FIRST = -1
 
 
 def chains_of(cases: CaseTable, targets: Sequence[Target]) -> Before | None:
-    """Which case each comes after; None if no target carries anything on. Raises BadInput for what is no chain."""
+    """The case that each case follows; None if no target continues from other cases. Raises BadInput."""
     found: Before | None = None
     for variant, target in enumerate(targets):
         if not len(cases) or target.after(cases[0]) is None:
@@ -95,7 +95,7 @@ def _left(
     position: int | None,
     mine: ChainLink,
 ) -> tuple[str | None, str | None]:
-    """Case and state that a trial begins with after this one. What is skipped leaves what it would have begun with."""
+    """Case and state that a trial begins with after this one; a skipped trial passes on its own start."""
     while position is not None and links[sources[position]].status == "skipped":
         position = plan.before(position)
     if position is None:
@@ -104,7 +104,7 @@ def _left(
 
 
 def reuses_in_chains(plan: Plan, store: Store, reuses: Iterable[Reuse]) -> list[Reuse]:
-    """Those that answer the same question still: they began with what the one before them left, which is reused too."""
+    """Reuses whose predecessor in the chain is reused too and left what they began with."""
     found = list(reuses)
     kept = unbroken(plan, store, {reuse.position: (reuse.run_id, reuse.source) for reuse in found})
     return [reuse for reuse in found if reuse.position in kept]

@@ -9,7 +9,7 @@ from abreast.targets import Target
 
 
 class Concurrency:
-    """The limits of a spec for variants with these targets. None stands for "not limited by this"."""
+    """The concurrency limits of a spec for these targets. None means "not limited"."""
 
     def __init__(self, limits: Limits, targets: Sequence[Target]) -> None:
         self._limits = limits
@@ -42,14 +42,14 @@ class Concurrency:
 
     @property
     def per_judges(self) -> int | None:
-        """Questions to judges in flight where no number holds for all that is in flight: as many as trials would be."""
+        """Questions to judges in flight where no total applies: as many as trials."""
         parallel = self._limits.parallel
         if parallel is not None and parallel != "variants":
             return None  # it counts judges too, or what their target takes is found out
         return max(1, self._limits.trial_parallelism or 1) * self.per_block
 
     def of_target(self, name: str) -> int | Bounds | None:
-        """Jobs of one target in flight; bounds if the number is found out on the way."""
+        """Jobs of one target in flight; `Bounds` if adaptive."""
         parallel = self._limits.of(name).parallel
         if parallel == "auto":
             return Bounds()
@@ -59,7 +59,7 @@ class Concurrency:
 
     @property
     def requested(self) -> int | None:
-        """Trials in flight by all that is declared; None if that is found out on the way."""
+        """Declared number of trials in flight; None if adaptive."""
         ceilings = [] if self.total is None else [self.total]
         if self.blocks is not None:
             ceilings.append(self.blocks * (1 if self._limits.parallel is None else self._number))
@@ -73,7 +73,7 @@ class Concurrency:
 
     @property
     def likely(self) -> int:
-        """Trials in flight as a number to reckon with: where it is found out, what it starts with."""
+        """Expected number of trials in flight; if adaptive, the start."""
         requested = self.requested
         if requested is not None:
             return requested
@@ -81,7 +81,7 @@ class Concurrency:
         return max(1, sum(number if isinstance(number, int) else (number or Bounds()).start for number in of_targets))
 
     def most_of(self, target: str) -> int | None:
-        """Trials of one target in flight; None if that is found out on the way."""
+        """Most trials of one target in flight; None if adaptive."""
         variants, own, parallel = self._targets.count(target), self.of_target(target), self._limits.of(target).parallel
         ceilings = [own] if isinstance(own, int) else []
         if isinstance(parallel, Bounds):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A repository as it is now."""
+    """State of a repository."""
 
     root: Path
     commit: str | None  # None before the first one
@@ -21,7 +21,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file between two commits; a binary one has no lines."""
+    """Changed lines of one file; 0 in binary files."""
 
     path: Path
     added: int
@@ -29,7 +29,7 @@ class Change:
 
 
 def state(folder: Path) -> State | None:
-    """None where there is no repository, no git, or no answer."""
+    """State of the repository; None without one, without git, or without an answer."""
     root = ask(folder, "rev-parse", "--show-toplevel")
     if not root:
         return None
@@ -58,33 +58,27 @@ def state(folder: Path) -> State | None:
 
 
 def uncommitted(known: State, files: Collection[Path]) -> list[Path]:
-    """Which of these files differ from the commit or were never added; what git is told to ignore does not count."""
+    """Those of these files that differ from the commit or were never added, except ignored ones."""
     resolved = {file.resolve(): file for file in files}
     inside = [file for file in resolved if file.is_relative_to(known.root)]
     found = {file for file in known.changed or () if file in resolved}
-    told = (
-        ask(known.root, "ls-files", "-z", "--others", "--exclude-standard", "--", *map(_literally, inside))
-        if inside
-        else None
-    )
-    found |= {known.root / name for name in (told or "").split("\0") if name}
-    return [file for whole, file in resolved.items() if whole in found]
-
-
-def _literally(file: Path) -> str:
-    return f":(literal){file}"
+    if inside:
+        names = (f":(literal){file}" for file in inside)
+        untracked = ask(known.root, "ls-files", "-z", "--others", "--exclude-standard", "--", *names)
+        found |= {known.root / name for name in (untracked or "").split("\0") if name}
+    return [file for path, file in resolved.items() if path in found]
 
 
 def between(known: State, old: str, new: str) -> list[Change] | None:
-    """What changed from one commit to another; None if git does not know one of them."""
+    """Changes between two commits; None if git does not know one of them."""
     told = ask(known.root, "diff", "--numstat", "--no-renames", "--no-ext-diff", "-z", old, new, "--")
-    return None if told is None else list(_changes(known.root, told))
-
-
-def _changes(root: Path, told: str) -> Iterator[Change]:
-    for entry in filter(None, told.split("\0")):
-        added, removed, name = entry.split("\t", 2)
-        yield Change(root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
+    if told is None:
+        return None
+    entries = (entry.split("\t", 2) for entry in told.split("\0") if entry)
+    return [
+        Change(known.root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
+        for added, removed, name in entries
+    ]
 
 
 def tag(folder: Path, commit: str, label: str) -> str:

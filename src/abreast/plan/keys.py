@@ -12,8 +12,6 @@ import json
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from abreast.code.digest import source_digest
 from abreast.digest import compose
 from abreast.model import Variant
@@ -26,7 +24,7 @@ from abreast.targets.request import digest_of_params, params_as_mapping
 
 
 def variant_digest(variant: Variant, target: Target) -> str:
-    """Digest of a variant, whatever its name."""
+    """Digest of a variant without its name."""
     keyed = variant.params if target.keyed_params is None else target.keyed_params
     params = compose(digest_of_params(keyed), *_code_in(keyed))
     return compose("variant", target.name, target.version, params, variant.version)
@@ -45,18 +43,10 @@ def _code_in(params: Any) -> Iterator[str]:
         yield from _code_in(params_as_mapping(params) if dataclasses.is_dataclass(params) else None)
 
 
-def mark_done(
-    plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
-) -> None:
-    """Mark the final outcomes of a run as done, except those at the positions `again`."""
-    positions = np.array(final_positions(plan, store, run_id, failures_too, again), dtype=np.int64)
-    plan.done[positions] = True
-
-
 def final_positions(
     plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
 ) -> list[int]:
-    """Positions whose outcome is final; in a chain only if the outcomes before them are."""
+    """Positions whose outcome is final, except `again`; in a chain only if the outcomes before them are."""
     stored = store.final_positions(run_id, failures_too)
     found = [position for position in stored if position < len(plan) and position not in again]
     if not plan.is_chained:
@@ -65,19 +55,13 @@ def final_positions(
 
 
 def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
-    """Find outcomes of earlier runs that can be reused; with `failures_too` also the variants' own failures."""
+    """Find outcomes of earlier runs to reuse; with `failures_too` also the variants' own failures."""
     found: list[Reuse] = []
     for digest in dict.fromkeys(plan.digests):
         variants = [index for index, other in enumerate(plan.digests) if other == digest]
         sees = targets[variants[0]].sees
-        known = {
-            (_seen(sees, stored), stored.repeat, stored.occurrence): (
-                stored.run_id,
-                stored.position,
-                bool(stored.failed),
-            )
-            for stored in store.outcomes_of(digest, failures_too)
-        }
+        outcomes = store.outcomes_of(digest, failures_too)
+        known = {(_seen(sees, stored), stored.repeat, stored.occurrence): stored for stored in outcomes}
         if known:
             for variant in variants:
                 found.extend(_matches(plan, variant, sees, known))
@@ -102,7 +86,7 @@ def _planned(plan: Plan, case: int, sees: Sees) -> Hashable:
 
 
 def _matches(
-    plan: Plan, variant: int, sees: Sees, known: Mapping[tuple[Hashable, int, int], tuple[int, int, bool]]
+    plan: Plan, variant: int, sees: Sees, known: Mapping[tuple[Hashable, int, int], StoredOutcome]
 ) -> list[Reuse]:
     matches = []
     for case in range(len(plan.cases)):
@@ -111,19 +95,16 @@ def _matches(
             position = plan.position(case, repeat, variant)
             source = known.get((seen, repeat, occurrence))
             if source is not None and not plan.done[position]:
-                digest, block = plan.cases.digest(case), plan.block(case, repeat)
-                run_id, stored_at, failed = source
-                matches.append(
-                    Reuse(
-                        position=position,
-                        case_digest=digest,
-                        variant=variant,
-                        repeat=repeat,
-                        occurrence=occurrence,
-                        block=block,
-                        run_id=run_id,
-                        source=stored_at,
-                        failed=failed,
-                    )
+                reuse = Reuse(
+                    position=position,
+                    case_digest=plan.cases.digest(case),
+                    variant=variant,
+                    repeat=repeat,
+                    occurrence=occurrence,
+                    block=plan.block(case, repeat),
+                    run_id=source.run_id,
+                    source=source.position,
+                    failed=bool(source.failed),
                 )
+                matches.append(reuse)
     return matches

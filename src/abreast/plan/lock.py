@@ -66,7 +66,7 @@ class LockedPlan(_Strict):
         version: str,
         earlier_runs: int,
     ) -> LockedPlan:
-        """The plan of now. `spec` is the spec as it is stored with a run."""
+        """The current plan. `spec` is the spec as stored with a run."""
         cases, (sequence, final) = plan.cases, alphas(max(1, len(plan.cases)))
         contents = sorted(cases.digest(index) for index in range(len(cases)))
         return cls(
@@ -93,7 +93,7 @@ class LockedPlan(_Strict):
         )
 
     def check(self, file: Path, planned: LockedPlan) -> LockCheck:
-        """Whether the plan of now keeps to this one."""
+        """Compare the current plan with this one."""
         return LockCheck(str(file.absolute()), self.created_at, self.earlier_runs, tuple(_differences(self, planned)))
 
     def write(self, file: Path) -> None:
@@ -133,7 +133,7 @@ def read_lock(file: Path) -> LockedPlan | None:
 
 
 def _differences(locked: LockedPlan, planned: LockedPlan) -> Iterator[str]:
-    """What is not as it was locked, a phrase for each."""
+    """Phrases about what differs from the locked plan."""
     if planned.cases.number != locked.cases.number:
         yield f"{planned.cases.number:,} cases instead of {locked.cases.number:,}"
     elif planned.cases.digest != locked.cases.digest:

@@ -29,7 +29,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def new_name(taken: Container[str]) -> str:
-    """A name that is not taken."""
     while True:
         name = f"{_chance.choice(ADJECTIVES)}-{_chance.choice(ANIMALS)}-{_chance.randrange(10_000):04d}"
         if name not in taken:

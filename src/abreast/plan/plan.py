@@ -68,7 +68,7 @@ class Plan:
         return (case * self.repeats + repeat) * len(self.variants) + variant
 
     def parts(self, position: int) -> tuple[int, int, int]:
-        """Case index, repeat and variant index of a position."""
+        """Case index, repeat and variant index."""
         block, variant = divmod(position, len(self.variants))
         case, repeat = divmod(block, self.repeats)
         return case, repeat, variant
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def is_chained(self) -> bool:
-        """Whether trials begin with what other trials left."""
+        """Whether trials continue others."""
         return self._before is not None
 
     @property
@@ -94,7 +94,7 @@ class Plan:
         return len(self) if self._before is None else int((self._before == FIRST).sum()) * self.repeats
 
     def before(self, position: int) -> int | None:
-        """The trial, of the same variant and repeat, that leaves what this one begins with."""
+        """The trial of the same variant and repeat that this one continues."""
         if self._before is None or position < 0:
             return None
         case, repeat, variant = self.parts(position)
@@ -149,7 +149,7 @@ class Plan:
 
     @property
     def population(self) -> Population:
-        """What a verdict on this plan is about, fixed before any result."""
+        """What a verdict on this plan is about."""
         if self.is_chained or len(self.variants) < 2:
             return ALL_CASES
         cases, independent = len(self.cases), self.independent_cases

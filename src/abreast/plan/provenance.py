@@ -29,7 +29,7 @@ def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dic
 
 
 def _platform() -> str:
-    """What `platform.platform()` says, which starts a process and searches the file of the interpreter to find it."""
+    """`platform.platform()` without starting a process and searching the interpreter's file."""
     try:
         system, libc = os.uname(), os.confstr("CS_GNU_LIBC_VERSION")
     except (AttributeError, ValueError, OSError):
@@ -41,7 +41,7 @@ def _platform() -> str:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Looked up once: what is loaded stays what it is while the process lives."""
+    """Looked up once per process."""
     found = {}
     for name in _PACKAGES:
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Carrying:
-    """Handed to targets before there is a run; asked by them, from any thread, while it goes on."""
+    """The state that trials of a chain begin with. Built before the run; called from any thread during it."""
 
     def __init__(self) -> None:
         self._place: tuple[Plan, Store, int] | None = None
@@ -23,7 +23,7 @@ class Carrying:
         self._place = plan, store, run_id
 
     def __call__(self, trial: Trial) -> Carried:
-        """What the trial before left; if that was skipped, what it would have begun with. Raises NotCarried."""
+        """What the trial before left; if it was skipped, what it would have begun with. Raises NotCarried."""
         from abreast.targets.workspace import Carried  # late: only agents have workspaces
 
         assert self._place is not None

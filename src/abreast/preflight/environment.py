@@ -24,7 +24,7 @@ from abreast.text import many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What surrounds an experiment. Found out once and stored with the run."""
+    """Surroundings of an experiment, stored with the run."""
 
     base: Path
     repository: git.State | None
@@ -65,7 +65,7 @@ def read_environment(
     targets: Sequence[Target],
     case_files: Sequence[Path],
 ) -> Environment:
-    """Ask git, hash the case files and look at the code. Nothing of it is executed."""
+    """Ask git, hash the case files and read the code, without executing it."""
     functions = list(_functions(variants, targets))
     code: dict[str, Parts] = {}
     for name, function in functions:
@@ -91,7 +91,7 @@ def read_environment(
 
 
 def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterable[tuple[str, Any]]:
-    """Each of the user's functions that are measured, once: targets and transforms."""
+    """The user's functions that are measured, each once: targets and transforms."""
     seen: set[int] = set()
     for variant, target in zip(variants, targets, strict=True):
         named = {target.name: target.function}
@@ -108,7 +108,7 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
 
 
 def _merged(one: Parts, other: Parts) -> Parts:
-    """Two functions of one name, such as lambdas."""
+    """Merge functions of one name, such as lambdas."""
     owns = sorted({*one.own.split("+"), other.own})
     return Parts(
         "+".join(owns),
@@ -121,9 +121,8 @@ def _merged(one: Parts, other: Parts) -> Parts:
 def check_software(context: Context) -> Finding:
     """Compare Python, packages and programs with those of the previous run."""
     software = _software(context.provenance)
-    summary = f"Python {software['Python']}, {many(len(software) - 1, 'package and program')}".replace(
-        "package and programs", "packages and programs"
-    )
+    others = many(len(software) - 1, "package and program", "packages and programs")
+    summary = f"Python {software['Python']}, {others}"
     details = tuple(f"{name} {version}" for name, version in software.items())
     previous = context.previous
     if previous is None:

@@ -82,7 +82,7 @@ class Estimate:
 
     @property
     def real_cost_usd(self) -> float:
-        """Dollars that will be charged, as far as they are known."""
+        """Dollars that will be charged, as far as known."""
         return sum(one.cost_usd or 0.0 for one in self.variants if not one.simulated) + self.judges_usd
 
     @property
@@ -98,7 +98,7 @@ def estimate(
     history: History,
     expects: Expectation,
 ) -> Estimate:
-    """For the trials that are `left`."""
+    """Estimate the trials that are `left`."""
     of_each = left.reshape(-1, len(targets)).sum(axis=0)
     guesses = _guesses(plan, left, of_each, targets, history, expects)
     each = [
@@ -169,7 +169,7 @@ def _filled(guess: Guess, expects: Expectation) -> Guess:
 def _sampled(
     plan: Plan, left: npt.NDArray[np.bool_], variant: int, most: int, target: Target, expects: Expectation
 ) -> Guess:
-    """From a few trials spread over what is left."""
+    """Estimate from a few trials spread over what is left."""
     open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
     chosen = open_blocks[sorted({int(at) for at in np.linspace(0, len(open_blocks) - 1, most)})]
     positions = [int(block) * len(plan.variants) + variant for block in chosen]
@@ -238,13 +238,13 @@ def _of_variant(name: str, trials: int, target: Target, guess: Guess) -> Variant
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    """The whole, or unknown if a part is."""
+    """The sum; None if a part is unknown."""
     known = [value for value in values if value is not None]
     return float(sum(known)) if len(known) == len(values) else None
 
 
 def _costs(each: Sequence[VariantEstimate]) -> list[float | None]:
-    """A simulator without a price takes none, but where there is nothing else there is nothing to say."""
+    """Known costs. Simulators without a price do not count, unless there is nothing else."""
     priced = [one.cost_usd for one in each if not one.simulated or one.cost_usd is not None]
     return priced if priced or not each else [None]
 
@@ -252,7 +252,7 @@ def _costs(each: Sequence[VariantEstimate]) -> list[float | None]:
 def _duration(
     each: Mapping[int, VariantEstimate], targets: Sequence[Target], limits: Limits, at_once: int
 ) -> float | None:
-    """As long as the slowest of its limits takes: the work at this parallelism, of one target, at its rates."""
+    """The time of the slowest limit: total parallelism, that of one target, its rates."""
     work = _sum([one.seconds for one in each.values()])
     if work is None:
         return None
@@ -284,7 +284,7 @@ def _quotas(of_each: npt.NDArray[np.int64], targets: Sequence[Target], limits: L
 
 
 def _used(account: str, window_s: float) -> int | None:
-    """What the ledger says; where there is none yet, none is made."""
+    """Use by the ledger, which is not created if missing."""
     try:
         if not (state_folder() / "quota.db").exists():
             return 0

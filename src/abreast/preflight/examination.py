@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable
 from abreast.preflight import environment
 from abreast.preflight.checks import cases, code, columns, cost, endpoints, limits, statistics, targets
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, first_of
+from abreast.preflight.finding import Finding, summarised
 
 Check = Callable[[Context], Finding | None]
 
 
 def examine(context: Context) -> list[Finding]:
-    """Run all checks and return their findings in order."""
     findings = [check(context) for check in _checks(context)]
     return [finding for finding in findings if finding is not None]
 
@@ -37,6 +36,4 @@ def _checks(context: Context) -> Iterable[Check]:
 
 
 def _suite_notes(context: Context) -> Finding | None:
-    """Notes from the suite author."""
-    notes = tuple(context.notes)
-    return Finding("suite", "note", first_of(notes), "", notes if len(notes) > 1 else ()) if notes else None
+    return summarised("suite", "note", context.notes) if context.notes else None

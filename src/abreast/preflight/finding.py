@@ -38,6 +38,11 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
+def summarised(check: str, level: Level, sentences: Sequence[str], fix: str = "") -> Finding:
+    """A finding with the first of several sentences as its message, and all of them as details."""
+    return Finding(check, level, first_of(sentences), fix, tuple(sentences) if len(sentences) > 1 else ())
+
+
 def first_of(sentences: Sequence[str]) -> str:
     """The first sentence, and how many more there are.
 

@@ -15,7 +15,7 @@ LOOKED_AT = 200  # trials, to see what targets give back
 
 
 class Given(NamedTuple):
-    """What the answers of one target came with."""
+    """What came with the answers of one target."""
 
     raw_response: bool
     tokens: bool
@@ -25,12 +25,13 @@ class Given(NamedTuple):
 
 
 class PreviousRun:
-    """A stored run. Its parts are read when they are needed."""
+    """A stored run, read as needed."""
 
     def __init__(self, store: Store, row: Mapping[str, Any], experiment: str) -> None:
         self.run, self.run_id = str(row["run"]), int(row["run_id"])
         self.provenance: Mapping[str, Any] = json.loads(row["provenance"])
-        self.selects = _selects(json.loads(row["spec"]).get("options") or {})
+        options = json.loads(row["spec"]).get("options") or {}
+        self.selects = any(options.get(key) for key in ("case", "tag", "limit", "debug"))
         self._store, self._experiment = store, experiment
 
     @cached_property
@@ -39,12 +40,12 @@ class PreviousRun:
 
     @cached_property
     def scores(self) -> dict[str, str]:
-        """The version of the scorer that gave each score."""
+        """Scorer version by score."""
         return self._store.queries.first_scorer_versions(self.run_id)
 
     @cached_property
     def cases(self) -> dict[str, str]:
-        """The digest of each case that has a row, by its id."""
+        """Digest of each stored case by id."""
         return {case.id: case.digest for case in self._store.queries.stored_cases(self.run_id)}
 
     @cached_property
@@ -53,7 +54,9 @@ class PreviousRun:
         most = max(LOOKED_AT, 5 * len(self.variants))
         found: dict[str, Given] = {}
         for target, raw, tokens, cost, model, data in self._store.queries.first_answers(self.run_id, most):
-            fields = {name: _is_number(value) for name, value in data.items()}
+            fields = {
+                name: isinstance(value, int | float) and not isinstance(value, bool) for name, value in data.items()
+            }
             before = found.get(target, Given(False, False, False, False, {}))
             found[target] = Given(
                 raw_response=raw or before.raw_response,
@@ -66,7 +69,6 @@ class PreviousRun:
 
     @cached_property
     def before(self) -> PreviousRun | None:
-        """The run before this one."""
         row = self._store.queries.run_before(self._experiment, self.run_id)
         return None if row is None else PreviousRun(self._store, row, self._experiment)
 
@@ -79,21 +81,13 @@ class PreviousRun:
 
 
 def previous_run(store: Store, experiment: str, continues: str | None = None) -> PreviousRun | None:
-    """The run that goes on, or else the last one; a debug run only if there is no other."""
+    """The run to continue, else the last one; a debug run only if there is no other."""
     row = store.queries.last_run(experiment) if continues is None else store.run(continues)
     return None if row is None else PreviousRun(store, row, experiment)
 
 
-def _selects(options: Mapping[str, Any]) -> bool:
-    return any(options.get(key) for key in ("case", "tag", "limit", "debug"))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 class Took(NamedTuple):
-    """Means over so many earlier trials; None where none of them said."""
+    """Means over earlier trials; None if unknown."""
 
     trials: int
     input_tokens: float | None
@@ -104,7 +98,7 @@ class Took(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """By the digest of a contender, and by the name of a target."""
+    """Use by the digest of a variant, and by target name."""
 
     of_variant: Mapping[str, Took] = field(default_factory=dict)
     of_target: Mapping[str, Took] = field(default_factory=dict)
@@ -114,7 +108,7 @@ RECENT = 10_000  # trials
 
 
 def history(store: Store, targets: Iterable[str], digests: Iterable[str]) -> History:
-    """A look at the last trials of these targets; at all of them if one of the contenders is not among the last."""
+    """Read recent trials of these targets; all if a variant is not among the recent ones."""
     last = store.queries.last_sequence()
     recent = _history(store, targets, last - RECENT)
     return recent if last <= RECENT or recent.of_variant.keys() >= set(digests) else _history(store, targets, 0)

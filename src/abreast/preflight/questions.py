@@ -30,7 +30,7 @@ class Question:
 
 
 def questions(context: Context) -> list[Question]:
-    """None before the first run, a debug run, or one that executes nothing."""
+    """Questions to ask; none before a first run, a debug run, or if nothing is executed."""
     if context.previous is None or context.settings.is_debug or not context.estimate.trials:
         return []
     answers = context.previous.provenance.get("answers") or {}
@@ -39,7 +39,7 @@ def questions(context: Context) -> list[Question]:
 
 
 def still_answered(context: Context) -> dict[str, dict[str, str]]:
-    """The answers to the previous run that hold for this one too."""
+    """Earlier answers that still apply."""
     answers = (context.previous.provenance.get("answers") if context.previous else None) or {}
     states = {question.matter: question.state for question in _all_questions(context)} if answers else {}
     return {matter: answer for matter, answer in answers.items() if answer.get("state") == states.get(matter)}

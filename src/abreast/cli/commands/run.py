@@ -54,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--quota", metavar="Q", help="calls in a time that the account has: 200/5h, or the plan, max-5x or max-20x")
     add("--free-cores", metavar="N", type=float, help="cores to leave to others, instead of the spec's free_cores (1)")
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (wait)")
+    add("--engine", metavar="NAME", help="where trials execute: local (default), or an engine that a package adds")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
     add("--store", metavar="S", help="where rows go; else the spec's store, else $ABREAST_STORE, else results.db")
     add("--label", metavar="TEXT", help="a label for the run")
@@ -173,7 +174,7 @@ def demo(args: argparse.Namespace) -> int:
 _SAME_NAME = (
     *("trial_parallelism", "repeats", "seed", "store", "limit", "debug", "allow_failing", "quota", "free_cores"),
     *("on_quota", "until_decided", "margin", "min_cases", "fresh", "retry_failed", "label", "strict", "force"),
-    "keep_workspaces",
+    *("keep_workspaces", "engine"),
 )
 
 

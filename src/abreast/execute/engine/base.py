@@ -34,18 +34,22 @@ class EngineSetup:
     built_targets: Sequence[Target] | None = None  # for an engine in this process
 
     def portable(self) -> EngineSetup:
-        """The same for another process, which builds its own targets."""
+        """A copy for another process, which builds its own targets."""
         return replace(self, built_targets=None)
 
     def targets(self) -> Sequence[Target]:
-        """The targets of the variants and judges, built if they are not yet."""
+        """Targets of the variants, then of the judges; built if necessary."""
         if self.built_targets is not None:
             return self.built_targets
-        shared = dict(self.settings)
-        return [build(variant, self.seed, shared) for variant in self.variants]
+        first_judge, shared = len(self.variants) - self.judges, dict(self.settings)
+        unchecked = {**shared, "checks": []}  # nothing of a judge is tested
+        return [
+            build(variant, self.seed, shared if index < first_judge else unchecked)
+            for index, variant in enumerate(self.variants)
+        ]
 
     def timeouts(self, targets: Sequence[Target]) -> list[Callable[[int], float]]:
-        """The seconds that a prompt of some length may take, for each of these targets."""
+        """For each target, a function from the length of a prompt to seconds."""
         first_judge = len(self.variants) - self.judges
         return [
             self.limits.seconds_of(variant.name, target.name)
@@ -75,7 +79,7 @@ class Engine(ABC):
         """End everything in flight soon, as `cancelled`; what is submitted later too."""
 
     def capacity(self) -> int | None:
-        """How many jobs it can have in flight; None: as many as the limits of the run allow."""
+        """Most jobs in flight; None: as many as the limits of the run allow."""
         return None
 
     def limits(self, requested: int | None, tell: Callable[..., Any]) -> Sequence[Limit]:
@@ -84,7 +88,7 @@ class Engine(ABC):
         return ()
 
     def prepare_ahead(self, jobs: Iterable[Job]) -> None:
-        """These jobs will probably start next, in this order, and no others: make their requests meanwhile."""
+        """Make the requests of the jobs that will probably start next, in this order, and of no others."""
         return
 
     def reaping(self) -> contextlib.AbstractContextManager[None]:
@@ -92,7 +96,7 @@ class Engine(ABC):
         return contextlib.nullcontext()
 
     async def close(self) -> list[str]:
-        """Close the targets and all that was started; return warnings."""
+        """Close the targets and everything that was started; return warnings."""
         return []
 
 
@@ -101,7 +105,6 @@ def cancelled_outcome() -> Outcome:
 
 
 Factory = Callable[[EngineSetup, Complete], Engine]
-NAMES = ("local",)
 
 
 def find_engine(name: str) -> Factory:
@@ -112,7 +115,7 @@ def find_engine(name: str) -> Factory:
         return LocalEngine.from_setup
     plugin = find_plugin("engine", name)
     if plugin is None:
-        known = [*NAMES, *plugin_names("engine")]
+        known = ["local", *plugin_names("engine")]
         raise BadInput(f'unknown engine "{name}"{suggestion(name, known)}', f"choose one of {', '.join(known)}")
 
     def from_plugin(setup: EngineSetup, complete: Complete) -> Engine:

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from abreast.errors import Crashed, PluginError, Skipped, TooBig, TrialError, classify
@@ -33,8 +33,6 @@ LONGEST_MODEL = 200  # characters of the name of a model
 
 @dataclass(slots=True)
 class Flight:
-    """One attempt on its way."""
-
     job: Job
     started_at: float
     start: float
@@ -46,7 +44,7 @@ class Flight:
 
 
 class LocalEngine(Engine):
-    """Runs every job as a task."""
+    """Runs every job as a task of the driver's loop."""
 
     def __init__(
         self,
@@ -69,7 +67,7 @@ class LocalEngine(Engine):
         self._looks_at = math.inf
         self.prepares_ahead = any(target.transforms for target in targets)
         self._ahead: deque[Job] = deque()  # whose requests are to be made before they start
-        self._made: dict[Job, asyncio.Future[tuple[Request, float]]] = {}  # such requests, and how long each took
+        self._made: dict[Job, asyncio.Task[tuple[Request, float]]] = {}  # such requests, and how long each took
         self._making = False  # one of those
         self._waiting = 0  # in flight, until their own is made
 
@@ -106,7 +104,7 @@ class LocalEngine(Engine):
         return marked()
 
     async def close(self) -> list[str]:
-        """Close the targets and the workers; return what went wrong in targets of other packages."""
+        """Close the targets and the workers; return problems of plugins."""
         self._ahead.clear()
         self._made.clear()
         if self._watch is not None:
@@ -160,7 +158,7 @@ class LocalEngine(Engine):
             return Outcome("error", _checked_remains(error.answer, self._answer_size), classify(error))
 
     def _clock(self, moment: Moment, ago: float) -> None:
-        """Leave out of a trial's time what it takes to start a worker, to prepare a folder or to clean up."""
+        """Exclude starting a worker, preparing a folder and cleaning up from the time of a trial."""
         task = asyncio.current_task()
         flight = None if task is None else self._begun.get(task)
         now = self._loop.time() - ago
@@ -209,7 +207,7 @@ class LocalEngine(Engine):
             self._watch = self._loop.call_at(deadline, self._look)
 
     def _look(self) -> None:
-        """End what is over its time, and go on without what did not end when it was told to."""
+        """Cancel attempts that are out of time, and give up on those that ignore it."""
         now = self._loop.time() + 0.001
         for task, flight in list(self._begun.items()):
             if flight.deadline > now:
@@ -236,12 +234,17 @@ class LocalEngine(Engine):
             return target.request(job.trial)
         made = self._made.get(job)
         if made is None:
-            return await self._made_now(target, job)
+            self._waiting += 1
+            try:
+                return (await self._make(job))[0]
+            finally:
+                self._waiting -= 1
+                self._make_next()
         waited = self._loop.time()
         try:
             request, seconds = await asyncio.shield(made)
         except BaseException:
-            self._made.pop(job, None)  # the next attempt tries anew
+            self._made.pop(job, None)  # the next attempt tries again
             raise
         before = max(0.0, seconds - (self._loop.time() - waited)) if job.attempt == 1 else 0.0
         flight.start -= before
@@ -255,37 +258,27 @@ class LocalEngine(Engine):
         self._make_next()
 
     def _make_next(self) -> None:
-        """Unless somebody waits for one already: those come first."""
+        """Make the next request ahead, unless a trial in flight waits for its own."""
         while self._ahead and not (self._making or self._waiting or self._cancelled):
             job = self._ahead.popleft()
             if self._is_fresh(job):  # else it has started, and makes its own
-                made = self._made[job] = self._loop.create_future()
                 self._making = True
-                self._loop.create_task(self._make(job, made))
+                made = self._made[job] = self._loop.create_task(self._make(job))
+                made.add_done_callback(self._end_making)
 
-    def _is_fresh(self, job: Job) -> bool:
-        """Whether it has not started, and its request is not made either."""
-        return not job.attempt and job not in self._made
-
-    async def _made_now(self, target: Target, job: Job) -> Request:
-        self._waiting += 1
-        try:
-            made: Request = await self._workers.in_thread(target.request, job.trial)
-            return made
-        finally:
-            self._waiting -= 1
-            self._make_next()
-
-    async def _make(self, job: Job, made: asyncio.Future[tuple[Request, float]]) -> None:
-        target, start = self._targets[job.variant], time.monotonic()
-        try:
-            request = await self._workers.in_thread(target.request, job.trial)
-            made.set_result((request, time.monotonic() - start))
-        except BaseException as error:  # noqa: BLE001 - is raised where the trial begins
-            made.set_exception(error if isinstance(error, Exception) else Crashed(str(error)))
-            made.exception()  # or it would be told of if the trial never begins
+    def _end_making(self, made: asyncio.Task[tuple[Request, float]]) -> None:
+        if not made.cancelled():
+            made.exception()  # or it would be logged if the trial never begins
         self._making = False
         self._make_next()
+
+    def _is_fresh(self, job: Job) -> bool:
+        return not job.attempt and job not in self._made
+
+    async def _make(self, job: Job) -> tuple[Request, float]:
+        start = time.monotonic()
+        request = await self._workers.in_thread(self._targets[job.variant].request, job.trial)
+        return request, time.monotonic() - start
 
 
 def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
@@ -299,7 +292,7 @@ def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
 
 
 def _late(flight: Flight) -> Outcome:
-    """Before it was ready, and after it had ended, its time is not its own."""
+    """The outcome of an attempt that ran out of time, while it was preparing, running or cleaning up."""
     if not flight.preparing and flight.over_at is None:
         told = f"no answer within {flight.seconds:g} s"
         return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
@@ -310,7 +303,7 @@ def _late(flight: Flight) -> Outcome:
 
 
 def checked(answer: object) -> Answer:
-    """An answer that can be stored and scored: a target may be a user's, and so may what it returns."""
+    """Check an answer, which may come from a user's target, so that it can be stored and scored."""
     if not isinstance(answer, Answer):
         raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
     usage, cost, data = answer.usage, answer.cost_usd, answer.data
@@ -320,13 +313,7 @@ def checked(answer: object) -> Answer:
     for text in (answer.raw_response or "", answer.model or "", *answer.artifacts, *answer.artifacts.values()):
         if not isinstance(text, str):
             raise Crashed("the answer's raw_response, model and artifacts must be text")
-    tokens = (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
-    )
+    tokens = _TOKENS(usage)
     if not isinstance(answer.waited_s, int | float) or not 0 <= answer.waited_s < math.inf:
         raise Crashed(f"the answer's waited_s must be seconds of at least 0, got {answer.waited_s!r}"[:500])
     if _PLAIN_COUNTS.issuperset(map(type, tokens)) and (cost is None or type(cost) is float):
@@ -372,18 +359,19 @@ def _cut(text: str, most: int) -> str:
 
 
 def _checked_remains(answer: object, most: int) -> Answer | None:
-    """What a failed attempt left, if it can be stored."""
+    """The answer of a failed attempt, if it can be stored."""
     try:
         return None if answer is None else _shortened(checked(answer), most)
     except Crashed:
         return None
 
 
+_TOKENS = operator.attrgetter(*(field.name for field in fields(Usage)))
 _PLAIN_COUNTS = frozenset((int, type(None)))
 
 
 def _count(value: object) -> int | None:
-    """Tokens as a plain whole number, whatever whole number it was."""
+    """Convert tokens to a plain int."""
     try:
         return None if value is None else int(operator.index(value))  # type: ignore[arg-type]
     except TypeError:

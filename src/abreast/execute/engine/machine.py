@@ -30,11 +30,11 @@ class Machine:
         self._groups = self._own_groups()
 
     def read(self) -> MachineReading:
-        """Take a reading. It looks at every process of this run, so not where others wait for it."""
+        """Take a reading, which blocks: it looks at every process of this run."""
         return MachineReading(self.available_memory(), self.memory_pressure(), SAMPLER.sample())
 
     def cores(self) -> float:
-        """Cores this process may use: fewer than the machine has, if a quota or an affinity says so."""
+        """Cores this process may use, by affinity and CPU quota."""
         try:
             available = float(len(os.sched_getaffinity(0)))
         except AttributeError:
@@ -51,7 +51,7 @@ class Machine:
         return min(free, max(0, limit - self._memory_used())) if limit < UNLIMITED else free
 
     def memory_pressure(self) -> float:
-        """Per cent of the last ten seconds in which something waited for memory; 0 where that is not known."""
+        """Per cent of the last ten seconds in which something waited for memory; 0 if unknown."""
         text = self._read("proc/pressure/memory") or ""
         for word in text.split("\n", 1)[0].split():
             if word.startswith("avg10="):
@@ -61,7 +61,7 @@ class Machine:
     # -- control groups --------------------------------------------------------------------------------------------
 
     def _own_groups(self) -> dict[str, str]:
-        """Controller to path: '' is v2."""
+        """Paths by controller; '' is cgroup v2."""
         groups = {}
         for line in (self._read("proc/self/cgroup") or "").splitlines():
             _, controllers, path = line.split(":", 2)
@@ -84,7 +84,7 @@ class Machine:
         return 0
 
     def _reclaimable(self, controller: str) -> int:
-        """File cache counts as used in a group, but is given back when needed."""
+        """File cache counts as used in a group, but is freed when needed."""
         for text in self._up_the_tree(controller, "memory.stat")[:1]:
             for line in text.splitlines():
                 key, _, value = line.partition(" ")
@@ -105,7 +105,7 @@ class Machine:
         return min(shares)
 
     def _up_the_tree(self, controller: str, name: str) -> list[str]:
-        """What the file of this name says in our group and in those above it."""
+        """Contents of a file in our control group and in those above it."""
         base = self._root / "sys/fs/cgroup" / controller
         folder = base / self._groups.get(controller, "")
         found = []

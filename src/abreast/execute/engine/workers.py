@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Classified, Crashed, classify
@@ -31,7 +31,7 @@ Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
-    """Threads that are made when needed and wait for work; nobody waits for one that is stuck."""
+    """Threads that are made when needed and wait for work; nothing waits for one that hangs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -175,7 +175,7 @@ class Process:
         self._using = threading.Lock()  # the pipe: closed by who killed the process, once nobody reads it
 
     def call(self, function: bytes) -> Any:
-        """Run one pickled call there. Raises `Crashed` if the process ends instead of answering."""
+        """Run a pickled call in the process. Raises `Crashed` if the process ends instead of answering."""
         try:
             with self._using:
                 self._here.send_bytes(function)
@@ -226,6 +226,7 @@ class Workers:
         """`clock` and `more_time` are called in the task of the trial they are about."""
         self._threads = Threads(loop)
         self._shared_thread = SharedThread(loop)
+        self.in_thread, self.in_turn = self._threads.call, self._shared_thread.call
         self._clock = clock
         self._more_time = more_time
         self._free: list[Process] = []
@@ -237,12 +238,6 @@ class Workers:
     def more_time(self) -> Callable[[float], None]:
         return self._more_time()
 
-    def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        return self._threads.call(function, *arguments)
-
-    def in_turn(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        return self._shared_thread.call(function, *arguments)
-
     async def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Any:
         call = pickle.dumps((function, arguments))
         while self._free and not self._free[-1].alive:
@@ -252,7 +247,7 @@ class Workers:
         return await self._call(self._free.pop(), call)
 
     async def _start(self, function: Callable[..., Any] | str) -> None:
-        """One more process, which has imported what the function needs."""
+        """Start another process, which imports what the function needs."""
         self.clock("preparing")
         worker: Process = await self._threads.call(Process)
         self._all.add(worker)
@@ -263,15 +258,13 @@ class Workers:
     async def _call(self, worker: Process, call: bytes) -> Any:
         try:
             value = await self._threads.call(worker.call, call)
-        except asyncio.CancelledError:  # a timeout, or Ctrl-C twice
-            self._all.discard(worker)
-            self._threads.call(worker.kill)
-            raise
         except Classified:
             self._free.append(worker)
             raise
-        except BaseException:
+        except BaseException as error:
             self._all.discard(worker)
+            if isinstance(error, asyncio.CancelledError):  # a timeout, or Ctrl-C twice
+                self._threads.call(worker.kill)
             raise
         self._free.append(worker)
         return value
@@ -285,7 +278,7 @@ class Workers:
 
 
 def serve(pipe: Connection, parent: int) -> None:
-    """The life of a worker process: one call after the other until the driver closes the pipe or dies."""
+    """Run calls in a worker process until the driver closes the pipe or dies."""
     _die_with(parent)
     protect()  # what a user's function prints must not fail because nobody reads it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -304,7 +297,7 @@ def serve(pipe: Connection, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Nothing outlives a killed driver: a session of its own, and on Linux a signal when the parent dies."""
+    """Die with the driver: a session of its own, and on Linux a signal when the parent dies."""
     with contextlib.suppress(OSError):
         os.setsid()
     if sys.platform == "linux":

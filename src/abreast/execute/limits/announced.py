@@ -24,7 +24,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 @dataclass(slots=True)
 class _Left:
-    """One rate as it was last announced: how much was left then, and how much had been started by then."""
+    """A rate as last announced: the remaining amount, and how much had been started by then."""
 
     limit: float | None  # or the most that was ever left, if only that is announced
     left: float
@@ -49,7 +49,7 @@ class _Left:
 
 @dataclass(slots=True)
 class _Target:
-    """One target: what was started, and what its provider says is left."""
+    """What was started at a target, and what its provider says is left."""
 
     name: str
     started: int = 0  # requests so far
@@ -64,7 +64,7 @@ class _Target:
 
 
 class Announced(Limit):
-    """Pauses the starts of a target whose provider says that its rate is used up. Silent providers are let be."""
+    """Pauses starts at a target whose provider says that its rate is used up."""
 
     def __init__(self, targets: Sequence[str], expected: Callable[[Job], float], tell: Callable[..., Any]) -> None:
         """`targets` are those of the variants; `expected` is how many tokens a job will take."""

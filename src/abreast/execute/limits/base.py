@@ -45,11 +45,11 @@ class Limit:
         return self.variants is None or variant in self.variants
 
     def wait(self, job: Job, now: float) -> float:
-        """Return 0 if the job may start, else seconds, or `UNTIL_AN_EVENT`. Changes nothing that others see."""
+        """Return 0 if the job may start, else seconds, or `UNTIL_AN_EVENT`. Must not change visible state."""
         return 0.0
 
     def affordable(self, jobs: list[Job], now: float) -> list[Job]:
-        """Return those of the next jobs that will probably start in this run, as soon as there is a place for them."""
+        """Return those of the next jobs that will probably start in this run."""
         return jobs
 
     def take(self, job: Job, now: float) -> None:
@@ -59,7 +59,7 @@ class Limit:
         """The attempt has ended."""
 
     def least_delay(self, job: Job, now: float) -> float:
-        """Return the seconds that a job waits at least until its next attempt, after one that failed."""
+        """Return the least seconds until the next attempt of a job that failed."""
         return 0.0
 
     def release(self, job: Job, now: float) -> None:
@@ -69,7 +69,7 @@ class Limit:
         """The trial has its final outcome: no attempt follows."""
 
     def blame(self, job: Job, failure: Failure, stage: Stage) -> Blame | None:
-        """Decide who is to blame for a failure of a variant or of what it depends on; None while that is open."""
+        """Decide who is to blame for a failure that may be the variant's or its service's; None while open."""
         return "variant"
 
     def store(self, job: Job, outcome: Outcome) -> None:
@@ -79,7 +79,7 @@ class Limit:
         """The trial does not start in this run: what it would begin with is not there."""
 
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
-        """Say why this job can never start in this run now that nothing is in flight: kind, message and fix."""
+        """Return why this job can never start now that nothing is in flight: kind, message and fix."""
         return None
 
     async def watch(self, wake: Callable[[], None]) -> None:
@@ -90,7 +90,7 @@ class Limit:
 
 
 def by_variant(limits: Iterable[Limit], variants: range) -> list[list[Limit]]:
-    """The limits that apply to each of these variants."""
+    """The limits that apply to each variant."""
     lists: list[list[Limit]] = [[] for _ in variants]
     for limit in limits:
         for variant in variants if limit.variants is None else limit.variants:
@@ -101,7 +101,7 @@ def by_variant(limits: Iterable[Limit], variants: range) -> list[list[Limit]]:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitContext:
-    """What limits are made from: the settings of a spec, and the execution they are for."""
+    """What limits are built from: the settings of a spec, and the execution."""
 
     limits: Limits
     targets: Sequence[Target]  # of the variants, then of the judges
@@ -117,12 +117,12 @@ class LimitContext:
 
     @property
     def trials(self) -> range:
-        """The indexes of the variants; those of the judges follow."""
+        """Indexes of the variants; those of the judges follow."""
         return range(len(self.targets) - self.judges)
 
     @cached_property
     def variants_of_target(self) -> dict[str, frozenset[int]]:
-        """The variants and judges of each target, by its name."""
+        """Indexes of variants and judges by target name."""
         members: dict[str, set[int]] = {}
         for index, target in enumerate(self.targets):
             members.setdefault(target.name, set()).add(index)
@@ -134,11 +134,10 @@ class LimitContext:
 
     @cached_property
     def estimates(self) -> Estimates:
-        """What trials will probably take, learned as they end."""
         from abreast.execute.estimate import Estimates
 
         return Estimates(len(self.targets), self.spent)
 
     def pool(self, target: Target) -> str:
-        """What shares a rate and fails together: an address with its model, or all of a target."""
+        """What shares a rate and fails together: an address with its model, or the whole target."""
         return target.pool or target.name

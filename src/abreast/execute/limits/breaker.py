@@ -38,7 +38,7 @@ FIXES = {
 
 
 def fix_of(failure: Failure) -> str:
-    """What the user can do: what the target says, else what helps against failures of this kind."""
+    """The fix that the target suggests, else the one for failures of this kind."""
     fix = failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
     if failure.presumed or failure.blame == "variant":
         return f"if the variant itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
@@ -132,7 +132,6 @@ class Service:
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """One breaker for the services of all targets."""
     services: dict[str, Service] = {}
     for index, target in enumerate(context.targets):
         new = Service(target.name, context.limits.of(target.name).breaker)
@@ -290,5 +289,5 @@ class Breaker(Limit):
 
 
 def is_answer(failure: Failure) -> bool:
-    """Whether a failure shows that the service is there."""
+    """Whether a failure shows that the service is up."""
     return failure.blame != "infrastructure" and failure.kind != "timeout"

@@ -12,7 +12,6 @@ from abreast.spec.schema import TargetLimits
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """The budgets of targets that have their own, and those of the run."""
     for name, variants in context.variants_of_target.items():
         if name in context.limits.targets:
             yield from _budgets(context.limits.targets[name], variants, context)
@@ -60,7 +59,7 @@ class Budget(Limit):
         return 0.0 if self.spent + self.reserved + expected <= self.cap else UNTIL_AN_EVENT
 
     def affordable(self, jobs: list[Job], now: float) -> list[Job]:
-        """Up to the one that what is left does not reach for, after all before it."""
+        """Keep the jobs before the first that the remaining budget does not cover."""
         left = self.cap - self.spent - self.reserved
         for number, job in enumerate(jobs):
             if self.applies_to(job.variant):

@@ -14,7 +14,7 @@ from abreast.spec.schema import Bounds
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """What the rules of `plan/concurrency` ask for."""
+    """Limits by the rules of `plan/concurrency`."""
     rules, limits = context.concurrency, context.limits
     if rules.blocks is not None:
         yield Blocks(rules.blocks, rules.per_block, context.trials)
@@ -45,7 +45,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 
 class InFlight(Limit):
-    """At most so many at once, of these variants or of all."""
+    """At most this many jobs of these variants, or of all, in flight."""
 
     is_shared = True
     holds_warmups = False
@@ -66,7 +66,7 @@ class InFlight(Limit):
 
 
 class PerVariant(Limit):
-    """At most so many of each of these variants at once."""
+    """At most this many trials of each variant in flight."""
 
     holds_warmups = False
 
@@ -86,7 +86,7 @@ class PerVariant(Limit):
 
 
 class Blocks(Limit):
-    """At most so many blocks in flight, and so many trials of each. A block whose trials all wait holds no place."""
+    """At most this many blocks in flight, and trials of each. A block whose trials all wait holds no place."""
 
     holds_warmups = False
 

@@ -28,7 +28,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes of one variant in a run: how many, and how many of them are its own failures of each kind."""
+    """Outcomes of a variant in a run, and its own failures by kind."""
 
     variant: str
     trials: int = 0
@@ -59,7 +59,7 @@ def tally(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int,
 
 
 def failures_of_broken(plan: Plan, final: Sequence[int], failures: Sequence[tuple[int, str]]) -> frozenset[int]:
-    """The positions of the failures for which this rule stops a run with these final outcomes."""
+    """Positions of the failures because of which a run with these final outcomes stops."""
     done = np.zeros(len(plan), dtype=np.bool_)
     done[list(final)] = True
     tallies = tally(plan, done, failures)
@@ -73,7 +73,7 @@ class Failing(Limit):
     """
 
     def __init__(self, tallies: Sequence[Tally], stop: Callable[[str, str, str], None]) -> None:
-        """`tallies` are of what the run has before this execution, in the order of its variants."""
+        """`tallies` are by variant, from earlier executions of the run."""
         self._tallies = tallies
         self._stop = stop
         self._first: dict[tuple[int, str], Failure] = {}

@@ -12,7 +12,6 @@ from abreast.store.user_state.quota_ledger import Ledger
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """The quota of each target, counted by its account."""
     for name, variants in context.variants_of_target.items():
         quota, target = context.limits.of(name).quota, context.targets[min(variants)]
         if quota is not None:

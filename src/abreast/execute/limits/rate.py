@@ -15,7 +15,6 @@ JITTER = 0.01  # of a window: what was sent later may arrive with less delay tha
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """The rates of each target."""
     for name, variants in context.variants_of_target.items():
         own = context.limits.of(name)
         for most, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
@@ -64,7 +63,7 @@ class RequestRate(Limit):
 
 
 class TokenRate(Limit):
-    """At most `most` tokens in any window of `period_s`, by the estimate before and the truth after."""
+    """At most `most` tokens in any window of `period_s`, by estimate before and by usage after."""
 
     def __init__(
         self, most: float, period_s: float, variants: frozenset[int], expected: Callable[[Job], float]

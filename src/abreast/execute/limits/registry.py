@@ -25,7 +25,7 @@ FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
 
 
 def build_limits(context: LimitContext) -> list[Limit]:
-    """Every limit that was asked for, what providers announce, those of other packages, and no other."""
+    """The limits that the spec asks for, and those of other packages."""
     own = [limit for build in FACTORIES for limit in build(context)]
     return [*own, *(limit for name in plugin_names_at_start("limit") for limit in _build_plugin(name, context))]
 

@@ -35,7 +35,7 @@ NOTICE_S = 1.0  # shorter holds are not worth an event
 
 
 def governor(limits: Limits, places: Sequence[Place], requested: int | None, tell: Callable[..., Any]) -> Resources:
-    """The governor of this machine. `places` are by variant; `requested` trials shall be in flight."""
+    """The governor of this machine. `places` are by variant; `requested` trials may be in flight."""
     machine = Machine()
     free = max(256_000_000, machine.total_memory() // 20)
     declared = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
@@ -73,7 +73,7 @@ class Memory:
         return self._is_known[variant]
 
     def of(self, variant: int) -> float:
-        """Bytes that a trial of this variant needs, as far as one can tell."""
+        """Estimated bytes of a trial of this variant."""
         if self._declared is not None:
             return float(self._declared)
         if self._reported[variant]:
@@ -86,7 +86,7 @@ class Memory:
         self._shares[variant] = max(self._shares[variant], size)
 
     def report(self, variant: int, outcome: Outcome) -> None:
-        """Note what a trial says it had."""
+        """Note the peak memory that a trial reports."""
         peak = None if outcome.answer is None else outcome.answer.data.get("peak_memory_mb")
         if isinstance(peak, int | float):
             self._reported[variant] = max(self._reported[variant], 1e6 * peak)
@@ -94,7 +94,7 @@ class Memory:
         self._has_ended[variant] = self._has_ended[variant] or outcome.status in ("ok", "error")
 
     def confirm(self) -> None:
-        """There is a reading: what it shows of variants of which a trial has ended is what they need."""
+        """After a reading, take the shares of variants with a finished trial as known."""
         for variant, has_ended in enumerate(self._has_ended):
             self._is_known[variant] = self._is_known[variant] or has_ended
 
@@ -112,11 +112,11 @@ class Cores:
 
     @property
     def used(self) -> float:
-        """Cores that the trials have used in the last seconds."""
+        """Cores that the trials used in the last seconds."""
         return self._used / self._seconds if self._seconds else 0.0
 
     def sample(self, reading: MachineReading, running: int, elapsed: float) -> None:
-        """Adjust to a reading, with so many trials in processes."""
+        """Take account of a reading of the machine."""
         fading = 0.5 ** (elapsed / HALF_LIFE_S)
         before, self._cpu_s = self._cpu_s, reading.own.cpu_s
         self._used = fading * self._used + (0.0 if before is None else max(0.0, self._cpu_s - before))
@@ -189,7 +189,7 @@ class Resources(Limit):
         return UNTIL_AN_EVENT
 
     def _reason(self, variant: int) -> Reason | None:
-        """Why a trial of this variant may not start now."""
+        """Why a trial of this variant has to wait."""
         if not self._memory.is_known(variant) and self._unknown >= self._first:
             return "unknown"
         most = self._cores.most
@@ -207,7 +207,7 @@ class Resources(Limit):
 
     @property
     def is_learning(self) -> bool:
-        """Whether trials are in flight whose memory is not known, so that the next reading is awaited."""
+        """Whether trials of unknown memory are in flight."""
         return self._unknown > 0
 
     @property
@@ -294,7 +294,7 @@ class Stagger(Limit):
     start, none for as long as the cores need for it."""
 
     def __init__(self, start_cpu_s: Sequence[float], cores: float) -> None:
-        """`start_cpu_s` is by variant: the seconds of a core that it takes to start one."""
+        """`start_cpu_s` is by variant: CPU seconds to start one."""
         self._gaps = [seconds / cores for seconds in start_cpu_s]
         self._free_at = float("-inf")
 

@@ -44,7 +44,7 @@ class Turns(Limit):
         self._advance()
 
     def _advance(self) -> None:
-        """To the next variant of this case, or the first of the next case, that has something left to do."""
+        """Go to the next variant of this case, or of the next case, with something left to do."""
         plan = self._plan
         while True:
             while self._order and not self._missing[plan.case(self._case * plan.repeats), self._order[0]]:

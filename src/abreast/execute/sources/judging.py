@@ -16,8 +16,7 @@ from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, JudgeJob
 from abreast.execute.limits.base import Limit
 from abreast.execute.listener import Listener
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
@@ -37,7 +36,7 @@ SAID_NO = ("refused", "too_long", "too_big", "no_answer")  # a judge that says n
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Who judges in a run, with what target each, and whom: so many variants, one of them the baseline."""
+    """The judges of a run with their targets, the number of variants and the index of the baseline."""
 
     judges: Sequence[Judge]
     targets: Sequence[Target]
@@ -47,24 +46,22 @@ class Panel:
     anew: bool = False  # what could not be used is asked again
 
     def gives(self, score: str) -> bool:
-        """Whether this score comes from one of the judges."""
         return any(score in judge.columns for judge in self.judges)
 
     @property
     def contenders(self) -> list[Variant]:
-        """The judges as variants: what their targets are built from."""
+        """The judges as variants, from which their targets are built."""
         return [
             Variant(judge.name, judge.target, judge.params, judge.executor, judge.target_version)
             for judge in self.judges
         ]
 
     def unjudged(self, store: Store, run_id: int, judge: Judge) -> list[int]:
-        """Stored answers that lack a score of this judge in its present version."""
+        """Stored answers without a score by the present version of this judge."""
         return store.queries.unjudged(run_id, judge.columns, judge.version, only_usable=self.anew)
 
 
 def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
-    """Those that look at an answer and know."""
     return [scorer for scorer in scorers if not isinstance(scorer, Judge)]
 
 
@@ -81,7 +78,7 @@ class Pending:
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """One call of a judge, and who waits for what it says."""
+    """A call of a judge, and the answers that wait for its reply."""
 
     judge: int
     item: str
@@ -132,7 +129,7 @@ class Judging(Source):
         self._variants = panel.contenders
 
     def begin(self) -> None:
-        """Find what was stored before: it is judged first."""
+        """Queue the answers of earlier executions, which are judged first."""
         self._asked_before = self._store.queries.has_judgements(self._held.run_id)
         for number, judge in enumerate(self._panel.judges):
             found = self._panel.unjudged(self._store, self._held.run_id, judge)
@@ -151,11 +148,10 @@ class Judging(Source):
 
     @property
     def _backlog(self) -> int:
-        """Answers that wait for a judgement."""
         return sum(map(len, self._waiting)) + sum(self._open)
 
     def deciding_backlog(self) -> int:
-        """Answers that wait for the judge whose score decides."""
+        """Backlog of the judge that early stopping waits for."""
         judges = range(len(self._panel.judges))
         return sum(len(self._waiting[number]) + self._open[number] for number in judges if self._decides(number))
 
@@ -168,7 +164,7 @@ class Judging(Source):
                 self.lanes.append(self._job(number, ready.popleft(), now))
 
     def _look(self, enough: int) -> bool:
-        """Turn answers into questions, until every judge has enough of them; whether there may be more."""
+        """Turn answers into questions until every judge has enough; return whether there may be more."""
         more = False
         for number, waiting in enumerate(self._waiting):
             for _ in range(AT_ONCE):
@@ -195,7 +191,7 @@ class Judging(Source):
     # -- from answers to questions ---------------------------------------------------------------------------------
 
     def add(self, position: int, outcome: Outcome) -> None:
-        """Queue the answer of a trial that is stored."""
+        """Queue a stored trial for judging."""
         baseline = position - position % self._panel.variants + self._panel.baseline
         for waiting, judge in zip(self._waiting, self._panel.judges, strict=True):
             if not judge.pairwise or position != baseline:
@@ -259,7 +255,7 @@ class Judging(Source):
             self._ready[number].append(question)
 
     def _known(self, key: str, pending: Pending, item: str) -> Reading | None:
-        """What the judge said to this before; then this answer has a row that says so."""
+        """An earlier reply to the same question, which is stored for this answer too."""
         judge, run_id = self._panel.judges[pending.judge], self._held.run_id
         question = JudgeQuestion(run_id, pending.position, judge.name, item)
         only = run_id if self._panel.alone else None
@@ -278,7 +274,7 @@ class Judging(Source):
         return judge.read(item, known["answer"])
 
     def _paid(self, key: str, pending: Pending, item: str) -> Paid:
-        """What earlier executions paid for this question without a reply that could be used."""
+        """Use by earlier executions for this question, without a usable reply."""
         if not self._asked_before:
             return Paid()
         name = self._panel.judges[pending.judge].name
@@ -288,7 +284,7 @@ class Judging(Source):
     # -- from replies to scores ------------------------------------------------------------------------------------
 
     def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
-        """What a failed call cost is not forgotten, whatever comes of the next one."""
+        """Store what a failed call cost."""
         assert isinstance(job, JudgeJob)
         question: Question = job.question
         paid = paid_for(outcome.answer)
@@ -298,14 +294,14 @@ class Judging(Source):
             self._writer.put("judgements", row)
 
     def store(self, job: Job, outcome: Outcome) -> None:
-        """A judge has replied, or finally failed to: a row for everyone who asked."""
+        """Store a reply for every answer that waits for it."""
         assert isinstance(job, JudgeJob)
         question: Question = job.question
         job.outcome = outcome
         self._writer.put_together([("judgements", row) for row in self._rows(question, outcome)], job)
 
     def _rows(self, question: Question, outcome: Outcome) -> list[Row]:
-        """For all who asked. Paid is the first of them, for all attempts."""
+        """One row per waiting answer; the first carries the cost of all attempts."""
         question.written = len(question.asked_by)
         last = paid_for(outcome.answer)
         made = []
@@ -329,7 +325,6 @@ class Judging(Source):
         return question.readings[number]
 
     def stored(self, jobs: Sequence[Job], now: float) -> None:
-        """The rows of replies are on disk: now they count."""
         for job in jobs:
             assert isinstance(job, JudgeJob)
             assert job.outcome is not None
@@ -370,7 +365,7 @@ class Judging(Source):
         self._passed(number, earlier)
 
     def _decides(self, number: int) -> bool:
-        """Whether early stopping goes by the score of this judge."""
+        """Whether early stopping uses the score of this judge."""
         return self._early_stopping is not None and self._early_stopping.score in self._panel.judges[number].columns
 
     def _report(self, number: int, position: int, value: float | None) -> None:
@@ -385,7 +380,7 @@ class Judging(Source):
 
 
 def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
-    """What a reply says to this judge, or why there is none."""
+    """What a reply means to this judge, or why there is none."""
     failure = outcome.failure
     if outcome.status == "ok" and outcome.answer is not None:
         return judge.read(item, outcome.answer.text)
@@ -395,5 +390,5 @@ def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
 
 
 def _is_open(status: str, blame: str | None) -> bool:
-    """Whether a trial has no outcome of its own yet: it is executed again by a resume."""
+    """Whether a resume executes the trial again."""
     return status == "cancelled" or (status == "error" and blame != "variant")

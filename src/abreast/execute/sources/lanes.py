@@ -10,10 +10,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
+from abreast.model import Outcome
 
 Head = tuple[tuple[int, int], int]
 """The order of the first job in a lane, and the lane. It is outdated once that lane begins with another job."""
@@ -23,7 +25,6 @@ class Lanes:
     """Waiting jobs by lane. `begin` a round, then take the `first` job that may start until there is none."""
 
     def __init__(self, variants: range, limits: Iterable[Limit]) -> None:
-        """Make a lane for each of these variants."""
         self._first_variant = variants.start
         self._lanes: list[deque[Job]] = [deque() for _ in variants]
         asked = [limit for limit in limits if type(limit).wait is not Limit.wait]
@@ -100,7 +101,7 @@ class Lanes:
         self._find_short()
 
     def is_short(self, enough: int) -> bool:
-        """Whether a lane that is not complete has fewer jobs than that."""
+        """Whether an incomplete lane has fewer jobs than `enough`."""
         if enough != self._enough:
             self._enough = enough
             self._find_short()
@@ -125,7 +126,7 @@ class Lanes:
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """Begin a round, in which jobs start and none ends: who has to wait is not asked again."""
+        """Begin a round, in which jobs start and none ends: a lane that has to wait is not asked again."""
         for head, number in self._aside:
             heapq.heappush(self._heads[number], head)
         self._aside.clear()
@@ -134,7 +135,7 @@ class Lanes:
         heapq.heapify(self._tops)
 
     def first(self, lead: float = UNTIL_AN_EVENT) -> Job | None:
-        """The first job in plan order that may start now, if its lane has the lead of no other by more blocks."""
+        """The first job in plan order that may start now, at most `lead` blocks ahead of the slowest lane."""
         while self._tops:
             head, number = heapq.heappop(self._tops)
             job = self._head_of(number)
@@ -181,7 +182,7 @@ class Lanes:
         return jobs
 
     def _head_of(self, number: int) -> Job | None:
-        """The first job in plan order of a group."""
+        """The first job of a group in plan order."""
         heads = self._heads[number]
         while heads:
             order, index = heads[0]
@@ -200,3 +201,50 @@ class Lanes:
         if longest and longest < self.earliest:
             self.earliest = longest
         return longest > 0.0
+
+
+class Source:
+    """Jobs of one kind. It fills their lanes and handles their outcomes; the scheduler calls all methods."""
+
+    job_type: ClassVar[type[Job]]
+    decides_blame: ClassVar[bool] = False  # final failures may wait until it is known who is to blame
+    lead: float = UNTIL_AN_EVENT  # blocks that one lane may be ahead of the others
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all its jobs are stored, and no other will follow."""
+        raise NotImplementedError
+
+    def is_held_back(self) -> bool:
+        """Whether nothing may start, whatever the limits say."""
+        return False
+
+    def refill(self, now: float) -> None:
+        """Add jobs to lanes that are short of them."""
+
+    def upcoming(self) -> list[Job]:
+        """Jobs that will start next, if it is worth preparing them."""
+        return []
+
+    def skip(self, job: Job) -> bool:
+        """Leave out a job that can never start; False if the run has to stop instead."""
+        return False
+
+    def started(self, job: Job, in_flight: int) -> None:
+        """An attempt was sent."""
+
+    def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
+        """An attempt has failed; there is another one after a delay."""
+
+    def concluded(self, job: Job, outcome: Outcome, now: float) -> None:
+        """A job has its final outcome, but for the blame."""
+
+    def store(self, job: Job, outcome: Outcome) -> None:
+        """Store the final outcome, and acknowledge the job once it is safe."""
+        raise NotImplementedError
+
+    def stored(self, jobs: Sequence[Job], now: float) -> None:
+        """The outcomes of these jobs are safe."""

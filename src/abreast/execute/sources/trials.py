@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, TrialJob
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
 from abreast.execute.listener import Listener
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.records import TrialRecords
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Outcome
 from abreast.plan.plan import Plan
@@ -25,14 +25,6 @@ FEW = 50  # cases past that prefix, or a tenth of all, where a decision may make
 LEAD = 32  # blocks that one variant may start before the others in such a run
 
 Fate = Literal["starts", "waits", "never starts"]
-
-
-class Records(Protocol):
-    """Where outcomes of trials go. Jobs whose rows are safe come back by `Acknowledgements`."""
-
-    def outcome(self, job: Job, outcome: Outcome) -> None: ...
-
-    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
 
 
 class Trials(Source):
@@ -46,7 +38,7 @@ class Trials(Source):
         *,
         plan: Plan,
         limits: Sequence[Limit],
-        records: Records,
+        records: TrialRecords,
         on_commit: Callable[[Sequence[Job]], None],
         listener: Listener,
         state: RunState,
@@ -93,7 +85,7 @@ class Trials(Source):
             self._add_block(self._blocks[self._cursor], now)
 
     def apply_decision(self) -> None:
-        """Drop what is not needed any more, if that was decided."""
+        """Drop trials that a decision made unnecessary."""
         if self._early_stopping is not None and self._early_stopping.is_decision_due:
             self._early_stopping.apply(self.keep_begun_cases(self._early_stopping.begun))
 
@@ -106,7 +98,6 @@ class Trials(Source):
         return min(WINDOW, few + 2 * self._state.in_flight)
 
     def _add_block(self, block: int, now: float) -> None:
-        """Add the missing trials of the next block to the lanes."""
         plan, done = self._plan, self._plan.done
         self._cursor += 1
         positions = plan.dispatch(block)
@@ -203,7 +194,7 @@ class Trials(Source):
         self._listener.stored(jobs)
 
     def _follow(self, chains: Chains, job: Job, now: float) -> None:
-        """Those that waited for this trial go to their lanes, or never start."""
+        """Move followers of this trial to their lanes, or leave them out."""
         over = [job]
         while over:
             for follower in chains.over(over.pop()):
@@ -215,7 +206,7 @@ class Trials(Source):
                     over.append(follower)
 
     def _leave_out(self, job: Job) -> None:
-        """What it would begin with is not there: a resume makes it good."""
+        """Leave out a trial whose predecessor is missing; a resume executes it."""
         for limit in self._limits:
             limit.leave_out(job)
         trial = job.trial
@@ -246,7 +237,7 @@ class Chains:
         self._waiting: dict[int, list[Job]] = {}  # by the position of the trial before
 
     def fate(self, job: Job) -> Fate:
-        """What becomes of a job now; who waits comes back from `over`."""
+        """Decide what happens to a job now; `over` returns those that wait."""
         before = self._plan.before(job.trial.position)
         if before is None or self._plan.done[before]:
             return "starts"
@@ -256,12 +247,11 @@ class Chains:
         return "starts" if self._stands.get(before) else "never starts"
 
     def concluded(self, job: Job, outcome: Outcome) -> None:
-        """A trial has its final outcome; its row is not safe yet."""
         own_failure = outcome.failure is not None and outcome.failure.blame == "variant"
         stands = outcome.status in ("ok", "skipped") or (outcome.status == "error" and own_failure)
         self._stands[job.trial.position] = stands
 
     def over(self, job: Job) -> list[Job]:
-        """Its row is safe, or it never starts: those that waited for it."""
+        """Note that a trial is stored or never starts; return those that waited for it."""
         self._over.add(job.trial.position)
         return self._waiting.pop(job.trial.position, [])

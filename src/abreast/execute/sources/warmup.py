@@ -14,8 +14,7 @@ from abreast.execute.estimate import cost_of
 from abreast.execute.job import Job, WarmUpJob
 from abreast.execute.limits.base import Limit
 from abreast.execute.limits.breaker import fix_of
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
@@ -24,13 +23,12 @@ from abreast.targets import Target
 
 
 class WarmUps(Source):
-    """The warm-ups of one execution. They do not wait for limits on what is in flight, so all are at the same time."""
+    """The warm-ups of one execution, all at the same time."""
 
     job_type = WarmUpJob
 
     def __init__(
         self,
-        *,
         plan: Plan,
         targets: Sequence[Target],
         limits: Sequence[Limit],
@@ -38,7 +36,6 @@ class WarmUps(Source):
         tell: Callable[..., Any],
         goes_on_cold: bool = False,
     ) -> None:
-        """With `goes_on_cold`, the run goes on although a warm-up failed."""
         super().__init__(Lanes(range(len(targets)), [limit for limit in limits if limit.holds_warmups]))
         self._plan, self._targets, self._state, self._tell = plan, targets, state, tell
         self._goes_on_cold = goes_on_cold
@@ -52,7 +49,7 @@ class WarmUps(Source):
         return self._left == 0
 
     def _cold_variants(self) -> list[int]:
-        """One for each target that asks for it and has something left to execute: its first variant."""
+        """For each target that wants a warm-up, its first variant with something left to execute."""
         left = self._plan.missing_by_variant()
         chosen: dict[str, int] = {}
         for index, (variant, target) in enumerate(zip(self._plan.variants, self._targets, strict=True)):
@@ -72,7 +69,7 @@ class WarmUps(Source):
             self.lanes.append(WarmUpJob(trial=trial, variant=variant, block=block, slot=0, case=0, ready_at=now))
 
     def skip(self, job: Job) -> bool:
-        """What a trial could not do either (a used-up budget), is reported when the trials begin."""
+        """Skip a warm-up that can never start, as when the budget is used up; the trials report that."""
         self.lanes.keep(lambda other: other is not job)
         self._end(1)
         self._state.wake()
@@ -106,7 +103,7 @@ class WarmUps(Source):
             self._stop_if_cold()
 
     def _stop_if_cold(self) -> None:
-        """A target that fails by its own fault, at a question that is too hard for it, is there and warm."""
+        """Stop if a warm-up failed, unless by the target's own fault: such a target is up."""
         for variant in self._variants:
             failure = self._failures.get(variant)
             if failure is not None and failure.blame != "variant":
@@ -116,7 +113,7 @@ class WarmUps(Source):
 
 
 def warmup_costs(store: Store, run_id: int) -> dict[str, list[float]]:
-    """What earlier warm-ups of a run cost, by variant."""
+    """Costs of earlier warm-ups of a run, by variant."""
     found: dict[str, list[float]] = {}
     for event in store.queries.events(run_id, "warmup"):
         if event.detail["cost_usd"] is not None:

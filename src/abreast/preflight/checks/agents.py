@@ -192,7 +192,7 @@ def _are_useless(tests: dict[str, Told]) -> bool:
 
 
 async def _are_known(target: Agent, plan: Plan) -> bool:
-    """Whether the tests of all cases were tried earlier, as by a selection of pull requests."""
+    """Whether the tests of all cases were tried earlier."""
     for case in range(len(plan.cases)):
         if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), Threads()):
             return False
@@ -213,7 +213,7 @@ async def _try_some(target: Agent, trials: Iterable[Trial], some: int) -> dict[s
 
 
 async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, Told]]:
-    """Try all cases, as many at once as there are cores but one."""
+    """Try all cases, on all cores but one."""
     places = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
     async def try_one(trial: Trial) -> tuple[str, dict[str, Told]]:
@@ -224,7 +224,7 @@ async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, To
 
 
 class Threads:
-    """Where blocking code runs outside of a run."""
+    """Workers outside of a run."""
 
     def clock(self, moment: Moment, ago: float = 0.0) -> None:
         """Nobody measures this."""

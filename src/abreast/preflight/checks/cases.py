@@ -65,7 +65,7 @@ def check_data(context: Context) -> Finding:
 
 
 def _last_complete(previous: PreviousRun) -> PreviousRun:
-    """The last run that left no case out, if there is one among the last."""
+    """The last run that left no case out, else the previous one."""
     run: PreviousRun | None = previous
     for _ in range(RUNS):
         if run is None or not run.selects:
@@ -75,7 +75,7 @@ def _last_complete(previous: PreviousRun) -> PreviousRun:
 
 
 def case_changes(context: Context, previous: PreviousRun) -> CaseChanges:
-    """Compare cases by id and content. What was left out on purpose, now or then, was not removed or added."""
+    """Compare cases by id and content, except those left out on purpose, now or then."""
     previous = _last_complete(previous)
     if previous.provenance.get("data_hash") == context.plan.cases.hash:
         return CaseChanges()
@@ -134,7 +134,7 @@ def check_duplicates(context: Context) -> Finding:
 
 
 def same_inputs(cases: CaseTable) -> list[list[int]]:
-    """Indexes of the cases of each input that is there more than once."""
+    """Indexes of the cases of each duplicate input."""
     everything = cases.input_digests()
     digests = [everything[at : at + SIZE] for at in range(0, len(everything), SIZE)]
     if len(set(digests)) == len(digests):
@@ -146,7 +146,7 @@ def same_inputs(cases: CaseTable) -> list[list[int]]:
 
 
 def _is_in_both(same: list[Case]) -> bool:
-    """Whether one tag says `train` for one of them and `test` for another."""
+    """Whether a tag says `train` for one case and `test` for another."""
     for key in {key for case in same for key in case.tags}:
         values = {str(case.tags.get(key)).strip().lower() for case in same}
         if values & set(TRAINING) and values & set(HELD_OUT):
@@ -216,7 +216,7 @@ class DvcFile:
 
 
 def dvc_file(path: Path, md5: str) -> DvcFile | None:
-    """None if there is no `.dvc` file of its own beside it. DVC before version 3 read CRLF line ends as LF."""
+    """None if the file has no `.dvc` file. DVC before version 3 read CRLF line ends as LF."""
     entry = _dvc_entry(path)
     expected = entry.get("md5")
     if not isinstance(expected, str):
@@ -234,7 +234,7 @@ def _md5_of_text(file: Path) -> str:
 
 
 def _dvc_entry(file: Path) -> dict[str, Any]:
-    """What the `.dvc` file beside a file says of it; empty if there is none."""
+    """The entry of a file in the `.dvc` file beside it; empty if there is none."""
     beside = file.with_name(f"{file.name}.dvc")
     try:
         if not beside.is_file() or beside.stat().st_size > LARGEST_DVC_FILE:

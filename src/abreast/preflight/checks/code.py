@@ -25,8 +25,6 @@ NAMED = 5  # files
 
 @dataclass(frozen=True, slots=True)
 class VariantChanges:
-    """What changed in the variants since the previous run."""
-
     code: tuple[str, ...]  # clauses that end before "changed"
     variants_with_new_code: tuple[str, ...]
     params: tuple[str, ...]  # sentences
@@ -91,7 +89,7 @@ def variant_changes(context: Context, previous: PreviousRun) -> VariantChanges:
 
 
 def _indirect_change(variant: str, target: Target) -> str:
-    """What counts although it is not written in the spec."""
+    """What changed outside the spec."""
     if target.function is not None:
         return f"what {variant} is made of"
     return f"what {target.name} runs on (its address, program, servers or workspace)"
@@ -133,8 +131,6 @@ def _file(module: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """What changed in a repository since a commit."""
-
     old: str
     known: bool
     files: int

@@ -26,8 +26,6 @@ WANTED = {  # what a function may return beside its answer
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Names of one kind, then and now."""
-
     kind: str  # params, score or data
     renamed: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
@@ -115,7 +113,7 @@ def _values(params: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _fix(context: Context, drift: Drift, old: str, new: str) -> str:
-    """What makes them one column again."""
+    """The command that makes them one column again."""
     if drift.kind == "score":
         return f"to keep the column, give the scorer the setting name: {old}"
     if drift.kind == "data" and {old, new} & {*CORE_COLUMNS, "prediction"}:
@@ -127,7 +125,7 @@ def _fix(context: Context, drift: Drift, old: str, new: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """What is stored, by kind, and what one may miss later."""
+    """What is stored, by kind, and what is missing."""
 
     params: Sequence[str]
     scores: Sequence[str]
@@ -203,7 +201,7 @@ def review(context: Context) -> Review:
 
 
 def _lacks(given: Given | None, written: frozenset[str] | None) -> list[str]:
-    """What neither came with earlier answers nor stands in the code."""
+    """What neither came with earlier answers nor is written in the code."""
     came = {
         "raw_response": given is not None and given.raw_response,
         "tokens": given is not None and given.tokens,

@@ -29,7 +29,7 @@ def check_cost(context: Context) -> Finding:
 
 
 def question(context: Context) -> str | None:
-    """What to ask before so much is spent; None if nobody has to be asked."""
+    """The question to confirm the cost; None if it is low."""
     limits, cost = context.limits, context.estimate.real_cost_usd
     left = cost if limits.budget_usd is None else max(0.0, limits.budget_usd - context.spent_usd)
     if min(cost, left) <= limits.ask_above_usd:
@@ -91,7 +91,7 @@ def _as_expected(names: Sequence[str]) -> str:
 
 
 def _unknown(estimate: Estimate) -> str:
-    """What nobody can say yet, and why."""
+    """What is unknown, and why."""
     real = [one for one in estimate.variants if not one.simulated]
     silent = [one for one in real if one.cost_usd is None or one.seconds is None]
     if not silent:

@@ -66,8 +66,6 @@ def check_endpoints(context: Context) -> Finding | None:
 
 @dataclass(frozen=True, slots=True)
 class ProbeReply:
-    """How a provider answered the request for its front page."""
-
     problem: str = ""  # why there was no answer
     status: int | None = None
     seconds: float = 0.0
@@ -80,7 +78,7 @@ class ProbeReply:
 
 
 def probe(address: str) -> ProbeReply:
-    """Ask for the front page. Any answer will do; if a proxy is in between, nothing is asked."""
+    """Request the front page. Any answer will do; behind a proxy nothing is requested."""
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
@@ -111,7 +109,7 @@ def probe(address: str) -> ProbeReply:
 
 
 def _read_rest(connection: socket.socket) -> None:
-    """Read the rest of a reply, as far as it comes soon: closed earlier, the server would see an error."""
+    """Read the rest of a reply that comes soon: if closed earlier, the server would log an error."""
     connection.settimeout(REST_S)
     with contextlib.suppress(OSError):
         for _ in range(16):
@@ -149,15 +147,13 @@ def _address(endpoint: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _UsedServer:
-    """An MCP server, the folder it is started in, and the variants that use it."""
-
     server: Server
     folder: Path
     variants: list[str]
 
 
 def check_mcp(context: Context) -> Finding | None:
-    """Start each MCP server once and list its tools: a client goes on without them in silence."""
+    """Start each MCP server once and list its tools: without them, clients continue silently."""
     users = _used_servers(context)
     if not users:
         return None

@@ -12,21 +12,17 @@ from abreast.spec.schema import QUOTAS
 
 
 def check_limits(context: Context) -> Finding:
-    """Say what the limits mean, and find those that cannot be meant as they are written."""
+    """Explain the limits, and find mistakes in them."""
     limits = context.limits
-    known = [target.name for target in (*context.targets, *context.judges.values())]
-    for name in limits.targets:
-        if name not in known:
-            near = suggestion(name, known)
-            return Finding(
-                "limits", "fail", f'limits.targets: no variant and no judge has the target "{name}"{near}', "correct it"
-            )
-    names = [variant.name for variant in context.plan.variants]
-    for name in limits.variants:
-        if name not in names:
-            return Finding(
-                "limits", "fail", f'limits.variants: no variant "{name}"{suggestion(name, names)}', "correct it"
-            )
+    targets = [target.name for target in (*context.targets, *context.judges.values())]
+    variants = [variant.name for variant in context.plan.variants]
+    for problem, names, known in (
+        ("limits.targets: no variant and no judge has the target", limits.targets, targets),
+        ("limits.variants: no variant", limits.variants, variants),
+    ):
+        for name in names:
+            if name not in known:
+                return Finding("limits", "fail", f'{problem} "{name}"{suggestion(name, known)}', "correct it")
     if limits.budget_usd is not None:
         silent = [target.name for target in context.targets if target.name.startswith("python:")]
         if silent:
@@ -46,7 +42,6 @@ def check_limits(context: Context) -> Finding:
 
 
 def describe(parallel: object, blocks: int | None) -> str:
-    """How much happens at once, in words."""
     if parallel is None:
         return f"{blocks} blocks at once, one variant at a time in each" if blocks else "one trial at a time"
     if parallel == "variants":
@@ -85,7 +80,7 @@ def check_subscription(context: Context) -> Finding | None:
 
 
 def check_quota(context: Context) -> Finding | None:
-    """What share of a quota will this take, and is so much left of it?"""
+    """Say what share of a quota the run takes, and whether that much is left."""
     quotas = context.estimate.quotas
     if not quotas:
         return None

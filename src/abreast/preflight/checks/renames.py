@@ -104,7 +104,7 @@ def _same_subject(
 
 
 def _says_otherwise(one: str, other: str) -> bool:
-    """Whether two names of one subject differ in one word at the end; two words that look alike are two things."""
+    """Whether two names of one subject differ in one word at the end; similar-looking words are different."""
     left, right = words_of(one), words_of(other)
     if left[: len(right)] == right or right[: len(left)] == left:
         return abs(len(left) - len(right)) == 1
@@ -119,7 +119,7 @@ def _common_kind(values: Collection[Any]) -> str:
 
 
 def _are_alike(before: Collection[Any], after: Collection[Any]) -> bool:
-    """Whether values may be of one distribution: numbers of about one magnitude, texts some of which are the same."""
+    """Whether values may have one distribution: numbers of similar magnitude, or some equal texts."""
     if not after:
         return True
     if _common_kind(before) == "text":
@@ -138,7 +138,7 @@ def _worth_a_look(gone: list[str], come: list[str]) -> Iterable[tuple[str, str]]
 
 
 def _strength(one: str, other: str, before: Collection[Any] | None, after: Collection[Any] | None) -> int:
-    """0 if they are two things; else how sure that is. What the values say counts where there are any."""
+    """0 if the names are different things, else how certain the rename is."""
     same_values = _are_same(before, after)
     if _squashed(one) and _squashed(one) == _squashed(other):
         return 8 + same_values
@@ -158,7 +158,7 @@ def _strength(one: str, other: str, before: Collection[Any] | None, after: Colle
 
 
 def _are_same(before: Collection[Any] | None, after: Collection[Any] | None) -> bool:
-    """Whether they had the same values, and not such as anything may have."""
+    """Whether both had the same values, and not only common ones."""
     if not before or not after:
         return False
     left, right = {repr(value) for value in before}, {repr(value) for value in after}
@@ -174,7 +174,7 @@ def _kind(value: Any) -> str:
 
 
 def _are_among(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
-    """All words of the one, of which one at least says something, in the other, in order."""
+    """Whether all words of one name, at least one of them long, are in the other, in order."""
     left = iter(longer)
     return any(len(word) > 2 for word in shorter) and all(
         any(_is_same(word, other) for other in left) for word in shorter
@@ -194,13 +194,13 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def _squashed(name: str) -> str:
-    """What is left if case and separators do not count; a separator between two digits does."""
+    """The name without case and separators, except separators between digits."""
     apart = re.sub(r"(?<=\d)[\W_]+(?=\d)", ".", name.lower())
     return re.sub(r"[^\w.]+|_", "", apart)
 
 
 def _says_the_same(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
-    """Word by word, where one word may be the initials of several, or several written as one."""
+    """Compare word by word; a word may be the initials of several, or several written as one."""
     if not left or not right:
         return not left and not right
     if _is_same(left[0], right[0]) and _says_the_same(left[1:], right[1:]):
@@ -209,7 +209,7 @@ def _says_the_same(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
 
 
 def _begins(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether the first word of the one stands for several of the other, and the rest is the same."""
+    """Whether the first word of one name stands for several of the other, and the rest is the same."""
     return any(
         _stands_for(one[0], other[:count]) and _says_the_same(one[1:], other[count:])
         for count in range(2, len(other) + 1)
@@ -223,7 +223,7 @@ def _stands_for(word: str, some: tuple[str, ...]) -> bool:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two words are one: abbreviated, in the plural, or with one slip; numbers in them must agree."""
+    """Whether two words are the same: abbreviated, plural, or with a typo; numbers must agree."""
     if one == other:
         return True
     if re.findall(r"\d+", one) != re.findall(r"\d+", other):
@@ -239,7 +239,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _is_a_slip(short: str, long: str) -> bool:
-    """One letter too many, one for another, or two in the wrong order; not at the end, where words change meaning."""
+    """Whether a typo explains the difference; not at the end, where words change meaning."""
     at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
     if at >= len(short) - 1:
         return False

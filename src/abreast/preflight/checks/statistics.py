@@ -58,7 +58,7 @@ def check_power(context: Context) -> Finding:
 
 
 def _for_cases_in_general(comparisons: int, noun: str, is_grouped: bool) -> str:
-    """What a plan must have to decide about cases in general."""
+    """What a plan needs to decide about cases in general."""
     least = units_needed(comparisons)
     enough = cases_needed(TYPICAL_SD, FAIR, alpha=alphas(least, comparisons)[1])
     units = many(least, "group" if is_grouped else noun)
@@ -81,7 +81,7 @@ def check_early_stop(context: Context) -> Finding | None:
 
 
 def check_extension(context: Context) -> Finding | None:
-    """Say which earlier run this one extends, and what may still decide."""
+    """Say which earlier run this one extends, and what can still decide."""
     extension = context.extension
     if extension is None:
         return None

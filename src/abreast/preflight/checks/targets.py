@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from abreast.errors import classify, location
 from abreast.model import Failure, Request, Trial
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, first_of, listed
+from abreast.preflight.finding import Finding, first_of, listed, summarised
 from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
 from abreast.targets.base import may_render
@@ -26,17 +26,14 @@ def check_targets(context: Context) -> Finding | None:
         for note in target.notes():
             notes.setdefault(note, []).append(where)
     if problems:
-        messages, fix = list(problems), next(iter(problems.values()))
-        return Finding("targets", "fail", first_of(messages), fix, tuple(messages) if len(messages) > 1 else ())
+        return summarised("targets", "fail", list(problems), next(iter(problems.values())))
     variants = len(context.plan.variants)
     messages = [note if len(users) >= variants > 1 else f"{listed(users)}: {note}" for note, users in notes.items()]
-    if not messages:
-        return None
-    return Finding("targets", "note", first_of(messages), "", tuple(messages) if len(messages) > 1 else ())
+    return summarised("targets", "note", messages) if messages else None
 
 
 def _needed(context: Context) -> Iterator[tuple[str, Target]]:
-    """Place in the spec and target: of all variants if a trial is left, and of the judges that will be called."""
+    """Place in the spec and target: all variants if a trial is left, and the judges that will be called."""
     if context.estimate.trials:
         for variant, target in zip(context.plan.variants, context.targets, strict=True):
             yield f'variant "{variant.name}"', target
@@ -66,7 +63,7 @@ def check_requests(context: Context) -> Finding | None:
 
 
 def render_request(target: Target, trial: Trial) -> Request | Failure:
-    """The request of this trial, or why there is none."""
+    """The request of a trial, or why there is none."""
     try:
         return target.request(trial)
     except Exception as error:  # noqa: BLE001 - a user's transform, or a target from a package
@@ -84,7 +81,7 @@ def _crash(target: Target, trial: Trial) -> str:
 
 
 def check_models(context: Context) -> Finding | None:
-    """Warn if the name of a model stands for another model than before; None if no answer named its model."""
+    """Warn if a model name now refers to another model."""
     used = {
         (target.name, str(params.get("model", "")))
         for target, params in zip(context.targets, context.columns.params, strict=True)

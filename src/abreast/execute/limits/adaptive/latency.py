@@ -23,13 +23,12 @@ LEAST_ANSWERS = 12  # to judge a cut by
 
 
 def band(level: int) -> int:
-    """The number of the band that a level belongs to."""
     return int(math.log(level) / math.log(STEP))
 
 
 @dataclass(slots=True)
 class LatencySums:
-    """LatencySums over answers at similar levels: `x` is log latency, `t` log output length, `l` log level."""
+    """Sums over answers at similar levels: `x` is log latency, `t` log output length, `l` log level."""
 
     n: float = 0.0
     l: float = 0.0  # noqa: E741
@@ -54,8 +53,6 @@ class Knee:
 
 
 class LatencyCurve:
-    """Latency by the number in flight."""
-
     def __init__(self) -> None:
         self._bands: dict[int, LatencySums] = {}
 

@@ -28,14 +28,11 @@ FRESH = 16  # answers after which the background is estimated again
 
 
 def band(level: int) -> int:
-    """The number of the band that a level belongs to."""
     return int(math.log(level) / math.log(STEP))
 
 
 @dataclass(slots=True)
 class RefusalCount:
-    """Requests and how many of them were refused."""
-
     requests: float = 0.0
     refused: float = 0.0
 
@@ -50,7 +47,7 @@ class RefusalCount:
 
     @property
     def error(self) -> float:
-        """The standard error of the share."""
+        """Standard error of the share."""
         return math.sqrt(self.share * (1 - self.share) / (self.requests + ASSUMED_REQUESTS))
 
 
@@ -84,7 +81,6 @@ class RefusalTest:
         return self.add(level, refused=True, needed=needed)
 
     def forget(self, number: int) -> None:
-        """Do not count a request that is not in flight any more."""
         self._uncounted.pop(number, None)
 
     def add(self, level: int, refused: bool, needed: float = EVIDENCE) -> bool:

@@ -12,8 +12,7 @@ from abreast.execute.estimate import cost_of
 from abreast.execute.job import Job, Retry, TrialJob
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
-from abreast.execute.sources.lanes import Lanes
-from abreast.execute.sources.source import Source
+from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import Acknowledgements, RunState
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.words.variant_figures import dollars
