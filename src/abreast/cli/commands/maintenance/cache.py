@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
 def _of_trackers(args: argparse.Namespace, folder: str, track_id: str | None = None) -> int:
     if not (Path(folder) / FILE).is_file():
         raise BadInput(f"{folder}: no results are cached here", f"it is the folder of Tracker(cache=...), with {FILE}")
-    cache = Cache(Path(folder))
+    cache = Cache.open(Path(folder))
     try:
         found = cache.listed()
         if track_id is None:
