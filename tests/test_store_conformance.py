@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from abreast import Reader, Tracker
 from abreast.errors import BadInput, StoreError
 from abreast.model import Answer, Case, Outcome, Score, Trial, Usage, Variant
-from abreast.store import Lease, LeaseLost, NewRun, Store, open_store, rows, schema
+from abreast.store import Closed, Lease, LeaseLost, NewRun, Store, open_store, rows, schema
 from abreast.store.user_tables import tables, tracked_rows
+from abreast.store.user_tables.cells import Cell
 from conftest import WITHOUT_VERSION_5, Folder
 from packages import install
 
@@ -356,6 +358,74 @@ def test_trials_come_back_as_they_were_and_count_in_the_views(store: Store) -> N
     assert store.sql(query)[1] == [("calm-heron-1", "one", 1, 1.0)]
 
 
+# -- rows of trackers ----------------------------------------------------------------------------------------------
+
+
+def tracked_row(number: int) -> dict[str, Any]:
+    return tracked_rows.cells_of({"row_id": str(number), "track_id": "calm-heron-1", "number": number})
+
+
+def promise_tracked_rows(store: Store) -> None:
+    """What a tracker needs of an engine."""
+    known: dict[str, tracked_rows.Table] = {}
+    writer = store.open_tracked_writer()
+    assert writer.is_current()
+    with writer.transaction() as connection:
+        tracked_rows.insert(connection, known, "measured", [tracked_row(1), tracked_row(2)])
+    writer.committed()
+    with writer.using() as connection:
+        assert tracked_rows.insert_one(connection, known, "measured", tracked_row(3))
+    writer.committed()
+    with open_store(store.path, store.engine) as reader:  # before it is closed
+        assert tables.read(reader, "measured", keys=["number"]).columns["number"] == [1, 2, 3]
+    broken = tracked_row(5) | {"number": Cell("integer", object())}
+    with pytest.raises((StoreError, TypeError)), writer.transaction() as connection:
+        tracked_rows.insert(connection, known, "measured", [tracked_row(4), broken])
+    writer.flush()
+    writer.close()
+    writer.close()
+    assert not writer.is_current()
+    with pytest.raises(Closed), writer.using():
+        pass
+    assert tables.count(store, "measured") == 3
+    store.close()
+
+
+def test_rows_of_trackers_are_stored_all_or_none_and_can_be_read_at_once(store: Store) -> None:
+    promise_tracked_rows(store)
+
+
+WRITE_TRACKED_AND_WAIT = """
+import time
+from test_store_conformance import tracked_row
+from abreast.store import open_store
+from abreast.store.user_tables import tracked_rows
+writer = open_store(sys.argv[1]).open_tracked_writer()
+with writer.transaction() as connection:
+    tracked_rows.insert(connection, {}, "measured", [tracked_row(1)])
+writer.committed()
+print("safe", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_tracked_row_survives_the_death_of_its_process(store: Store) -> None:
+    assert killed_after_first_line(in_another_process(WRITE_TRACKED_AND_WAIT, store.path)) == "safe"
+    assert tables.count(store, "measured") == 1
+    assert store.sql("select number from measured")[1] == [(1,)]
+
+
+def test_a_writer_of_tracked_rows_notices_that_its_store_was_removed(store: Store) -> None:
+    writer = store.open_tracked_writer()
+    for file in store.path.parent.glob(f"{store.path.name}*"):
+        file.unlink()
+    assert not writer.is_current()
+    with pytest.raises(Closed), writer.using():
+        pass
+    writer.close()
+    promise_tracked_rows(store)
+
+
 # -- engines of others ---------------------------------------------------------------------------------------------
 
 TOY = """
@@ -384,6 +454,10 @@ def test_a_package_can_add_an_engine(folder: Folder, monkeypatch: pytest.MonkeyP
             store.finish(writing.lease, "complete", None)
             assert writing.committed == ["token"]
             assert store.run("latest")["stored_trials"] == 1
+            promise_tracked_rows(store)
+        with Tracker(store.path, engine="toy") as tracker:
+            tracker.log({"number": 4})
+        assert Reader(store.path, engine="toy").count() == 2  # with the trial
     with pytest.raises(BadInput, match=r'engine "toi": unknown \(did you mean "toy"\?\)'):
         open_store("x.db", "toi")
 

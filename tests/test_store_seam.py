@@ -1,4 +1,4 @@
-"""Above `store/` there is no SQL and no database driver: everything else asks `store.queries`."""
+"""Above `store/` there is no SQL, no database driver and no engine: everything else asks `Store` and its queries."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import abreast
 
 SOURCE = Path(abreast.__file__).parent
 DRIVERS = {"apsw", "duckdb", "sqlite3"}
+ENGINES = ("abreast.store.sqlite", "abreast.store.duckdb")
 PRIMITIVES = {"rows", "dicts", "each", "chunks"}  # of a store; they take SQL
 SQL = re.compile(
     r"\b(SELECT\b.+\bFROM|INSERT\b.+\bINTO|UPDATE \w+ SET|DELETE FROM|(LEFT|CROSS|INNER) JOIN|JOIN \w+ \w+ ON|"
@@ -44,6 +45,25 @@ def test_no_driver_is_imported_above_the_store() -> None:
         for node in ast.walk(tree)
         if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] in DRIVERS for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in DRIVERS)
+    ]
+    assert not against, "\n".join(against)
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """The modules that a statement may import, `from abreast.store import sqlite` included."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_no_engine_is_imported_above_the_store() -> None:
+    against = [
+        f"{name}:{node.lineno}: {module}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        for module in imported(node)
+        if any(f"{module}.".startswith(f"{engine}.") for engine in ENGINES)
     ]
     assert not against, "\n".join(against)
 

@@ -277,7 +277,7 @@ def _from_flat(place: Place, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parquet(path: Path) -> Iterator[Record]:
-    from abreast.store.duckdb.parquet import read_parquet  # late: it imports DuckDB
+    from abreast.store.parquet import read_parquet  # late: it imports DuckDB
 
     where = shown_path(path)
     try:

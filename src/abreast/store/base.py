@@ -82,6 +82,37 @@ class WriterConnection(ABC):
     def close(self) -> None: ...
 
 
+class TrackedWriter(ABC):
+    """What the trackers of a process write with, shared by its threads. Opened by `Database.open_tracked_writer`."""
+
+    @abstractmethod
+    def using(self) -> AbstractContextManager[Connection]:
+        """The connection, for one thread at a time. A statement outside of `transaction` commits by itself.
+
+        Raises `Closed`, at the beginning or the end, if the rows may not be where the next reader looks for them: do
+        the work again with a new writer."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """The same, for work that is committed at its end, all or nothing."""
+
+    def committed(self) -> None:
+        """Called after each commit, while the connection is in use: begin to take it to the disk, without waiting."""
+        return
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until everything that was committed survives the end of the machine, and complete the store."""
+
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Whether it is open, and the address still names what was opened."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it once everything that was committed is on the disk."""
+
+
 class Database(ABC):
     """Where rows are kept, and how they are read and changed in SQL."""
 
@@ -145,6 +176,10 @@ class Database(ABC):
     @abstractmethod
     def open_writer(self, on_moved: Callable[[StoreVanished], None]) -> WriterConnection:
         """A connection for a `Writer`. `on_moved` is called if it goes on in a copy because its file was removed."""
+
+    @abstractmethod
+    def open_tracked_writer(self) -> TrackedWriter:
+        """A writer for rows of trackers. The store is made if it does not exist."""
 
     @abstractmethod
     def explaining(self) -> AbstractContextManager[None]:

@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 
 def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
-    return _caches.use(folder, lambda: Cache(Path(folder)), act)
+    return _caches.use(folder, lambda: Cache.open(Path(folder)), act)
 
 
 class CallName:

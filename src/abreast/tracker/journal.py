@@ -15,34 +15,30 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from abreast.errors import StoreError
 from abreast.plan.names import new_name
 from abreast.store import Store, open_store
-from abreast.store.base import OPEN_FOR_S
-from abreast.store.sqlite import driver
-from abreast.store.sqlite.isolation.sharing import SQLiteConnection
-from abreast.store.sqlite.shared_connection import Held, open_for_tracking
+from abreast.store.base import OPEN_FOR_S, Connection, TrackedWriter
 from abreast.store.user_state.drivers import driver_folder
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import Cell
-from abreast.tracker import journal as journals
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
-_sync = getattr(os, "fdatasync", os.fsync)
 MOST_NAMES = 64  # looked for at a time
-REST_S = 0.005  # between two times the disk is asked, unless somebody waits
 CLOSING_S = 10.0  # how long the last write waits for others that write the DuckDB file, such as workers of a pool
 FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
 
-class Journal(Held):
-    def __init__(self, store: Store, follows: bool) -> None:
-        connection = open_for_tracking(store.journal)  # see above: the disk is waited for elsewhere
-        super().__init__(store.journal, connection)
+class Journal:
+    """Writes the rows of all trackers of one store in this process."""
+
+    def __init__(self, store: Store, writer: TrackedWriter, follower: _Follower | None) -> None:
         self.store = store
+        self._writer = writer
+        self._follower = follower
         self._known: dict[str, tracked_rows.Table] = {}
         self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
         self._writing = False
@@ -50,29 +46,39 @@ class Journal(Held):
         self._names: set[str] = set()  # that trackers of this process have, or will
         self._free: deque[str] = deque()
         self._wanted = 1
-        self._disk = _Disk(connection.filename_wal)
-        self._follower = _Follower(store) if follows and store.derives_files else None
+        self.is_current = writer.is_current
+
+    @classmethod
+    def open(cls, path: str, engine: str | None) -> Self:
+        store = open_store(path, engine)
+        store.exists()  # refuses files of others
+        writer = store.open_tracked_writer()
+        if not store.derives_files or _journals.is_ending:
+            return cls(store, writer, None)
+        follower = _Follower(store)
+        follower.start()
+        return cls(store, writer, follower)
 
     def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""
-        with self.using() as connection:
+        with self._writer.using() as connection:
             self._late.append((table, rows))
             if not self._writing:  # else this is a handler of a signal, in the middle of another write
                 self._writing = True
                 try:
                     while self._late:
                         self._write(connection, *self._late.popleft())
-                        self._disk.written()
+                        self._writer.committed()
                 finally:
                     self._writing = False
         if self._follower is not None:
             self._follower.written()
 
-    def _write(self, connection: SQLiteConnection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         if len(rows) == 1 and tracked_rows.insert_one(connection, self._known, table, rows[0]):
             return
         try:
-            with driver.transaction(connection):
+            with self._writer.transaction():
                 tracked_rows.insert(connection, self._known, table, rows)
         except BaseException:
             self._known.clear()
@@ -82,11 +88,11 @@ class Journal(Held):
         """Whether anything was ever written into the table."""
         if table in self._known:
             return True
-        with self.using() as connection:
+        with self._writer.using() as connection:
             return tracked_rows.find(connection, table) is not None
 
     def has(self, table: str, row_id: str) -> bool:
-        with self.using() as connection:
+        with self._writer.using() as connection:
             return tracked_rows.has_row(connection, table, row_id)
 
     def free_name(self) -> str:
@@ -98,7 +104,7 @@ class Journal(Held):
                 self._find_names()
 
     def _find_names(self) -> None:
-        with self.using() as connection:
+        with self._writer.using() as connection:
             self._wanted = min(2 * self._wanted, MOST_NAMES)
             while len(self._free) < self._wanted:
                 name = new_name(self._names)
@@ -107,108 +113,34 @@ class Journal(Held):
                     self._free.append(name)
 
     def note_cache(self, folder: Path) -> None:
-        """Remember where results of this store are cached, for who deletes rows."""
+        """Remember where results of this store are cached, for commands that delete rows."""
         if folder in self._caches:
             return
         path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
-        with self.using() as connection:
+        with self._writer.using() as connection:
             tracked_rows.note_cache(connection, path)
         self._caches.add(folder)
 
     def flush(self) -> None:
         """Take every row to the disk, and into a DuckDB file unless another process has that open."""
-        if not self._closed:  # closing completes it too
-            self._disk.wait()
-            driver.complete(self.store.journal)
+        self._writer.flush()
         if self._follower is not None:
             self._follower.catch_up()
 
     def pause(self) -> None:
-        self._close()
+        """Close what will be opened again at once."""
+        self._writer.close()
         if self._follower is not None and self._follower.stop():
             _behind.add(self.store.path)
 
     def close(self) -> None:
-        is_current = self.is_current()
-        self._close()
-        if is_current:
-            driver.complete(self.store.journal)
+        try:
+            if self.is_current():
+                self._writer.flush()
+        finally:
+            self._writer.close()
         if self._follower is not None and self._follower.stop():
             self._follower.catch_up(CLOSING_S)
-
-    def _close(self) -> None:
-        with self._lock:
-            if not self._closed:
-                try:
-                    self._disk.close()
-                finally:
-                    super().close()
-
-
-class _Disk:
-    """Takes the log of a store to the disk, in a thread of its own, as often as something new is in it."""
-
-    def __init__(self, log: str) -> None:
-        self._log = log
-        self._lock = threading.RLock()  # entered itself: Ctrl-C while a Condition is entered would leave it locked
-        self._state = threading.Condition(self._lock)
-        self._written = self._safe = self._waiting = 0
-        self._failure: OSError | None = None
-        self._closing = self._idle = False
-        self._thread: threading.Thread | None = None
-
-    def written(self) -> None:
-        with self._lock:
-            self._written += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="abreast-disk", daemon=True)
-                self._thread.start()
-            if self._idle:
-                self._state.notify_all()
-
-    def wait(self) -> None:
-        with self._lock:
-            aim = self._written
-            self._waiting += 1
-            self._state.notify_all()
-            self._state.wait_for(lambda: self._safe >= aim or self._failure is not None)
-            self._waiting -= 1
-            if self._failure is not None:
-                raise StoreError(f"{self._log}: the disk reports an error ({self._failure})", "check the disk")
-
-    def close(self) -> None:
-        self.wait()
-        with self._lock:
-            self._closing = True
-            self._state.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _work(self) -> None:
-        handle = None
-        try:
-            handle = os.open(self._log, os.O_RDONLY)
-            while True:
-                with self._lock:
-                    self._idle = True
-                    self._state.wait_for(lambda: self._written > self._safe or self._closing)
-                    self._idle = False
-                    aim = self._written
-                    if aim == self._safe:
-                        return
-                _sync(handle)
-                with self._lock:
-                    self._safe = aim
-                    self._state.notify_all()
-                    if not self._waiting:  # nobody waits: rows that come meanwhile are taken together
-                        self._state.wait_for(lambda: self._waiting or self._closing, REST_S)
-        except OSError as error:
-            with self._lock:
-                self._failure = error
-                self._state.notify_all()
-        finally:
-            if handle is not None:
-                os.close(handle)
 
 
 class _Follower:
@@ -218,11 +150,13 @@ class _Follower:
         self._store = store
         self._one_at_a_time = threading.Lock()
         self._new = threading.Event()
-        if store.path in _behind:
-            _behind.discard(store.path)
-            self._new.set()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
+
+    def start(self) -> None:
+        if self._store.path in _behind:
+            _behind.discard(self._store.path)
+            self._new.set()
         self._thread.start()
 
     def written(self) -> None:
@@ -271,17 +205,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
-    return _journals.use(path, lambda: Journal(_store(path, engine), not _journals.is_ending), act)
-
-
-def close_removed() -> None:
-    _journals.close_removed()
-
-
-def _store(path: str, engine: str | None) -> Store:
-    store = open_store(path, engine)
-    store.exists()  # refuses files of others
-    return store
+    return _journals.use(path, lambda: Journal.open(path, engine), act)
 
 
 IN_MEMORY = ":memory:"
@@ -291,7 +215,7 @@ def temporary_store(owner: object) -> str:
     """A path for a new store, whose folder is removed with its owner, or when this process ends."""
     import tempfile  # late: it imports much
 
-    journals.close_removed()
+    _journals.close_removed()
     folder = tempfile.mkdtemp(prefix="memory-", dir=driver_folder())
     weakref.finalize(owner, _remove, folder, os.getpid())
     return os.path.join(folder, "memory.db")  # noqa: PTH118 - a plain text is what is wanted

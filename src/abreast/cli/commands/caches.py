@@ -62,7 +62,7 @@ def _show_or_delete_cached(as_json: bool, folder: str, track_id: str | None = No
 
     if not (Path(folder) / FILE).is_file():
         raise BadInput(f"{folder}: no results are cached here", f"it is the folder of Tracker(cache=...), with {FILE}")
-    with closing(Cache(Path(folder))) as cached:
+    with closing(Cache.open(Path(folder))) as cached:
         rows = cached.listed()
         if track_id is None:
             listings.show([_cached_result(row, as_json) for row in rows], as_json, f"{folder}: nothing is cached")

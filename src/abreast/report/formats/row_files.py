@@ -134,7 +134,7 @@ def _jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable) -
 
 
 def _parquet(names: list[str], rows: Iterator[tuple[Any, ...]], output: str) -> int:
-    from abreast.store.duckdb.parquet import write_parquet  # late: it imports DuckDB
+    from abreast.store.parquet import write_parquet  # late: it imports DuckDB
 
     with temporary_folder() as folder:
         lines = folder / "rows.jsonl"

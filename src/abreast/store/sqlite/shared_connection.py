@@ -12,48 +12,45 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import apsw
 
-from abreast.store.base import Closed
+from abreast.errors import StoreError
+from abreast.store.base import Closed, TrackedWriter
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.sharing import SharedFile, SQLiteConnection
 
-
-def open_for_tracking(path: Path) -> SQLiteConnection:
-    """A connection for many small writes, whose commits do not wait for the disk."""
-    connection = driver.open_for_writing(path)
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA wal_autocheckpoint=4000")
-    connection.set_busy_handler(_wait_for_others)
-    return connection
+_sync = getattr(os, "fdatasync", os.fsync)
+REST_S = 0.005  # between two times the disk is asked, unless a thread waits
 
 
-def _wait_for_others(prior: int) -> bool:
-    """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
-    time.sleep(0.0002 if prior < 20 else 0.002)
-    return prior < driver.BUSY_MS // 2
+class SharedConnection:
+    """One file: a thread that uses it has it alone."""
 
-
-class Held:
-    """One file: whoever uses it has it alone."""
-
-    def __init__(self, path: Path, connection: SQLiteConnection) -> None:
+    def __init__(self, path: Path, connection: SQLiteConnection, log: int) -> None:
         self._connection = connection
-        self._lock = threading.RLock()  # a handler of a signal may come in between
+        self._lock = threading.RLock()  # a signal handler may come in between
         self._closed = False
         self._path = path
         self._name = os.fspath(path)
-        self._file = _identity(self._name)
+        self._file = file_identity(self._name)
+        self._log = log  # a descriptor of the write-ahead log
+
+    @classmethod
+    def share(cls, path: Path, connection: SQLiteConnection) -> Self:
         with driver.explained(path):
-            self._log = os.open(connection.filename_wal, os.O_RDONLY)
+            return cls(path, connection, os.open(connection.filename_wal, os.O_RDONLY))
 
     def is_current(self) -> bool:
         """Whether it is open, and still what its path names."""
-        return self._is_whole() and not driver.must_reopen(self._connection) and _identity(self._name) == self._file
+        return self._is_whole() and not driver.must_reopen(self._connection) and self._is_in_place()
 
     def _is_whole(self) -> bool:
         return not self._closed and os.fstat(self._log).st_nlink > 0
+
+    def _is_in_place(self) -> bool:
+        return file_identity(self._name) == self._file
 
     @contextmanager
     def using(self) -> Iterator[SQLiteConnection]:
@@ -69,26 +66,117 @@ class Held:
                 raise Closed(f"{self._path}: its log was removed meanwhile")
 
     def pause(self) -> None:
-        """Close it, for a moment."""
+        """Close it for a moment."""
         self.close()
 
     def close(self) -> None:
         with self._lock, suppress(apsw.Error):
             if self._closed:
                 return
-            is_there, is_whole = _identity(self._name) == self._file, self._is_whole()
+            is_in_place, is_whole = self._is_in_place(), self._is_whole()
             self._closed = True
-            if not is_there or not is_whole:  # a log of this name is another's: it must neither be used nor removed
+            if not is_in_place or not is_whole:  # a log of this name is another's: neither use nor remove it
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                if not is_there:  # moved away: with all its rows
+                if not is_in_place:  # moved away, with all its rows
                     self._connection.execute("PRAGMA wal_checkpoint")
             self._connection.close()
             os.close(self._log)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+class SQLiteTrackedWriter(SharedConnection, TrackedWriter):
+    """Commits do not wait for the disk. A thread takes the log to the disk as often as something new is in it."""
+
+    def __init__(self, path: Path, connection: SQLiteConnection, log: int) -> None:
+        super().__init__(path, connection, log)
+        self._state_lock = threading.RLock()  # entered itself: Ctrl-C while entering a Condition leaves it locked
+        self._state = threading.Condition(self._state_lock)
+        self._written = self._synced = self._waiting = 0
+        self._failure: OSError | None = None
+        self._closing = self._idle = False
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        connection = driver.open_for_writing(path)
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint=4000")
+        connection.set_busy_handler(_wait_for_others)
+        return cls.share(path, connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[SQLiteConnection]:
+        with self.using() as connection, driver.transaction(connection):
+            yield connection
+
+    def committed(self) -> None:
+        with self._state_lock:
+            self._written += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._sync_log, name="abreast-disk", daemon=True)
+                self._thread.start()
+            if self._idle:
+                self._state.notify_all()
+
+    def flush(self) -> None:
+        if not self._closed:  # closing completes the file too
+            self._wait_for_disk()
+            driver.complete(self._path)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._wait_for_disk()
+            finally:
+                with self._state_lock:
+                    self._closing = True
+                    self._state.notify_all()
+                if self._thread is not None:
+                    self._thread.join()
+                super().close()
+
+    def _wait_for_disk(self) -> None:
+        with self._state_lock:
+            aim = self._written
+            self._waiting += 1
+            self._state.notify_all()
+            self._state.wait_for(lambda: self._synced >= aim or self._failure is not None)
+            self._waiting -= 1
+            if self._failure is not None:
+                raise StoreError(f"{self._name}-wal: the disk reports an error ({self._failure})", "check the disk")
+
+    def _sync_log(self) -> None:
+        try:
+            while True:
+                with self._state_lock:
+                    self._idle = True
+                    self._state.wait_for(lambda: self._written > self._synced or self._closing)
+                    self._idle = False
+                    aim = self._written
+                    if aim == self._synced:
+                        return
+                _sync(self._log)
+                with self._state_lock:
+                    self._synced = aim
+                    self._state.notify_all()
+                    if not self._waiting:  # rows that come meanwhile are taken together
+                        self._state.wait_for(lambda: self._waiting or self._closing, REST_S)
+        except OSError as error:
+            with self._state_lock:
+                self._failure = error
+                self._state.notify_all()
+
+
+def _wait_for_others(prior: int) -> bool:
+    """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
+    time.sleep(0.0002 if prior < 20 else 0.002)
+    return prior < driver.BUSY_MS // 2
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - of every row
+        status = os.stat(path)  # noqa: PTH116 - for every row
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

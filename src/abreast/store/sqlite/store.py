@@ -11,10 +11,11 @@ from typing import Any
 import apsw
 
 from abreast.errors import BadInput
-from abreast.store.base import StoreVanished, WriterConnection, changed_table
+from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection, changed_table
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.client import as_remote
 from abreast.store.sqlite.isolation.sharing import SQLiteConnection
+from abreast.store.sqlite.shared_connection import SQLiteTrackedWriter
 from abreast.store.sqlite.writer_connection import SQLiteWriterConnection
 from abreast.store.store import Store
 from abreast.store.user_state.drivers import temporary_folder
@@ -82,6 +83,9 @@ class SQLiteStore(Store):
 
     def open_writer(self, on_moved: Callable[[StoreVanished], None]) -> WriterConnection:
         return SQLiteWriterConnection(self.journal, on_moved)
+
+    def open_tracked_writer(self) -> TrackedWriter:
+        return SQLiteTrackedWriter.open(self.journal)
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         write = write or self.tracked_that_loses(query) is not None

@@ -19,8 +19,8 @@ from abreast.errors import StoreError
 from abreast.store.base import Closed, Connection, StoreVanished, WriterConnection
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.sharing import SharedFile, SQLiteConnection
+from abreast.store.sqlite.shared_connection import file_identity
 
-Identity = tuple[int, int]
 PAGE = 4096  # bytes; no store is smaller
 
 
@@ -87,8 +87,8 @@ class OpenedFile:
         self._name = os.fspath(self.path)
         self._log = connection.filename_wal
         memory = self._log.removesuffix("-wal") + "-shm"
-        self._companions = {name: _identity(name) for name in (self._log, memory)}
-        self._identity = _identity(self._name)
+        self._companions = {name: file_identity(name) for name in (self._log, memory)}
+        self._identity = file_identity(self._name)
         self._size = 0
 
     def find_change(self, with_log: bool = True) -> str:
@@ -102,7 +102,7 @@ class OpenedFile:
         if status.st_size < PAGE <= self._size:  # VACUUM makes it smaller too, but leaves a page
             return f"{self.path.name} was emptied"
         self._size = status.st_size
-        if with_log and _identity(self._log) != self._companions[self._log]:
+        if with_log and file_identity(self._log) != self._companions[self._log]:
             return f"{Path(self._log).name} was deleted"
         return ""
 
@@ -123,8 +123,8 @@ class OpenedFile:
         A log that is left over would be applied to whatever file takes the old name, so it is removed.
         """
         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        is_replaced = _identity(self._name) != self._identity
-        left_over = [name for name, known in self._companions.items() if known and _identity(name) == known]
+        is_replaced = file_identity(self._name) != self._identity
+        left_over = [name for name, known in self._companions.items() if known and file_identity(name) == known]
         self._connection.close()
         for name in left_over if is_replaced else ():
             with suppress(OSError):
@@ -136,11 +136,3 @@ def _free_name(path: Path) -> Path:
     stem = path.name.split(".")[0] or path.name
     names = (path.with_name(f"{stem}.recovered{number if number > 1 else ''}.db") for number in count(1))
     return next(name for name in names if not name.exists())
-
-
-def _identity(name: str) -> Identity | None:
-    try:
-        status = os.stat(name)  # noqa: PTH116 - before every commit
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

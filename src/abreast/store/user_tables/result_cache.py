@@ -13,11 +13,11 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from abreast.redaction import find_secret
 from abreast.store.sqlite import driver
-from abreast.store.sqlite.shared_connection import Held
+from abreast.store.sqlite.shared_connection import SharedConnection
 from abreast.text import printable
 
 FILE = "abreast-cache.db"
@@ -37,17 +37,21 @@ class Hit(NamedTuple):
     result: Any
 
 
-class Cache(Held):
+class Cache(SharedConnection):
     """The results in one folder, shared by all threads of this process."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    @classmethod
+    def open(cls, folder: Path) -> Self:
         path = folder / FILE
         with driver.explained(path):
             folder.mkdir(parents=True, exist_ok=True)
             connection = driver.open_plain(path)  # what a power cut takes is computed again
             connection.execute(_TABLE)
-        super().__init__(path, connection)
+        return cls.share(path, connection)
+
+    @property
+    def folder(self) -> Path:
+        return self._path.parent
 
     def get(self, key: str) -> Hit | None:
         with self.using() as connection:

@@ -296,7 +296,7 @@ def forget_missing(store: Database) -> None:
     folders = [store.path.resolve().parent / path for (path,) in store.rows("SELECT path FROM tracked_caches")]
     for folder in folders:
         if (folder / FILE).is_file():
-            cache = Cache(folder)
+            cache = Cache.open(folder)
             try:
                 cached = cache.rows_of(store.path)
                 cache.forget_rows(store.path, _missing(store, cached))
