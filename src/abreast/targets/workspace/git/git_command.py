@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 PATIENCE_S = 300.0
 FETCH_PATIENCE_S = 3600.0
@@ -70,9 +71,10 @@ def run_as_user(*words: str | os.PathLike[str], patience_s: float = FETCH_PATIEN
 
 def first_bytes(most: int, *words: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bytes:
     """The first bytes of what git writes; the rest is never made."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     command = _command({**_APART, **settings}, words)
     with subprocess.Popen(command, env={**_apart(), **environment}, **streams) as process:
+        assert process.stdout is not None
         watch = threading.Timer(PATIENCE_S, process.kill)
         watch.start()
         try:
@@ -93,7 +95,7 @@ def _apart() -> dict[str, str]:
 
 def _command(settings: Mapping[str, str], words: Sequence[str | os.PathLike[str]]) -> list[str]:
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    return ["git", *options, *map(os.fspath, words)]
+    return ["git", *options, *(os.fspath(word) for word in words)]
 
 
 def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed: Sequence[int], limit: float) -> bytes:
