@@ -52,7 +52,7 @@ def label(args: argparse.Namespace) -> int:
             f"use a sheet instead: abreast label {args.run} --export labels.csv, then --import labels.csv",
         )
     with store_argument.find_store(args.store) as store:
-        labelling = Labelling(
+        labelling = Labelling.open(
             store, args.run, by=args.by or _account(), scorer=args.scorer, sample=args.sample, seed=args.seed
         )
         if args.export:

@@ -95,50 +95,39 @@ class Labelling:
     """A sample of one run by one judged score. Nothing is stored before the first label."""
 
     def __init__(
-        self,
+        self, *, store: Store, rows: Rows, by: str, scorer: str, judge: Judge, seed: int, size: int, is_recorded: bool
+    ) -> None:
+        self._store, self._rows, self._by = store, rows, by
+        self.run, self.scorer, self.judge, self.seed = str(rows.meta["run"]), scorer, judge, seed
+        self.dimensions = judge.dimensions_of(scorer)
+        derived = judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
+        self._columns = {column: label_column(column) for column in derived}  # by the judge's columns
+        self._score = rows.scores.get(scorer, rows.score)
+        self._cases = random_order(rows, seed, self._score)[:size].tolist()
+        self._recorded = is_recorded
+        self._reached = -1  # place of the last case whose failures are stored
+
+    @classmethod
+    def open(
+        cls,
         store: Store,
         run: str,
         by: str,
         scorer: str | None = None,
         sample: int | None = None,
         seed: int | None = None,
-    ) -> None:
-        self._store, self._by = store, by
-        self._rows = _finished_rows(store, run)
-        self.scorer, self.judge = _judged_score(self._rows, scorer)
-        self.dimensions = self.judge.dimensions_of(self.scorer)
-        derived = self.judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
-        self._columns = {column: label_column(column) for column in derived}  # by the judge's columns
-        _refuse_taken_columns(self._rows, self._columns.values())
-        self._score = self._rows.scores.get(self.scorer, self._rows.score)
-        self.seed, self._size, self._recorded = self._drawn(sample, seed)
-        self._cases = random_order(self._rows, self.seed, self._score)[: self._size].tolist()
-        if not self._cases:
-            raise BadInput(f"{self.run}: no case can be compared, so there is nothing to label")
-        self._labels = self._stored_labels()
-        self._reached = -1  # place of the last case whose failures are stored
-
-    @property
-    def run(self) -> str:
-        return str(self._rows.meta["run"])
-
-    def _drawn(self, sample: int | None, seed: int | None) -> tuple[int, int, bool]:
-        """Seed and size of the sample, and whether both are recorded already."""
-        recorded = recorded_sample(self._rows)
-        if recorded is None:
-            chosen = int(self._rows.meta["seed"]) if seed is None else seed
-            return chosen, DEFAULT_SAMPLE if sample is None else sample, False
-        if seed is not None and seed != recorded.seed:
-            raise BadInput(
-                f"{self.run}: its sample was drawn with seed {recorded.seed}, not {seed}; labels belong to that sample",
-                f"continue with it: abreast label {self.run}",
-            )
-        if sample is not None and sample < recorded.size:
-            raise BadInput(
-                f"{self.run}: {recorded.size} cases are sampled already; a sample can be enlarged, not reduced",
-                f"continue with it: abreast label {self.run}",
-            )
-        return recorded.seed, sample or recorded.size, sample in (None, recorded.size)
+    ) -> Labelling:
+        """Read a run that has ended, and draw its sample or go on with the recorded one."""
+        rows = _finished_rows(store, run)
+        name, judge = _judged_score(rows, scorer)
+        chosen, size, is_recorded = _drawn(rows, sample, seed)
+        labelling = cls(
+            store=store, rows=rows, by=by, scorer=name, judge=judge, seed=chosen, size=size, is_recorded=is_recorded
+        )
+        _refuse_taken_columns(rows, labelling._columns.values())
+        if not labelling._cases:
+            raise BadInput(f"{labelling.run}: no case can be compared, so there is nothing to label")
+        return labelling
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 
@@ -375,7 +364,9 @@ class Labelling:
     def _is_baseline(self, position: int) -> bool:
         return bool(self._rows.variants[self._trial[position].variant] == self._rows.meta["baseline"])
 
-    def _stored_labels(self) -> dict[int, Labels]:
+    @cached_property
+    def _labels(self) -> dict[int, Labels]:
+        """The labels by position: those that are stored, and what this session adds."""
         labels: dict[int, Labels] = {position: {} for case in self._cases for position in self._askable(case)}
         dimensions = {label_column(self.judge.column(dimension)): dimension for dimension in self.dimensions}
         for position, name, value, explanation in self._store.queries.labels(self._rows.run_id):
@@ -414,6 +405,22 @@ def _judged_score(rows: Rows, scorer: str | None) -> tuple[str, Judge]:
     if wanted not in judged:
         raise BadInput(f'{run}: no judge gives the score "{wanted}"{suggestion(wanted, judged)}')
     return wanted, judged[wanted]
+
+
+def _drawn(rows: Rows, sample: int | None, seed: int | None) -> tuple[int, int, bool]:
+    """Seed and size of the sample, and whether both are recorded already."""
+    recorded, run = recorded_sample(rows), rows.meta["run"]
+    if recorded is None:
+        chosen = int(rows.meta["seed"]) if seed is None else seed
+        return chosen, DEFAULT_SAMPLE if sample is None else sample, False
+    problem = ""
+    if seed is not None and seed != recorded.seed:
+        problem = f"its sample was drawn with seed {recorded.seed}, not {seed}; labels belong to that sample"
+    elif sample is not None and sample < recorded.size:
+        problem = f"{recorded.size} cases are sampled already; a sample can be enlarged, not reduced"
+    if problem:
+        raise BadInput(f"{run}: {problem}", f"continue with it: abreast label {run}")
+    return recorded.seed, sample or recorded.size, sample in (None, recorded.size)
 
 
 def _refuse_taken_columns(rows: Rows, names: Iterable[str]) -> None:
