@@ -248,7 +248,7 @@ def _changed(change: Change | None) -> dict[str, Any] | None:
 def _cases(table: Table) -> Section:
     rows = table.rows
     comparisons = [item for item in table.analysis.comparisons if item.baseline == table.baseline]
-    verdicts = [
+    verdicts: list[dict[str, Any]] = [
         {
             "variant": item.variant,
             "baseline": item.baseline,
@@ -432,7 +432,7 @@ def _tools(table: Table) -> Section:
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
         denied[variant].update(_calls(data.get("tools_denied")))
-    found = []
+    found: list[dict[str, Any]] = []
     for tool in sorted({tool for tools in (*filter(None, used), *denied) for tool in tools}):
         counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in used], dtype=float)
         calls, refused = mean_amounts(table, counts), [own[tool] for own in denied]
