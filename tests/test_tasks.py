@@ -337,8 +337,8 @@ diff --git a/shop.py b/shop.py
 )
 def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
     chosen = in_history(History.open(shop.path), 1, "HEAD", [])[0][0]
-    pull_request = replace(chosen.pull_request, body="Now return self.known_from_the_message() at last.")
-    message = Shown(replace(chosen, pull_request=pull_request), "", DIFF + "+return self.known_from_the_message()\n")
+    pull_request = replace(chosen, body="Now return self.known_from_the_message() at last.")
+    message = Shown(pull_request, "", DIFF + "+return self.known_from_the_message()\n")
     task, told = message.read(words)
     assert (wrong in told) if wrong else (told == ""), told
     assert bool(task) == (not wrong)
@@ -370,9 +370,9 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
     assert re.search(r"\[changed too, and left out here: huge\.txt \(4,000 lines\), .*middle-7\.txt", seen.change)
     assert "Binary files /dev/null and b/logo.bin differ" in seen.change
     assert len(seen.prompt()) < MOST_SHOWN + 5_000
-    files = files_between(history, chosen.pull_request.base, chosen.pull_request.head)
+    files = files_between(history, chosen.base, chosen.head)
     few = [file for file in files if file.path == "tests/test_a.py"]
-    assert "left out" not in excerpt(history, chosen.pull_request.base, chosen.pull_request.head, few)
+    assert "left out" not in excerpt(history, chosen.base, chosen.head, few)
 
 
 # What is read

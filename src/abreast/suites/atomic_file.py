@@ -1,4 +1,4 @@
-"""Files of cases that several commands may write, and people may read meanwhile."""
+"""Case files that several commands may write, and people may read at the same time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,30 @@ import contextlib
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from abreast.errors import BadInput
+from abreast.spec.values import shown_path
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Replace the content of a file, empty if there is none, by `change` of it: readers see the old or the new one."""
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target.parent):
+            before = target.read_bytes() if target.exists() else None
+            after = change(before or b"")
+            if after != before:
+                _replace(target, after)
+    except OSError as error:
+        message = f"{shown_path(path)}: cannot be written ({error.strerror or error})"
+        raise BadInput(message, "name another file: --output FILE") from None
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """No other command that asks for this writes in the folder meanwhile."""
+def _locked(folder: Path) -> Iterator[None]:
     number = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
@@ -22,22 +39,16 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(number)
 
 
-def replace(target: Path, content: bytes) -> None:
-    """Another content: whoever looks finds the old one or the new one, whole."""
+def _replace(target: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_mask())
+        os.umask(mask := os.umask(0))
+        Path(name).chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~mask)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from abreast.suites import CaseMaker
 from abreast.text import many
 
 if TYPE_CHECKING:
-    from abreast.suites.coding_agents.history import Draft, LeftOut
+    from abreast.suites.coding_agents.history import Draft
 
 FILE = "tasks.jsonl"
 LAST = 10
@@ -48,7 +47,7 @@ other tasks is left alone, unless --yes replaces them."""
         commits = [one.strip() for text in args.commits or () for one in text.split(",") if one.strip()]
         if commits and args.last is not None:
             raise BadInput("--commits and --last are both given", "keep one of them")
-        draft = Draft(
+        draft = Draft.open(
             repository.local(args.repo or ".", Path.cwd(), repository.STAGE),
             Path(args.output or FILE).expanduser(),
             last=args.last or LAST,
@@ -57,41 +56,37 @@ other tasks is left alone, unless --yes replaces them."""
             model=args.model,
             may_replace=args.yes,
         )
-        total = len(draft.chosen)
-        numbers = itertools.count(draft.before + 1)
+        total, before = len(draft.chosen), len(draft.entries())
+        numbers = itertools.count(before + 1)
         try:
             draft.write(lambda entry: _say(f"{next(numbers)}/{total}  {entry.id}  {entry.title}"))
         except KeyboardInterrupt:
-            kept = f"{len(draft.entries()):,} of {total:,} tasks are in {relative_path(draft.path)}"
-            _say(f"interrupted: {kept}; the same command goes on")
+            written = f"{len(draft.entries()):,} of {total:,} tasks are in {relative_path(draft.path)}"
+            _say(f"interrupted: {written}; the same command goes on")
             return 130
         finally:
-            _tell_of(draft)
+            _report(draft)
         entries = draft.entries()
         if args.json:
             listings.show_json([entry.told() for entry in entries])
             return 0
-        before = f" ({draft.before:,} of them were there before)" if draft.before else ""
-        echo(f"{many(len(entries), 'task')}{before}: {relative_path(draft.path)}")
+        kept = f" ({before:,} of them were there before)" if before else ""
+        echo(f"{many(len(entries), 'task')}{kept}: {relative_path(draft.path)}")
         words = ["--repo", args.repo or ".", "--tasks", str(args.output or FILE)]
         _say(f"read them, then: abreast run coding-agents --agents claude-code,codex {shlex.join(words)}")
         return 0
 
 
-def _tell_of(draft: Draft) -> None:
-    """What is good to know, however it ended."""
+def _report(draft: Draft) -> None:
+    """Say what matters however it ended: warnings, what is left out, and what was spent."""
     for warning in draft.warnings:
         _say(f"warning: {warning}")
-    _tell_left_out(draft.left_out)
+    for item in draft.left_out[-MOST_LEFT_OUT:]:
+        _say(f'left out: {item.commit[:12]} "{item.title}" {item.reason}')
+    if len(draft.left_out) > MOST_LEFT_OUT:
+        _say(f"left out besides: {many(len(draft.left_out) - MOST_LEFT_OUT, 'older commit')}")
     if draft.model is not None and draft.model.spent.requests:
         _say(draft.model.told())
-
-
-def _tell_left_out(left: Sequence[LeftOut]) -> None:
-    for one in left[-MOST_LEFT_OUT:]:
-        _say(f'left out: {one.commit[:12]} "{one.title}" {one.reason}')
-    if len(left) > MOST_LEFT_OUT:
-        _say(f"left out besides: {many(len(left) - MOST_LEFT_OUT, 'older commit')}")
 
 
 def _say(text: str) -> None:

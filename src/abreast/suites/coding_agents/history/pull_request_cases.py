@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from abreast.suites.coding_agents.history import taskfile
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
 from abreast.suites.coding_agents.history.commits import History
 from abreast.suites.coding_agents.history.discovery import LeftOut, PullRequest, examined, looked_at, pinned
-from abreast.suites.coding_agents.history.task_text import SHORTEST, task_of
+from abreast.suites.coding_agents.history.task_text import SHORTEST
 
 LAST = 10  # so many, if nothing says how many
 
@@ -32,65 +32,51 @@ _TEST = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    pull_request: PullRequest
-    id: str
-    task: str
-
-
 def in_history(
     history: History, last: int | None, branch: str, commits: Sequence[str], mute: bool = False
-) -> tuple[list[Chosen], list[LeftOut]]:
+) -> tuple[list[PullRequest], list[LeftOut]]:
     """Pull requests with the tasks of their messages, and what is left out; with `mute` those without one are kept."""
     found, left = looked_at(history, last or LAST, branch, commits)
-    told = [(one, task_of(one)) for one in found]
-    without = [LeftOut(one.head, one.title, says_no_task(task)) for one, task in told if len(task) < SHORTEST]
     if mute:
-        told = [(one, task if len(task) >= SHORTEST else "") for one, task in told]
-        return _named(told), left
-    return _named([(one, task) for one, task in told if len(task) >= SHORTEST]), [*left, *without]
+        return _with_own_ids([one if _has_task(one) else replace(one, task="") for one in found]), left
+    without = [_without_task(one) for one in found if not _has_task(one)]
+    return _with_own_ids([one for one in found if _has_task(one)]), [*left, *without]
 
 
-def choose(found: PullRequest) -> Chosen | LeftOut:
-    task = task_of(found)
-    if len(task) < SHORTEST:
-        return LeftOut(found.head, found.title, says_no_task(task))
-    return Chosen(found, _name(found, True), task)
+def _has_task(found: PullRequest) -> bool:
+    return len(found.task) >= SHORTEST
 
 
-def says_no_task(task: str) -> str:
-    return f"its message says no task: {len(task)} characters are left of it, {SHORTEST} are needed"
+def _without_task(found: PullRequest) -> LeftOut:
+    reason = f"its message says no task: {len(found.task)} characters are left of it, {SHORTEST} are needed"
+    return LeftOut(found.head, found.title, reason)
 
 
-def in_file(history: History, path: Path, last: int | None) -> list[Chosen]:
-    """What a file says, in its order; with `last` only the last ones of it."""
-    told = taskfile.read(path)
-    places = [f"{shown_path(path)}:{entry.line}" for entry in told]
-    found = [pinned(history, where, one.commit, one.base) for where, one in zip(places, told, strict=True)]
-    found = [replace(one, style=entry.style or one.style) for one, entry in zip(found, told, strict=True)]
-    named = _named([(one, entry.task) for one, entry in zip(found, told, strict=True)])
-    chosen = [replace(one, id=entry.id or one.id) for one, entry in zip(named, told, strict=True)]
+def in_file(history: History, path: Path, last: int | None) -> list[PullRequest]:
+    """The pull requests of a file in its order; with `last` only the last ones of it."""
+    entries = taskfile.read(path)
+    found = []
+    for entry in entries:
+        one = pinned(history, f"{shown_path(path)}:{entry.line}", entry.commit, entry.base)
+        found.append(replace(one, style=entry.style or one.style, task=entry.task))
+    ids = zip(_with_own_ids(found), entries, strict=True)
+    chosen = [replace(one, id=entry.id or one.id) for one, entry in ids]
     seen = dict[str, str]()
-    for where, one in zip(places, chosen, strict=True):
-        for what in (f"commit {one.pull_request.head[:12]}", f'id "{one.id}"'):
+    for one, entry in zip(chosen, entries, strict=True):
+        where = f"{shown_path(path)}:{entry.line}"
+        for what in (f"commit {one.head[:12]}", f'id "{one.id}"'):
             if what in seen:
                 raise BadInput(f"{where}: the {what} is there twice: see {seen[what]}", "keep one of the lines")
             seen[what] = where
     return chosen[-last:] if last else chosen
 
 
-def _named(found: list[tuple[PullRequest, str]]) -> list[Chosen]:
-    numbers = Counter(one.number for one, _ in found)
-    return [Chosen(one, _name(one, numbers[one.number] == 1), task) for one, task in found]
+def _with_own_ids(found: list[PullRequest]) -> list[PullRequest]:
+    counts = Counter(one.id for one in found)
+    return [replace(one, id=f"{one.id}-{one.head[:12]}") if counts[one.id] > 1 else one for one in found]
 
 
-def _name(found: PullRequest, is_only: bool) -> str:
-    short = found.head[:12]
-    return short if found.number is None else f"pr-{found.number}" if is_only else f"pr-{found.number}-{short}"
-
-
-def check(history: History, found: Sequence[Chosen], left: Sequence[LeftOut]) -> None:
+def check(history: History, found: Sequence[PullRequest], left: Sequence[LeftOut]) -> None:
     if not found:
         why = "there are none"
         if left:
@@ -128,7 +114,7 @@ def cases(
         found, left = in_history(history, last, branch, commits or [])
         check(history, found, left)
     if cumulative:
-        found.sort(key=lambda each: each.pull_request.merged_at)
+        found.sort(key=lambda each: each.merged_at)
     made = (_case(history, each, tests or []) for each in found)
     yield from _in_a_row(made) if cumulative else made
 
@@ -139,11 +125,11 @@ def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | LeftOut
     for found in examined(history, branch):
         if isinstance(found, LeftOut):
             yield found
-        elif isinstance(chosen := choose(found), LeftOut):
-            yield chosen
-        else:
+        elif _has_task(found):
             name = f"{found.base}..{found.head}" if found.style == "rebase" else found.head
-            yield name, _case(history, chosen, [])
+            yield name, _case(history, found, [])
+        else:
+            yield _without_task(found)
 
 
 def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:
@@ -162,13 +148,12 @@ def left_out(
     return in_history(History.open(Path(repo).expanduser()), last, branch, commits or [])[1]
 
 
-def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:
-    found = chosen.pull_request
+def _case(history: History, found: PullRequest, tests: list[str]) -> Case:
     files = files_between(history, found.base, found.head)
     lines = sum(file.lines for file in files)
     return Case(
-        chosen.id,
-        input={"commit": found.base, "task": chosen.task},
+        found.id,
+        input={"commit": found.base, "task": found.task},
         expected={
             "commit": found.head,
             "base": found.base,

@@ -12,7 +12,8 @@ from abreast.scorers.base import clipped
 from abreast.scorers.judge import quoted
 from abreast.suites.coding_agents.history.change import excerpt, files_between
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.pull_request_cases import Chosen, tests_in
+from abreast.suites.coding_agents.history.discovery import PullRequest
+from abreast.suites.coding_agents.history.pull_request_cases import tests_in
 from abreast.suites.coding_agents.history.task_text import SHORTEST, cleaned, has_code
 
 SHORTEST_QUOTE = 20  # so many characters of an added line, without white space, are no chance
@@ -45,12 +46,12 @@ You have answered before, and the answer cannot be used: {wrong}. Write the task
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    chosen: Chosen
+    pull_request: PullRequest
     tests: str
     change: str
 
     def prompt(self) -> str:
-        found = self.chosen.pull_request
+        found = self.pull_request
         message = clipped(found.body, LONGEST_MESSAGE)[0]
         parts = [("title", found.title), ("message", message or "(there is none)")]
         parts += [("change of tests", self.tests)] if self.tests else []
@@ -67,14 +68,14 @@ class Shown:
         if line := self._revealed(said):
             return "", f"it has a line of the change in it ({line[:200]})"
         title, _, body = said.partition("\n")
-        task = cleaned(title, body, self.chosen.pull_request.number)
+        task = cleaned(title, body, self.pull_request.number)
         if len(task) < SHORTEST:
             return "", f"it says no task: {len(task)} characters are left of it"
         return task, ""
 
     def _revealed(self, said: str) -> str:
         """The first line of the change that a text has, other than what the message says or stood there before."""
-        text, found = _bare(said), self.chosen.pull_request
+        text, found = _bare(said), self.pull_request
         known = _bare(f"{found.title}\n{found.body}")
         for block in _added(self.tests + self.change):
             singles = [line for line in block if not _LONE_TEXT.fullmatch(line.strip())]
@@ -85,13 +86,12 @@ class Shown:
         return ""
 
 
-def shown(history: History, chosen: Chosen) -> Shown:
-    found = chosen.pull_request
+def shown(history: History, found: PullRequest) -> Shown:
     files = files_between(history, found.base, found.head)
     tests = [file for file in files if tests_in([file], [])]
     others = [file for file in files if file not in tests]
     parts = (excerpt(history, found.base, found.head, some) for some in (tests, others))
-    return Shown(chosen, *parts)
+    return Shown(found, *parts)
 
 
 def _bare(text: str) -> str:

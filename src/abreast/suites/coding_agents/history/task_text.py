@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from abreast.suites.coding_agents.history.discovery import PullRequest
-
 SHORTEST = 15  # a text of fewer characters is no task
 
 LONGEST_LINE = 4000  # a line of more characters was not written by hand
@@ -47,11 +45,8 @@ _LINE = re.compile(
 _EMPTY = re.compile(r"\(\s*[,;]?\s*\)|\[\s*\]|``(?!`)|<>")
 
 
-def task_of(pull_request: PullRequest) -> str:
-    return cleaned(pull_request.title, pull_request.body, pull_request.number)
-
-
 def cleaned(title: str, body: str, number: int | None) -> str:
+    """The task in the words of a message, without what reveals the change or the number of its pull request."""
     title = _line(title, number)
     body = "\n".join(_line(line, number) for line in _prose(body))
     body = re.sub(r"\n{3,}", "\n\n", body).strip()

@@ -14,7 +14,7 @@ from abreast.settings import Settings, is_text
 from abreast.spec.read_cases import json_lines
 from abreast.spec.syntax import near_files
 from abreast.spec.values import bad_name, flaw, shown, shown_path
-from abreast.suites.atomic_file import alone, replace
+from abreast.suites.atomic_file import rewrite
 from abreast.suites.coding_agents.history.discovery import Style
 from abreast.suites.coding_agents.history.task_text import SHORTEST
 
@@ -131,19 +131,14 @@ class Kept:
         return [there[one.commit][0] for one in self._wanted if one.commit in there]
 
     def add(self, new: Sequence[Entry]) -> None:
-        """What is there and these: the file is there as it was, or with all of them, whenever somebody looks."""
-        target = self.path.resolve()
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with alone(target.parent):
-                lines = {one.commit: one.text() for one in new}
-                lines |= {commit: text for commit, (_, text) in self._there().items()}
-                content = "".join(lines[one.commit] for one in self._wanted if one.commit in lines).encode()
-                if not target.exists() or target.read_bytes() != content:
-                    replace(target, content)
-        except OSError as error:
-            told = f"{shown_path(self.path)}: cannot be written ({error.strerror or error})"
-            raise BadInput(told, "name another file: --output FILE") from None
+        """Add tasks to those in the file, all at once."""
+
+        def with_new(before: bytes) -> bytes:
+            lines = {entry.commit: entry.text() for entry in new}
+            lines |= {commit: text for commit, (_, text) in self._there().items()}
+            return "".join(lines[entry.commit] for entry in self._wanted if entry.commit in lines).encode()
+
+        rewrite(self.path, with_new)
 
     def _there(self) -> dict[str, tuple[Entry, str]]:
         if not self.path.exists():
