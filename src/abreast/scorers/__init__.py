@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ _FAMILIES = {
     "retrieval": ("retrieval.scorer", "Retrieval"),
     "tests": ("tests", "Tests"),
     "change_similarity": ("change_similarity.scorer", "ChangeSimilarity"),
-    "format": ("form", "Form"),
+    "format": ("form", "Form.read"),
     "success": ("tests", "Success"),
     "judge": ("judge", "Judge"),
 }
@@ -59,7 +60,8 @@ def build(
     if kind in _FAMILIES:
         refuse_clash("scorer", kind)
         module, name = _FAMILIES[kind]
-        return _finished(getattr(importlib.import_module(f"{__name__}.{module}"), name), Settings(kind, given, base))
+        factory = attrgetter(name)(importlib.import_module(f"{__name__}.{module}"))
+        return _finished(factory, Settings(kind, given, base))
     return _from_entry_point(kind, given)
 
 

@@ -74,6 +74,25 @@ class Settings(Named):
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+class Overlap(Scorer):
+    """A scorer of what an answer names: F1, precision and recall."""
+
+    revision = 1
+
+    def __init__(self, settings: Settings) -> None:
+        name = settings.name(settings.kind)
+        self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
+        self.version = settings.version(self.revision)
+
+    def scores(self, right: int, wrong: int, missing: int, why: str) -> tuple[Score, ...]:
+        """The scores for these numbers of items. To name nothing is right where there is nothing."""
+        if right:
+            values = 2 * right / (2 * right + wrong + missing), right / (right + wrong), right / (right + missing)
+        else:
+            values = (0.0,) * 3 if wrong or missing else (1.0,) * 3
+        return tuple(Score(column, value, why) for column, value in zip(self.columns, values, strict=True))
+
+
 class SingleColumn(Scorer):
     """A scorer with one column: the family only says how to `mark` an answer."""
 

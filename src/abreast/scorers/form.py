@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,6 @@ LONGEST_FLAW = 160  # characters
 _TOO_DEEP = "the JSON is nested too deeply to validate"
 _HOW = "write regex: '^[0-9]+$', or json_schema: schema.json (or the schema itself)"
 
-Judge = Callable[[Answer], Mark]
-
 
 class Form(SingleColumn):
     """Right if `regex` is found in the answer (`^` and `$` make it the whole), or if the answer fits `json_schema`: a
@@ -40,38 +39,35 @@ class Form(SingleColumn):
     "$: 'name' is a required property"
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, regex: re.Pattern[str] | None, schema: Mapping[str, Any]) -> None:
+        super().__init__(settings, needs_expected=False)
+        self._regex, self._schema = regex, schema
+        if regex is None:
+            self.version = settings.version(self.revision, json.dumps(schema, sort_keys=True, default=str))
+
+    @classmethod
+    def read(cls, settings: Settings) -> Form:
+        """The scorer of these settings, which may name a file."""
         regex = settings.take("regex", None, is_text, "a regular expression")
         schema = settings.take("json_schema", None, _is_schema, "a schema, or the name of a file with one")
         if (regex is None) == (schema is None):
             raise BadInput(f"{settings.where}: regex or json_schema is needed, and only one", _HOW)
-        super().__init__(settings, needs_expected=False)
         if regex is not None:
-            pattern = compiled(settings.where, regex, key="regex")
-            self._judge: Judge = lambda answer: searched([pattern], answer.text)
-            return
+            return cls(settings, compiled(settings.where, regex, key="regex"), {})
         where, content = _read(settings.where, schema, settings.base)
-        self.version = settings.version(self.revision, json.dumps(content, sort_keys=True, default=str))
-        self._judge = _Fits(where, content)
+        _validator(where, content)
+        return cls(settings, None, content)
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        return self._judge(answer)
-
-
-class _Fits:
-    """Whether the JSON of an answer fits a schema."""
-
-    def __init__(self, where: str, schema: Mapping[str, Any]) -> None:
-        _validator(where, schema)
-        self._schema = schema
-        self._is_list = schema.get("type") == "array"
-
-    def __call__(self, answer: Answer) -> Mark:
+        if self._regex is not None:
+            return searched([self._regex], answer.text)
         value = given_value(answer)
         if value is None:
             if len(answer.text) > LONGEST_TEXT:
                 return None, f"not validated: longer than {LONGEST_TEXT:,} characters"
-            value = self._json(answer.text)
+            finds = (find_list, find_object) if self._schema.get("type") == "array" else (find_object, find_list)
+            values = (find(answer.text) for find in (parsed, *finds))
+            value = next((value for value in values if value is not MISSING), MISSING)
         if value is MISSING:
             return 0.0, "there is no JSON in the answer"
         try:
@@ -81,11 +77,6 @@ class _Fits:
         except RecursionError:
             return 0.0, _TOO_DEEP
         return (0.0, "; ".join(flaws)) if flaws else (1.0, "fits the schema")
-
-    def _json(self, text: str) -> Any:
-        """The whole answer, or the object or list in it."""
-        finds = (find_list, find_object) if self._is_list else (find_object, find_list)
-        return next((value for find in (parsed, *finds) if (value := find(text)) is not MISSING), MISSING)
 
 
 @cache

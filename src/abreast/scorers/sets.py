@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, clipped, given_value, short
+from abreast.scorers.base import NO_EXPECTED, Overlap, clipped, given_value, short
 from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.json_text import MISSING, find_list, parsed
 from abreast.scorers.parsing.mismatch import difference
@@ -21,7 +21,7 @@ _TRAILING = ".,;:!?"
 _NOTHING = {"", "none", "nothing", "n/a", "empty", "[]", "{}", "()", "∅", "no items", "null"}
 
 
-class SetOverlap(Scorer):
+class SetOverlap(Overlap):
     """Precision, recall and F1 of the listed items. Two empty sets agree; one empty set scores 0 in all three.
 
     Items come from a list that a Python target returned, a JSON list, or the text split at lines, commas, semicolons
@@ -34,13 +34,6 @@ class SetOverlap(Scorer):
     [('set_f1', 0.5), ('set_precision', 0.5), ('set_recall', 0.5)]
     """
 
-    revision = 1
-
-    def __init__(self, settings: Settings) -> None:
-        name = settings.name("set")
-        self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
-        self.version = settings.version(self.revision)
-
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         if case.expected is None:
             return self.fill(None, NO_EXPECTED)
@@ -48,10 +41,8 @@ class SetOverlap(Scorer):
         text, note = clipped(answer.text)
         value = given_value(answer)
         found = items_of(text if value is None else value, wanted)
-        why = _why(found, wanted) + note
-        return tuple(
-            Score(column, value, why) for column, value in zip(self.columns, _measures(found, wanted), strict=True)
-        )
+        counts = len(found & wanted), len(found - wanted), len(wanted - found)
+        return self.scores(*counts, _why(found, wanted) + note)
 
 
 def items_of(value: Any, expected: frozenset[str]) -> frozenset[str]:
@@ -119,15 +110,6 @@ def _item(value: Any) -> str:
 def _normalised(text: str) -> str:
     """Case, quotes, markup, spaces and trailing punctuation do not matter."""
     return " ".join(folded(text).casefold().split()).strip(_EDGES).rstrip(_EDGES + _TRAILING)
-
-
-def _measures(found: frozenset[str], wanted: frozenset[str]) -> tuple[float, float, float]:
-    if not found and not wanted:
-        return 1.0, 1.0, 1.0
-    right = len(found & wanted)
-    if not right:
-        return 0.0, 0.0, 0.0
-    return 2 * right / (len(found) + len(wanted)), right / len(found), right / len(wanted)
 
 
 def _why(found: frozenset[str], wanted: frozenset[str]) -> str:

@@ -219,6 +219,7 @@ _COMMON_TEXT = (
     "werden die der das wo quelle quelles est sont les des place places "
 )
 _COMMON = frozenset(_COMMON_TEXT.split())
+_ENDINGS = ["ations", "ation", "ings", "ing", "ions", "ion", "ent", "ten", "ed", "es", "er", "en", "s", "e", "t"]
 
 
 def _stem(word: str) -> str:
@@ -227,23 +228,7 @@ def _stem(word: str) -> str:
     >>> _stem("writes") == _stem("writing") == _stem("write"), _stem("valident") == _stem("valide")
     (True, True)
     """
-    for ending in (
-        "ations",
-        "ation",
-        "ings",
-        "ing",
-        "ions",
-        "ion",
-        "ent",
-        "ten",
-        "ed",
-        "es",
-        "er",
-        "en",
-        "s",
-        "e",
-        "t",
-    ):
+    for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             stem = word.removesuffix(ending)
             return stem[:-1] if len(stem) > 4 and stem[-1] == stem[-2] else stem

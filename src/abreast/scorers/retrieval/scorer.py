@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, clipped, given_value, short
+from abreast.scorers.base import NO_EXPECTED, Overlap, Settings, clipped, given_value, short
 from abreast.scorers.retrieval.claims import Claims, claims_in
 from abreast.scorers.retrieval.names import Span, distinct, path_of
 from abreast.scorers.retrieval.truth import Truth, as_mapping, flaw_of, levelled
@@ -22,7 +22,7 @@ _DRIVE = re.compile(r"[A-Za-z]:/")
 WIDEST, LONGEST = 40, 1_000  # lines of a range that still says where something is; if it begins there, what it is
 
 
-class Retrieval(Scorer):
+class Retrieval(Overlap):
     """F1, precision and recall of everything that an answer claims, over all fields that the truth has.
 
     What is found of the truth is compared with what is wrong of the claims; to claim a thing twice gains nothing, nor
@@ -43,14 +43,12 @@ class Retrieval(Scorer):
     revision = 2
 
     def __init__(self, settings: Settings) -> None:
-        name = settings.name("retrieval")
+        super().__init__(settings)
         self._tolerance: int = settings.take(
             "line_tolerance", TOLERANCE, _is_lines, "a whole number that is not negative"
         )
         root = settings.take("root", None, is_text, "the folder that paths count from")
         self._root = None if root is None else path_of(root)
-        self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
-        self.version = settings.version(self.revision)
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         if case.expected is None:
@@ -66,10 +64,8 @@ class Retrieval(Scorer):
         claims = claims_in(text, given_value(answer), lambda path: bool(files.meant(path)), asked, truth.symbols)
         counted = _Counted(truth.given)
         self._count(truth, files, claims, text, counted)
-        return tuple(
-            Score(column, value, counted.told(claims) + note)
-            for column, value in zip(self.columns, counted.measures(), strict=True)
-        )
+        why = counted.explanation(claims) + note
+        return self.scores(counted.found, len(counted.wrong), len(counted.missing), why)
 
     def flaw(self, expected: Any) -> tuple[str, str] | None:
         return flaw_of(expected)
@@ -207,16 +203,9 @@ class _Counted:
         self.missing += missing
         self.wrong += [claim for claim in distinct(hits, separator) if not hits[claim]]
 
-    def measures(self) -> tuple[float, float, float]:
-        if not self.found:
-            return (0.0, 0.0, 0.0) if self.missing or self.wrong else (1.0, 1.0, 1.0)
-        precision = self.found / (self.found + len(self.wrong))
-        recall = self.found / (self.found + len(self.missing))
-        return 2 * precision * recall / (precision + recall), precision, recall
-
-    def told(self, claims: Claims) -> str:
-        said = f"{self.found} of {self.found + len(self.missing)} found, {len(self.wrong)} wrong"
+    def explanation(self, claims: Claims) -> str:
+        text = f"{self.found} of {self.found + len(self.missing)} found, {len(self.wrong)} wrong"
         for word, items in (("missing", self.missing), ("wrong", self.wrong)):
             if items:
-                said += f"; {word}: {short(', '.join(items[:10]), 120)}"
-        return said if claims.listed else f"{said} (read from prose)"
+                text += f"; {word}: {short(', '.join(items[:10]), 120)}"
+        return text if claims.listed else f"{text} (read from prose)"

@@ -118,14 +118,9 @@ class _Sentence:
             self._set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
         self._details()
         for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
-            is_said_of_it = self.text[: match.start()].rstrip()[-1:] not in (
-                "–",
-                "—",
-                "-",
-                ":",
-                "",
-            )  # not an entry's note
-            if is_said_of_it and not self.question.asks(match[0]):
+            before = self.text[: match.start()].rstrip()
+            is_note = not before or before[-1] in "–—-:"  # of an entry in a list
+            if not is_note and not self.question.asks(match[0]):
                 self._set(self._subjects(match.start(), 3), Stance.MENTIONED)
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
