@@ -89,6 +89,7 @@ class Execution:
             raise
         state, engine, scoring, listener = parts.state, parts.engine, parts.scoring, parts.listener
         error: StoreError | None = None
+        scoring.start()
         with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self.store.following():
             seconds = self.limits.run_timeout
             if seconds is not None:

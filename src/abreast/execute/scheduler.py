@@ -33,12 +33,6 @@ def undecided_if_broken(outcome: Outcome) -> Outcome:
     return dataclasses.replace(outcome, status="cancelled", failure=Failure("cancelled", "unknown", message))
 
 
-def may_be_either(failure: Failure) -> bool:
-    """Whether a final failure may be the variant's own or that of a service that is down: a foreign exception of a
-    user's function, or a timeout."""
-    return failure.presumed or (failure.kind == "timeout" and failure.blame == "variant")
-
-
 class Scheduler:
     """Drain completions, release back-offs, refill the lanes, start what may start; sleep until something happens."""
 
@@ -150,7 +144,12 @@ class Scheduler:
         source = self._source_of[type(job)]
         source.concluded(job, outcome, now)
         failure = outcome.failure
-        is_undecided = failure is not None and source.decides_blame and may_be_either(failure)
+        # An exception of a user's function or a timeout may be the variant's fault, or that of a service that is down.
+        is_undecided = (
+            source.decides_blame
+            and failure is not None
+            and (failure.presumed or (failure.kind == "timeout" and failure.blame == "variant"))
+        )
         if is_undecided or outcome.service_s < HOLD_S * job.timing.in_flight:
             job.holds = False
             self._release_place(job, now)

@@ -47,8 +47,9 @@ class Scoring:
         self._hurried = False
         self._finishing = False
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="abreast-scoring", daemon=True)
-        self._thread.start()
+
+    def start(self) -> None:
+        threading.Thread(target=self._work, name="abreast-scoring", daemon=True).start()
 
     @property
     def has_scorers(self) -> bool:

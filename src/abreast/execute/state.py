@@ -47,7 +47,8 @@ class RunState:
         self._listener = listener
         self.acknowledgements = acknowledgements
         self.completed: deque[tuple[Job, Outcome]] = deque()  # attempts that have ended
-        self.changed = acknowledgements.changed  # wakes the scheduler
+        self.changed = acknowledgements.changed
+        self.wake = self.changed.set  # makes the scheduler ask the limits again
         self.in_flight = 0
         self.most_in_flight = 0
         self.stopped: str | None = None  # the kind of reason
@@ -63,8 +64,4 @@ class RunState:
 
     def complete(self, job: Job, outcome: Outcome) -> None:
         self.completed.append((job, outcome))
-        self.changed.set()
-
-    def wake(self) -> None:
-        """Make the scheduler ask the limits again."""
         self.changed.set()

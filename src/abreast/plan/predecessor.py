@@ -34,9 +34,19 @@ class _EarlierRun:
         self._store, self._run_id, self._indexes = store, int(row["run_id"]), indexes
         spec = json.loads(row["spec"])
         self._repeats, self._weight = int(spec.get("repeats", 1)), str(spec.get("weight", "case"))
-        self.digests = store.queries.variant_digests(self._run_id)
-        self._per_case = max(1, self._repeats * len(self.digests))
-        self.planned_cases = int(row["planned_trials"]) // self._per_case
+        self._planned_trials = int(row["planned_trials"])
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        return self._store.queries.variant_digests(self._run_id)
+
+    @property
+    def _per_case(self) -> int:
+        return max(1, self._repeats * len(self.digests))
+
+    @property
+    def planned_cases(self) -> int:
+        return self._planned_trials // self._per_case
 
     @cached_property
     def order(self) -> tuple[int, ...]:

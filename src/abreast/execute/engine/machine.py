@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import psutil
@@ -27,7 +28,6 @@ class Machine:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._groups = self._own_groups()
 
     def read(self) -> MachineReading:
         """Take a reading, which blocks: it looks at every process of this run."""
@@ -60,7 +60,8 @@ class Machine:
 
     # -- control groups --------------------------------------------------------------------------------------------
 
-    def _own_groups(self) -> dict[str, str]:
+    @cached_property
+    def _groups(self) -> dict[str, str]:
         """Paths by controller; '' is cgroup v2."""
         groups = {}
         for line in (self._read("proc/self/cgroup") or "").splitlines():

@@ -25,6 +25,7 @@ from abreast.targets.base import Moment
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 STALL_S = 0.02  # without the end of a call, before others help a shared thread
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
@@ -157,22 +158,27 @@ class SharedThread(Threads):
 class Process:
     """One worker process, in a session of its own so that its children go with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: SpawnProcess, here: Connection) -> None:
+        self._process, self._here = process, here
+        self._using = threading.Lock()  # the pipe: `kill` closes it once nothing reads it
+
+    @classmethod
+    def start(cls) -> Process:
         import multiprocessing  # late: most runs need no process
         from multiprocessing import resource_tracker
 
         context = multiprocessing.get_context("spawn")
-        self._here, there = context.Pipe()
-        self._process = context.Process(target=serve, args=(there, os.getpid()), daemon=True)
+        here, there = context.Pipe()
+        process = context.Process(target=serve, args=(there, os.getpid()), daemon=True)
         # Ctrl-C in a terminal goes to every process there; a worker that is only starting must not break by it.
         resource_tracker.ensure_running()  # which would lift the mask again
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            self._process.start()
+            process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
-        self._using = threading.Lock()  # the pipe: closed by who killed the process, once nobody reads it
+        return cls(process, here)
 
     def call(self, function: bytes) -> Any:
         """Run a pickled call in the process. Raises `Crashed` if the process ends instead of answering."""
@@ -249,7 +255,7 @@ class Workers:
     async def _start(self, function: Callable[..., Any] | str) -> None:
         """Start another process, which imports what the function needs."""
         self.clock("preparing")
-        worker: Process = await self._threads.call(Process)
+        worker: Process = await self._threads.call(Process.start)
         self._all.add(worker)
         with contextlib.suppress(Classified):  # the call itself will say the same
             await self._call(worker, pickle.dumps((id, (function,))))

@@ -71,8 +71,8 @@ class Pending:
 
     judge: int
     position: int
-    earlier: bool
-    missing: int
+    earlier: bool  # stored by an earlier execution
+    missing: int = 0  # replies
     readings: dict[str, Reading] = field(default_factory=dict)
 
 
@@ -205,37 +205,36 @@ class Judging(Source):
         self._listener.judging(self._backlog)
 
     def _look_at(self, number: int, position: int, earlier: bool) -> None:
-        judge = self._panel.judges[number]
+        judge, pending = self._panel.judges[number], Pending(number, position, earlier)
         baseline = position - position % self._panel.variants + self._panel.baseline
-        found = self._store.queries.judged_trials(self._held.run_id, (position, baseline))
-        mine, theirs = found.get(position), found.get(baseline)
+        trials = self._store.queries.judged_trials(self._held.run_id, (position, baseline))
+        mine, theirs = trials.get(position), trials.get(baseline)
         if position in self._seen[number] or mine is None or mine.status != "ok" or mine.answer is None:
-            self._passed(number, earlier)
+            self._passed(pending)
         elif not judge.pairwise:
-            self._ask(number, position, earlier, mine)
+            self._ask(pending, mine)
         elif position == baseline:
-            self._give(number, position, earlier, judge.fill(0.5, "the baseline itself"))
+            self._give(pending, judge.fill(0.5, "the baseline itself"))
         elif theirs is None or _is_open(theirs.status, theirs.blame):
             if baseline in self._fallen:  # nothing can be said in this execution
-                self._report(number, position, None)
-            self._passed(number, earlier)
+                self._report(pending, None)
+            self._passed(pending)
+        elif theirs.status == "skipped":
+            self._give(pending, judge.fill(None, "the baseline was skipped"))
         elif theirs.status != "ok" or theirs.answer is None:
-            value = None if theirs.status == "skipped" else 1.0
-            why = "the baseline was skipped" if theirs.status == "skipped" else "the baseline gave no answer"
-            self._give(number, position, earlier, judge.fill(value, why))
+            self._give(pending, judge.fill(1.0, "the baseline gave no answer"))
         elif theirs.answer == mine.answer and (theirs.change == mine.change or not judge.sees_change):
-            self._give(number, position, earlier, judge.fill(0.5, "the same answer as the baseline's"))
+            self._give(pending, judge.fill(0.5, "the same answer as the baseline's"))
         else:
-            self._ask(number, position, earlier, mine, theirs)
+            self._ask(pending, mine, theirs)
 
-    def _ask(
-        self, number: int, position: int, earlier: bool, mine: JudgedTrial, theirs: JudgedTrial | None = None
-    ) -> None:
+    def _ask(self, pending: Pending, mine: JudgedTrial, theirs: JudgedTrial | None = None) -> None:
+        number = pending.judge
         judge = self._panel.judges[number]
         case = Case("", json.loads(mine.input), json.loads(mine.expected))
-        self._seen[number].add(position)
+        self._seen[number].add(pending.position)
         self._open[number] += 1
-        pending = Pending(number, position, earlier, len(judge.items))
+        pending.missing = len(judge.items)
         for item in judge.items:
             prompt = judge.prompt(item, case, _given(mine), None if theirs is None else _given(theirs))
             key = judge.key(item, prompt)
@@ -328,18 +327,16 @@ class Judging(Source):
         for job in jobs:
             assert isinstance(job, JudgeJob)
             assert job.outcome is not None
-            self._count(job.question, job.outcome)
-
-    def _count(self, question: Question, outcome: Outcome) -> None:
-        del self._asked[question.key]
-        if question.written < len(question.asked_by):  # somebody asked the same meanwhile
-            for row in self._rows(question, outcome):
-                self._writer.put("judgements", row)
-        if outcome.status == "cancelled":
-            return  # nobody knows: a resume asks
-        for pending in question.asked_by:
-            self._resolve(pending, question.item, self._reading(question, pending.judge, outcome))
-        self._listener.judging(self._backlog, outcome)
+            question, outcome = job.question, job.outcome
+            del self._asked[question.key]
+            if question.written < len(question.asked_by):  # others asked the same meanwhile
+                for row in self._rows(question, outcome):
+                    self._writer.put("judgements", row)
+            if outcome.status == "cancelled":
+                continue  # a resume asks again
+            for pending in question.asked_by:
+                self._resolve(pending, question.item, self._reading(question, pending.judge, outcome))
+            self._listener.judging(self._backlog, outcome)
 
     def _resolve(self, pending: Pending, item: str, reading: Reading) -> None:
         pending.readings[item] = reading
@@ -350,30 +347,27 @@ class Judging(Source):
         judge = self._panel.judges[pending.judge]
         final = all(each.final for each in pending.readings.values())
         version = judge.version if final else UNFINISHED
-        self._give(pending.judge, pending.position, pending.earlier, judge.scores(pending.readings), version)
+        self._give(pending, judge.scores(pending.readings), version)
 
-    def _give(
-        self, number: int, position: int, earlier: bool, scores: Sequence[Score], version: str | None = None
-    ) -> None:
-        judge = self._panel.judges[number]
-        self._seen[number].add(position)
-        version = judge.version if version is None else version
-        rows = score_rows(self._held.run_id, position, version, scores)
+    def _give(self, pending: Pending, scores: Sequence[Score], version: str | None = None) -> None:
+        self._seen[pending.judge].add(pending.position)
+        version = self._panel.judges[pending.judge].version if version is None else version
+        rows = score_rows(self._held.run_id, pending.position, version, scores)
         self._writer.put_together([("scores", row) for row in rows])
         deciding = self._early_stopping.score if self._early_stopping is not None else None
-        self._report(number, position, next((score.value for score in scores if score.name == deciding), None))
-        self._passed(number, earlier)
+        self._report(pending, next((score.value for score in scores if score.name == deciding), None))
+        self._passed(pending)
 
     def _decides(self, number: int) -> bool:
         """Whether early stopping uses the score of this judge."""
         return self._early_stopping is not None and self._early_stopping.score in self._panel.judges[number].columns
 
-    def _report(self, number: int, position: int, value: float | None) -> None:
-        if self._early_stopping is not None and self._decides(number):
-            self._early_stopping.judged(position, value)
+    def _report(self, pending: Pending, value: float | None) -> None:
+        if self._early_stopping is not None and self._decides(pending.judge):
+            self._early_stopping.judged(pending.position, value)
 
-    def _passed(self, number: int, earlier: bool) -> None:
-        if earlier and self._early_stopping is not None and self._decides(number):
+    def _passed(self, pending: Pending) -> None:
+        if pending.earlier and self._early_stopping is not None and self._decides(pending.judge):
             self._earlier -= 1
             if not self._earlier:
                 self._early_stopping.caught_up()

@@ -68,14 +68,10 @@ def check_subscription(context: Context) -> Finding | None:
         most = concurrency.most_of(target.name)
         if most is None or most > SUBSCRIPTION_MOST:
             many = "as many trials as go" if most is None else f"{most:,} trials"
-            named = f" ({plan})" if plan in QUOTAS else ""
-            return Finding(
-                "subscription",
-                "warn",
-                f"{many} of {target.name} in flight: subscription plans{named} throttle more than {SUBSCRIPTION_MOST}, "
-                "and what is refused uses up the quota as well",
-                f"--parallel {SUBSCRIPTION_MOST}, or limits.targets.{target.name}.parallel",
-            )
+            plans = f"subscription plans{f' ({plan})' if plan in QUOTAS else ''}"
+            message = f"{many} of {target.name} in flight: {plans} throttle more than {SUBSCRIPTION_MOST}"
+            fix = f"--parallel {SUBSCRIPTION_MOST}, or limits.targets.{target.name}.parallel"
+            return Finding("subscription", "warn", f"{message}, and what is refused uses up the quota as well", fix)
     return None
 
 
