@@ -24,8 +24,7 @@ from typing import Any, TypeVar
 
 from abreast.analyse.run import Analysis
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.tools import listed_with_and
-from abreast.analyse.validate.variants import exchanges
+from abreast.analyse.validate.variants import exchanges, listed_with_and
 from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds, share
