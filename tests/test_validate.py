@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abreast.analyse.validate.evidence import Variant
-from abreast.analyse.validate.tools import exchange
+from abreast.analyse.validate.variants import exchange
 from conftest import Folder
 
 Case = dict[str, Any]

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.analyse.validate.answers import one_answer_for_all, variants_that_answer_alike
-from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, judge_without_labels, missing_values, scores_that_say_nothing
-from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import Finding, of_trials
+from abreast.analyse.validate.evidence import Evidence, Finding, of_trials
+from abreast.analyse.validate.outcomes import (
+    doubtful_verdicts,
+    lopsided_censoring,
+    one_answer_for_all,
+    own_failures,
+    unbalanced_blocks,
+    variants_that_answer_alike,
+)
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
 from abreast.analyse.validate.variants import differences, models
-from abreast.analyse.validate.verdicts import doubtful_verdicts, lopsided_censoring
 from abreast.store import Store
 from abreast.store.user_tables.tables import Condition, read
 

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from abreast.analyse.validate import leaks
-from abreast.analyse.validate.evidence import Evidence, Variant
-from abreast.analyse.validate.finding import MANY, Finding, listed, of_cases
+from abreast.analyse.validate.evidence import MANY, Evidence, Finding, Level, Variant, listed, of_cases
 from abreast.text import many
 
 PROMPTS_LOOKED_AT = 20_000
@@ -18,7 +17,7 @@ PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prom
 
 def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
     """Cases with one input: what contradicts itself, and what is counted as independent and is not."""
-    found = evidence.store.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
+    found = evidence.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
     by_tags = any(_reads_tags(variant) for variant in evidence.variants)
     alike: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
     for input_digest, tags, case, expected, group in found:
@@ -37,31 +36,25 @@ def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
         else:
             grouped += ids
     if contradictory:
-        yield of_cases(
-            "duplicates",
-            "serious",
-            f"{many(len(contradictory), 'case')} share an input with another and expect something else: no answer can "
-            "be right for both",
-            "correct the expected answers, or put what tells these cases apart into their input",
-            contradictory,
-        )
+        shared = f"{many(len(contradictory), 'case')} share an input with another"
+        message = f"{shared} and expect something else: no answer can be right for both"
+        fix = "correct the expected answers, or put what tells these cases apart into their input"
+        yield of_cases("duplicates", "serious", message, fix, contradictory)
     if independent:
-        yield of_cases(
-            "duplicates",
-            "serious" if surplus > MANY * evidence.cases else "note",
+        message = (
             f"{many(len(independent), 'case')} share an input with another: they count as independent and are not, so "
-            "the interval is narrower than the data allow",
-            "remove the copies, or give the cases of one input one group",
-            independent,
+            "the interval is narrower than the data allow"
         )
+        fix = "remove the copies, or give the cases of one input one group"
+        level: Level = "serious" if surplus > MANY * evidence.cases else "note"
+        yield of_cases("duplicates", level, message, fix, independent)
     if grouped:
-        yield of_cases(
-            "duplicates",
-            "note",
-            f"{many(len(grouped), 'case')} of one group share an input: they tell no more than repeats would",
+        what = f"{many(len(grouped), 'case')} of one group share an input"
+        message, fix = (
+            f"{what}: they tell no more than repeats would",
             "remove the copies and use repeats, unless they are meant",
-            grouped,
         )
+        yield of_cases("duplicates", "note", message, fix, grouped)
 
 
 def _reads_tags(variant: Variant) -> bool:
@@ -72,43 +65,30 @@ def _reads_tags(variant: Variant) -> bool:
 def _prompts_to_look_at(evidence: Evidence) -> float:
     """As many as can be read in about a second, by the length of some."""
     spread = max(1, evidence.cases // 20)
-    length = evidence.store.queries.prompt_length(evidence.run_id, evidence.per_case, spread, 2 * PROMPT_ENDS)
+    length = evidence.queries.prompt_length(evidence.run_id, evidence.per_case, spread, 2 * PROMPT_ENDS)
     return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length))
 
 
 def leaked_answers(evidence: Evidence) -> Iterator[Finding]:
     """Prompts that give the expected answer away; `leaks` says when one does."""
     step = max(1, math.ceil(evidence.cases * len(evidence.variants) / _prompts_to_look_at(evidence)))
-    prompts = evidence.store.queries.sample_prompts(evidence.run_id, evidence.per_case, step, PROMPT_ENDS)
+    prompts = evidence.queries.sample_prompts(evidence.run_id, evidence.per_case, step, PROMPT_ENDS)
     seen, expected = leaks.look(prompts, len(evidence.variants), evidence.baseline.index)
-    told = {variant.name: seen[variant.index].gives_away(expected) for variant in evidence.variants}
-    told = {name: cases for name, cases in told.items() if cases}
-    if told:
-        yield of_cases(
-            "leaks",
-            "serious",
-            f"prompts of {listed(told)} announce the expected answer, as in `answer: X`",
-            "look at them with abreast logs --case ID, and take the answer out of the input, the template or the "
-            "transform",
-            list(dict.fromkeys(case for cases in told.values() for case in cases)),
-        )
-    if not told:
-        few = list(dict.fromkeys(case for each in seen for case in each.stand_out()))
-        if few:
-            yield of_cases(
-                "leaks",
-                "serious",
-                f"the prompt of {many(len(few), 'case')} contains the expected answer, those of the others do not",
-                "look at them with abreast logs --case ID, and take the answer out of the input",
-                few,
-            )
+    announced = {variant.name: seen[variant.index].gives_away(expected) for variant in evidence.variants}
+    announced = {name: cases for name, cases in announced.items() if cases}
+    look = "look at them with abreast logs --case ID, and take the answer out of the input"
+    few = list(dict.fromkeys(case for prompts_seen in seen for case in prompts_seen.stand_out()))
+    if announced:
+        message = f"prompts of {listed(announced)} announce the expected answer, as in `answer: X`"
+        cases = list(dict.fromkeys(case for cases in announced.values() for case in cases))
+        yield of_cases("leaks", "serious", message, f"{look}, the template or the transform", cases)
+    elif few:
+        which = f"the prompt of {many(len(few), 'case')} contains the expected answer"
+        yield of_cases("leaks", "serious", f"{which}, those of the others do not", look, few)
     for variant in evidence.others:
         more = seen[variant.index].contains_more()
-        if more and variant.name not in told:
-            yield of_cases(
-                "leaks",
-                "note",
-                f"prompts of {variant.name} contain the expected answer where those of {evidence.baseline.name} do not",
-                "right if it is meant to find the answer (retrieval); else its prompt or transform tells it",
-                more,
-            )
+        if more and variant.name not in announced:
+            where = f"where those of {evidence.baseline.name} do not"
+            message = f"prompts of {variant.name} contain the expected answer {where}"
+            fix = "right if it is meant to find the answer (retrieval); else its prompt or transform tells it"
+            yield of_cases("leaks", "note", message, fix, more)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from abreast.analyse.human_labels.labels import judge_of, label_column
-from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import (
+from abreast.analyse.validate.evidence import (
     FEWEST,
     MANY,
     SHOWN,
+    Evidence,
     Finding,
     Level,
     listed,
@@ -25,65 +25,55 @@ from abreast.text import many
 MOSTLY = 0.8
 
 
+_RESCORE = "mend the scorer, then: abreast rescore"
+
+
 def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     """Score columns without a value, the same everywhere, or outside of [0, 1]."""
-    primary = evidence.run["primary_score"]
+    queries, run_id, primary = evidence.queries, evidence.run_id, evidence.primary
     ok = sum(arm["ok"] for arm in evidence.arms)
-    own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
-    queries = evidence.store.queries
-    found = queries.score_summaries(evidence.run_id)
-    if ok and primary is not None and primary not in (row[0] for row in found):
-        found.append((primary, 0, None, None, 0, None))
-    for name, known, low, high, outside, why in found:
-        main = name == primary
+    has_own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
+    summaries = queries.score_summaries(run_id)
+    if ok and primary is not None and primary not in (row[0] for row in summaries):
+        summaries.append((primary, 0, None, None, 0, None))
+    for name, known, low, high, outside, why in summaries:
+        is_primary = name == primary
+        reason = f" ({' '.join(why.split())[:200]})" if why else ""
         if ok and not known:
-            yield _missing_scores(name, ok, why)
-        elif main and known < ok:
-            yield _some_scores_missing(evidence, name, why)
+            message = f"score_{name} has no value in any trial{reason}"
+            yield of_trials("scores", "serious", message, _RESCORE, ok)
+        elif is_primary and known < ok:
+            matches = queries.trials_without_score(run_id, name, SHOWN)
+            message = f"{many(matches.total, 'answer')} without score_{name}{reason}: their cases are not compared"
+            level: Level = "serious" if matches.total > MANY * ok else "note"
+            yield evidence.of_matches("scores", level, message, _RESCORE, matches)
         if outside:
-            count, ids = evidence.named(queries.trials_scored_outside(evidence.run_id, name, SHOWN))
+            matches = queries.trials_scored_outside(run_id, name, SHOWN)
             message = f"score_{name} lies outside of 0 to 1 ({low:g} … {high:g}): means and intervals are wrong"
-            yield of_trials("scores", "serious", message, "scale it in the scorer, then: abreast rescore", count, ids)
-        elif _says_nothing(evidence, low, high, main and own_failures):
-            yield of_trials(
-                "scores",
-                "serious" if main and high == 0 else "note",
-                f"score_{name} is {low:g} for every answer of every variant: it tells nothing apart"
-                + ("; does the scorer read the answers as they are written?" if high == 0 else ""),
-                "look at a few with abreast logs; take harder cases or another scorer",
-                known,
-            )
+            fix = "scale it in the scorer, then: abreast rescore"
+            yield evidence.of_matches("scores", "serious", message, fix, matches)
+        elif _says_nothing(evidence, low, high, is_primary and has_own_failures):
+            message = f"score_{name} is {low:g} for every answer of every variant: it tells nothing apart"
+            message += "; does the scorer read the answers as they are written?" if high == 0 else ""
+            fix = "look at a few with abreast logs; take harder cases or another scorer"
+            yield of_trials("scores", "serious" if is_primary and high == 0 else "note", message, fix, known)
 
 
 def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
-    primary = evidence.run["primary_score"]
+    primary = evidence.primary
     if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
         return
-    if not evidence.store.queries.labels(evidence.run_id, label_column(primary)):
+    if not evidence.queries.labels(evidence.run_id, label_column(primary)):
         message = f"score_{primary} comes from a judge that no human labels calibrate: it may favour one variant"
         fix = f"abreast label {evidence.run['run']} --sample 60"
         yield of_trials("judge", "note", message, fix, evidence.trials)
 
 
 def _says_nothing(evidence: Evidence, low: float | None, high: float | None, others_failed: bool) -> bool:
-    """A contender that is alone may be right always; so may those be of whom another failed."""
+    """A contender that is alone may always be right; so may the others if one of them failed."""
     if low is None or low != high or evidence.cases < FEWEST:
         return False
     return low == 0 or (len(evidence.variants) > 1 and not others_failed)
-
-
-def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
-    told = f" ({' '.join(why.split())[:200]})" if why else ""
-    message = f"score_{name} has no value in any trial{told}"
-    return of_trials("scores", "serious", message, "mend the scorer, then: abreast rescore", ok)
-
-
-def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Finding:
-    count, ids = evidence.named(evidence.store.queries.trials_without_score(evidence.run_id, name, SHOWN))
-    level: Level = "serious" if count > MANY * sum(arm["ok"] for arm in evidence.arms) else "note"
-    told = f" ({' '.join(why.split())[:200]})" if why else ""
-    message = f"{many(count, 'answer')} without score_{name}{told}: their cases are not compared"
-    return of_trials("scores", level, message, "mend the scorer, then: abreast rescore", count, ids)
 
 
 def missing_values(evidence: Evidence) -> Iterator[Finding]:
@@ -103,72 +93,50 @@ def missing_values(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _tags(evidence: Evidence, *columns: str) -> Iterator[tuple[Any, ...]]:
-    return evidence.store.queries.cases(evidence.run_id, evidence.per_case, *columns)
+    return evidence.queries.cases(evidence.run_id, evidence.per_case, *columns)
 
 
 def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
     if not any(column.kind == "data" for column in evidence.store.columns()):
         return
-    counts = evidence.store.queries.returned_columns(evidence.run_id, len(evidence.variants))
+    counts = evidence.queries.returned_columns(evidence.run_id, len(evidence.variants))
     for (variant, key), count in sorted(counts.items()):
         ok = evidence.arms[variant]["ok"]
         if ok >= FEWEST and MOSTLY * ok <= count < ok:
-            matches = evidence.store.queries.answers_without(evidence.run_id, variant, key, SHOWN)
-            number, ids = evidence.named(matches)
-            message = (
-                f"{many(number, 'answer')} of {evidence.variants[variant].name} lack {key}, which the others return"
-            )
-            yield of_trials("columns", "note", message, "return it always; averages leave these out", number, ids)
+            matches = evidence.queries.answers_without(evidence.run_id, variant, key, SHOWN)
+            whose = f"{many(matches.total, 'answer')} of {evidence.variants[variant].name}"
+            message = f"{whose} lack {key}, which the others return"
+            fix = "return it always; averages leave these out"
+            yield evidence.of_matches("columns", "note", message, fix, matches)
 
 
 def _missing_params(evidence: Evidence) -> Iterator[Finding]:
     real = [variant for variant in evidence.variants if not variant.simulated]
     for key in sorted({key for variant in real for key in variant.params} - {"mcp"}):  # left out, it is no server
-        given = [variant for variant in real if key in variant.params]
+        values = {json.dumps(variant.params[key], sort_keys=True) for variant in real if key in variant.params}
         lacking = [variant.name for variant in real if key not in variant.params]
-        if lacking and len({json.dumps(variant.params[key], sort_keys=True) for variant in given}) > 1:
-            message = (
-                f"{key} differs between variants and is not given for {listed(lacking)}: params_{key} is NULL there"
-            )
+        if lacking and len(values) > 1:
+            where = f"is not given for {listed(lacking)}: params_{key} is NULL there"
+            message = f"{key} differs between variants and {where}"
             yield of_variants("columns", "note", message, f"write {key} out for every variant", lacking)
 
 
 def costs(evidence: Evidence) -> Iterator[Finding]:
     """Costs and tokens that are known of some and not of others, or in different ways."""
+    answered = [arm for arm in evidence.arms if arm["ok"]]
     for column, what in (("cost_usd", "cost"), ("input_tokens", "input tokens"), ("output_tokens", "output tokens")):
-        answered = [arm for arm in evidence.arms if arm["ok"]]
         partly = [arm for arm in answered if 0 < arm[column] < arm["ok"]]
         if partly:
-            told = listed(f"{arm['name']} {arm['ok'] - arm[column]:,} of {arm['ok']:,}" for arm in partly)
-            yield of_variants(
-                "costs",
-                "serious" if column == "cost_usd" else "note",
-                f"the {what} of some answers is not known, so sums are too low: {told}",
-                f"let the target report {column} with every answer",
-                (arm["name"] for arm in partly),
-            )
+            counts = listed(f"{arm['name']} {arm['ok'] - arm[column]:,} of {arm['ok']:,}" for arm in partly)
+            message = f"the {what} of some answers is not known, so sums are too low: {counts}"
+            fix, names = f"let the target report {column} with every answer", [arm["name"] for arm in partly]
+            yield of_variants("costs", "serious" if column == "cost_usd" else "note", message, fix, names)
         unknown = [arm["name"] for arm in answered if not arm[column]]
         if unknown and len(unknown) < len(answered):
-            yield of_variants(
-                "costs",
-                "note",
-                f"the {what} of {listed(unknown)} is not known, that of the others is: do not compare them",
-                f"let every target report {column}",
-                unknown,
-            )
-    yield from _bases(evidence)
-
-
-def _bases(evidence: Evidence) -> Iterator[Finding]:
-    known = [arm for arm in evidence.arms if arm["cost_usd"]]
-    if len({basis for arm in known for basis in (arm["a_basis"], arm["another_basis"])}) > 1:
-        told = listed(
-            f"{arm['name']} {' and '.join(dict.fromkeys((arm['a_basis'], arm['another_basis'])))}" for arm in known
-        )
-        yield of_variants(
-            "costs",
-            "note",
-            f"costs are known in different ways: {told}",
-            "compare costs of one basis",
-            (arm["name"] for arm in known),
-        )
+            message = f"the {what} of {listed(unknown)} is not known, that of the others is: do not compare them"
+            yield of_variants("costs", "note", message, f"let every target report {column}", unknown)
+    bases = {arm["name"]: (arm["a_basis"], arm["another_basis"]) for arm in evidence.arms if arm["cost_usd"]}
+    if len({basis for both in bases.values() for basis in both}) > 1:
+        each = listed(f"{name} {' and '.join(dict.fromkeys(both))}" for name, both in bases.items())
+        message = f"costs are known in different ways: {each}"
+        yield of_variants("costs", "note", message, "compare costs of one basis", bases)

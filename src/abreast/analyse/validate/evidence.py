@@ -1,15 +1,61 @@
-"""One run as the checks see it: counted in the database, text only where it is needed."""
+"""One run as the checks see it: counted in the database, text only where it is needed. And what a check reports."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 from abreast.store import Store
 from abreast.store.queries.base import Matches
 from abreast.store.queries.runs import StoredVariant
+
+Level = Literal["serious", "note"]
+
+SHOWN = 5  # ids named in a finding
+FEWEST = 10  # cases from which on being all alike says something
+FEWEST_ALIKE = 5  # of a kind: fewer may be chance
+MANY = 0.05  # of the cases: what more than this share does shows in a verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to explain; it concerns `count` cases, trials, rows or variants, of which `ids` are the first."""
+
+    check: str
+    level: Level
+    message: str
+    fix: str
+    concerns: str
+    count: int
+    ids: tuple[str, ...]
+
+
+def finding(
+    check: str, level: Level, message: str, fix: str, concerns: str, count: int, ids: Iterable[str] = ()
+) -> Finding:
+    return Finding(check, level, message, fix, concerns, count, tuple(islice(ids, SHOWN)))
+
+
+def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> Finding:
+    return finding(check, level, message, fix, "cases", len(ids), ids)
+
+
+def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> Finding:
+    return finding(check, level, message, fix, "trials", count, ids)
+
+
+def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> Finding:
+    all_names = tuple(names)
+    return finding(check, level, message, fix, "variants", len(all_names), all_names)
+
+
+def listed(words: Iterable[str], most: int = SHOWN) -> str:
+    all_words = list(words)
+    return ", ".join(all_words[:most]) + (" and others" if len(all_words) > most else "")
 
 
 class Variant(StoredVariant):
@@ -23,47 +69,57 @@ class Variant(StoredVariant):
         """The parameters in which two contenders differ; the target is one of them."""
         missing = object()
         keys = self.params.keys() | other.params.keys()
-        found = {key for key in keys if self.params.get(key, missing) != other.params.get(key, missing)}
+        different = {key for key in keys if self.params.get(key, missing) != other.params.get(key, missing)}
         if self.target != other.target:
-            found.add("target")
-        return found or ({"code"} if self.digest != other.digest else set())
+            different.add("target")
+        return different or ({"code"} if self.digest != other.digest else set())
 
 
 class Evidence:
-    """One run, and the questions that several checks ask of it."""
+    """One run, and the queries that several checks share; each is made when it is first needed."""
 
     def __init__(self, store: Store, run: dict[str, Any]) -> None:
-        self.store, self.run, self.run_id = store, run, int(run["run_id"])
+        self.store, self.queries = store, store.queries
+        self.run, self.run_id, self.primary = run, int(run["run_id"]), run["primary_score"]
         self.spec = json.loads(run["spec"])
         self.trials = int(run["stored_trials"])
         self.repeats = int(self.spec.get("repeats", 1))
-        self.variants = [
-            Variant(stored.index, stored.name, stored.target, stored.params, stored.digest)
-            for stored in store.queries.variants(self.run_id)
-        ]
-        self.per_case = len(self.variants) * self.repeats
-        self.baseline = next(variant for variant in self.variants if variant.name == run["baseline"])
-        self.others = [variant for variant in self.variants if variant is not self.baseline]
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        stored = self.queries.variants(self.run_id)
+        return [Variant(each.index, each.name, each.target, each.params, each.digest) for each in stored]
+
+    @property
+    def per_case(self) -> int:
+        return len(self.variants) * self.repeats
+
+    @cached_property
+    def baseline(self) -> Variant:
+        return next(variant for variant in self.variants if variant.name == self.run["baseline"])
+
+    @property
+    def others(self) -> list[Variant]:
+        return [variant for variant in self.variants if variant is not self.baseline]
 
     @cached_property
     def cases(self) -> int:
-        """How many cases have a row."""
-        return self.store.queries.count_blocks(self.run_id, self.per_case)
+        """Number of cases that have a row."""
+        return self.queries.count_blocks(self.run_id, self.per_case)
 
     @cached_property
     def arms(self) -> list[dict[str, Any]]:
-        """Each variant in numbers, in one look at its rows."""
-        totals = self.store.queries.variant_totals(self.run_id)
+        """Totals of each variant, in one look at its rows."""
+        totals = self.queries.variant_totals(self.run_id)
         first = next(iter(totals.values()))
         nothing = {key: 0 if isinstance(value, int | float) else None for key, value in first.items()}
         return [totals.get(variant.index, nothing) | {"name": variant.name} for variant in self.variants]
 
-    def named(self, matches: Matches) -> tuple[int, tuple[str, ...]]:
-        """How many trials match, and the first of them by name."""
-        return matches.total, self.trial_ids(matches.positions)
+    def of_matches(self, check: str, level: Level, message: str, fix: str, matches: Matches) -> Finding:
+        return of_trials(check, level, message, fix, matches.total, self.trial_ids(matches.positions))
 
     def trial_ids(self, positions: Iterable[int]) -> tuple[str, ...]:
         return tuple(
             f"{case} · {self.variants[variant].name} · repeat {repeat}"
-            for case, variant, repeat in self.store.queries.trial_places(self.run_id, positions)
+            for case, variant, repeat in self.queries.trial_places(self.run_id, positions)
         )

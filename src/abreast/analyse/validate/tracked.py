@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, finding, listed
+from abreast.analyse.validate.evidence import FEWEST, MANY, Finding, Level, finding, listed
 from abreast.preflight.checks.renames import renames
 from abreast.store.user_tables.tables import Frame
 from abreast.text import many

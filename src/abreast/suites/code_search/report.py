@@ -30,8 +30,7 @@ from abreast.analyse.answer_fields import number as count_in
 from abreast.analyse.rows import by_case
 from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.tools import listed_with_and
-from abreast.analyse.validate.variants import exchanges
+from abreast.analyse.validate.variants import exchanges, listed_with_and
 from abreast.analyse.variants import failures_by_case, mean_score
 from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from abreast.analyse.validate.tools import listed_with_and
+from abreast.analyse.validate.variants import listed_with_and
 from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.verdict_sentence import ALL_FAILED

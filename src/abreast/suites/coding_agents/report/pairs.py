@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from abreast.analyse.run import Comparison, compared
-from abreast.analyse.validate.tools import listed_with_and
+from abreast.analyse.validate.variants import listed_with_and
 from abreast.report.formats.json_report import adjusted, verdict
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
