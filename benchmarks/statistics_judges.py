@@ -1,6 +1,6 @@
 """Judges with and without human labels, in simulated experiments: `python -m benchmarks.statistics_judges`.
 
-The scenario of docs/statistics.md: 400 cases, both variants right in 83 % of them, a judge that is 85 % right and
+The scenario of the page on statistics: 400 cases, both variants right in 83 % of them, a judge that is 85 % right and
 favours B by 5 points; a human is right. There is no difference.
 """
 

@@ -63,13 +63,13 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
 
 
 def test_reference_pages_are_the_generated_ones() -> None:
-    sys.path.insert(0, str(ROOT / "docs"))
+    sys.path.insert(0, str(ROOT / "tools"))
     try:
-        generate = importlib.import_module("generate")
+        generate_docs = importlib.import_module("generate_docs")
     finally:
         sys.path.pop(0)
-    for name, text in generate.pages().items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run: python docs/generate.py"
+    for name, text in generate_docs.pages().items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run: python tools/generate_docs.py"
 
 
 def test_links_between_pages_lead_somewhere() -> None:

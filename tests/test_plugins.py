@@ -15,7 +15,7 @@ from conftest import Done, Folder
 from packages import install, install_project
 from test_docs import blocks
 
-DOCS = Path(__file__).parent.parent / "docs/extending.md"
+DOCS = Path(__file__).parent.parent / "docs/how-to/extending.md"
 
 TARGET = """
 from abreast import Answer, Request
@@ -85,7 +85,7 @@ def refused(folder: Folder, done: Done, kind: str, value: str, message: str) -> 
     assert done.code == 2, done.said
     assert f'{kind} "thing" (acme 1.0, plug:{value}): ' in done.err
     assert message in done.err
-    assert f'see docs/extending.md, "A {kind} of your own"' in done.err
+    assert f'see docs/how-to/extending.md, "A {kind} of your own"' in done.err
     assert f"## A {kind} of your own" in DOCS.read_text(encoding="utf-8")
     assert not (folder.path / "results.db").exists(), "nothing may have been executed"
 

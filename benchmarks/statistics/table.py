@@ -1,4 +1,4 @@
-"""The table of simulated scenarios in docs/statistics.md."""
+"""The table of simulated scenarios in docs/explanation/statistics.md."""
 
 from __future__ import annotations
 

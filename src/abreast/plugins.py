@@ -47,7 +47,7 @@ class Plugin:
 
     def error(self, problem: str) -> PluginError:
         article = "An" if self.kind == "engine" else "A"
-        return PluginError(f"{self}: {problem}", f'see docs/extending.md, "{article} {self.kind} of your own"')
+        return PluginError(f"{self}: {problem}", f'see docs/how-to/extending.md, "{article} {self.kind} of your own"')
 
     def load(self) -> Any:
         return self.call("importing it", self.point.load)

@@ -28,7 +28,7 @@ Mark = tuple[float | None, str]
 class Scorer(ABC):
     """Turns a case and an answer into scores in [0, 1].
 
-    Derive a class from it for a scorer of your own; docs/extending.md shows one in a single file.
+    Derive a class from it for a scorer of your own; docs/how-to/extending.md shows one in a single file.
     """
 
     columns: tuple[str, ...]  # names of its scores, without `score_`; a verdict uses the first

@@ -76,7 +76,7 @@ class Workers(Protocol):
 class Target(ABC):
     """What is measured: `answer` turns a trial into an answer. Everything else has a default.
 
-    Derive a class from it for a target of your own; docs/extending.md shows one in a single file.
+    Derive a class from it for a target of your own; docs/how-to/extending.md shows one in a single file.
     """
 
     name: str  # what limits and displays call it

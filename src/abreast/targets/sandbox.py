@@ -34,7 +34,7 @@ SETTINGS = frozenset({".cfg", ".conf", ".db", ".env", ".ini", ".json", ".key", "
 ORDINARY = frozenset({"pyvenv.cfg", ".gitignore", ".lock"})  # files of a virtual environment
 FATAL = frozenset({1, 2, 3, 4, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25})  # on Linux: HUP to TERM, XCPU, XFSZ
 INSTALL = "install it (apt install bubblewrap, dnf install bubblewrap), or remove sandbox:"
-FORBIDDEN = "allow unprivileged user namespaces (see docs/limits.md), or remove sandbox:"
+FORBIDDEN = "allow unprivileged user namespaces (see docs/reference/limits.md), or remove sandbox:"
 TRY_S = 20.0
 NAMESPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),

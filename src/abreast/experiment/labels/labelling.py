@@ -399,7 +399,7 @@ def _judged_score(rows: Rows, scorer: str | None) -> tuple[str, Judge]:
     run = rows.meta["run"]
     if not judged:
         raise BadInput(
-            f"{run}: no score comes from a judge", "labels calibrate a judge; see the scorer judge in docs/spec.md"
+            f"{run}: no score comes from a judge", "add the scorer `judge` first; labels calibrate it"
         )
     wanted = (scorer or (rows.primary if rows.primary in judged else next(iter(judged)))).removeprefix("score_")
     if wanted not in judged:

@@ -1,4 +1,7 @@
-"""The report for programs: one JSON object whose form is a contract (docs/report.md). What is not known is null."""
+"""The report for programs: one JSON object whose form is a contract (docs/reference/report.md).
+
+Unknown values are null.
+"""
 
 from __future__ import annotations
 

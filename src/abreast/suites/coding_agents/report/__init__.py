@@ -11,7 +11,7 @@ be trusted. Scores are shares from 0 to 1, but for those of a judge, which are o
   `response_time_median_s`, `response_time_p95_s`, `files_changed`, `lines_added`, `lines_deleted`, `tokens_in`,
   `tokens_out`, `cost_usd`, `cost_per_solved_usd`, `turns`, `cpu_s`, `peak_memory_mb`, `peak_memory_max_mb`, and if
   any is above 0 `tests_changed`, `outside_changes`
-- `pairs`, of three agents or more: `score`; `pairs`: verdicts as the report has them (docs/report.md), `p_adjusted`
+- `pairs`, of three agents or more: `score`; `pairs`: verdicts as in the JSON report, `p_adjusted`
   over all of these
 - `prompts`: `cases`: for each `id`, `winner` (an agent, a list of some, "tie", or null), and by agent `scores`,
   `passed` and `runs` (that count), `seconds`, `files_changed`, `lines_added`, `lines_deleted`, `failed` (`kind`,

@@ -1,4 +1,4 @@
-"""The files of results: `NAME.json`, whose form is a contract (docs/coding-agents.md), `NAME.csv`, `NAME.md`, charts.
+"""Result files: `NAME.json` (a contract, see docs/how-to/coding-agents.md), `NAME.csv`, `NAME.md`, charts.
 
 All of it comes from the rows. Every run that has an outcome is there, failed ones with their error and without metrics;
 what was planned and not run is said.
