@@ -7,7 +7,7 @@ WORKERS ?= 2
 CLIS   := .cache/clis
 BWRAP  := .cache/bubblewrap
 
-.PHONY: demo test test-full lint bench bench-quick clean
+.PHONY: demo test test-full lint docs bench bench-quick clean
 
 $(VENV)/user: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "abreast needs Python 3.11 or later, this is " + sys.version)'
@@ -28,6 +28,10 @@ lint: $(VENV)/developer
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation site, in site/. Broken links and anchors are errors.
+docs: $(VENV)/developer
+	$(BIN)/zensical build --clean --strict
 
 # The real agent CLIs that tests run against the fake provider.
 $(CLIS)/ready: tests/clis.txt
@@ -64,4 +68,4 @@ bench-quick: $(VENV)/developer
 	$(BIN)/python -m benchmarks --quick
 
 clean:
-	rm -rf $(VENV) .cache demo
+	rm -rf $(VENV) .cache demo site

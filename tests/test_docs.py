@@ -8,6 +8,7 @@ import os
 import pkgutil
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from conftest import Folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```(\w+)?[ ]?([\w./-]+)?\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r'^```(\w+)?(?: title="([\w./-]+)")?\n(.*?)^```$', re.M | re.S)
 
 
 def blocks(page: Path) -> list[tuple[str, str, str]]:
@@ -76,6 +77,22 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    for name in ("docs", "src"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > len(list((ROOT / "docs").rglob("*.md")))
+    for page in pages:
+        loaded = re.findall(r"<(?:script|img|link rel=.?stylesheet.?)[^>]*?(?:src|href)=.?(https?://[^\s\">]+)", page.read_text())
+        assert not loaded, f"{page.name} loads {loaded}"
+    assert "Execute what is missing" in (tmp_path / "site/reference/python-api/index.html").read_text()
 
 
 def modules() -> list[str]:

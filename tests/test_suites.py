@@ -481,7 +481,7 @@ def test_text_of_anybody_in_sections_commands_nothing(finished: Folder) -> None:
 def documented(folder: Folder) -> None:
     """Install the suite in one file, as the documentation has it."""
     text = (ROOT / "docs/how-to/extending.md").read_text(encoding="utf-8")
-    source = text.partition("```python politeness.py\n")[2].partition("```")[0]
+    source = text.partition('```python title="politeness.py"\n')[2].partition("```")[0]
     folder.write("site/polite-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: polite\nVersion: 1.0\n")
     folder.write("site/polite-1.0.dist-info/entry_points.txt", "[abreast.suites]\npoliteness = politeness\n")
     (folder.path / "site/politeness.py").write_text(source, encoding="utf-8")

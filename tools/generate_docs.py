@@ -73,7 +73,7 @@ Every scorer takes `name`, which replaces the name of its column.
 | `number` | the number it gives is within `rel` or `abs` of the expected one; with two candidates it does not guess |
 | `label` | just one of `classes` (names, or names with synonyms) is meant, and it is the expected one |
 | `set` | gives `set_f1`, `set_precision`, `set_recall` of the items |
-| `retrieval` | gives `retrieval_f1`, `_precision`, `_recall` of [files and symbols](../how-to/code-search.md#what-is-right) |
+| `retrieval` | F1, precision and recall of [what an agent names](../how-to/code-search.md#what-is-right) |
 | `tests` | `command` succeeds [afterwards](../how-to/agents.md#tests); `own`, `fails_before`, `timeout`, `shell` |
 | `change_similarity` | the change is like [a human's](../how-to/agents.md#similarity-to-a-human-change); `ignore` |
 | `json` | the share of expected fields that are right; `fields`, `strict` |

@@ -24,8 +24,9 @@ Placeholder = Literal["case", "folder", "tests"]
 class Case:
     """One question. Cases of one `group` (one document, one pull request) are not independent.
 
-    >>> Case("greeting", "Say hello", expected="hello").id
-    'greeting'
+    Examples:
+        >>> Case("greeting", "Say hello", expected="hello").id
+        'greeting'
     """
 
     id: str
@@ -65,8 +66,9 @@ class Variant:
     `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
     `warmup`, its target is asked once before anything is measured; None leaves that to the target.
 
-    >>> Variant("short", params={"style": "brief"}).name
-    'short'
+    Examples:
+        >>> Variant("short", params={"style": "brief"}).name
+        'short'
     """
 
     name: str
@@ -160,8 +162,9 @@ class Answer:
     stored: it tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff.
     `waited_s` is how long an agent waited to repeat requests that its provider refused: no part of its latency.
 
-    >>> Answer("42").text
-    '42'
+    Examples:
+        >>> Answer("42").text
+        '42'
     """
 
     text: str

@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 class Experiment:
     """Cases × variants × repeats, with scorers, limits and a store.
 
-    >>> experiment = Experiment(
-    ...     name="greeting",
-    ...     cases=[{"id": "hello", "input": "Say hello", "expected": "hello"}],
-    ...     variants={"loud": {"accuracy": 1.0}},
-    ...     target="simulated",
-    ...     scorers=["exact"],
-    ... )
-    >>> [variant.name for variant in experiment.variants]
-    ['loud']
+    Examples:
+        >>> experiment = Experiment(
+        ...     name="greeting",
+        ...     cases=[{"id": "hello", "input": "Say hello", "expected": "hello"}],
+        ...     variants={"loud": {"accuracy": 1.0}},
+        ...     target="simulated",
+        ...     scorers=["exact"],
+        ... )
+        >>> [variant.name for variant in experiment.variants]
+        ['loud']
     """
 
     def __init__(

@@ -28,17 +28,18 @@ def grid(params: type, /, **values: Any) -> list[Variant]:
     `params` is a dataclass or a pydantic model. A list holds the values that a field takes; anything that is no list,
     tuple, range, iterator or array is one value, text too. Fields that are left out have their defaults.
 
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Params:
-    ...     model: str
-    ...     dim: int = 256
-    >>> for variant in grid(Params, model=["small", "large"], dim=[256, 768]):
-    ...     print(variant.name)
-    model=small,dim=256
-    model=small,dim=768
-    model=large,dim=256
-    model=large,dim=768
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Params:
+        ...     model: str
+        ...     dim: int = 256
+        >>> for variant in grid(Params, model=["small", "large"], dim=[256, 768]):
+        ...     print(variant.name)
+        model=small,dim=256
+        model=small,dim=768
+        model=large,dim=256
+        model=large,dim=768
     """
     where = _checked_class(params)
     if not values:

@@ -398,9 +398,7 @@ def _judged_score(rows: Rows, scorer: str | None) -> tuple[str, Judge]:
     judged = {name: judge for name in rows.scores if (judge := judge_of(rows.spec, name)) is not None}
     run = rows.meta["run"]
     if not judged:
-        raise BadInput(
-            f"{run}: no score comes from a judge", "add the scorer `judge` first; labels calibrate it"
-        )
+        raise BadInput(f"{run}: no score comes from a judge", "add the scorer `judge` first; labels calibrate it")
     wanted = (scorer or (rows.primary if rows.primary in judged else next(iter(judged)))).removeprefix("score_")
     if wanted not in judged:
         raise BadInput(f'{run}: no judge gives the score "{wanted}"{suggestion(wanted, judged)}')
