@@ -4,8 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
-CLIS   := .cache/clis
-BWRAP  := .cache/bubblewrap
+CLIS   := .tools/clis
+BWRAP  := .tools/bubblewrap
 
 .PHONY: demo test test-full lint docs bench bench-quick clean
 
@@ -68,4 +68,4 @@ bench-quick: $(VENV)/developer
 	$(BIN)/python -m benchmarks --quick
 
 clean:
-	rm -rf $(VENV) .cache demo site
+	rm -rf $(VENV) .cache .tools demo site

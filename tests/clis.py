@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-CACHE = PROJECT / ".cache" / "clis"
-BUBBLEWRAP = PROJECT / ".cache" / "bubblewrap" / "usr" / "bin"
+CACHE = PROJECT / ".tools" / "clis"
+BUBBLEWRAP = PROJECT / ".tools" / "bubblewrap" / "usr" / "bin"
 
 
 def real_cli(name: str) -> Path:

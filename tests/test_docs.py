@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 
 import abreast
+from clis import real_cli
 from conftest import Folder
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
 BLOCK = re.compile(r'^```(\w+)?(?: title="([\w./-]+)")?\n(.*?)^```$', re.M | re.S)
 
 
@@ -28,12 +31,21 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return [(m[1] or "", m[2] or "", m[3]) for m in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```console" in page.read_text()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "```console" in page.read_text()],
+    ids=lambda p: p.parent.name if p.name == "README.md" else p.name,
+)
 def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path = folder.path
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    monkeypatch.setenv("PATH", environment["PATH"])
-    if page.name == "README.md":  # its first job begins with the files that init writes
+    programs = [Path(sys.executable).parent]
+    if ROOT / "examples" in page.parents:
+        shutil.copytree(page.parent, tmp_path, dirs_exist_ok=True)
+        programs.append(real_cli("claude").parent)
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, programs), os.environ["PATH"]]))
+    environment = dict(os.environ)
+    if page == ROOT / "README.md":  # its first job begins with the files that init writes
         subprocess.run(["abreast", "init", "function"], cwd=tmp_path, env=environment, check=True, capture_output=True)
     ran = 0
     for language, name, content in blocks(page):
@@ -90,7 +102,9 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > len(list((ROOT / "docs").rglob("*.md")))
     for page in pages:
-        loaded = re.findall(r"<(?:script|img|link rel=.?stylesheet.?)[^>]*?(?:src|href)=.?(https?://[^\s\">]+)", page.read_text())
+        loaded = re.findall(
+            r"<(?:script|img|link rel=.?stylesheet.?)[^>]*?(?:src|href)=.?(https?://[^\s\">]+)", page.read_text()
+        )
         assert not loaded, f"{page.name} loads {loaded}"
     assert "Execute what is missing" in (tmp_path / "site/reference/python-api/index.html").read_text()
 
