@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_links_of_the_readme_work_on_the_package_index() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hatch_fancy_pypi_readme"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    base = urls["Repository"] + "/blob/main/"
+    links = re.findall(r"\]\(([^)]+)\)", done.stdout)
+    assert len(links) > 10
+    for link in [*links, urls["Documentation"], urls["Changelog"]]:
+        assert link.startswith(base), link
+        assert (ROOT / link.removeprefix(base)).is_file(), link
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
