@@ -24,18 +24,18 @@ def run(trials: int, parallel: Any, options: dict[str, Any]) -> dict[str, Any]:
             store=path / "results.db",
             limits={"parallel": parallel, "retries": RETRIES},
         ).run()
-        rows, seen = result.rows(), congested.seen(port)
+        rows, figures = result.rows(), congested.fetch_stats(port)
     return {
         "execution": max(row["finished_at"] for row in rows) - min(row["started_at"] for row in rows),
         "failed": sum(row["status"] != "ok" for row in rows),
-        "latency": statistics.mean(seen["latencies"]),
-        "refused": seen["refused"] / trials,
-        "most": seen["most"],
+        "latency": statistics.mean(figures["latencies"]),
+        "refused": figures["refused"] / trials,
+        "most": figures["most"],
     }
 
 
 def measured(trials: int, parallel: Any, **options: Any) -> dict[str, Any]:
-    return measure.apart("adaptive", "run", trials, parallel, options).extra
+    return measure.in_own_process("adaptive", "run", trials, parallel, options).extra
 
 
 def report(

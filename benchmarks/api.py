@@ -103,7 +103,7 @@ def throughput() -> bool:
     with provider.running(LATENCY) as port:
         for _ in range(ROUNDS):
             for name, measured in rounds.items():
-                measured.append(measure.apart("api", name, port))
+                measured.append(measure.in_own_process("api", name, port))
     seconds = {name: [item.extra["seconds"] for item in measured] for name, measured in rounds.items()}
     cpu = {name: [item.extra["cpu"] for item in measured] for name, measured in rounds.items()}
     median = {name: statistics.median(values) for name, values in seconds.items()}

@@ -138,11 +138,11 @@ def run_against(address: str, **settings: Any) -> Run:
         return finish(path, command(path, "run", "spec.yaml", "--force"), begin)  # without it, check refuses to start
 
 
-def _stops(name: str, found: Run) -> bool:
+def _stops(name: str, run: Run) -> bool:
     most = FACTOR * PARALLEL
-    figure = f"{found.attempts} attempts, exit {found.code}"
-    reached = found.attempts <= most and found.code == 3
-    return measure.line(name, figure, f"≤ {most}, exit 3", reached, value=found.attempts)
+    figure = f"{run.attempts} attempts, exit {run.code}"
+    reached = run.attempts <= most and run.code == 3
+    return measure.line(name, figure, f"≤ {most}, exit 3", reached, value=run.attempts)
 
 
 def closed() -> bool:
@@ -179,9 +179,9 @@ def short_outage() -> bool:
         server.take_down()
         time.sleep(20)
         server.bring_up()
-        found = finish(path, process, begin)
-    figure = f"{found.statuses['ok']} answered, {found.attempts} attempts, exit {found.code}"
-    reached = (found.code, found.statuses) == (0, Counter(ok=400))
+        run = finish(path, process, begin)
+    figure = f"{run.statuses['ok']} answered, {run.attempts} attempts, exit {run.code}"
+    reached = (run.code, run.statuses) == (0, Counter(ok=400))
     return measure.line("20 s without the server, 400 trials", figure, "400 answered, exit 0", reached)
 
 

@@ -78,8 +78,8 @@ def edits(before: str, after: str) -> list[Edit]:
     return [(start + a, old[a:b], new[c:d]) for kind, a, b, c, d in opcodes if kind != "equal"]
 
 
-def _common(left: list[str], right: list[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
+def _common(first: list[str], second: list[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def git(folder: Path, *words: str) -> str:
@@ -159,9 +159,9 @@ def broken(lines: list[str]) -> list[str]:
 
 def renamed(request: PullRequest, files: Files) -> Files:
     """Give another name to all that the pull request defines."""
-    known = set(re.findall(r"\w+", " ".join(request.before.values())))
+    existing = set(re.findall(r"\w+", " ".join(request.before.values())))
     names = {name for line in added_code(request) for pair in _DEFINED.findall(line) for name in pair if name}
-    names -= known
+    names -= existing
     if not names:
         return files
     pattern = re.compile(rf"\b({'|'.join(sorted(names))})\b")
@@ -170,14 +170,14 @@ def renamed(request: PullRequest, files: Files) -> Files:
 
 def half(request: PullRequest) -> Files:
     """The edits of the pull request in order, up to half of the lines that it changes."""
-    left = request.changed_lines // 2
+    remaining = request.changed_lines // 2
     result = dict(request.before)
     for name in request.names:
         changes = []
         for start, old, new in request.edits(name):
-            share = min(1.0, left / (len(old) + len(new)))
+            share = min(1.0, remaining / (len(old) + len(new)))
             changes.append((start, old[: round(share * len(old))], new[: round(share * len(new))]))
-            left = max(0, left - len(old) - len(new))
+            remaining = max(0, remaining - len(old) - len(new))
         if any(old or new for _, old, new in changes):
             result[name] = applied(request.before.get(name, ""), changes)
     return result

@@ -24,8 +24,8 @@ def execute(parallel: int) -> dict[str, Any]:
     assert len(rows) == 2 * CASES
     assert all(row["status"] == "ok" for row in rows)
     begun, ended = min(row["started_at"] for row in rows), max(row["finished_at"] for row in rows)
-    found = [[row["case_id"], row["variant"], row["answer"], row["score"]] for row in rows]  # in the order of the plan
-    return {"seconds": ended - begun, "found": found}
+    answers = [[row["case_id"], row["variant"], row["answer"], row["score"]] for row in rows]
+    return {"seconds": ended - begun, "found": answers}
 
 
 def _repository(repo: Path) -> Path:
@@ -45,17 +45,17 @@ def _repository(repo: Path) -> Path:
 
 def falls() -> bool:
     """Against the same run one after the other, each in a process of its own."""
-    found = {parallel: measure.apart("code_search", "execute", parallel).extra for parallel in (1, *GOALS)}
-    slow, reached = found[1], []
+    runs = {parallel: measure.in_own_process("code_search", "execute", parallel).extra for parallel in (1, *GOALS)}
+    slow, reached = runs[1], []
     for parallel, goal in GOALS.items():
-        less = 1 - found[parallel]["seconds"] / slow["seconds"]
+        less = 1 - runs[parallel]["seconds"] / slow["seconds"]
         reached.append(
             measure.line(f"code-search, --parallel {parallel}", f"−{less:.1%}", f"≥ {goal:.0%}", less >= goal)
         )
-    same = all(each["found"] == slow["found"] for each in found.values())
+    same = all(run["found"] == slow["found"] for run in runs.values())
     reached.append(measure.line("  the same rows in the same order", str(same).lower(), "true", same))
     ideal = 2 * CASES * LATENCY
-    measure.line("  one after the other", f"{slow['seconds']:.1f} s for {ideal:.1f} s of calls", "told", True)
+    measure.line("  one after the other", f"{slow['seconds']:.1f} s for {ideal:.1f} s of calls", "reported", True)
     return all(reached)
 
 

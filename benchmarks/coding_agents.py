@@ -57,13 +57,13 @@ def waiting(parallel_runs: int, together: bool) -> dict[str, Any]:
 
 def falls() -> bool:
     """Against one run after the other."""
-    slow = measure.apart("coding_agents", "waiting", 1, False).extra["seconds"]
+    slow = measure.in_own_process("coding_agents", "waiting", 1, False).extra["seconds"]
     reached = []
     for parallel_runs, goal in GOALS.items():
-        less = 1 - measure.apart("coding_agents", "waiting", parallel_runs, True).extra["seconds"] / slow
+        less = 1 - measure.in_own_process("coding_agents", "waiting", parallel_runs, True).extra["seconds"] / slow
         title = f"two agents side by side, parallel_runs {parallel_runs}"
         reached.append(measure.line(title, f"−{less:.1%}", f"≥ {goal:.0%}", less >= goal))
-    measure.line("  one after the other", f"{slow:.1f} s for {2 * RUNS * WAIT:.1f} s of waiting", "told", True)
+    measure.line("  one after the other", f"{slow:.1f} s for {2 * RUNS * WAIT:.1f} s of waiting", "reported", True)
     return all(reached)
 
 
@@ -85,13 +85,15 @@ def holding() -> dict[str, Any]:
 
 def fits() -> bool:
     """All of them asked for at once: together they may need more than there is."""
-    told = Path("/proc/meminfo").read_text(encoding="ascii")
-    total = 1024 * int(re.findall(r"MemTotal: *(\d+)", told)[0])
-    found = measure.apart("coding_agents", "holding").extra
-    left = found["least"] / total
+    meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+    total = 1024 * int(re.findall(r"MemTotal: *(\d+)", meminfo)[0])
+    figures = measure.in_own_process("coding_agents", "holding").extra
+    free_share = figures["least"] / total
     title = f"{MANY} runs of {LARGE / 1e6:.0f} MB at once on {total / 1e9:.0f} GB: memory left"
-    reached = measure.line(title, f"{left:.0%} at least", "≥ 4 %, all done", left >= 0.04 and found["runs"] == MANY)
-    measure.line("  in flight at most", f"{found['most']}, {found['s']:.0f} s in all", "told", True)
+    reached = measure.line(
+        title, f"{free_share:.0%} at least", "≥ 4 %, all done", free_share >= 0.04 and figures["runs"] == MANY
+    )
+    measure.line("  in flight at most", f"{figures['most']}, {figures['s']:.0f} s in all", "reported", True)
     return reached
 
 

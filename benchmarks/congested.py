@@ -43,7 +43,7 @@ class Behaviour:
 
 
 @dataclass
-class Seen:
+class ServerStats:
     """What the server saw."""
 
     served: int = 0
@@ -54,7 +54,7 @@ class Seen:
 
 class Server:
     def __init__(self, behaviour: Behaviour) -> None:
-        self.behaviour, self.seen = behaviour, Seen()
+        self.behaviour, self.stats = behaviour, ServerStats()
         self._chance = random.Random(1)
         self._busy = 0
         self._begin = 0.0
@@ -67,7 +67,7 @@ class Server:
                 if at >= 0:
                     await reader.readexactly(int(head[at + 15 :].split(b"\r\n")[0]))
                 if head.startswith(b"GET"):
-                    status, headers, body = 200, {}, json.dumps(asdict(self.seen)).encode()
+                    status, headers, body = 200, {}, json.dumps(asdict(self.stats)).encode()
                 else:
                     status, headers, body = await self.answer()
                 lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -79,20 +79,20 @@ class Server:
         how, now = self.behaviour, time.monotonic()
         self._begin = self._begin or now
         if how.per_window and not self._has_room(now):
-            self.seen.refused += 1
+            self.stats.refused += 1
             return 429, self._headers(now), ERROR
         if self._chance.random() < how.background or self._busy >= self._capacity(now):
-            self.seen.refused += 1
+            self.stats.refused += 1
             await asyncio.sleep(how.refused_after)
             return 529, self._headers(now), ERROR
         self._busy += 1
-        self.seen.most = max(self.seen.most, self._busy)
+        self.stats.most = max(self.stats.most, self._busy)
         headers = self._headers(now)
         seconds = how.latency * math.exp(self._chance.gauss(0.0, how.sigma))
         await asyncio.sleep(seconds * max(1.0, self._busy / how.knee if how.knee else 1.0))
         self._busy -= 1
-        self.seen.served += 1
-        self.seen.latencies.append(time.monotonic() - now)
+        self.stats.served += 1
+        self.stats.latencies.append(time.monotonic() - now)
         return 200, headers, BODY
 
     def _capacity(self, now: float) -> float:
@@ -114,10 +114,10 @@ class Server:
     def _headers(self, now: float) -> dict[str, str]:
         how = self.behaviour
         if how.announced_capacity:
-            left = max(0, how.announced_capacity - self._busy)
+            remaining = max(0, how.announced_capacity - self._busy)
             return {
                 "x-ratelimit-limit-requests": str(how.announced_capacity),
-                "x-ratelimit-remaining-requests": str(left),
+                "x-ratelimit-remaining-requests": str(remaining),
             }
         if not how.per_window:
             return {}
@@ -151,7 +151,7 @@ def running(**options: Any) -> Iterator[int]:
         process.stdout.close()
 
 
-def seen(port: int) -> dict[str, Any]:
+def fetch_stats(port: int) -> dict[str, Any]:
     """What the server saw."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/seen") as response:
         report: dict[str, Any] = json.loads(response.read())

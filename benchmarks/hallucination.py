@@ -89,8 +89,8 @@ GROUNDED: dict[str, Draw] = {
 
 
 def former_rule(columns: Columns, query: Query, right: float, value: float) -> bool:
-    known = [right, *(x for values in columns.values() for x in values[np.isfinite(values)].tolist())]
-    return any(query.within(value, each) for each in [*known, *(each for _, each in quantities(columns))])
+    allowed = [right, *(x for values in columns.values() for x in values[np.isfinite(values)].tolist())]
+    return any(query.within(value, number) for number in [*allowed, *(number for _, number in quantities(columns))])
 
 
 def main() -> None:

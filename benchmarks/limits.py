@@ -65,7 +65,7 @@ def run(trials: int, variants: dict[str, Any], options: dict[str, Any], limits: 
         for name in variants:
             mine = [row for row in rows if row["variant"] == name]
             by_variant[name] = max(row["finished_at"] for row in mine) - min(row["started_at"] for row in mine)
-        saw = server.tell(port)
+        saw = server.fetch_report(port)
         execution = max(row["finished_at"] for row in rows) - min(row["started_at"] for row in rows)
         return {
             "wall": wall,
@@ -77,21 +77,21 @@ def run(trials: int, variants: dict[str, Any], options: dict[str, Any], limits: 
         }
 
 
-def _found(name: str, options: dict[str, Any], limits: dict[str, Any], ideal: float, trials: int = 1000) -> bool:
-    found = measure.apart("limits", "run", trials, {"only": {}}, options, limits).extra
-    share, refused = ideal / found["execution"], found["refused"] / trials
-    reached = share >= 0.90 and refused < 0.05 and found["failed"] == 0
-    figure = f"{share:.1%} of ideal, {refused:.1%} refused, {found['failed']} failed"
+def _adaptive_run(name: str, options: dict[str, Any], limits: dict[str, Any], ideal: float, trials: int = 1000) -> bool:
+    figures = measure.in_own_process("limits", "run", trials, {"only": {}}, options, limits).extra
+    share, refused = ideal / figures["execution"], figures["refused"] / trials
+    reached = share >= 0.90 and refused < 0.05 and figures["failed"] == 0
+    figure = f"{share:.1%} of ideal, {refused:.1%} refused, {figures['failed']} failed"
     return measure.line(name, figure, "≥ 90 %, < 5 %, 0", reached)
 
 
 def capacity_20() -> bool:
-    return _found("unknown capacity 20, 0.2 s, 1,000 trials", {"capacity": 20}, {"parallel": "auto"}, 10.0)
+    return _adaptive_run("unknown capacity 20, 0.2 s, 1,000 trials", {"capacity": 20}, {"parallel": "auto"}, 10.0)
 
 
 def capacity_50() -> bool:
     limits = {"parallel": {"min": 1, "max": 100}}
-    return _found("unknown capacity 50, 100 allowed", {"capacity": 50}, limits, 4.0)
+    return _adaptive_run("unknown capacity 50, 100 allowed", {"capacity": 50}, limits, 4.0)
 
 
 def capacity_that_dips() -> bool:
@@ -99,13 +99,13 @@ def capacity_that_dips() -> bool:
     options = {"capacity": 20, "dip_from": 4, "dip_to": 8}
     done = 4 * 100 + 4 * 50
     ideal = 8 + (1000 - done) / 100
-    return _found("capacity 20 that halves for 4 s and comes back", options, {"parallel": "auto"}, ideal)
+    return _adaptive_run("capacity 20 that halves for 4 s and comes back", options, {"parallel": "auto"}, ideal)
 
 
 def one_refusal() -> bool:
     options = {"latency": 0.05, "refuse_once": 1}
-    found = measure.apart("limits", "run", 200, {"only": {}}, options, {"parallel": 10}).extra
-    ratio = found["execution"] / 1.0
+    figures = measure.in_own_process("limits", "run", 200, {"only": {}}, options, {"parallel": 10}).extra
+    ratio = figures["execution"] / 1.0
     return measure.line("one 429 in 200 × 50 ms at 10 in flight", f"{ratio:.2f} × ideal", "< 1.5 ×", ratio < 1.5)
 
 
@@ -113,8 +113,8 @@ def a_stalled_target() -> bool:
     """Two targets at 10 in flight each; one answers nothing for ten seconds."""
     limits = {"parallel": 100, "per_variant": 10}
     variants = {"quick": {"side": "quick"}, "slow": {"target": "other", "side": "slow"}}
-    calm = measure.apart("limits", "run", 300, variants, {"latency": 0.05}, limits).extra
-    stalled = measure.apart("limits", "run", 300, variants, {"latency": 0.05, "stall": "slow"}, limits).extra
+    calm = measure.in_own_process("limits", "run", 300, variants, {"latency": 0.05}, limits).extra
+    stalled = measure.in_own_process("limits", "run", 300, variants, {"latency": 0.05, "stall": "slow"}, limits).extra
     loss = 1 - calm["by_variant"]["quick"] / stalled["by_variant"]["quick"]
     assert stalled["failed"] == 0
     figure = f"the other loses {max(0.0, loss):.1%}"
@@ -124,8 +124,8 @@ def a_stalled_target() -> bool:
 def declared_rate() -> bool:
     """600 a minute: never more in any sliding minute, and nearly all of it used."""
     limits = {"parallel": 50, "requests_per_minute": 600}
-    found = measure.apart("limits", "run", 900, {"only": {}}, {"latency": 0.05}, limits).extra
-    times = sorted(found["times"])
+    figures = measure.in_own_process("limits", "run", 900, {"only": {}}, {"latency": 0.05}, limits).extra
+    times = sorted(figures["times"])
     window: deque[float] = deque()
     most = 0
     for when in times:

@@ -46,14 +46,14 @@ def tracker(library: str, engine: str, **options: Any) -> Any:
 
 def one_by_one(library: str, engine: str, calls: int) -> float:
     """One thread, one tracker; until every row is on the disk."""
-    one = tracker(library, engine)
+    calls_tracker = tracker(library, engine)
     params = Params("bert-base", 768)
-    one.track(predict, args=[{"id": -1, "text": "a"}, params])
+    calls_tracker.track(predict, args=[{"id": -1, "text": "a"}, params])
     began = time.perf_counter()
     for number in range(calls):
-        one.track(predict, args=[{"id": number, "text": "a"}, params])
+        calls_tracker.track(predict, args=[{"id": number, "text": "a"}, params])
     if library == "abreast":
-        one.flush()
+        calls_tracker.flush()
     return time.perf_counter() - began
 
 
@@ -61,7 +61,7 @@ def in_threads(library: str, engine: str, calls: int, function: Any = predict, *
     """Eight threads, a tracker for each call, from a store that is not there yet; until every row is on the disk."""
     params = Params("bert-base", 768)
 
-    def one(number: int) -> None:
+    def track(number: int) -> None:
         try:
             tracker(library, engine, **options).track(function, args=[{"id": number, "text": "a"}, params])
         except Exception as error:  # noqa: BLE001 - counted by the rows that are missing
@@ -70,7 +70,7 @@ def in_threads(library: str, engine: str, calls: int, function: Any = predict, *
     _ = import_module(library).Tracker  # what a program loads at its start is no part of a call
     began = time.perf_counter()
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
-        list(pool.map(one, range(calls)))
+        list(pool.map(track, range(calls)))
     if library == "abreast":
         tracker(library, engine).flush()
     return time.perf_counter() - began

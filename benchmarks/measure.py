@@ -49,7 +49,7 @@ def folder() -> Iterator[Path]:
         yield Path(path)
 
 
-def apart(module: str, function: str, *arguments: Any) -> Measured:
+def in_own_process(module: str, function: str, *arguments: Any) -> Measured:
     """Call `function` of `benchmarks.module` in a fresh process."""
     code = f"from benchmarks import measure, {module}; measure.report({module}.{function}, {list(arguments)!r})"
     environment = {**os.environ, "PYTHONHASHSEED": "0"}

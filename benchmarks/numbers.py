@@ -1,8 +1,7 @@
 """The suite `numbers` on a target of 200 ms: what each way of running in parallel gains over one call after the other.
 
-With a transform that takes a millisecond, so that the runner is measured. What semantic-frame leaves of it is told
-beside: it computes for about 40 ms a series in Python, of which only one can run at a time: a fifth of such a call, and
-a hundredth of a real one.
+The transform takes a millisecond, so that the runner is measured. The gain with semantic-frame is reported as well: it
+computes for about 40 ms per series while it holds the GIL, a fifth of such a call and a hundredth of a real one.
 """
 
 from __future__ import annotations
@@ -33,31 +32,34 @@ def execute(workers: int, trials_at_once: int, trials: int, variant: str) -> dic
         config.parallel_workers, config.trial_parallelism = workers, trials_at_once
         started = time.perf_counter()
         result = BenchmarkRunner(config, backend=BackendType.MOCK).run_all()
-        whole = time.perf_counter() - started
+        total = time.perf_counter() - started
         rows = result.rows()
     assert all(row["status"] in ("ok", "skipped") for row in rows)
-    called = [row for row in rows if row["status"] == "ok"]
+    executed = [row for row in rows if row["status"] == "ok"]
     answers = sorted((row["case_id"], row["variant"], row["answer"], row["score"]) for row in rows)
-    begun, ended = min(row["started_at"] for row in called), max(row["finished_at"] for row in called)
-    return {"seconds": ended - begun, "whole": whole, "calls": len(called), "answers": answers}
+    begun, ended = min(row["started_at"] for row in executed), max(row["finished_at"] for row in executed)
+    return {"seconds": ended - begun, "whole": total, "calls": len(executed), "answers": answers}
 
 
 def _all_ways(trials: int, variant: str) -> dict[str, dict[str, Any]]:
-    return {name: measure.apart("numbers", "execute", *how, trials, variant).extra for name, (how, _) in WAYS.items()}
+    return {
+        name: measure.in_own_process("numbers", "execute", *how, trials, variant).extra
+        for name, (how, _) in WAYS.items()
+    }
 
 
-def _gains(found: dict[str, dict[str, Any]], what: str, goal: float | None) -> list[bool]:
-    slow, reached = found["one after the other"], []
+def _gains(runs: dict[str, dict[str, Any]], suite: str, goal: float | None) -> list[bool]:
+    slow, reached = runs["one after the other"], []
     for name, (_, at_once) in list(WAYS.items())[1:]:
-        gained = slow["seconds"] / found[name]["seconds"]
+        gained = slow["seconds"] / runs[name]["seconds"]
         figure = f"{gained:.2f} × ({gained / at_once:.1%} of {at_once} ×)"
-        told = "told" if goal is None else f"≥ {goal:.0%}"
-        reached.append(measure.line(f"{what}, {name}", figure, told, goal is None or gained >= goal * at_once))
-    same = all(each["answers"] == slow["answers"] for each in found.values())
+        goal_text = "reported" if goal is None else f"≥ {goal:.0%}"
+        reached.append(measure.line(f"{suite}, {name}", figure, goal_text, goal is None or gained >= goal * at_once))
+    same = all(run["answers"] == slow["answers"] for run in runs.values())
     reached.append(measure.line("  the same answers and scores in all of them", str(same).lower(), "true", same))
     ideal = slow["calls"] * LATENCY
     figure = f"{slow['seconds']:.1f} s for {ideal:.1f} s of calls; {slow['whole'] - slow['seconds']:.1f} s around them"
-    measure.line("  one after the other", figure, "told", True)
+    measure.line("  one after the other", figure, "reported", True)
     return reached
 
 

@@ -80,8 +80,8 @@ def _run(path: Path, trials: int, command: list[str], parallel: int, workspace: 
 def short(trials: int, files: int) -> dict[str, Any]:
     """Short programs, in an empty workspace or in a checkout of some files."""
     with measure.folder() as path:
-        if place := _in_memory():
-            os.environ["ABREAST_WORKSPACES"] = f"{place}/abreast-bench-{os.getpid()}"
+        if memory := _in_memory():
+            os.environ["ABREAST_WORKSPACES"] = f"{memory}/abreast-bench-{os.getpid()}"
         workspace = _repository(path / "source", files) if files else None
         _run(path, 4, COMMAND, 4, workspace)  # what is imported when first needed
         cpu_s = _cpu_s()
@@ -104,9 +104,9 @@ def _repository(path: Path, files: int) -> dict[str, str]:
 
 def cheap() -> bool:
     """Efficiency and CPU time, against asyncio alone in the same minute."""
-    alone = {trials: measure.apart("processes", "bare", trials).extra for trials in (FEW, TRIALS, MANY)}
-    empty = {trials: measure.apart("processes", "short", trials, 0).extra for trials in (FEW, TRIALS, MANY)}
-    checkout = measure.apart("processes", "short", TRIALS, FILES).extra
+    alone = {trials: measure.in_own_process("processes", "bare", trials).extra for trials in (FEW, TRIALS, MANY)}
+    empty = {trials: measure.in_own_process("processes", "short", trials, 0).extra for trials in (FEW, TRIALS, MANY)}
+    checkout = measure.in_own_process("processes", "short", TRIALS, FILES).extra
     share, other = _share(empty[TRIALS]), _share(alone[TRIALS])
     further = _ms_per_further_trial(empty) - _ms_per_further_trial(alone)
     beyond = 1000 * (empty[TRIALS]["cpu_s"] - alone[TRIALS]["cpu_s"]) / TRIALS
@@ -150,7 +150,7 @@ def compare_with_inspect() -> bool:
     words = [PEERS / "bin" / "python", "-P", script, str(TRIALS), str(AT_ONCE), *COMMAND]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     theirs = json.loads(done.stdout.splitlines()[-1])
-    ours = measure.apart("processes", "short", TRIALS, 0).extra
+    ours = measure.in_own_process("processes", "short", TRIALS, 0).extra
     figures = [
         f"{_share(run):.0%} of the ideal, {1000 * run['cpu_s'] / TRIALS:.0f} ms of CPU" for run in (ours, theirs)
     ]
@@ -172,12 +172,12 @@ def waiting() -> dict[str, Any]:
         busy.wait()
     starts = sorted(row["started_at"] for row in rows)
     begin, end = starts[REQUESTED - 1], starts[-1]
-    flown = sum(max(0.0, min(row["finished_at"], end) - max(row["started_at"], begin)) for row in rows)
-    return {"mean": flown / (end - begin)}
+    running_s = sum(max(0.0, min(row["finished_at"], end) - max(row["started_at"], begin)) for row in rows)
+    return {"mean": running_s / (end - begin)}
 
 
 def all_that_wait_run() -> bool:
-    mean = measure.apart("processes", "waiting").extra["mean"]
+    mean = measure.in_own_process("processes", "waiting").extra["mean"]
     title = f"{WAITING} programs that wait {WAIT_S:g} s beside a busy one, {REQUESTED} requested"
     figure = f"{mean:.2f} in flight on average"
     return measure.line(title, figure, "≥ 7", mean >= 7, value=mean, more_is_better=True)

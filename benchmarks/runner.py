@@ -124,7 +124,7 @@ def _stored(store: Path) -> int:
         return 0
 
 
-WHOLE = """\
+SPEC = """\
 name: bench
 cases: {cases}
 variants:
@@ -148,7 +148,7 @@ def run_command(trials: int, in_flight: int, latency: float, *words: str) -> Com
     """Execute a fresh run of two variants with the real command, in a folder of its own."""
     with measure.folder() as path:
         write_cases(path / "cases.jsonl", trials // 2)
-        spec = WHOLE.format(cases="cases.jsonl", latency=latency, parallel=in_flight)
+        spec = SPEC.format(cases="cases.jsonl", latency=latency, parallel=in_flight)
         (path / "spec.yaml").write_text(spec)
         command = [sys.executable, "-m", "abreast", "run", "spec.yaml", "--quiet", "--yes", *words]
         begin = time.perf_counter()
@@ -177,16 +177,16 @@ def whole_command() -> bool:
     reached = []
     for trials, in_flight, without_goal, goal in ((1_000, 100, 0.97, 0.80), (5_000, 500, 0.93, 0.75)):
         ideal = trials / in_flight * 0.2
-        one = best_command(3, 2, in_flight, 0.2)
+        single = best_command(3, 2, in_flight, 0.2)
         many = best_command(3, trials, in_flight, 0.2)
-        start_up = one.wall - 0.2
+        start_up = single.wall - 0.2
         name = f"{trials:,} × 200 ms at {in_flight} in flight"
-        for what, share, least in (
+        for part, share, least in (
             ("the whole command", ideal / many.wall, goal),
             ("without start-up", ideal / (many.wall - start_up), without_goal),
         ):
             figure = f"{share:.1%} of the ideal"
-            reached.append(measure.line(f"{name}: {what}", figure, f"≥ {least:.0%}", share >= least))
+            reached.append(measure.line(f"{name}: {part}", figure, f"≥ {least:.0%}", share >= least))
     return all(reached)
 
 
@@ -256,7 +256,7 @@ def run_and_count(trials: int) -> dict[str, Any]:
 
 
 def growing() -> bool:
-    rates = measure.apart("runner", "run_and_count", 100_000).extra["rates"]
+    rates = measure.in_own_process("runner", "run_and_count", 100_000).extra["rates"]
     first, last = sum(rates[1:3]) / 2, sum(rates[-2:]) / 2  # the first tenth has the start in it
     figure = f"{first:,.0f} then {last:,.0f} trials per second of CPU ({last / first:.0%})"
     name = "100,000 trials: the last tenths against the first"
@@ -267,9 +267,9 @@ def overhead() -> bool:
     """CPU time per trial: the slope from 100 to 10,000 trials, without imports and start-up, and all of it."""
     small, large = [], []
     for _ in range(3):
-        small.append(measure.apart("runner", "run_ours", 100, 100, 0.0).cpu)
-        large.append(measure.apart("runner", "run_ours", 10_000, 100, 0.0).cpu)
-    base = measure.apart("runner", "run_bare", 10_000, 100, 0.0).cpu
+        small.append(measure.in_own_process("runner", "run_ours", 100, 100, 0.0).cpu)
+        large.append(measure.in_own_process("runner", "run_ours", 10_000, 100, 0.0).cpu)
+    base = measure.in_own_process("runner", "run_bare", 10_000, 100, 0.0).cpu
     slope = (min(large) - min(small)) / 9_900 * 1000
     total = min(large) / 10_000 * 1000
     return all(
@@ -316,8 +316,8 @@ def many_variants() -> bool:
     """Trials per second with 1,000 variants, against two variants with as many trials."""
     reached = []
     for target in ("simulated", "echo"):
-        few = measure.apart("runner", "run_many", 2, 10_000, target)
-        many = measure.apart("runner", "run_many", 1_000, 20, target)
+        few = measure.in_own_process("runner", "run_many", 2, 10_000, target)
+        many = measure.in_own_process("runner", "run_many", 1_000, 20, target)
         rate = 20_000 / many.extra["execution"]
         ratio = many.extra["execution"] / few.extra["execution"]
         name = "the simulator" if target == "simulated" else "an async function"
@@ -334,17 +334,17 @@ def many_variants() -> bool:
 
 
 def planning() -> bool:
-    found = measure.apart("runner", "plan_million")
-    reached = found.extra["seconds"] < 10 and found.memory_kb < 1_000_000
-    figure = f"{found.extra['seconds']:.1f} s, {found.memory_kb / 1000:.0f} MB"
+    measured = measure.in_own_process("runner", "plan_million")
+    reached = measured.extra["seconds"] < 10 and measured.memory_kb < 1_000_000
+    figure = f"{measured.extra['seconds']:.1f} s, {measured.memory_kb / 1000:.0f} MB"
     return measure.line("planning 1,000,000 trials from a case file", figure, "< 10 s, < 1 GB", reached)
 
 
 def resuming() -> bool:
-    found = measure.apart("runner", "resume_large").extra
-    assert found["stored"] == 100_000, found
-    figure = f"{found['seconds']:.2f} s (with {found['stored_before']:,} of 100,000 stored)"
-    return measure.line("resume of 100,000 trials: to the first trial", figure, "< 2 s", found["seconds"] < 2)
+    figures = measure.in_own_process("runner", "resume_large").extra
+    assert figures["stored"] == 100_000, figures
+    figure = f"{figures['seconds']:.2f} s (with {figures['stored_before']:,} of 100,000 stored)"
+    return measure.line("resume of 100,000 trials: to the first trial", figure, "< 2 s", figures["seconds"] < 2)
 
 
 def help_time() -> bool:

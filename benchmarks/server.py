@@ -61,12 +61,12 @@ class Server:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while line := await reader.readline():
                 word = line.decode().strip()
-                reply = self.told() if word == "tell" else await self.answer(word)
+                reply = self.report() if word == "report" else await self.answer(word)
                 writer.write(f"{reply}\n".encode())
                 await writer.drain()
         writer.close()
 
-    def told(self) -> str:
+    def report(self) -> str:
         return json.dumps({"served": self.served, "refused": self.refused, "times": self.times})
 
 
@@ -93,18 +93,18 @@ def running(**options: Any) -> Iterator[int]:
         process.stdout.close()
 
 
-def tell(port: int) -> dict[str, Any]:
+def fetch_report(port: int) -> dict[str, Any]:
     """What the server saw."""
 
     async def ask() -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=50_000_000)
-        writer.write(b"tell\n")
+        writer.write(b"report\n")
         line = await reader.readline()
         writer.close()
         return line.decode()
 
-    found: dict[str, Any] = json.loads(asyncio.run(ask()))
-    return found
+    report: dict[str, Any] = json.loads(asyncio.run(ask()))
+    return report
 
 
 if __name__ == "__main__":

@@ -44,10 +44,10 @@ class Coverage:
 def biased_judge(random: np.random.Generator, cases: int) -> tuple[Floats, Floats]:
     """Differences by the judge and by a human, right or wrong."""
     arms = random.random((2, cases)) < RIGHT
-    seen = np.where(random.random((2, cases)) < ACCURACY, arms, ~arms)
+    judged = np.where(random.random((2, cases)) < ACCURACY, arms, ~arms)
     wrong = 1 - (RIGHT * ACCURACY + (1 - RIGHT) * (1 - ACCURACY))
-    seen[1] |= random.random(cases) < FAVOUR / wrong
-    human, judge = arms.astype(float), seen.astype(float)
+    judged[1] |= random.random(cases) < FAVOUR / wrong
+    human, judge = arms.astype(float), judged.astype(float)
     return judge[1] - judge[0], human[1] - human[0]
 
 
@@ -84,9 +84,9 @@ def simulate(
         labelled = random.choice(cases, labels, replace=False)
         naive, alone = paired_t(judge), paired_t(human[labelled])
         corrected = ppi(judge, human[labelled], labelled)
-        for name, found in (("judge", naive), ("labels", alone), ("corrected", corrected)):
-            ends[name].append((found.low, found.high))
-    return {name: _coverage(np.array(found), truth) for name, found in ends.items()}
+        for name, interval in (("judge", naive), ("labels", alone), ("corrected", corrected)):
+            ends[name].append((interval.low, interval.high))
+    return {name: _coverage(np.array(interval), truth) for name, interval in ends.items()}
 
 
 def _coverage(ends: Floats, truth: float) -> Coverage:
@@ -98,11 +98,11 @@ def main(experiments: int) -> int:
     reached = True
     for name, (generate, truth) in SCENARIOS.items():
         for labels in (20, 40, 60, 100):
-            found = simulate(generate, truth, labels, experiments)
+            coverages = simulate(generate, truth, labels, experiments)
             print(f"{name}, {labels} labels of 400 cases, {experiments:,} experiments")
-            for method, coverage in found.items():
+            for method, coverage in coverages.items():
                 print(f"  {method:<10} {coverage}")
-            reached &= found["corrected"].covered >= 0.95 - 2 * found["corrected"].error
+            reached &= coverages["corrected"].covered >= 0.95 - 2 * coverages["corrected"].error
     return 0 if reached else 1
 
 

@@ -160,11 +160,11 @@ def latency_rates(sizes: tuple[int, ...], experiments: int) -> dict[str, Rate]:
     random, groups = seeded(f"latency {sizes}"), np.repeat(np.arange(len(sizes)), sizes)
     hits = {"latency before": 0, "latency": 0}
     for _ in range(experiments):
-        one = np.exp(random.normal(0, 0.5, len(groups)))
+        baseline = np.exp(random.normal(0, 0.5, len(groups)))
         spread = random.normal(0, 0.4, len(sizes))[groups] + random.normal(0, 0.3, len(groups))
-        other = one * 0.8 * np.exp(spread)
-        hits["latency before"] += contains(latency_ratio(one, other), 0.8)
-        hits["latency"] += contains(latency_ratio(one, other, groups=groups.tolist()), 0.8)
+        other = baseline * 0.8 * np.exp(spread)
+        hits["latency before"] += contains(latency_ratio(baseline, other), 0.8)
+        hits["latency"] += contains(latency_ratio(baseline, other, groups=groups.tolist()), 0.8)
     return {name: Rate(number, experiments) for name, number in hits.items()}
 
 

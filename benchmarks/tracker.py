@@ -24,11 +24,13 @@ ROUNDS = 3
 
 def _environment(folder: Path) -> dict[str, str]:
     """xetrack's DuckDB wants an extension from the network; it finds the one from the package index in this home."""
-    (found,) = PEERS.glob("lib/python*/site-packages/duckdb_extension_sqlite_scanner/extensions/*/*.duckdb_extension")
+    (extension,) = PEERS.glob(
+        "lib/python*/site-packages/duckdb_extension_sqlite_scanner/extensions/*/*.duckdb_extension"
+    )
     for platform in ("linux_amd64", "linux_arm64", "osx_arm64"):
-        home = folder / "home" / ".duckdb" / "extensions" / found.parent.name / platform
+        home = folder / "home" / ".duckdb" / "extensions" / extension.parent.name / platform
         home.mkdir(parents=True, exist_ok=True)
-        shutil.copy(found, home)
+        shutil.copy(extension, home)
     return {**os.environ, "HOME": str(folder / "home")}
 
 
@@ -69,7 +71,7 @@ def one_thread() -> bool:
         ours.append(rate)
         lost += missing
         theirs.append(_loop("xetrack", "one_by_one", "sqlite", 300)[0])
-    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    ratios = [own / other for own, other in zip(ours, theirs, strict=True)]
     figure = f"{median(ours):,.0f} calls/s, {median(ratios):.1f} × xetrack's {median(theirs):,.0f}, {lost} lost"
     return measure.line(
         "track, SQLite, one thread, durable", figure, ">= 5 ×, 0 lost", median(ratios) >= 5 and not lost
@@ -109,8 +111,8 @@ def restart() -> bool:
             process.wait()
             before = executed.read_text().split()
             subprocess.run(words, cwd=path, stdout=subprocess.DEVNULL, check=True)
-            again = [item for item in executed.read_text().split()[len(before) :] if item in set(before)]
-            worst = max(worst, len(again))
+            repeated = [item for item in executed.read_text().split()[len(before) :] if item in set(before)]
+            worst = max(worst, len(repeated))
     figure = f"{worst} executed again, {IN_FLIGHT} in flight"
     return measure.line("restart after kill -9, both engines", figure, "<= in flight", worst <= IN_FLIGHT)
 
@@ -144,7 +146,7 @@ def read_large(rows: int) -> dict[str, Any]:
 
 
 def reading() -> bool:
-    measured = measure.apart("tracker", "read_large", 100_000)
+    measured = measure.in_own_process("tracker", "read_large", 100_000)
     seconds, columns = measured.extra["seconds"], measured.extra["columns"]
     return measure.line(f"Reader.to_df, 100,000 × {columns} rows", f"{seconds:.2f} s", "< 0.5 s", seconds < 0.5)
 

@@ -70,7 +70,7 @@ def compare(at_once: int) -> dict[str, Any]:
         case = Case("c", "x")
         started = time.perf_counter()
         first = workspaces.make(case, "x")
-        found = {"prepare": 1000 * (time.perf_counter() - started)}
+        results = {"prepare": 1000 * (time.perf_counter() - started)}
         ways: dict[str, Callable[[Path], Any]] = {
             "ours": lambda to: workspaces.make(case, "x"),
             "git clone --local": lambda to: git("clone", "--quiet", "--local", str(source), str(to)),
@@ -85,24 +85,24 @@ def compare(at_once: int) -> dict[str, Any]:
             for _ in range(ROUNDS):
                 for name, way in ways.items():
                     started = time.perf_counter()
-                    made = list(threads.map(way, [out / str(number) for number in range(at_once)]))
+                    workspaces_made = list(threads.map(way, [out / str(number) for number in range(at_once)]))
                     times[name].append(1000 * (time.perf_counter() - started) / at_once)
-                    for each in made if name == "ours" else []:
-                        each.remove()
+                    for workspace in workspaces_made if name == "ours" else []:
+                        workspace.remove()
                     shutil.rmtree(out)
                     out.mkdir()
                     git("worktree", "prune", cwd=source)
-        found |= {name: statistics.median(all_of_them) for name, all_of_them in times.items()}
-        found |= _diffs(first)
+        results |= {name: statistics.median(all_of_them) for name, all_of_them in times.items()}
+        results |= _diffs(first)
         first.remove()
         workspaces.close()
-    return found
+    return results
 
 
 def _in_memory() -> str | None:
     """A folder in memory with room for all of it; None where there is none."""
-    place = Path("/dev/shm")
-    return str(place) if place.is_dir() and shutil.disk_usage(place).free > 2e9 else None
+    folder = Path("/dev/shm")
+    return str(folder) if folder.is_dir() and shutil.disk_usage(folder).free > 2e9 else None
 
 
 def _cp(source: Path, to: Path, history: bool) -> None:
@@ -121,7 +121,7 @@ def _diffs(workspace: Any) -> dict[str, float]:
     ours, plain = [], []
     for _ in range(ROUNDS):
         started = time.perf_counter()
-        found = workspace.diff()
+        change = workspace.diff()
         ours.append(1000 * (time.perf_counter() - started))
         started = time.perf_counter()
         git("add", "--all", "--intent-to-add", cwd=workspace.path)
@@ -129,35 +129,35 @@ def _diffs(workspace: Any) -> dict[str, float]:
         git("diff", "--numstat", "HEAD", cwd=workspace.path)
         plain.append(1000 * (time.perf_counter() - started))
         git("reset", "--quiet", cwd=workspace.path)
-    assert len(found.files) == 21
+    assert len(change.files) == 21
     return {"diff": statistics.median(ours), "plain diff": statistics.median(plain)}
 
 
-def _told(found: dict[str, Any], how: str) -> bool:
-    ours = found["ours"]
-    quickest = min(OTHERS, key=lambda name: found[name])
-    ratio = found[quickest] / ours
+def _print_result(results: dict[str, Any], how: str) -> bool:
+    ours = results["ours"]
+    quickest = min(OTHERS, key=lambda name: results[name])
+    ratio = results[quickest] / ours
     figure = f"{ours:.0f} ms each; {quickest} takes {ratio:.2f} ×"
     reached = measure.line(f"workspaces of 2,000 files, {how}", figure, "≤ the quickest other", ratio >= 1)
     for name in OTHERS:
-        measure.line(f"  {name}", f"{found[name]:.0f} ms, {found[name] / ours:.2f} × ours", "told", True)
-    apart = f"{found['the history alone']:.0f} ms, {found['the history alone'] / ours:.0%} of it"
-    measure.line("  what a history of its own costs (copied, not shared)", apart, "told", True)
+        measure.line(f"  {name}", f"{results[name]:.0f} ms, {results[name] / ours:.2f} × ours", "reported", True)
+    history = f"{results['the history alone']:.0f} ms, {results['the history alone'] / ours:.0%} of it"
+    measure.line("  what a history of its own costs (copied, not shared)", history, "reported", True)
     return reached
 
 
 def one_after_the_other() -> bool:
-    found = measure.apart("workspaces", "compare", 1).extra
-    reached = _told(found, "one after the other")
-    measure.line("  preparing the first of all", f"{found['prepare']:.0f} ms", "told", True)
-    ratio = found["diff"] / found["plain diff"]
-    figure = f"{found['diff']:.0f} ms, {ratio:.2f} × git add and git diff"
-    measure.line("  the diff of 21 files", figure, "told", True)
+    results = measure.in_own_process("workspaces", "compare", 1).extra
+    reached = _print_result(results, "one after the other")
+    measure.line("  preparing the first of all", f"{results['prepare']:.0f} ms", "reported", True)
+    ratio = results["diff"] / results["plain diff"]
+    figure = f"{results['diff']:.0f} ms, {ratio:.2f} × git add and git diff"
+    measure.line("  the diff of 21 files", figure, "reported", True)
     return reached
 
 
 def eight_at_once() -> bool:
-    return _told(measure.apart("workspaces", "compare", 8).extra, "8 at once")
+    return _print_result(measure.in_own_process("workspaces", "compare", 8).extra, "8 at once")
 
 
 ALL = (one_after_the_other, eight_at_once)
