@@ -138,5 +138,5 @@ def test_a_persistent_failure_says_how_to_name_the_service_as_the_cause(folder: 
     with_service(folder)
     assert folder.abreast("run", "spec.yaml").code == 0
     said = folder.abreast("logs", "--errors").out
-    assert "raise a typed error instead" in said
+    assert "raise a typed error of abreast.errors" in said
     assert "service.py:12 in predict: raise ConnectionRefusedError" in said

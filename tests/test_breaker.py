@@ -109,8 +109,8 @@ def execute(
     async def main() -> Ended:
         loop, watch, rows = asyncio.get_running_loop(), Watch(), Rows()
         events: list[tuple[str, dict[str, Any]]] = []
-        tell = lambda kind, **detail: events.append((kind, detail))  # noqa: E731
-        rig = Rig(plan, targets, Limits(**limits), watch, rows, timeout=timeout, tell=tell)
+        emit = lambda kind, **detail: events.append((kind, detail))  # noqa: E731
+        rig = Rig(plan, targets, Limits(**limits), watch, rows, timeout=timeout, emit=emit)
         if stop_after is not None:
             loop.call_later(stop_after, rig.state.stop, "interrupted")
         seconds = await rig.run()

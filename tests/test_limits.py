@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import RateLimited, classify
+from abreast.execute.engine.governor import FIRST, Cores, Memory, Resources, Stagger
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.machine import Machine, MachineReading
-from abreast.execute.estimate import Estimates, Spent
-from abreast.execute.job import Job, Retry
+from abreast.execute.estimate import Estimates, PriorUse
+from abreast.execute.failures import Retry
+from abreast.execute.job import Job
 from abreast.execute.limits import registry
 from abreast.execute.limits.announced import Announced
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
@@ -28,7 +30,6 @@ from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.registry import build_limits
-from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources, Stagger
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.sources.warmup import WarmUps
@@ -471,7 +472,7 @@ def test_while_nothing_is_known_one_trial_goes_ahead_alone() -> None:
 
 
 def test_what_a_run_spent_before_counts_when_it_is_resumed() -> None:
-    estimates = Estimates(1, [Spent(10, 0.9, 0, 0.0)])
+    estimates = Estimates(1, [PriorUse(10, 0.9, 0, 0.0)])
     budget = Budget(0.95, "usd", ALL, estimates.cost, lambda _outcome: None, spent=0.9)
     assert budget.wait(job(), 0.0) == UNTIL_AN_EVENT
     assert budget.exhausted(job(), 0.0)
@@ -514,7 +515,7 @@ def test_a_dead_target_stops_the_run_in_every_mode(folder: Folder, flags: list[s
     assert done.code == 3
     in_flight = 20 if flags else 1
     assert f"simulated: auth: simulated auth; the first {3 * in_flight} attempts failed" in done.err
-    assert "log in, or set the key, and try again, then: abreast resume" in done.err
+    assert "log in or set the API key, then try again, then: abreast resume" in done.err
     assert folder.sql("select count(*) n from predictions") == [{"n": 3 * in_flight}]
 
 
@@ -971,7 +972,7 @@ def test_a_failed_warm_up_executes_nothing_and_resume_warms_up_again(folder: Fol
     done = folder.abreast("run", "spec.yaml", "--json")
     assert done.code == 4
     assert "the warm-up of python:mine:predict failed: auth: no key; nothing was executed" in done.err
-    assert "log in, or set the key" in done.err
+    assert "log in or set the API key" in done.err
     assert "abreast resume" in done.err
     assert not done.out
     assert folder.sql("select count(*) n from trials") == [{"n": 0}]
@@ -1029,10 +1030,10 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
         state = RunState(Acknowledgements(loop), Listener())
         engine = LocalEngine(targets, [lambda _length: 10.0] * 2, state.complete)
         told: list[str] = []
-        tell = lambda kind, **_: told.append(kind)  # noqa: E731
-        context = LimitContext(limits=Limits(), targets=targets, plan=plan, tell=tell, stop=state.stop)
+        emit = lambda kind, **_: told.append(kind)  # noqa: E731
+        context = LimitContext(limits=Limits(), targets=targets, plan=plan, emit=emit, stop=state.stop)
         limits = build_limits(context)
-        source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, tell=tell)
+        source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, emit=emit)
         retry = Retry(0)
         await Scheduler(sources=[source], engine=engine, limits=limits, retry=retry, state=state, clock=loop.time).run()
         assert state.stopped is None

@@ -13,7 +13,8 @@ from typing import Any
 
 from abreast.execute.engine.base import Complete, Engine
 from abreast.execute.engine.local import LocalEngine
-from abreast.execute.job import Job, Retry
+from abreast.execute.failures import Retry
+from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import Listener
@@ -75,7 +76,7 @@ class Rig:
         records: Memory,
         *,
         timeout: float = 1000.0,
-        tell: Callable[..., Any] | None = None,
+        emit: Callable[..., Any] | None = None,
         engine: Callable[[Complete], Engine] | None = None,
         early_stopping: Any = None,
     ) -> None:
@@ -86,7 +87,7 @@ class Rig:
         make = engine or (lambda complete: LocalEngine(targets, timeouts, complete))
         self.engine = make(self.state.complete)
         context = LimitContext(
-            limits=limits, targets=targets, plan=plan, tell=tell or listener.event, stop=self.state.stop
+            limits=limits, targets=targets, plan=plan, emit=emit or listener.event, stop=self.state.stop
         )
         built = build_limits(context)
         self.trials = Trials(

@@ -15,7 +15,7 @@ MARGIN_SD = 1.28  # so that nine in ten trials take less than is reserved for th
 
 
 @dataclass(slots=True)
-class Running:
+class RunningMean:
     """Running mean and spread (Welford)."""
 
     count: int = 0
@@ -36,7 +36,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class PriorUse:
     """Use of one variant in earlier executions: trials with a known cost or token count, and sums."""
 
     costed: int = 0
@@ -52,14 +52,14 @@ def build(context: LimitContext) -> Iterator[Limit]:
 class Estimates(Limit):
     """Learns from every attempt that ends; used by limits that reserve."""
 
-    def __init__(self, variants: int, before: Sequence[Spent] = ()) -> None:
-        self._cost = [Running() for _ in range(variants)]
-        self._tokens = [Running() for _ in range(variants)]
+    def __init__(self, variants: int, before: Sequence[PriorUse] = ()) -> None:
+        self._cost = [RunningMean() for _ in range(variants)]
+        self._tokens = [RunningMean() for _ in range(variants)]
         for variant, spent in enumerate(before):
             if spent.costed:
-                self._cost[variant] = Running(spent.costed, spent.cost_usd / spent.costed)
+                self._cost[variant] = RunningMean(spent.costed, spent.cost_usd / spent.costed)
             if spent.counted:
-                self._tokens[variant] = Running(spent.counted, spent.tokens / spent.counted)
+                self._tokens[variant] = RunningMean(spent.counted, spent.tokens / spent.counted)
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
         cost, tokens = cost_of(outcome), tokens_of(outcome)

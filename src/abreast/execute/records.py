@@ -111,9 +111,9 @@ class EventRecorder(Listener):
 class ThreadTimeoutWarning(Listener):
     """Warns once that a timeout cannot end a thread."""
 
-    def __init__(self, targets: Sequence[Target], tell: Callable[..., Any]) -> None:
+    def __init__(self, targets: Sequence[Target], emit: Callable[..., Any]) -> None:
         self._targets = targets
-        self._tell = tell
+        self._emit = emit
         self._has_warned = False
 
     def finished(self, job: Job, outcome: Outcome) -> None:
@@ -121,4 +121,4 @@ class ThreadTimeoutWarning(Listener):
         if failure is not None and failure.kind == "timeout" and target.place == "thread" and not self._has_warned:
             self._has_warned = True
             message = f"a call of {target.name} that timed out goes on in its thread"
-            self._tell("warning", message=f"{message}; executor: process ends such calls")
+            self._emit("warning", message=f"{message}; executor: process ends such calls")

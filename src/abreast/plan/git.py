@@ -10,7 +10,7 @@ PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class GitState:
     """State of a repository."""
 
     root: Path
@@ -20,7 +20,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedLines:
     """Changed lines of one file; 0 in binary files."""
 
     path: Path
@@ -28,7 +28,7 @@ class Change:
     removed: int
 
 
-def state(folder: Path) -> State | None:
+def state(folder: Path) -> GitState | None:
     """State of the repository; None without one, without git, or without an answer."""
     root = ask(folder, "rev-parse", "--show-toplevel")
     if not root:
@@ -36,7 +36,7 @@ def state(folder: Path) -> State | None:
     place, found = Path(root.rstrip("\n")), dict[str, str]()
     told = ask(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=no")
     if told is None:  # a huge one: the commit at least
-        return State(place, (ask(folder, "rev-parse", "HEAD") or "").strip() or None, None, None)
+        return GitState(place, (ask(folder, "rev-parse", "HEAD") or "").strip() or None, None, None)
     entries = iter(told.split("\0"))
     changed = []
     for entry in entries:
@@ -49,7 +49,7 @@ def state(folder: Path) -> State | None:
             if entry.startswith("2 "):
                 next(entries, None)  # what it was called before
     commit, branch = found.get("branch.oid"), found.get("branch.head")
-    return State(
+    return GitState(
         place,
         None if commit == "(initial)" else commit,
         None if branch == "(detached)" else branch,
@@ -57,7 +57,7 @@ def state(folder: Path) -> State | None:
     )
 
 
-def uncommitted(known: State, files: Collection[Path]) -> list[Path]:
+def uncommitted(known: GitState, files: Collection[Path]) -> list[Path]:
     """Those of these files that differ from the commit or were never added, except ignored ones."""
     resolved = {file.resolve(): file for file in files}
     inside = [file for file in resolved if file.is_relative_to(known.root)]
@@ -69,14 +69,14 @@ def uncommitted(known: State, files: Collection[Path]) -> list[Path]:
     return [file for path, file in resolved.items() if path in found]
 
 
-def between(known: State, old: str, new: str) -> list[Change] | None:
+def between(known: GitState, old: str, new: str) -> list[ChangedLines] | None:
     """Changes between two commits; None if git does not know one of them."""
     told = ask(known.root, "diff", "--numstat", "--no-renames", "--no-ext-diff", "-z", old, new, "--")
     if told is None:
         return None
     entries = (entry.split("\t", 2) for entry in told.split("\0") if entry)
     return [
-        Change(known.root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
+        ChangedLines(known.root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
         for added, removed, name in entries
     ]
 

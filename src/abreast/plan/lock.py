@@ -20,23 +20,23 @@ from abreast.store.runs.provenance import LockCheck
 _ELSEWHERE = "name another file: --lock=FILE, or move this one away"
 
 
-class _Strict(pydantic.BaseModel):
+class LockModel(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(defer_build=True, strict=True, extra="forbid", frozen=True)
 
 
-class LockedCases(_Strict):
+class LockedCases(LockModel):
     number: int
     digest: str
 
 
-class LockedRule(_Strict):
+class LockedRule(LockModel):
     alpha_sequence: float
     alpha_final: float
     until_decided: bool
     min_cases: int
 
 
-class LockedPlan(_Strict):
+class LockedPlan(LockModel):
     """Everything that a verdict depends on and that is chosen beforehand."""
 
     abreast_lock: Literal[1]

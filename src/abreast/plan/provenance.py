@@ -14,7 +14,7 @@ from abreast.spec.cases import CaseTable
 _PACKAGES = ("abreast", "apsw", "duckdb", "numpy", "scipy", "pydantic", "anthropic", "openai")
 
 
-def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dict[str, Any]:
+def provenance(repository: git.GitState | None, cases: CaseTable, seed: int) -> dict[str, Any]:
     return {
         **recorded(repository),
         "data_hash": cases.hash,
@@ -58,7 +58,7 @@ def _version(package: metadata.Distribution) -> str:
     return version or package.version
 
 
-def recorded(repository: git.State | None) -> dict[str, Any]:
+def recorded(repository: git.GitState | None) -> dict[str, Any]:
     if repository is None or repository.commit is None:
         return {"commit": None, "dirty": None, "branch": None}
     dirty = None if repository.changed is None else bool(repository.changed)

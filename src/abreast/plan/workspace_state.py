@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from abreast.targets.workspace import Carried, State
 
 
-class Carrying:
+class WorkspaceStates:
     """The state that trials of a chain begin with. Built before the run; called from any thread during it."""
 
     def __init__(self) -> None:

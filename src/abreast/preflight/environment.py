@@ -27,7 +27,7 @@ class Environment:
     """Surroundings of an experiment, stored with the run."""
 
     base: Path
-    repository: git.State | None
+    repository: git.GitState | None
     code: Mapping[str, Parts]  # by the name of a measured function
     returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
     versions: Mapping[str, str]  # by variant

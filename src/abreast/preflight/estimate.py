@@ -18,7 +18,7 @@ import numpy.typing as npt
 from abreast.errors import Skipped, StoreError, TrialError
 from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
-from abreast.preflight.previous_run import History
+from abreast.preflight.previous_run import TrialHistory
 from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.user_state.quota_ledger import Ledger, state_folder
 from abreast.targets import Target
@@ -95,7 +95,7 @@ def estimate(
     left: npt.NDArray[np.bool_],
     targets: Sequence[Target],
     limits: Limits,
-    history: History,
+    history: TrialHistory,
     expects: Expectation,
 ) -> Estimate:
     """Estimate the trials that are `left`."""
@@ -134,7 +134,7 @@ def _guesses(
     left: npt.NDArray[np.bool_],
     of_each: npt.NDArray[np.int64],
     targets: Sequence[Target],
-    history: History,
+    history: TrialHistory,
     expects: Expectation,
 ) -> dict[int, Guess]:
     """What one trial takes, by the index of the variants with something left."""

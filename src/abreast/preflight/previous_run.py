@@ -14,7 +14,7 @@ from abreast.store.queries.runs import StoredVariant
 LOOKED_AT = 200  # trials, to see what targets give back
 
 
-class Given(NamedTuple):
+class ReturnedData(NamedTuple):
     """What came with the answers of one target."""
 
     raw_response: bool
@@ -49,16 +49,16 @@ class PreviousRun:
         return {case.id: case.digest for case in self._store.queries.stored_cases(self.run_id)}
 
     @cached_property
-    def given(self) -> dict[str, Given]:
+    def given(self) -> dict[str, ReturnedData]:
         """What came with the first answers, by target."""
         most = max(LOOKED_AT, 5 * len(self.variants))
-        found: dict[str, Given] = {}
+        found: dict[str, ReturnedData] = {}
         for target, raw, tokens, cost, model, data in self._store.queries.first_answers(self.run_id, most):
             fields = {
                 name: isinstance(value, int | float) and not isinstance(value, bool) for name, value in data.items()
             }
-            before = found.get(target, Given(False, False, False, False, {}))
-            found[target] = Given(
+            before = found.get(target, ReturnedData(False, False, False, False, {}))
+            found[target] = ReturnedData(
                 raw_response=raw or before.raw_response,
                 tokens=tokens or before.tokens,
                 cost=cost or before.cost,
@@ -86,7 +86,7 @@ def previous_run(store: Store, experiment: str, continues: str | None = None) ->
     return None if row is None else PreviousRun(store, row, experiment)
 
 
-class Took(NamedTuple):
+class MeanUse(NamedTuple):
     """Means over earlier trials; None if unknown."""
 
     trials: int
@@ -97,36 +97,36 @@ class Took(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class TrialHistory:
     """Use by the digest of a variant, and by target name."""
 
-    of_variant: Mapping[str, Took] = field(default_factory=dict)
-    of_target: Mapping[str, Took] = field(default_factory=dict)
+    of_variant: Mapping[str, MeanUse] = field(default_factory=dict)
+    of_target: Mapping[str, MeanUse] = field(default_factory=dict)
 
 
 RECENT = 10_000  # trials
 
 
-def history(store: Store, targets: Iterable[str], digests: Iterable[str]) -> History:
+def history(store: Store, targets: Iterable[str], digests: Iterable[str]) -> TrialHistory:
     """Read recent trials of these targets; all if a variant is not among the recent ones."""
     last = store.queries.last_sequence()
     recent = _history(store, targets, last - RECENT)
     return recent if last <= RECENT or recent.of_variant.keys() >= set(digests) else _history(store, targets, 0)
 
 
-def _history(store: Store, targets: Iterable[str], after: int) -> History:
+def _history(store: Store, targets: Iterable[str], after: int) -> TrialHistory:
     of_variant: dict[str, list[float]] = {}
     of_target: dict[str, list[float]] = {}
     for digest, target, *numbers in store.queries.use_by_variant(sorted(set(targets)), after):
         for sums in (of_variant.setdefault(digest, [0.0] * 9), of_target.setdefault(target, [0.0] * 9)):
             for index, number in enumerate(numbers):
                 sums[index] += number
-    return History(
+    return TrialHistory(
         {digest: _means(sums) for digest, sums in of_variant.items() if digest},  # '' was cleared from the cache
         {target: _means(sums) for target, sums in of_target.items()},
     )
 
 
-def _means(sums: list[float]) -> Took:
+def _means(sums: list[float]) -> MeanUse:
     means = [total / count if count else None for count, total in zip(sums[1::2], sums[2::2], strict=True)]
-    return Took(int(sums[0]), *means)
+    return MeanUse(int(sums[0]), *means)

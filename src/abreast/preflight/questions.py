@@ -19,7 +19,7 @@ Matter = Literal["code", "fields", "aggregations"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PreflightQuestion:
     """A question that is asked once in the same `state`. The answer `stops` ends the run; `steps` say what to do."""
 
     matter: Matter
@@ -29,7 +29,7 @@ class Question:
     steps: tuple[str, ...] = ()
 
 
-def questions(context: Context) -> list[Question]:
+def questions(context: Context) -> list[PreflightQuestion]:
     """Questions to ask; none before a first run, a debug run, or if nothing is executed."""
     if context.previous is None or context.settings.is_debug or not context.estimate.trials:
         return []
@@ -45,20 +45,20 @@ def still_answered(context: Context) -> dict[str, dict[str, str]]:
     return {matter: answer for matter, answer in answers.items() if answer.get("state") == states.get(matter)}
 
 
-def _all_questions(context: Context) -> Iterator[Question]:
+def _all_questions(context: Context) -> Iterator[PreflightQuestion]:
     assert context.previous is not None
     if variant_changes(context, context.previous).code:
         state = compose("code", *sorted(context.environment.versions.values()))
-        yield Question("code", "continue with code changes?", state, "no")
+        yield PreflightQuestion("code", "continue with code changes?", state, "no")
     columns = review(context)
     if columns.missing:
         text = f"add fields before this experiment (not kept: {listed(columns.missing, 5)})?"
         steps = tuple(_field_steps(context, columns))
-        yield Question("fields", text, compose("fields", *columns.missing), "yes", steps)
+        yield PreflightQuestion("fields", text, compose("fields", *columns.missing), "yes", steps)
     if columns.unsummed:
         text = f"add aggregations (not in metrics: {listed(columns.unsummed)})?"
         state = compose("aggregations", *sorted(columns.unsummed))
-        yield Question("aggregations", text, state, "yes", tuple(_metric_steps(context, columns)))
+        yield PreflightQuestion("aggregations", text, state, "yes", tuple(_metric_steps(context, columns)))
 
 
 def _field_steps(context: Context, columns: Review) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
-from abreast.execute.limits.breaker import is_answer
+from abreast.execute.failures import shows_service_is_up
 from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
 from abreast.report.words.concurrency import describe_change
@@ -67,7 +67,7 @@ class Counts(Listener):
         self.in_flight[self._targets[job.variant]] -= 1
         if outcome.status == "error" and outcome.failure is not None:
             self.errors[outcome.failure.kind] += 1
-        self._has_answer = self._has_answer or outcome.failure is None or is_answer(outcome.failure)
+        self._has_answer = self._has_answer or outcome.failure is None or shows_service_is_up(outcome.failure)
         if outcome.answer is not None and outcome.answer.cost_usd is not None:
             self.cost += outcome.answer.cost_usd
 

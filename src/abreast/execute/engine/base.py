@@ -82,9 +82,9 @@ class Engine(ABC):
         """Most jobs in flight; None: as many as the limits of the run allow."""
         return None
 
-    def limits(self, requested: int | None, tell: Callable[..., Any]) -> Sequence[Limit]:
+    def limits(self, requested: int | None, emit: Callable[..., Any]) -> Sequence[Limit]:
         """What holds jobs back while its machines are short of memory or cores. `requested` trials shall be in flight,
-        None if that is found out; `tell` reports an event."""
+        None if that is found out; `emit` reports an event."""
         return ()
 
     def prepare_ahead(self, jobs: Iterable[Job]) -> None:

@@ -220,7 +220,7 @@ def _exit(code: int | None) -> str:
     return f"exit code {code}"
 
 
-class Workers:
+class LocalWorkers:
     """Threads for what waits, processes for what computes."""
 
     def __init__(

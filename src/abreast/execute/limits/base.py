@@ -13,8 +13,8 @@ from abreast.plan.concurrency import Concurrency
 from abreast.store.user_state.quota_ledger import Ledger
 
 if TYPE_CHECKING:
-    from abreast.execute.estimate import Estimates, Spent
-    from abreast.execute.limits.failing import Tally
+    from abreast.execute.estimate import Estimates, PriorUse
+    from abreast.execute.limits.failing import VariantTally
     from abreast.plan.plan import Plan
     from abreast.spec.schema import Limits
     from abreast.targets import Target
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNTIL_AN_EVENT = float("inf")
 
 Stage = Literal["running", "at rest", "stopped"]
-"""When blame is asked for: while trials are executed, when no further trial will tell, or after the run stopped."""
+"""When blame is asked for: while trials are executed, when no further trial will emit, or after the run stopped."""
 
 
 class Limit:
@@ -107,12 +107,12 @@ class LimitContext:
     targets: Sequence[Target]  # of the variants, then of the judges
     judges: int = 0  # how many of the targets are judges'
     plan: Plan | None = None
-    tell: Callable[..., Any]  # report an event, by kind and details
+    emit: Callable[..., Any]  # report an event, by kind and details
     stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
-    spent: Sequence[Spent] = ()  # by variant, before this execution
+    spent: Sequence[PriorUse] = ()  # by variant, before this execution
     waits_for_quota: bool = True
     ledger: Callable[[], Ledger] = field(default=Ledger)
-    tallies: Sequence[Tally] = ()  # outcomes by variant, before this execution
+    tallies: Sequence[VariantTally] = ()  # outcomes by variant, before this execution
     answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
 
     @property

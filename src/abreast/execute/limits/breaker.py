@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.execute.job import NEVER_RETRIED, Job
+from abreast.execute.failures import NEVER_RETRIED, shows_service_is_up, suggested_fix
+from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext, Stage
 from abreast.model import Blame, Failure, Outcome
 
@@ -26,23 +27,6 @@ OTHERS_FIRST_S = 1.0  # a trial that failed as a probe lets another one be the n
 LONGEST_MESSAGE = 300  # characters
 REFUSAL = "rate_limit"
 FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of everything
-
-FIXES = {
-    "auth": "log in, or set the key, and try again",
-    REFUSAL: "reduce --parallel, or declare the rate under limits:",
-    "network": "check the connection and the service, and try again",
-    "mcp_failed": "start the server by hand and read what it says, or: abreast check SPEC",
-    "tool_denied": "add the tool to allowed_tools:, or take it out of tools:",
-    "timeout": "raise limits.timeout, or reduce --parallel",
-}
-
-
-def fix_of(failure: Failure) -> str:
-    """The fix that the target suggests, else the one for failures of this kind."""
-    fix = failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
-    if failure.presumed or failure.blame == "variant":
-        return f"if the variant itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
-    return fix
 
 
 @dataclass(slots=True)
@@ -141,7 +125,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
         [services[context.pool(target)] for target in context.targets],
         retries=context.limits.retries,
         stop=context.stop,
-        tell=context.tell,
+        emit=context.emit,
         waits_long=context.waits_for_quota,
     )
 
@@ -154,7 +138,7 @@ class Breaker(Limit):
         services: Sequence[Service],
         retries: int,
         stop: Callable[[str, str, str], None],
-        tell: Callable[..., Any],
+        emit: Callable[..., Any],
         waits_long: bool = True,
     ) -> None:
         """`services` are by variant; variants may share one. `waits_long`: whether to wait as long as a service that
@@ -162,7 +146,7 @@ class Breaker(Limit):
         self._services = services
         self._retries = retries
         self._stop = stop
-        self._tell = tell
+        self._emit = emit
         self._waits_long = waits_long
 
     def wait(self, job: Job, now: float) -> float:
@@ -190,7 +174,7 @@ class Breaker(Limit):
         failure = outcome.failure
         if outcome.status not in ("ok", "error") or not service.factor:
             return  # nobody knows whether it is there
-        if outcome.status == "ok" or failure is None or is_answer(failure):
+        if outcome.status == "ok" or failure is None or shows_service_is_up(failure):
             service.has_answered = True
             if service.refuses or not is_earlier:
                 self._close(service, now)
@@ -237,7 +221,7 @@ class Breaker(Limit):
         if wait > PATIENCE_S and not self._waits_long:
             self._give_up(service, f"it asks to wait for {wait:.0f} s")
             return
-        self._tell(
+        self._emit(
             "outage",
             target=service.name,
             error=service.describe(),
@@ -261,7 +245,7 @@ class Breaker(Limit):
 
     def _close(self, service: Service, now: float) -> None:
         if service.outage is not None:
-            self._tell("outage_over", target=service.name, seconds=round(now - service.since, 3))
+            self._emit("outage_over", target=service.name, seconds=round(now - service.since, 3))
             service.outage = None
             service.leftover |= service.in_flight
         elif service.failures:
@@ -270,7 +254,7 @@ class Breaker(Limit):
 
     def _give_up(self, service: Service, reason: str) -> None:
         assert service.last is not None
-        self._stop("breaker", f"{service.describe()}; {reason}", fix_of(service.last))
+        self._stop("breaker", f"{service.describe()}; {reason}", suggested_fix(service.last))
 
     def least_delay(self, job: Job, now: float) -> float:
         outage = self._services[job.variant].outage
@@ -286,8 +270,3 @@ class Breaker(Limit):
         if stage == "at rest" and service.outage is None and (failure.presumed or is_up):
             return "variant"
         return "infrastructure"
-
-
-def is_answer(failure: Failure) -> bool:
-    """Whether a failure shows that the service is up."""
-    return failure.blame != "infrastructure" and failure.kind != "timeout"

@@ -36,7 +36,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
                 least=most.min,
                 start=most.start,
                 most=most.max,
-                on_change=partial(context.tell, target=name),
+                on_change=partial(context.emit, target=name),
                 variants=variants,
                 is_service=context.targets[min(variants)].is_service,
             )

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import location
+from abreast.execute.failures import FIXES
 from abreast.execute.job import Job
 from abreast.execute.limits.base import Limit, LimitContext
-from abreast.execute.limits.breaker import FIXES
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 
@@ -27,7 +27,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 
 @dataclass(slots=True)
-class Tally:
+class VariantTally:
     """Outcomes of a variant in a run, and its own failures by kind."""
 
     variant: str
@@ -48,10 +48,12 @@ class Tally:
         return failed == self.trials >= FIRST_TRIALS
 
 
-def tally(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[Tally]:
+def tally_outcomes(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[VariantTally]:
     """Count what is done, by variant; `failures` are the variants' own, as position and kind."""
     number = len(plan.variants)
-    tallies = [Tally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)]
+    tallies = [
+        VariantTally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)
+    ]
     for position, kind in failures:
         if position < len(done) and done[position]:
             tallies[position % number].failures[kind] += 1
@@ -62,7 +64,7 @@ def failures_of_broken(plan: Plan, final: Sequence[int], failures: Sequence[tupl
     """Positions of the failures because of which a run with these final outcomes stops."""
     done = np.zeros(len(plan), dtype=np.bool_)
     done[list(final)] = True
-    tallies = tally(plan, done, failures)
+    tallies = tally_outcomes(plan, done, failures)
     return frozenset(position for position, kind in failures if tallies[position % len(tallies)].is_broken(kind))
 
 
@@ -72,7 +74,7 @@ class Failing(Limit):
     Failures of infrastructure do not count: those are the breaker's.
     """
 
-    def __init__(self, tallies: Sequence[Tally], stop: Callable[[str, str, str], None]) -> None:
+    def __init__(self, tallies: Sequence[VariantTally], stop: Callable[[str, str, str], None]) -> None:
         """`tallies` are by variant, from earlier executions of the run."""
         self._tallies = tallies
         self._stop = stop
@@ -93,7 +95,7 @@ class Failing(Limit):
             self._stop("failing", _describe(tally, first), first.fix or FIXES.get(first.kind, ""))
 
 
-def _describe(tally: Tally, first: Failure) -> str:
+def _describe(tally: VariantTally, first: Failure) -> str:
     failed, message = tally.failures[first.kind], " ".join(first.message.split())[:LONGEST_MESSAGE]
     place = location(first.detail)
     return (

@@ -23,7 +23,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
                 variants=variants,
                 ledger=context.ledger(),
                 waits=context.waits_for_quota,
-                on_pause=context.tell,
+                on_pause=context.emit,
             )
 
 

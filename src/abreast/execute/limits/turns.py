@@ -12,10 +12,10 @@ from abreast.plan.plan import Plan, block_order
 
 def build(context: LimitContext) -> Iterator[Limit]:
     if context.limits.turns and context.plan is not None:
-        yield Turns(context.plan)
+        yield VariantTurns(context.plan)
 
 
-class Turns(Limit):
+class VariantTurns(Limit):
     """Of each case all repeats of one variant, then of the next, in an order that is drawn for the case. How many of
     those are in flight is for others to say. Judges take no turns."""
 

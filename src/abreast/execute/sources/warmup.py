@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from abreast.execute.estimate import cost_of
+from abreast.execute.failures import suggested_fix
 from abreast.execute.job import Job, WarmUpJob
 from abreast.execute.limits.base import Limit
-from abreast.execute.limits.breaker import fix_of
 from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Failure, Outcome
@@ -33,12 +33,12 @@ class WarmUps(Source):
         targets: Sequence[Target],
         limits: Sequence[Limit],
         state: RunState,
-        tell: Callable[..., Any],
-        goes_on_cold: bool = False,
+        emit: Callable[..., Any],
+        ignores_failures: bool = False,
     ) -> None:
         super().__init__(Lanes(range(len(targets)), [limit for limit in limits if limit.holds_warmups]))
-        self._plan, self._targets, self._state, self._tell = plan, targets, state, tell
-        self._goes_on_cold = goes_on_cold
+        self._plan, self._targets, self._state, self._emit = plan, targets, state, emit
+        self._ignores_failures = ignores_failures
         self._variants = self._cold_variants()
         self._is_filled = False
         self._left = len(self._variants)
@@ -79,7 +79,7 @@ class WarmUps(Source):
         failure = outcome.failure
         if failure is not None and outcome.status == "error":
             self._failures[job.variant] = failure
-        self._tell(
+        self._emit(
             "warmup",
             target=self._targets[job.variant].name,
             status=outcome.status,
@@ -99,7 +99,7 @@ class WarmUps(Source):
 
     def _end(self, number: int) -> None:
         self._left -= number
-        if self._left == 0 and not self._goes_on_cold:
+        if self._left == 0 and not self._ignores_failures:
             self._stop_if_cold()
 
     def _stop_if_cold(self) -> None:
@@ -108,7 +108,7 @@ class WarmUps(Source):
             failure = self._failures.get(variant)
             if failure is not None and failure.blame != "variant":
                 message = f"the warm-up of {self._targets[variant].name} failed: {failure.kind}: "
-                self._state.stop("warmup", message + " ".join(failure.message.split()), fix_of(failure))
+                self._state.stop("warmup", message + " ".join(failure.message.split()), suggested_fix(failure))
                 return
 
 

@@ -194,7 +194,7 @@ def _are_useless(tests: dict[str, Told]) -> bool:
 async def _are_known(target: Agent, plan: Plan) -> bool:
     """Whether the tests of all cases were tried earlier."""
     for case in range(len(plan.cases)):
-        if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), Threads()):
+        if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), PreflightWorkers()):
             return False
     return True
 
@@ -203,7 +203,7 @@ async def _try_some(target: Agent, trials: Iterable[Trial], some: int) -> dict[s
     """Try one case after another until one has useful tests; cases without tests do not count."""
     results: dict[str, dict[str, Told]] = {}
     for trial in trials:
-        tests = await target.checked_without_agent(trial, Threads())
+        tests = await target.checked_without_agent(trial, PreflightWorkers())
         if all(test.get("untested") == BRINGS_NONE for test in tests.values()):
             continue
         results[trial.case.id] = tests
@@ -218,12 +218,12 @@ async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, To
 
     async def try_one(trial: Trial) -> tuple[str, dict[str, Told]]:
         async with places:
-            return trial.case.id, await target.checked_without_agent(trial, Threads())
+            return trial.case.id, await target.checked_without_agent(trial, PreflightWorkers())
 
     return dict(await asyncio.gather(*map(try_one, trials)))
 
 
-class Threads:
+class PreflightWorkers:
     """Workers outside of a run."""
 
     def clock(self, moment: Moment, ago: float = 0.0) -> None:

@@ -146,7 +146,7 @@ def _commits(context: Context, previous: PreviousRun) -> CommitChanges | None:
     return changes_since(repository, str(old), context.environment.base)
 
 
-def changes_since(repository: git.State, old: str, base: Path) -> CommitChanges:
+def changes_since(repository: git.GitState, old: str, base: Path) -> CommitChanges:
     """Compare an old commit with the current one, as in `git diff --stat`."""
     now = repository.commit or "HEAD"
     step = f"commit {old[:7]} → {now[:7]}"

@@ -10,7 +10,7 @@ from typing import Any
 from abreast.preflight.checks.renames import Values, renames
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed
-from abreast.preflight.previous_run import Given, PreviousRun
+from abreast.preflight.previous_run import PreviousRun, ReturnedData
 from abreast.spec.values import shown_path
 from abreast.store.schema import CORE_COLUMNS
 from abreast.text import many
@@ -200,7 +200,7 @@ def review(context: Context) -> Review:
     )
 
 
-def _lacks(given: Given | None, written: frozenset[str] | None) -> list[str]:
+def _lacks(given: ReturnedData | None, written: frozenset[str] | None) -> list[str]:
     """What neither came with earlier answers nor is written in the code."""
     came = {
         "raw_response": given is not None and given.raw_response,

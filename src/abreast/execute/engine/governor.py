@@ -34,7 +34,7 @@ MARGIN = 1.25  # on the average of trials, some of which may still grow
 NOTICE_S = 1.0  # shorter holds are not worth an event
 
 
-def governor(limits: Limits, places: Sequence[Place], requested: int | None, tell: Callable[..., Any]) -> Resources:
+def governor(limits: Limits, places: Sequence[Place], requested: int | None, emit: Callable[..., Any]) -> Resources:
     """The governor of this machine. `places` are by variant; `requested` trials may be in flight."""
     machine = Machine()
     free = max(256_000_000, machine.total_memory() // 20)
@@ -46,7 +46,7 @@ def governor(limits: Limits, places: Sequence[Place], requested: int | None, tel
         cores=Cores(machine.cores(), limits.free_cores),
         free_memory=free if limits.free_memory is None else size_in_bytes(limits.free_memory),
         requested=requested,
-        on_change=tell,
+        on_change=emit,
     )
 
 
@@ -246,12 +246,12 @@ class Resources(Limit):
             if number and self._places[variant] != "loop":
                 self._memory.share(variant, self._grown / heavy)
         self._memory.confirm()
-        self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # of threads nobody can tell
+        self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # of threads idleness is unknown
         self._started = 0
         self._cores.sample(reading, self._processes, elapsed)
-        self._tell(now)
+        self._report_holds(now)
 
-    def _tell(self, now: float) -> None:
+    def _report_holds(self, now: float) -> None:
         """Report when fewer trials than requested run, and when that is over."""
         held, self._held = self._held, None
         in_flight = sum(self._in_flight)
