@@ -1092,7 +1092,7 @@ def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> N
         "{cases: cases.jsonl, variants: {a: {target: 'python:mine:slow'}}, limits: {timeout: 0.1, parallel: 3}}",
     )
     done = folder.abreast("run", "spec.yaml")
-    assert done.err.count("goes on in its thread; executor: process ends such calls") == 1
+    assert done.err.count("is still running in its thread; set executor: process") == 1
 
 
 def test_variants_that_take_turns_are_told_of_in_reports_and_decide_nothing_on_the_way(folder: Folder) -> None:

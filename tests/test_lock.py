@@ -181,8 +181,8 @@ def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not a locked plan: not valid JSON"),
-        (b"\xff\xfe\x00", "not a locked plan: not valid JSON"),
+        ("{", "not a locked plan: invalid JSON"),
+        (b"\xff\xfe\x00", "not a locked plan: invalid JSON"),
         ("[]", "not a locked plan"),
         ('{"name": "else"}', "not a locked plan: abreast_lock"),
         ('{"abreast_lock": 2}', "this plan was locked by a newer abreast"),
@@ -205,10 +205,10 @@ def test_a_file_that_cannot_be_read_or_written_is_refused_before_anything_is_exe
     folder.cases(5)
     folder.write("experiment.yaml", SPEC)
     done = folder.abreast("run", "experiment.yaml", "--lock=missing/plan.json")
-    assert (done.code, "the plan cannot be written" in done.err) == (2, True)
+    assert (done.code, "cannot write the plan" in done.err) == (2, True)
     (folder.path / LOCK).mkdir()
     done = folder.abreast("run", "experiment.yaml")
-    assert (done.code, "the locked plan cannot be read" in done.err) == (2, True)
+    assert (done.code, "cannot read the locked plan" in done.err) == (2, True)
     assert not (folder.path / "results.db").exists()
 
 

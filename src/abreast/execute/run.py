@@ -18,12 +18,13 @@ from abreast.execute.early_stopping import Decision, EarlyStopping, StoppingRule
 from abreast.execute.engine.base import Engine, EngineSetup, find_engine
 from abreast.execute.estimate import PriorUse
 from abreast.execute.failures import Retry
+from abreast.execute.job import Job
 from abreast.execute.limits.base import Limit, LimitContext
 from abreast.execute.limits.concurrency import InFlight
 from abreast.execute.limits.failing import tally_outcomes
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, Listeners
-from abreast.execute.records import CommitHandler, EventRecorder, ThreadTimeoutWarning, TrialRecords
+from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.execute.sources.judging import Judging, Panel, without_judges
@@ -50,7 +51,6 @@ class Ending:
     fix: str
     executed: int
     in_flight: InFlightStats
-    error: StoreError | None = None
     decision: Decision | None = None
     saved: int = 0  # trials that were not needed
 
@@ -78,7 +78,7 @@ class Execution:
     target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build targets elsewhere
 
     async def run(self) -> Ending:
-        """Execute what is missing, score what is stored, and release everything."""
+        """Execute what is missing, score what is stored, and close everything. Raises StoreError if rows are lost."""
         acknowledgements = Acknowledgements(asyncio.get_running_loop())
         writer = self.store.writer(self.lease, acknowledgements.committed, acknowledgements.failed)
         try:
@@ -165,7 +165,7 @@ class ActiveExecution:
             plan=execution.plan,
             limits=self._limits,
             records=TrialRecords(execution.plan, self._writer),
-            on_commit=CommitHandler(self._scoring, self._judging, early_stopping).committed,
+            on_commit=self._committed,
             listener=self._listener,
             state=self._state,
             early_stopping=early_stopping,
@@ -188,6 +188,23 @@ class ActiveExecution:
         judges = [] if panel is None else [judge.name for judge in panel.judges]
         return uses + [PriorUse(*row) for row in store.spent_on_judges(self._run_id, judges)]
 
+    def _committed(self, jobs: Sequence[Job]) -> None:
+        """Pass stored trials on to scoring, judges and early stopping."""
+        answers: list[Item] = []
+        for job in jobs:
+            outcome, job.outcome = job.outcome, None
+            assert outcome is not None
+            answer = outcome.answer if outcome.status == "ok" else None
+            if answer is None:
+                if self._early_stopping is not None:
+                    self._early_stopping.observe_failure(job.trial.position, outcome)
+            elif self._scoring.has_scorers:
+                answers.append((job.trial.position, job.trial.case, answer))
+            if self._judging is not None:
+                self._judging.add(job.trial.position, outcome)
+        if answers:
+            self._scoring.put(answers)
+
     async def run(self) -> Ending:
         loop, execution, state = asyncio.get_running_loop(), self._execution, self._state
         self._scoring.start()
@@ -206,7 +223,9 @@ class ActiveExecution:
                     task.cancel()
                 error = await self._close()
                 store_watch.cancel()
-        return self._ending(in_flight, error)
+        if error is not None:
+            raise error
+        return self._ending(in_flight)
 
     def _report_in_flight(self) -> InFlightStats:
         in_flight = InFlightStats(self._requested, self._stats.mean, self._stats.most)
@@ -230,7 +249,7 @@ class ActiveExecution:
             limit.close()
         return error
 
-    def _ending(self, in_flight: InFlightStats, error: StoreError | None) -> Ending:
+    def _ending(self, in_flight: InFlightStats) -> Ending:
         state, early_stopping = self._state, self._early_stopping
         stopped, why = state.stopped, state.why
         decision, saved = (None, 0) if early_stopping is None else (early_stopping.decision, early_stopping.saved)
@@ -242,7 +261,6 @@ class ActiveExecution:
             fix=state.fix,
             executed=self._trials.executed,
             in_flight=in_flight,
-            error=error,
             decision=decision,
             saved=saved,
         )

@@ -102,7 +102,7 @@ class RunExecution:
 
     async def _execute(self, lease: Lease) -> Ending:
         setup = self._setup
-        ending = await Execution(
+        return await Execution(
             plan=self._plan,
             targets=setup.targets,
             scorers=setup.scorers,
@@ -120,9 +120,6 @@ class RunExecution:
             engine=setup.options.engine,
             target_settings=setup.target_settings,
         ).run()
-        if ending.error is not None:
-            raise ending.error
-        return ending
 
     def _set_interrupt(self, interrupt: Callable[[], object]) -> None:
         self.interrupt = interrupt

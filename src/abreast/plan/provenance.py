@@ -41,14 +41,13 @@ def _platform() -> str:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Looked up once per process."""
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = _version(metadata.distribution(name))
+            versions[name] = _version(metadata.distribution(name))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _version(package: metadata.Distribution) -> str:

@@ -1,12 +1,12 @@
 """The breaker: a service that does not answer pauses the run, and then stops it.
 
-It counts attempts that failed by infrastructure since the service last answered. `limits.breaker` times as many as were
-in flight mean that it is down. If it has never answered, the run stops at once. If it has, this is an outage: nothing
-more is sent to it but one probe at a time, until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
-never stop a run at once: the service is there and asks for patience.
+It counts attempts that failed because of infrastructure since the service last answered. A service is down after
+`limits.breaker` times as many as were in flight. If it has never answered, the run stops at once. If it has, this is an
+outage: the breaker sends one probe at a time until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
+never stop a run at once: the service is up and asks for patience.
 
-An outage costs no trial its retries. Nor is a trial given up while its service, which has answered before, has answered
-nobody since the trial first failed.
+An outage uses up no retries. Nor is a trial given up while a service that has answered before has answered nothing
+since the trial first failed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from abreast.model import Blame, Failure, Outcome
 
 PATIENCE_S = 120.0  # with a service that has answered before
 FIRST_PROBE_S, LONGEST_PROBE_S = 1.0, 10.0  # between two probes; doubles from one to the next
-OTHERS_FIRST_S = 1.0  # a trial that failed as a probe lets another one be the next
+OTHERS_FIRST_S = 1.0  # delay of a trial that failed as a probe, so that the next probe is another trial
 LONGEST_MESSAGE = 300  # characters
 REFUSAL = "rate_limit"
-FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of everything
+FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of all requests
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Outage:
         return UNTIL_AN_EVENT if self.probe is not None else max(0.0, self.next_probe_at - now)
 
     def schedule_probe(self, retry_after: float, now: float) -> None:
-        """Plan the next probe; the last one is due when the time is over, unless the service asked for more."""
+        """Plan the next probe; the last one is due when time runs out, unless the service asked to wait longer."""
         self.interval_s = min(LONGEST_PROBE_S, 2 * self.interval_s)
         soon = now + self.interval_s
         self.next_probe_at = max(now + retry_after, min(soon, self.gives_up_at) if self.gives_up_at > now else soon)
@@ -50,7 +50,7 @@ class Outage:
 
 @dataclass(slots=True)
 class Service:
-    """What is known of a service, and what has happened since its last answer."""
+    """Whether a service has answered, and the failures since its last answer."""
 
     name: str  # of its target
     factor: int  # limits.breaker
@@ -59,12 +59,12 @@ class Service:
     in_flight: set[Job] = field(default_factory=set)
     peak: int = 0  # most in flight
     failures: Counter[Job] = field(default_factory=Counter)  # failed attempts
-    attempts: int = 0  # the same in all; of a service that has answered no more than `factor` for each job
-    since: float = 0.0  # the first of them failed
+    attempts: int = 0  # that failed in total; once it has answered, at most `factor` per job
+    since: float = 0.0  # when the first of them failed
     earlier: set[Job] = field(default_factory=set)  # in flight since before that
     leftover: set[Job] = field(default_factory=set)  # in flight since before it answered again
     last: Failure | None = None
-    is_typed: bool = False  # at least one failure is certainly not the variant's
+    is_typed: bool = False  # at least one failure is certainly not the variant's fault
     outage: Outage | None = None
 
     @property
@@ -73,8 +73,10 @@ class Service:
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether the failures can mean that it is down. Exceptions that a user's function raises on its own account
-        have to come from several trials: one trial may just be broken."""
+        """Whether the failures can mean that it is down.
+
+        Untyped exceptions of a user's function have to come from several trials: one trial may just be broken.
+        """
         return self.is_typed or len(self.failures) >= self.factor
 
     def may_start(self) -> bool:
@@ -105,7 +107,7 @@ class Service:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it refuses, but may still answer what it accepted before."""
+        """Whether it refuses requests, but may still answer those it accepted before."""
         return self.refuses and bool(self.earlier)
 
     def describe(self) -> str:
@@ -141,13 +143,9 @@ class Breaker(Limit):
         emit: Callable[..., Any],
         waits_long: bool = True,
     ) -> None:
-        """`services` are by variant; variants may share one. `waits_long`: whether to wait as long as a service that
-        refuses asks for."""
-        self._services = services
-        self._retries = retries
-        self._stop = stop
-        self._emit = emit
-        self._waits_long = waits_long
+        """`services` are by variant; variants may share one. With `waits_long`, wait as long as a service asks for."""
+        self._services, self._retries, self._waits_long = services, retries, waits_long
+        self._stop, self._emit = stop, emit
 
     def wait(self, job: Job, now: float) -> float:
         service = self._services[job.variant]
@@ -173,7 +171,7 @@ class Breaker(Limit):
             service.outage.probe = None
         failure = outcome.failure
         if outcome.status not in ("ok", "error") or not service.factor:
-            return  # nobody knows whether it is there
+            return  # says nothing about the service
         if outcome.status == "ok" or failure is None or shows_service_is_up(failure):
             service.has_answered = True
             if service.refuses or not is_earlier:
@@ -184,9 +182,10 @@ class Breaker(Limit):
             job.excused += 1
         elif not job.is_warmup:
             service.add_failure(job, failure, now)
-            self._look_into(service, job, is_probe, now)
+            self._respond(service, job, is_probe, now)
 
-    def _look_into(self, service: Service, job: Job, is_probe: bool, now: float) -> None:
+    def _respond(self, service: Service, job: Job, is_probe: bool, now: float) -> None:
+        """Open an outage, probe again, or give up after a failure."""
         failure = service.last
         assert failure is not None
         if service.outage is not None:
@@ -199,11 +198,11 @@ class Breaker(Limit):
                 self._give_up(service, f"the {'last' if service.has_answered else 'first'} {many} failed")
             else:
                 self._open(service, now)
-        elif self._is_worth_another(service, job, now):
+        elif self._deserves_retry(service, job, now):
             job.excused += 1
 
-    def _is_worth_another(self, service: Service, job: Job, now: float) -> bool:
-        """Whether a trial goes on although its retries are used up: its service has answered nobody meanwhile."""
+    def _deserves_retry(self, service: Service, job: Job, now: float) -> bool:
+        """Whether a trial goes on although its retries are used up: its service has answered nothing meanwhile."""
         return (
             service.has_answered
             and service.is_conclusive
@@ -219,7 +218,7 @@ class Breaker(Limit):
         wait = max(FIRST_PROBE_S, service.last.retry_after or 0.0)
         service.outage = Outage(gives_up_at=now + max(PATIENCE_S, wait), next_probe_at=now + wait)
         if wait > PATIENCE_S and not self._waits_long:
-            self._give_up(service, f"it asks to wait for {wait:.0f} s")
+            self._give_up(service, f"it asks to wait {wait:.0f} s")
             return
         self._emit(
             "outage",
@@ -239,7 +238,7 @@ class Breaker(Limit):
         if failure.kind in NEVER_RETRIED or is_over:
             self._give_up(service, f"no answer for {now - service.since:.0f} s")
         elif retry_after > PATIENCE_S and not self._waits_long:
-            self._give_up(service, f"it asks to wait for {retry_after:.0f} s")
+            self._give_up(service, f"it asks to wait {retry_after:.0f} s")
         else:
             outage.schedule_probe(retry_after, now)
 

@@ -1,6 +1,6 @@
-"""How many trials may be in flight: in all, of one variant, of one block, and of one target.
+"""How many trials may be in flight: in total, per variant, per block, and per target.
 
-A trial keeps its place until its row is safe, so that a kill never costs more than may be in flight.
+A trial counts as in flight until its row is safe, so that a kill never loses more than may be in flight.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from abreast.spec.schema import Bounds
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """Limits by the rules of `plan/concurrency`."""
     rules, limits = context.concurrency, context.limits
     if rules.blocks is not None:
         yield Blocks(rules.blocks, rules.per_block, context.trials)
@@ -24,9 +23,9 @@ def build(context: LimitContext) -> Iterator[Limit]:
         yield PerVariant(rules.per_variant, context.trials)
     if rules.per_judges is not None:
         judges = range(len(context.trials), len(context.targets))
-        free = [index for index in judges if limits.of(context.targets[index].name).parallel == limits.parallel]
-        if free:
-            yield InFlight(rules.per_judges, frozenset(free))
+        without_own = [index for index in judges if limits.of(context.targets[index].name).parallel == limits.parallel]
+        if without_own:
+            yield InFlight(rules.per_judges, frozenset(without_own))
     for name, variants in context.variants_of_target.items():
         most = rules.of_target(name)
         if isinstance(most, Bounds):
@@ -52,17 +51,17 @@ class InFlight(Limit):
 
     def __init__(self, most: int, variants: Collection[int] | None = None) -> None:
         self._most = most
-        self._now = 0
+        self._in_flight = 0
         self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        return 0.0 if self._now < self._most else UNTIL_AN_EVENT
+        return 0.0 if self._in_flight < self._most else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now += 1
+        self._in_flight += 1
 
     def release(self, job: Job, now: float) -> None:
-        self._now -= 1
+        self._in_flight -= 1
 
 
 class PerVariant(Limit):
@@ -72,39 +71,38 @@ class PerVariant(Limit):
 
     def __init__(self, most: int, variants: Collection[int]) -> None:
         self._most = most
-        self._now = dict.fromkeys(variants, 0)
+        self._in_flight = dict.fromkeys(variants, 0)
         self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        return 0.0 if self._now[job.variant] < self._most else UNTIL_AN_EVENT
+        return 0.0 if self._in_flight[job.variant] < self._most else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now[job.variant] += 1
+        self._in_flight[job.variant] += 1
 
     def release(self, job: Job, now: float) -> None:
-        self._now[job.variant] -= 1
+        self._in_flight[job.variant] -= 1
 
 
 class Blocks(Limit):
-    """At most this many blocks in flight, and trials of each. A block whose trials all wait holds no place."""
+    """At most this many blocks in flight, and trials of each. A block whose trials all wait does not count."""
 
     holds_warmups = False
 
-    def __init__(self, blocks: int, trials_of_each: int, variants: Collection[int] | None = None) -> None:
-        self._blocks = blocks
-        self._each = trials_of_each
-        self._now: dict[int, int] = {}
+    def __init__(self, blocks: int, per_block: int, variants: Collection[int] | None = None) -> None:
+        self._blocks, self._per_block = blocks, per_block
+        self._in_flight: dict[int, int] = {}  # trials by block
         self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        running = self._now.get(job.block, 0)
-        free = running < self._each if running else len(self._now) < self._blocks
-        return 0.0 if free else UNTIL_AN_EVENT
+        running = self._in_flight.get(job.block, 0)
+        is_free = running < self._per_block if running else len(self._in_flight) < self._blocks
+        return 0.0 if is_free else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now[job.block] = self._now.get(job.block, 0) + 1
+        self._in_flight[job.block] = self._in_flight.get(job.block, 0) + 1
 
     def release(self, job: Job, now: float) -> None:
-        self._now[job.block] -= 1
-        if not self._now[job.block]:
-            del self._now[job.block]
+        self._in_flight[job.block] -= 1
+        if not self._in_flight[job.block]:
+            del self._in_flight[job.block]

@@ -1,4 +1,4 @@
-"""A variant that only fails stops the run: it is broken, and the rest of its trials would be spent for nothing."""
+"""Stop the run when nearly every trial of a variant fails by its own fault: the rest would be wasted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 
-FIRST_TRIALS = 10  # if all of them fail
+FIRST_TRIALS = 10  # stop if all of them fail,
 MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
 LONGEST_MESSAGE = 500  # characters
 
@@ -35,7 +35,7 @@ class VariantTally:
     failures: Counter[str] = field(default_factory=Counter)
 
     def is_broken(self, kind: str) -> bool:
-        """Whether failures of this kind are nearly all there is.
+        """Whether nearly all trials failed in this way.
 
         >>> [Tally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
         [False, True]
@@ -49,7 +49,7 @@ class VariantTally:
 
 
 def tally_outcomes(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[VariantTally]:
-    """Count what is done, by variant; `failures` are the variants' own, as position and kind."""
+    """Count finished trials by variant; `failures` are the variants' own, as position and kind."""
     number = len(plan.variants)
     tallies = [
         VariantTally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)
@@ -61,7 +61,7 @@ def tally_outcomes(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[t
 
 
 def failures_of_broken(plan: Plan, final: Sequence[int], failures: Sequence[tuple[int, str]]) -> frozenset[int]:
-    """Positions of the failures because of which a run with these final outcomes stops."""
+    """Positions of the failures that stop a run with these final outcomes."""
     done = np.zeros(len(plan), dtype=np.bool_)
     done[list(final)] = True
     tallies = tally_outcomes(plan, done, failures)
@@ -69,21 +69,16 @@ def failures_of_broken(plan: Plan, final: Sequence[int], failures: Sequence[tupl
 
 
 class Failing(Limit):
-    """Stops the run when a variant fails by its own fault, and in the same way, in nearly every trial.
-
-    Failures of infrastructure do not count: those are the breaker's.
-    """
+    """Stops the run when a variant fails in the same way in nearly every trial. Infrastructure errors do not count."""
 
     def __init__(self, tallies: Sequence[VariantTally], stop: Callable[[str, str, str], None]) -> None:
-        """`tallies` are by variant, from earlier executions of the run."""
-        self._tallies = tallies
+        self._tallies = tallies  # by variant, from earlier executions of the run
         self._stop = stop
         self._first: dict[tuple[int, str], Failure] = {}
 
     def store(self, job: Job, outcome: Outcome) -> None:
         failure = outcome.failure if outcome.status == "error" else None
-        is_own = failure is None or failure.blame == "variant"
-        if outcome.status == "cancelled" or not is_own:
+        if outcome.status == "cancelled" or (failure is not None and failure.blame != "variant"):
             return
         tally = self._tallies[job.variant]
         tally.trials += 1
@@ -97,8 +92,8 @@ class Failing(Limit):
 
 def _describe(tally: VariantTally, first: Failure) -> str:
     failed, message = tally.failures[first.kind], " ".join(first.message.split())[:LONGEST_MESSAGE]
-    place = location(first.detail)
+    line = location(first.detail)
     return (
         f'variant "{tally.variant}" failed in {failed:,} of {tally.trials:,} trials ({first.kind}); '
-        f"first error: {message}" + (f", at {place}" if place else "")
+        f"first error: {message}" + (f", at {line}" if line else "")
     )

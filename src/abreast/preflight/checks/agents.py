@@ -112,7 +112,7 @@ def _agents(context: Context) -> list[tuple[str, Agent]]:
 
 
 def _git_version() -> str:
-    version = re.search(r"\d+\.\d+(\.\d+)?", git.ask(Path.cwd(), "--version") or "")
+    version = re.search(r"\d+\.\d+(\.\d+)?", git.output(Path.cwd(), "--version") or "")
     return version[0] if version else "unknown"
 
 

@@ -150,7 +150,7 @@ def changes_since(repository: git.GitState, old: str, base: Path) -> CommitChang
     """Compare an old commit with the current one, as in `git diff --stat`."""
     now = repository.commit or "HEAD"
     step = f"commit {old[:7]} → {now[:7]}"
-    files = git.between(repository, old, now)
+    files = git.changes_between(repository, old, now)
     if files is None:
         return CommitChanges(old[:12], False, 0, f"{step}; git does not know the old one any more", ())
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
