@@ -55,7 +55,7 @@ def test_what_nobody_knows_yet_is_said_to_be_unknown(paid: Folder) -> None:
     assert found["input_tokens"] == pytest.approx(20 * len("question 0") / 4)
     told = paid.abreast("check", "spec.yaml").err
     assert "about 50 tokens in (from the size of the prompts)" in told
-    assert "cost and time unknown: no earlier trial of a and b; the first ones will tell" in told
+    assert "cost and time unknown: no earlier trials of a and b" in told
     assert "$0" not in told
 
 
@@ -167,7 +167,7 @@ def test_a_transform_is_not_run_for_an_estimate(paid: Folder) -> None:
     spec(paid, variants="{a: {transform: 'python:paid:change'}}")
     found = numbers(paid)
     assert found["input_tokens"] == pytest.approx(25)
-    assert "from the size of the inputs, before their transform" in found["message"]
+    assert "from the size of the inputs before their transform" in found["message"]
 
 
 QUICK = (
@@ -349,20 +349,20 @@ def test_more_than_the_budget_is_a_warning_and_the_budget_holds(paid: Folder) ->
     assert "the budget is $0.16: about 8 of 16 trials fit" in done.err
     assert done.code == 3
     again = paid.abreast("check", "spec.yaml")
-    assert "of it spent" in again.err, "what the run that goes on has spent counts"
+    assert "already spent" in again.err, "what the run that goes on has spent counts"
 
 
 def test_the_share_of_the_quota_is_said_and_what_is_left_of_it(paid: Folder, monkeypatch: Any) -> None:
     state = paid.path / "state"
     monkeypatch.setenv("ABREAST_STATE", str(state))
     spec(paid, "limits: {quota: 50/5h}\n")
-    assert "takes 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
+    assert "needs 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
     assert not state.exists(), "looking makes nothing"
     assert paid.abreast("run", "spec.yaml").code == 0
-    assert "takes 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
+    assert "needs 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
     paid.cases(40)
     short = paid.abreast("check", "spec.yaml", "--fresh")
-    assert "takes 80 of 50 in 5 h (160%), 30 left now: the run pauses until there is room" in short.err
+    assert "needs 80 of 50 in 5 h (160%), 30 left now: let the run pause" in short.err
     assert numbers(paid, "--fresh")["quotas"] == [
         {"target": "python:paid:predict", "needed": 80, "most": 50, "window_s": 18000.0, "used": 20}
     ]

@@ -894,7 +894,7 @@ def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
     ("limits", "warned"),
     [
         ("{quota: max-5x, parallel: 8}", "8 trials of simulated in flight: subscription plans (max-5x) throttle"),
-        ("{quota: max-20x, parallel: auto}", "as many trials as go of simulated"),
+        ("{quota: max-20x, parallel: auto}", "any number of trials of simulated"),
         ("{quota: max-20x, parallel: {min: 1, start: 2, max: 6}}", "6 trials of simulated"),
         ("{quota: max-20x, parallel: variants, trial_parallelism: 3}", "6 trials of simulated"),
         ("{parallel: 8, targets: {simulated: {quota: max-5x}}}", "8 trials of simulated"),

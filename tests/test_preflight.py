@@ -127,10 +127,10 @@ def test_nothing_changed_is_said_once_before_a_run_and_in_full_by_check(shapes: 
 @pytest.mark.parametrize(
     ("file", "text", "level", "said"),
     [
-        ("predict.py", PREDICT.replace("return ", "return '' + "), "warn", "the function predict itself changed since"),
+        ("predict.py", PREDICT.replace("return ", "return '' + "), "warn", "function predict changed since"),
         ("helper.py", HELPER.replace("upper", "lower"), "warn", "helper.py (used by predict) changed"),
         ("predict.py", PREDICT + "\n# a word\n", "pass", "nothing changed since"),
-        ("spec.yaml", SPEC.replace("loud", "quiet"), "note", "b changed its parameters: style since"),
+        ("spec.yaml", SPEC.replace("loud", "quiet"), "note", "b: parameter style changed since"),
         ("spec.yaml", SPEC.replace("b:", "c:").replace("loud", "quiet"), "note", "new since"),
         ("other.py", "x = 1\n", "pass", "nothing changed since"),
     ],
@@ -143,7 +143,7 @@ def test_what_changed_is_said_and_only_code_that_is_measured_warned_of(
     shapes.write(file, text)
     found = check(shapes)["code"]
     assert (found["level"], said in found["message"]) == (level, True), found
-    assert ("a and b will answer anew" in found["message"]) == (level == "warn")
+    assert ("a and b will run again" in found["message"]) == (level == "warn")
     begins = "series 2 begins" in shapes.anew("check", "spec.yaml").err
     assert begins == (level == "warn")
 
@@ -156,7 +156,7 @@ def test_a_transform_is_code_that_is_measured(folder: Folder, transform: str) ->
     assert run(folder).code == 0
     assert check(folder)["code"]["level"] == "pass"
     folder.write("shape.py", "def shape(value, times=1):\n    return value * 2\n")
-    assert "the function shape itself changed" in check(folder)["code"]["message"]
+    assert "function shape changed" in check(folder)["code"]["message"]
 
 
 def test_other_arguments_of_a_transform_are_other_parameters(folder: Folder) -> None:
@@ -169,7 +169,7 @@ def test_other_arguments_of_a_transform_are_other_parameters(folder: Folder) -> 
         )
         if times == 1:
             assert run(folder).code == 0
-    assert "a changed its parameters: transform since" in check(folder)["code"]["message"]
+    assert "a: parameter transform changed since" in check(folder)["code"]["message"]
 
 
 def test_commits_and_what_git_says_changed_between_them(committed: Folder) -> None:
@@ -188,7 +188,7 @@ def test_commits_and_what_git_says_changed_between_them(committed: Folder) -> No
     assert found["level"] == "warn"
     assert ": 2 files, +3 −1)" in found["message"]
     shown = subprocess.run(
-        ["bash", "-c", found["fix"].removeprefix("see it: ")], cwd=committed.path, capture_output=True, text=True
+        ["bash", "-c", found["fix"].split("`")[1]], cwd=committed.path, capture_output=True, text=True
     )
     assert "-    return text.upper()" in shown.stdout, "the fix can be pasted"
 
@@ -197,7 +197,7 @@ def test_a_commit_that_is_gone_is_said(committed: Folder) -> None:
     committed.anew(
         "sql", "--write", "results.db", f"update runs set provenance = json_set(provenance, '$.commit', '{'a' * 40}')"
     )
-    assert "git does not know the old one any more" in check(committed)["code"]["message"]
+    assert "git no longer knows the old commit" in check(committed)["code"]["message"]
 
 
 # -- data ----------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_cases_left_out_on_purpose_were_not_removed(shapes: Folder) -> None:
     first = last_run(shapes)["run"]
     for words in (["--limit", "3"], ["--debug", "3"], ["--case", "c1"]):
         found = check(shapes, *words)["data"]
-        assert (found["level"], found["message"]) == ("note", f"a part of the cases of {first}")
+        assert (found["level"], found["message"]) == ("note", f"part of the cases of {first}")
         assert "series 2" not in run(shapes, *words).err
     found = check(shapes)
     assert found["code"]["message"].startswith("nothing changed")
@@ -237,10 +237,10 @@ def test_cases_left_out_on_purpose_were_not_removed(shapes: Folder) -> None:
 @pytest.mark.parametrize(
     ("tags", "level", "said"),
     [
-        (({}, {}), "warn", "1 input there more than once (one and two)"),
-        (({"split": "train"}, {"split": "test"}), "warn", "1 input in training and in test data (one and two)"),
-        (({"set": "dev"}, {"set": "Train"}), "warn", "1 input in training and in test data"),
-        (({"language": "en"}, {"language": "de"}), "note", "told apart by their tags"),
+        (({}, {}), "warn", "1 duplicate input (one and two)"),
+        (({"split": "train"}, {"split": "test"}), "warn", "1 input in both training and test data (one and two)"),
+        (({"set": "dev"}, {"set": "Train"}), "warn", "1 input in both training and test data"),
+        (({"language": "en"}, {"language": "de"}), "note", "have different tags"),
     ],
 )
 def test_an_input_that_is_there_twice(shapes: Folder, tags: Any, level: str, said: str) -> None:
@@ -271,7 +271,7 @@ def test_a_file_that_is_not_what_dvc_tracks(shapes: Folder) -> None:
     found = check(shapes)["dvc"]
     assert found["level"] == "warn"
     assert found["message"] == "cases.jsonl differs from what DVC tracks"
-    assert found["fix"].startswith("dvc add cases.jsonl")
+    assert found["fix"].startswith("run `dvc add cases.jsonl`")
     dos = (shapes.path / "cases.jsonl").read_bytes().replace(b"\n", b"\r\n")
     shapes.write("cases.jsonl.dvc", f"outs:\n- md5: {hashlib.md5(dos).hexdigest()}\n")
     assert check(shapes)["dvc"]["level"] == "warn"
@@ -352,7 +352,7 @@ def test_a_returned_field_that_is_gone_is_noted_before_anything_is_paid(folder: 
     folder.write("fit.py", "def fit(case):\n    return {'prediction': 'yes', 'confidence': 1, 'words': 3}\n")
     run(folder)
     folder.write("fit.py", "def fit(case):\n    return {'prediction': 'yes', 'confidence': 1}\n")
-    assert "no longer there: words" in run(folder).err
+    assert "missing: words" in run(folder).err
 
 
 def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: Folder) -> None:
@@ -442,7 +442,7 @@ def test_a_name_that_stands_for_another_model_is_warned_of(folder: Folder) -> No
 
 
 def test_files_of_the_experiment_that_are_not_committed_are_warned_of_and_others_noted(committed: Folder) -> None:
-    assert check(committed)["git"]["message"].endswith(" on main, all of it committed")
+    assert check(committed)["git"]["message"].endswith(" on main, everything committed")
     committed.write("README.md", "x")
     git(committed, "add", "README.md")
     found = check(committed)["git"]
@@ -451,7 +451,7 @@ def test_files_of_the_experiment_that_are_not_committed_are_warned_of_and_others
     committed.write("helper.py", HELPER + "\nx = 1\n")
     found = check(committed)["git"]
     assert (found["level"], found["message"].startswith("helper.py is not committed")) == ("warn", True)
-    assert found["fix"] == "git add helper.py && git commit"
+    assert found["fix"] == "run `git add helper.py && git commit`"
     assert "! git: helper.py is not committed" in run(committed).err
     assert check(committed, "--debug", "3")["git"]["level"] == "note", "who tries things out is left alone"
 
@@ -469,7 +469,7 @@ def test_a_file_that_was_never_added_is_not_committed_and_an_ignored_one_is_mean
 def test_no_branch_and_no_repository_are_notes(committed: Folder) -> None:
     git(committed, "checkout", "-q", "--detach")
     found = check(committed)["git"]
-    assert (found["level"], "with no branch checked out" in found["message"]) == ("note", True)
+    assert (found["level"], "on no branch" in found["message"]) == ("note", True)
 
 
 # -- design --------------------------------------------------------------------------------------------------------
@@ -480,7 +480,7 @@ def test_the_design_says_what_is_kept_constant_and_missing(folder: Folder) -> No
     folder.write("ask.py", ASK)
     folder.write("spec.yaml", ASKED)
     assert check(folder)["design"]["message"] == (
-        "keeps 2 parameters, 1 score, 0 tags, 1 returned field; the same in all variants: model; "
+        "stores 2 parameters, 1 score, 0 tags, 1 returned field; the same in all variants: model; "
         "not kept: raw_response, cost, confidence and tags of cases (segments)"
     )
     run(folder)
@@ -494,7 +494,7 @@ def test_a_plain_function_lacks_nothing(shapes: Folder) -> None:
     run(shapes)
     found = check(shapes)["design"]
     assert found["level"] == "pass"
-    assert any(line.startswith("predict returns its answer only; a dict") for line in found["details"])
+    assert any(line.startswith("predict returns only its answer; return a dict") for line in found["details"])
 
 
 # -- questions -----------------------------------------------------------------------------------------------------
@@ -585,7 +585,7 @@ def test_who_does_not_want_changed_code_executes_nothing(asked: Folder, said: st
 def test_who_wants_to_add_fields_gets_the_steps(asked: Folder) -> None:
     done = on_terminal(asked, "y\n", "run", "spec.yaml", "--fresh")
     assert done.code == 4
-    assert '1. let ask (ask.py) return them too: {"prediction": ..., "raw_response": ..., "cost_usd": ...' in done.err
+    assert '1. also return them from ask (ask.py): {"prediction": ..., "raw_response": ..., "cost_usd": ...' in done.err
     assert "abreast run SPEC --debug 5" in done.err
     asked.write("ask.py", ASK.replace('"words"', '"raw_response": "r", "cost_usd": 0.0, "confidence": 0.5, "words"'))
     done = on_terminal(asked, "y\nn\n", "run", "spec.yaml")
@@ -621,7 +621,7 @@ def test_without_a_terminal_a_run_goes_on_and_strict_refuses(asked: Folder) -> N
     asked.write("ask.py", ASK + "\nx = 1\n")
     strict = run(asked, "--strict")
     assert strict.code == 4
-    assert "code: ask.py (beside ask) changed since" in strict.err
+    assert "code: ask.py (module of ask) changed since" in strict.err
     done = run(asked)
     assert done.code == 0
     assert "[y/N]" not in done.err
@@ -652,7 +652,7 @@ def test_another_version_of_a_scorer_begins_a_series_until_the_old_answers_are_s
     run(folder)
     folder.write("spec.yaml", spec.format("{rel: 0.2}"))
     told = folder.anew("check", "spec.yaml").err
-    assert "series 2 begins: score_number is given otherwise" in told
+    assert "series 2 begins: the scorer of score_number changed" in told
     folder.anew("rescore", "--spec", "spec.yaml")
     assert "series 2" not in folder.anew("check", "spec.yaml").err
 

@@ -1,4 +1,4 @@
-"""Questions before a run, asked once in the same state, and whether its results continue those of the previous run."""
+"""Questions before a run, and whether its results continue the series of the previous run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Matter = Literal["code", "fields", "aggregations"]
 
 @dataclass(frozen=True, slots=True)
 class PreflightQuestion:
-    """A question that is asked once in the same `state`. The answer `stops` ends the run; `steps` say what to do."""
+    """A question that is asked once per `state`. The answer `stops` ends the run; `steps` say what to do then."""
 
     matter: Matter
     text: str
@@ -34,8 +34,11 @@ def questions(context: Context) -> list[PreflightQuestion]:
     if context.previous is None or context.settings.is_debug or not context.estimate.trials:
         return []
     answers = context.previous.provenance.get("answers") or {}
-    every = _all_questions(context)
-    return [question for question in every if (answers.get(question.matter) or {}).get("state") != question.state]
+    return [
+        question
+        for question in _all_questions(context)
+        if (answers.get(question.matter) or {}).get("state") != question.state
+    ]
 
 
 def still_answered(context: Context) -> dict[str, dict[str, str]]:
@@ -65,9 +68,9 @@ def _field_steps(context: Context, columns: Review) -> Iterator[str]:
     function, parts = next(iter(context.environment.code.items()))
     keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in WANTED[name])
     file = f" ({shown_path(parts.files[0])})" if len(parts.files) == 1 else ""
-    yield f'let {function.rpartition(":")[2]}{file} return them too: {{"prediction": ..., {keys}}}'
+    yield f'also return them from {function.rpartition(":")[2]}{file}: {{"prediction": ..., {keys}}}'
     if not columns.has_segments:
-        yield 'give cases tags, such as "tags": {"category": "easy"}'
+        yield 'add tags to the cases, such as "tags": {"category": "easy"}'
     store = shlex.quote(shown_path(context.store))
     yield "try it on a few cases: abreast run SPEC --debug 5"
     yield f'look at the rows: abreast sql {store} "select * from predictions order by started_at desc limit 5"'
@@ -77,15 +80,15 @@ def _field_steps(context: Context, columns: Review) -> Iterator[str]:
 def _metric_steps(context: Context, columns: Review) -> Iterator[str]:
     name = columns.unsummed[0]
     query = f"select run, variant, avg({name}) from predictions group by run, variant"
-    yield f'what there is already can be asked for: abreast sql {shlex.quote(shown_path(context.store))} "{query}"'
-    yield f'to have it in metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
+    yield f'query the stored rows: abreast sql {shlex.quote(shown_path(context.store))} "{query}"'
+    yield f'add it to metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """Runs whose results can be compared: number of the series, and why it began.
 
-    `since` is the last run of the series before, if this one begins now.
+    `since` is the last run of the previous series, if a new one begins now.
     """
 
     number: int = 1
@@ -104,7 +107,7 @@ def series(context: Context) -> Series:
     scorers = [name for name, version in versions if previous.scores.get(name, version) != version]
     why = [f"{change} changed" for change in code[:1]]
     why += [f"cases: {cases.sentence()}"] if cases else []
-    why += [f"score_{listed(scorers)} is given otherwise"] if scorers else []
+    why += [f"the scorer of {listed([f'score_{name}' for name in scorers])} changed"] if scorers else []
     if not why:
         return Series(number, str(previous.provenance.get("series_why") or ""))
     return Series(number + 1, "; ".join(why), previous.run)
