@@ -121,7 +121,7 @@ def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> Non
     assert numbers(paid)["cost_usd"] is None
     beside = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
     paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {beside}\n")
-    assert "cost and time unknown: no earlier trial of b;" in paid.abreast("check", "spec.yaml").err
+    assert "cost and time unknown: no earlier trials of b" in paid.abreast("check", "spec.yaml").err
     assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
     assert numbers(paid)["cost_usd"] == pytest.approx(0.08)
 

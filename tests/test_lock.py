@@ -67,7 +67,7 @@ def test_later_runs_find_the_file_and_say_that_they_kept_to_it(locked: Folder) -
     before = (locked.path / LOCK).read_bytes()
     done = locked.abreast("run", "experiment.yaml", "--strict")
     assert done.code == 0
-    assert f"lock: keeps to the locked plan of {today(locked)} ({LOCK})" in done.err
+    assert f"lock: follows the locked plan of {today(locked)} ({LOCK})" in done.err
     assert f"kept to the locked plan of {today(locked)}" in done.out
     for form in ("terminal", "markdown"):
         text = locked.abreast("report", "--format", form, "--store", "results.db").out
@@ -174,7 +174,7 @@ def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC)
     folder.abreast("run", "experiment.yaml")
     done = folder.abreast("run", "experiment.yaml", "--lock")
-    assert "1 run of this experiment is already stored, so results are known before it" in done.err
+    assert "1 run of this experiment is already stored, so its results are known" in done.err
     assert f"kept to the locked plan of {today(folder)}, locked after 1 run" in done.out
 
 

@@ -37,9 +37,9 @@ class VariantTally:
     def is_broken(self, kind: str) -> bool:
         """Whether nearly all trials failed in this way.
 
-        >>> [Tally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
+        >>> [VariantTally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
         [False, True]
-        >>> [Tally("b", trials, Counter(crash=trials - 1)).is_broken("crash") for trials in (19, 20)]
+        >>> [VariantTally("b", trials, Counter(crash=trials - 1)).is_broken("crash") for trials in (19, 20)]
         [False, True]
         """
         failed = self.failures[kind]

@@ -89,6 +89,6 @@ def check_quota(context: Context) -> Finding | None:
 def _sentence(quota: QuotaEstimate, names_target: bool) -> str:
     prefix = f"{quota.target}: " if names_target else ""
     share = f"{quota.needed / quota.most:.0%}"
-    left = "the remainder is unknown" if quota.left is None else f"{quota.left:,} left now"
+    remaining = "the remainder is unknown" if quota.left is None else f"{quota.left:,} left now"
     window = f"{quota.most:,} in {duration(quota.window_s)}"
-    return f"{prefix}needs {quota.needed:,} of {window} ({share}), {left}"
+    return f"{prefix}needs {quota.needed:,} of {window} ({share}), {remaining}"
