@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +24,10 @@ Value = TypeVar("Value")
 CONNECT_S = 5.0
 ANSWER_S = 10.0  # until the first bytes of a response
 SLOW_S = 2.0  # slower replies are reported
-REST_S = 0.5  # for the rest of a response
+REST_S, LONGEST_REST = 0.5, 1_000_000  # seconds and bytes for the rest of a response
 AT_ONCE = 8
 PORTS = {"http": 80, "https": 443}
 DOWN = (502, 503, 504)
-_STATUS = re.compile(rb"HTTP/\d\S* (\d{3})")
 TOOLS = 6  # tools named before the rest is counted
 
 
@@ -77,51 +74,44 @@ class ProbeReply:
 
 def probe(address: str) -> ProbeReply:
     """Request the front page. Any answer will do; behind a proxy nothing is requested."""
+    import ssl
+    from http import client
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     if parts.scheme in getproxies() and not proxy_bypass(host):
         return ProbeReply()
-    begin, connected = time.monotonic(), False
+    begin, is_connected = time.monotonic(), False
+    if parts.scheme == "https":  # nothing secret is sent, and the target may trust other authorities
+        unverified = ssl._create_unverified_context()
+        connection: client.HTTPConnection = client.HTTPSConnection(host, port, timeout=CONNECT_S, context=unverified)
+    else:
+        connection = client.HTTPConnection(host, port, timeout=CONNECT_S)
     try:
-        with socket.create_connection((host, port), CONNECT_S) as plain:
-            connected = True
-            plain.settimeout(ANSWER_S)
-            with _secured(plain, host) if parts.scheme == "https" else plain as connection:
-                connection.sendall(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
-                reply = connection.recv(100)
-                _read_rest(connection)
+        with contextlib.closing(connection):
+            connection.connect()
+            is_connected, stream = True, connection.sock
+            stream.settimeout(ANSWER_S)
+            connection.request("GET", "/", headers={"Connection": "close"})
+            response = connection.getresponse()
+            seconds = time.monotonic() - begin
+            stream.settimeout(REST_S)
+            with contextlib.suppress(OSError, client.HTTPException):
+                response.read(LONGEST_REST)  # or the server might log an error
     except TimeoutError:
         return ProbeReply(
             f"it accepts connections but does not answer within {ANSWER_S:g} s"
-            if connected
+            if is_connected
             else f"no connection within {CONNECT_S:g} s"
         )
+    except client.RemoteDisconnected:
+        return ProbeReply("it closes connections without an answer")
     except OSError as error:
         return ProbeReply(str(error.strerror or error).lower())
-    status = _STATUS.match(reply)
-    if status is None:
-        return ProbeReply("it does not speak HTTP" if reply else "it closes connections without an answer")
-    return ProbeReply(status=int(status[1]), seconds=time.monotonic() - begin)
-
-
-def _read_rest(connection: socket.socket) -> None:
-    """Read the rest of a reply that comes soon, so that the server does not log an error."""
-    connection.settimeout(REST_S)
-    with contextlib.suppress(OSError):
-        for _ in range(16):
-            if not connection.recv(65_536):
-                return
-
-
-def _secured(plain: socket.socket, host: str) -> socket.socket:
-    """Add TLS without checking the certificate: nothing secret is sent, and the target may trust other authorities."""
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(plain, server_hostname=host)
+    except client.HTTPException:
+        return ProbeReply("it does not speak HTTP")
+    return ProbeReply(status=response.status, seconds=seconds)
 
 
 def _address(endpoint: str | None) -> str | None:
