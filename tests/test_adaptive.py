@@ -72,8 +72,8 @@ class Server(Target):
         return Answer("yes", usage=Usage(10, 10), rate=rate_limits(headers))
 
     def _headers(self) -> dict[str, str]:
-        left = str(max(0, self.announced - self._busy))
-        return {"x-ratelimit-remaining-requests": left} if self.announced else {}
+        remaining = str(max(0, self.announced - self._busy))
+        return {"x-ratelimit-remaining-requests": remaining} if self.announced else {}
 
     async def close(self) -> None: ...
 
@@ -257,17 +257,17 @@ class RateLimitedServer(Server):
         if self.used > self.per_window:
             self.refused += 1
             raise RateLimited("slow down")
-        left = self.per_window - self.used
+        remaining = self.per_window - self.used
         await asyncio.sleep(LATENCY)
-        return Answer("yes", rate=rate_limits(self._announcement(left), now=0.0))
+        return Answer("yes", rate=rate_limits(self._announcement(remaining), now=0.0))
 
-    def _announcement(self, left: int) -> dict[str, str]:
+    def _announcement(self, remaining: int) -> dict[str, str]:
         reset_s = WINDOW_S - asyncio.get_running_loop().time() % WINDOW_S
         values = {"limit": str(self.per_window)} if self.announces_limit else {}
         if self.style == "openai":
-            values |= {"remaining": str(left), "reset": f"{reset_s:.3f}s"}
+            values |= {"remaining": str(remaining), "reset": f"{reset_s:.3f}s"}
             return {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
-        values |= {"remaining": str(left), "reset": f"1970-01-01T00:00:{reset_s:06.3f}Z"}
+        values |= {"remaining": str(remaining), "reset": f"1970-01-01T00:00:{reset_s:06.3f}Z"}
         return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
 
 
@@ -324,9 +324,9 @@ def test_the_knee_is_found_where_latency_begins_to_grow(knee: float, seed: int, 
     for _ in range(1_500):
         level = chance.randint(1, 64)
         curve.add(level, LATENCY * max(1.0, level / knee) * math.exp(chance.gauss(0.0, sigma)), 10)
-    found = curve.knee()
-    assert found is not None
-    assert knee / 1.25 <= found.level <= knee * 1.25
+    estimate = curve.knee()
+    assert estimate is not None
+    assert knee / 1.25 <= estimate.level <= knee * 1.25
 
 
 @settings(max_examples=40, deadline=None)

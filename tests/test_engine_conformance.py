@@ -1,4 +1,4 @@
-"""What every engine promises, stated once and held against each of them."""
+"""The contract of engines, tested on every member."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ from abreast.redaction import redact, redact_outcome
 
 
 class Queue(Engine):
-    '''One attempt after the other, each in a task of its own.'''
+    '''One task per attempt.'''
 
     def __init__(self, setup, complete):
         self.targets, self.complete, self.tasks = setup.targets(), complete, {}
@@ -148,7 +148,7 @@ def number(setup, complete):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of somebody else: one file, and its entry points."""
+    """Another package: one file, and its entry points."""
     (tmp_path / "their_engine.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "their_engine-1.0.dist-info"
     info.mkdir()
@@ -217,8 +217,8 @@ def test_every_job_completes_exactly_once_whatever_happens(build: Build, install
         assert sorted(job.trial.position for job, _ in ended.outcomes) == list(range(len(cases)))
 
     for job, outcome in use(build, action):
-        found = outcome.status, outcome.failure.kind if outcome.failure else None
-        assert found == ENDINGS[job.trial.case.input]
+        ending = outcome.status, outcome.failure.kind if outcome.failure else None
+        assert ending == ENDINGS[job.trial.case.input]
         assert (outcome.answer is not None) == (outcome.status == "ok")
 
 
@@ -319,7 +319,7 @@ def test_another_process_builds_the_same_targets_from_the_setup() -> None:
 
 
 def test_a_third_engine_executes_a_run(installed: Path, folder: Any) -> None:
-    """It is one file of another package, found by its entry point; all that a run has is around it."""
+    """One file of another package, found by its entry point, in a complete run."""
     from abreast import Case, Experiment
 
     cases = [Case(f"c{number}", f"{number} + 1", str(number + 1)) for number in range(5)]

@@ -151,8 +151,8 @@ def test_headers_of_both_manners_are_read() -> None:
         "anthropic-ratelimit-output-tokens-remaining": "16000",
         "retry-after": "7",
     }
-    found = rate_limits(anthropic, at)
-    assert found == RateLimits(Allowance(50, 49, 20.5), Allowance(None, 16000, None)), "the scarcest of the tokens"
+    limits = rate_limits(anthropic, at)
+    assert limits == RateLimits(Allowance(50, 49, 20.5), Allowance(None, 16000, None)), "the scarcest of the tokens"
     assert retry_after(anthropic) == 7.0
     del anthropic["anthropic-ratelimit-output-tokens-remaining"]
     tokens = rate_limits(anthropic, at)
@@ -203,12 +203,12 @@ _VALUES = (
     | st.text()
 )
 def test_whatever_stands_in_headers_nothing_raises_and_nothing_is_negative(headers: Any) -> None:
-    found, wait = rate_limits(headers), retry_after(headers)
-    told = [] if found is None else [kind for kind in (found.requests, found.tokens) if kind is not None]
-    for value in [wait, *(value for kind in told for value in (kind.limit, kind.remaining, kind.reset_s))]:
+    limits, wait = rate_limits(headers), retry_after(headers)
+    allowances = [] if limits is None else [kind for kind in (limits.requests, limits.tokens) if kind is not None]
+    for value in [wait, *(value for kind in allowances for value in (kind.limit, kind.remaining, kind.reset_s))]:
         assert value is None or 0 <= value < float("inf")
     error = RateLimited("slow down", headers=headers)
-    assert classify(error).rate == found
+    assert classify(error).rate == limits
     assert error.retry_after is None or 0 <= error.retry_after <= 3600
 
 
@@ -246,28 +246,28 @@ class Bucket(Target):
     name, version, sees = "bucket", "1", "input"
 
     def __init__(self, most: float, period_s: float, tokens_each: int = 0) -> None:
-        self.most, self.rate, self.each = most, most / period_s, tokens_each or 1
+        self.most, self.rate, self.per_request = most, most / period_s, tokens_each or 1
         self.kind = "tokens" if tokens_each else "requests"
         self.level, self.at, self.refused = most, 0.0, 0
 
     def request(self, trial: Trial) -> Request:
-        return Request("q" * 4 * self.each, None, {})
+        return Request("q" * 4 * self.per_request, None, {})
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Any) -> Answer:
         now = asyncio.get_running_loop().time()
         self.level, self.at = min(self.most, self.level + (now - self.at) * self.rate), now
-        if self.level < self.each:
+        if self.level < self.per_request:
             self.refused += 1
             raise RateLimited("too many", headers=self.headers())
-        self.level -= self.each
+        self.level -= self.per_request
         headers = self.headers()
         await asyncio.sleep(0.5)
-        return Answer("yes", usage=Usage(self.each, 0), rate=rate_limits(headers))
+        return Answer("yes", usage=Usage(self.per_request, 0), rate=rate_limits(headers))
 
     def headers(self) -> dict[str, str]:
         full = (self.most - self.level) / self.rate
-        told = {"limit": str(self.most), "remaining": str(int(self.level)), "reset": f"{full:.3f}s"}
-        return {f"x-ratelimit-{name}-{self.kind}": value for name, value in told.items()}
+        headers = {"limit": str(self.most), "remaining": str(int(self.level)), "reset": f"{full:.3f}s"}
+        return {f"x-ratelimit-{name}-{self.kind}": value for name, value in headers.items()}
 
     async def close(self) -> None: ...
 
@@ -313,8 +313,8 @@ def test_what_a_server_announces_is_kept_through_the_front_door(folder: Folder, 
     )
     assert folder.abreast("run", "spec.yaml").code == 0
     assert folder.sql("select max(attempts) a, count(*) n from predictions") == [{"a": 1, "n": 25}]
-    told = [row["detail"] for row in folder.abreast("show", "--events", "--json").json if row["kind"] == "announced"]
-    assert [(event["target"], event["used_up"], event["limit"]) for event in told] == [
+    events = [row["detail"] for row in folder.abreast("show", "--events", "--json").json if row["kind"] == "announced"]
+    assert [(event["target"], event["used_up"], event["limit"]) for event in events] == [
         ("simulated", "requests", 10)
     ] * 2
 
@@ -332,10 +332,10 @@ def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
 
         def predict(case):
             calls.append(case.id)
-            left = {"x-ratelimit-limit-requests": "3", "x-ratelimit-reset-requests": "300ms"}
+            headers = {"x-ratelimit-limit-requests": "3", "x-ratelimit-reset-requests": "300ms"}
             if len(calls) == 2:
-                raise RateLimited("slow down", headers={**left, "retry-after-ms": "200"})
-            return Answer("yes", rate=rate_limits({**left, "x-ratelimit-remaining-requests": str(-len(calls) % 3)}))
+                raise RateLimited("slow down", headers={**headers, "retry-after-ms": "200"})
+            return Answer("yes", rate=rate_limits({**headers, "x-ratelimit-remaining-requests": str(-len(calls) % 3)}))
         """,
     )
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: 'python:mine:predict'}}\n")
@@ -349,11 +349,11 @@ def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "window"),
     [("200/5h", (200, 18000.0)), ("max-20x", (200, 18000.0)), ("max-5x", (50, 18000.0)), ("3/2m", (3, 120.0))],
 )
-def test_quotas_are_read(text: str, found: tuple[int, float]) -> None:
-    assert quota_window(text) == found
+def test_quotas_are_read(text: str, window: tuple[int, float]) -> None:
+    assert quota_window(text) == window
 
 
 @pytest.mark.parametrize("text", ["", "200", "0/5h", "5h", "x/5h", "200/5y", "-1/h"])
@@ -394,9 +394,9 @@ def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Fold
     assert done.code == 3
     assert "quota of 12 in 1 h is used up" in done.err
     assert "12 of 20 done and stored, 8 not run" in done.err
-    again = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
-    assert again.code == 3
-    assert "0 of 20 done" in again.err
+    second = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
+    assert second.code == 3
+    assert "0 of 20 done" in second.err
 
 
 # -- adding one ----------------------------------------------------------------------------------------------------
@@ -540,8 +540,8 @@ def test_back_off_is_exponential_with_full_jitter_and_honours_retry_after() -> N
         assert all(delay is not None and 0 <= delay <= longest for delay in delays)
         assert max(delay or 0 for delay in delays) > 0.9 * longest
         assert min(delay or 0 for delay in delays) < 0.1 * longest
-    asked = Failure("rate_limit", "infrastructure", "slow", retry_after=7.0)
-    assert all(7.0 <= (retry.delay(asked, 1) or 0) <= 7.7 for _ in range(50))
+    refusal = Failure("rate_limit", "infrastructure", "slow", retry_after=7.0)
+    assert all(7.0 <= (retry.delay(refusal, 1) or 0) <= 7.7 for _ in range(50))
     assert retry.delay(error, 11) is None
     assert retry.delay(classify(ValueError("mine")), 1) is None
 
@@ -554,12 +554,12 @@ def test_failed_attempts_are_in_the_store(folder: Folder) -> None:
         "limits: {parallel: 20, retries: 10}\n",
     )
     assert folder.abreast("run", "spec.yaml").code == 0
-    found = folder.sql(
+    counts = folder.sql(
         "select (select count(*) from attempts) failed, (select sum(attempts) - count(*) from trials) again, "
         "(select count(*) from trials where backoff_s > 0) waited"
     )[0]
-    assert found["failed"] == found["again"] > 0
-    assert found["waited"] > 0
+    assert counts["failed"] == counts["again"] > 0
+    assert counts["waited"] > 0
 
 
 def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
@@ -648,12 +648,12 @@ def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run(place: Place)
 def test_all_requested_trials_run_as_soon_as_the_first_are_seen_to_wait() -> None:
     governed = Governed("process", 24 * GB, requested=32)
     assert governed.fill(0.0) == FIRST
-    seen = []
+    running = []
     for look in range(1, 4):
         governed.idle = len(governed.in_flight)
         governed.sample(0.025 * look)
-        seen.append(governed.fill(0.025 * look))
-    assert seen == [16, 32, 32]
+        running.append(governed.fill(0.025 * look))
+    assert running == [16, 32, 32]
     assert governed.events == [], "it took no second"
 
 
@@ -689,15 +689,15 @@ def test_the_size_that_trials_report_decides_how_many_fit() -> None:
 
 def compute(governed: Governed, seconds: int, busy_cores: float, share: float = 1.0) -> list[int]:
     """Let trials in flight compute for so much of their time; how many run, second by second."""
-    seen = []
+    running = []
     for second in range(1, seconds + 1):
         governed.computing = round(share * len(governed.in_flight))
         governed.idle = len(governed.in_flight) - governed.computing
         governed.cpu_s += min(busy_cores, float(governed.computing))
         governed.sample(float(second))
         governed.end(float(second), peak_memory_mb=1.0)
-        seen.append(governed.fill(float(second)))
-    return seen
+        running.append(governed.fill(float(second)))
+    return running
 
 
 def test_trials_that_compute_leave_a_core_free() -> None:
@@ -815,7 +815,7 @@ def test_sizes_are_read(text: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "message"),
     [
         ("{quota: 5}", "such as 200/5h"),
         ("{quota: often}", "such as 200/5h"),
@@ -827,12 +827,12 @@ def test_sizes_are_read(text: Any, size: int) -> None:
         ("{targets: {simulated: {paralel: 3}}}", 'unknown key "paralel"'),
     ],
 )
-def test_limits_that_make_no_sense_are_refused_in_words(folder: Folder, limits: str, told: str) -> None:
+def test_limits_that_make_no_sense_are_refused_in_words(folder: Folder, limits: str, message: str) -> None:
     folder.cases(3)
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated}}}}\nlimits: {limits}\n")
     done = folder.abreast("run", "spec.yaml")
     assert done.code in (2, 4)
-    assert told in done.err
+    assert message in done.err
     assert not (folder.path / "results.db").exists()
 
 
@@ -1004,9 +1004,9 @@ def test_what_a_warm_up_costs_counts_against_budget_and_quota(folder: Folder, mo
     warm_spec(folder, "{a: {warmup: true}}", "{quota: 4/1h}")
     assert folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--store", "other.db").code == 3
     assert folder.sql("select count(*) n from trials", "other.db") == [{"n": 3}]
-    again = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
-    assert again.code == 3, "a used-up quota is told as such, not as a failed warm-up"
-    assert "quota of 4 in 1 h is used up" in again.err
+    second = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
+    assert second.code == 3, "a used-up quota is told as such, not as a failed warm-up"
+    assert "quota of 4 in 1 h is used up" in second.err
 
 
 def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_else() -> None:
@@ -1029,8 +1029,8 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
         targets: list[Any] = [Cold("one"), Cold("two")]
         state = RunState(Acknowledgements(loop), Listener())
         engine = LocalEngine(targets, [lambda _length: 10.0] * 2, state.complete)
-        told: list[str] = []
-        emit = lambda kind, **_: told.append(kind)  # noqa: E731
+        events: list[str] = []
+        emit = lambda kind, **_: events.append(kind)  # noqa: E731
         context = LimitContext(limits=Limits(), targets=targets, plan=plan, emit=emit, stop=state.stop)
         limits = build_limits(context)
         source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, emit=emit)
@@ -1038,12 +1038,12 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
         await Scheduler(sources=[source], engine=engine, limits=limits, retry=retry, state=state, clock=loop.time).run()
         assert state.stopped is None
         await engine.close()
-        return told, loop.time()
+        return events, loop.time()
 
-    told, elapsed = run(warm())
+    events, elapsed = run(warm())
     plan.cases.close()
     assert log == [("one", 0.0), ("two", 0.0)]
-    assert told == ["warmup", "warmup"]
+    assert events == ["warmup", "warmup"]
     assert elapsed == pytest.approx(0.5)
 
 
@@ -1101,9 +1101,9 @@ def test_variants_that_take_turns_are_told_of_in_reports_and_decide_nothing_on_t
     folder.write("spec.yaml", f"{spec}repeats: 3\nlimits: {{turns: true, parallel: 4}}\n")
     done = folder.abreast("run", "spec.yaml", "--verbose")
     assert done.code == 0, done.err
-    told = "they were not interleaved"
-    assert told in done.out
-    assert all(told in folder.abreast("report", "--format", form).out for form in ("markdown", "json"))
+    warning = "they were not interleaved"
+    assert warning in done.out
+    assert all(warning in folder.abreast("report", "--format", form).out for form in ("markdown", "json"))
     starts = [line.split()[1:3] for line in done.err.splitlines() if line.startswith("start ")]
     turns = [turn for at, turn in enumerate(starts) if not at or starts[at - 1] != turn]
     assert len(starts) == 30

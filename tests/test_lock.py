@@ -146,7 +146,7 @@ def test_a_run_that_goes_on_says_it_too(locked: Folder) -> None:
     (locked.path / "first.db").unlink()
     assert locked.abreast("run", "experiment.yaml", "--budget", "0.2").code == 3
     done = locked.abreast("resume", "--budget", "0.4")
-    assert f"keeps to the locked plan of {today(locked)}" in done.err
+    assert f"follows the locked plan of {today(locked)}" in done.err
     done = locked.abreast("resume", "--budget", "0.6", "--until-decided")
     assert "until_decided true instead of false" in done.err
     done = locked.abreast("resume", "--budget", "9")
@@ -166,7 +166,7 @@ def test_another_file_is_compared_with_only_if_it_is_named(folder: Folder) -> No
     assert folder.abreast("run", "--lock", "mine.lock.json", "experiment.yaml").code == 0
     assert (folder.path / "mine.lock.json").exists()
     assert "locked plan" not in folder.abreast("run", "experiment.yaml").said
-    assert "keeps to the locked plan" in folder.abreast("run", "experiment.yaml", "--lock=mine.lock.json").err
+    assert "follows the locked plan" in folder.abreast("run", "experiment.yaml", "--lock=mine.lock.json").err
 
 
 def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:

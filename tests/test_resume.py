@@ -210,14 +210,14 @@ def test_a_variants_own_failure_is_kept_and_one_of_the_infrastructure_is_made_go
     assert bench.folder.abreast("resume").code == 0
     assert sorted(bench.calls[before:]) == ["c1 one", "c1 two"]
     assert bench.executed() == []
-    (run, again) = bench.runs()
-    assert (run["trials"], again["trials"]) == (8, 8)
-    kept = bench.rows(run=-1)
-    assert {(row["case_id"], row["status"], row["error_kind"], row["error_blame"]) for row in kept} == {
+    (run, second) = bench.runs()
+    assert (run["trials"], second["trials"]) == (8, 8)
+    reused = bench.rows(run=-1)
+    assert {(row["case_id"], row["status"], row["error_kind"], row["error_blame"]) for row in reused} == {
         ("c0", "error", "refused", "variant"),
         *((f"c{n}", "ok", None, None) for n in (1, 2, 3)),
     }
-    assert {row["reused_from"] for row in kept} == {run["run"]}
+    assert {row["reused_from"] for row in reused} == {run["run"]}
 
 
 def test_a_failure_of_the_infrastructure_is_never_reused(bench: Bench) -> None:
@@ -344,12 +344,12 @@ def test_attempts_go_on_counting_where_the_run_stopped_and_none_is_lost(bench: B
     assert bench.folder.abreast("resume").code == 3
     (bench.folder.path / "mended").touch()
     assert bench.folder.abreast("resume").code == 0
-    found = bench.folder.sql("select attempt, error_kind from attempts order by attempt")
-    assert found == [{"attempt": number, "error_kind": "network"} for number in (1, 2, 3, 4)]
+    attempts = bench.folder.sql("select attempt, error_kind from attempts order by attempt")
+    assert attempts == [{"attempt": number, "error_kind": "network"} for number in (1, 2, 3, 4)]
     assert [row["attempts"] for row in bench.rows(columns="attempts")] == [1, 5, 1, 1]
-    said = bench.folder.abreast("logs", "--case", "c1").out
-    assert "5 attempts" in said
-    assert "attempt 4: network: the line is down" in said
+    logs = bench.folder.abreast("logs", "--case", "c1").out
+    assert "5 attempts" in logs
+    assert "attempt 4: network: the line is down" in logs
 
 
 def test_resume_says_that_an_edited_spec_is_not_what_goes_on(bench: Bench) -> None:
@@ -376,9 +376,9 @@ def test_a_resumed_run_has_a_report_of_the_whole_beside_the_earlier_one(bench: B
     done = bench.folder.abreast("resume")
     assert done.code == 0
     assert report.read_text() == before
-    whole = report.with_name("report-2.html")
-    assert str(whole.relative_to(bench.folder.path)) in done.out
-    assert "not compared" not in whole.read_text()
+    full_report = report.with_name("report-2.html")
+    assert str(full_report.relative_to(bench.folder.path)) in done.out
+    assert "not compared" not in full_report.read_text()
 
 
 def test_a_run_goes_on_by_the_name_of_its_spec_file(bench: Bench) -> None:

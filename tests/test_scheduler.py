@@ -88,8 +88,8 @@ async def execute(
 
 def go(plan: Plan, built: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
     try:
-        found: tuple[Watch, float] = run(execute(plan, built, Limits(**limits), stop_after))
-        return found
+        result: tuple[Watch, float] = run(execute(plan, built, Limits(**limits), stop_after))
+        return result
     finally:
         plan.cases.close()
 
@@ -303,14 +303,14 @@ def outcomes_of(
         engine.submit(Job(plan.trial(0), 0, 0, 0, 0))
         during(engine)
         outcome = await over
-        found = [outcome.status, outcome.failure.kind if outcome.failure else ""]
+        ending = [outcome.status, outcome.failure.kind if outcome.failure else ""]
         at = asyncio.get_running_loop().time()
         await engine.close()
         plan.cases.close()
-        return found, at
+        return ending, at
 
-    found: tuple[list[str], float] = run(main())
-    return found
+    ending: tuple[list[str], float] = run(main())
+    return ending
 
 
 class Stubborn(Target):
@@ -382,8 +382,8 @@ def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) 
         plan.cases.close()
         return memory.worst
 
-    found: int = run(main())
-    return found
+    rows_lost: int = run(main())
+    return rows_lost
 
 
 @pytest.mark.parametrize("store_takes", [0.002, 0.5, 100.0])
