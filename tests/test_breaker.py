@@ -263,7 +263,7 @@ def test_a_key_that_is_refused_in_the_middle_of_a_run_stops_it_at_once() -> None
     assert ended.seconds < 12
 
 
-def test_another_service_is_not_delayed_by_an_outage() -> None:
+def test_an_outage_does_not_delay_other_services() -> None:
     alone = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
     both = execute(Service(name="up"), Service((10.0, 60.0), name="down"), trials=200, parallel=100, per_variant=4)
     assert both.stopped is None

@@ -34,11 +34,11 @@ ENDINGS = {
     "crash": ("error", "crash"),
     "secret": ("ok", None),
 }
-"""What a case is to end with, by its input: status and kind of failure."""
+"""Expected status and kind of failure, by the input of a case."""
 
 
 async def behave(case: str) -> Answer:
-    """An attempt in which everything may happen."""
+    """An attempt with any ending."""
     if case == "error":
         raise RateLimited("slow down")
     if case == "skipped":
@@ -180,7 +180,7 @@ def job_of(case: str, position: int = 0) -> TrialJob:
 
 @dataclass
 class Ended:
-    """What was completed, in order."""
+    """Completed jobs, in order."""
 
     outcomes: list[tuple[Job, Outcome]] = field(default_factory=list)
 
@@ -274,7 +274,7 @@ def test_capacity_is_a_number_or_open(build: Build, installed: Path) -> None:
 
 @pytest.mark.parametrize("build", [local_engine, partial(local_engine, transforms=True), virtual_engine, third_engine])
 def test_preparing_ahead_is_harmless(build: Build, installed: Path) -> None:
-    """Whether jobs that were announced start, start later or never."""
+    """Whether prepared jobs start, start later or never."""
 
     async def action(engine: Engine, ended: Ended) -> None:
         jobs = [job_of("answer", position) for position in range(4)]
@@ -371,7 +371,7 @@ def test_an_engine_gets_everything_that_targets_are_built_from(
     assert [target.name for target in setups[0].targets()] == ["simulated", "simulated"]
 
 
-def test_an_engine_that_is_none_is_refused(installed: Path) -> None:
+def test_an_invalid_engine_is_refused(installed: Path) -> None:
     with pytest.raises(BadInput, match=r'unknown engine "lokal" \(did you mean "local"'):
         find_engine("lokal")
     with pytest.raises(PluginError, match=r"must return an abreast.execute.engine.base.Engine, got"):

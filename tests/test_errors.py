@@ -18,7 +18,7 @@ from abreast.errors import Crashed, RateLimited, Refused, TrialError, classify
 
 
 def make_error(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
-    """An exception of a class of this name, as an SDK would have it."""
+    """An exception of a new class with this name, as in an SDK."""
     return type(name, bases or (Exception,), attributes)("x")
 
 
@@ -80,7 +80,7 @@ def test_a_fault_of_the_network_is_no_fault_of_the_variant(error: BaseException)
     ],
     ids=repr,
 )
-def test_what_the_driver_runs_out_of_is_no_fault_of_the_variant(error: BaseException) -> None:
+def test_exhausted_resources_of_the_driver_are_no_fault_of_the_variant(error: BaseException) -> None:
     assert of(error) == RESOURCES
 
 
@@ -95,7 +95,7 @@ def test_what_the_driver_runs_out_of_is_no_fault_of_the_variant(error: BaseExcep
     ],
     ids=repr,
 )
-def test_a_client_that_waited_too_long_is_tried_again(error: BaseException) -> None:
+def test_timeouts_of_clients_are_retried(error: BaseException) -> None:
     assert of(error) == TIMEOUT
 
 
@@ -118,7 +118,7 @@ def test_a_client_that_waited_too_long_is_tried_again(error: BaseException) -> N
     ],
     ids=repr,
 )
-def test_the_rest_is_the_variants_own(error: BaseException) -> None:
+def test_other_exceptions_are_the_variants_own(error: BaseException) -> None:
     assert of(error) == CRASH
 
 
@@ -167,7 +167,7 @@ def test_what_caused_an_error_decides_and_is_named() -> None:
     )
 
 
-def test_what_was_being_handled_decides_only_if_it_was_the_infrastructure() -> None:
+def test_the_handled_exception_decides_only_if_it_was_infrastructure() -> None:
     assert of(raised(KeyError("x"), during=ConnectionResetError())) == NETWORK
     assert of(raised(KeyError("x"), during=Refused("no"))) == CRASH
     hidden = raised(KeyError("x"), during=ConnectionResetError())
@@ -175,7 +175,7 @@ def test_what_was_being_handled_decides_only_if_it_was_the_infrastructure() -> N
     assert of(hidden) == CRASH, "raise ... from None"
 
 
-def test_a_group_of_errors_is_looked_into() -> None:
+def test_members_of_an_exception_group_decide() -> None:
     assert of(ExceptionGroup("tasks", [ValueError("x"), ExceptionGroup("more", [ConnectionResetError()])])) == NETWORK
     assert of(ExceptionGroup("tasks", [ValueError("x")])) == CRASH
 
@@ -233,7 +233,7 @@ class Odd(Exception):
         return OddText("odd")
 
 
-def test_an_exception_that_breaks_when_looked_at_is_still_classified() -> None:
+def test_an_exception_whose_methods_raise_is_still_classified() -> None:
     assert of(Hostile()) == CRASH
     assert classify(Hostile()).message == "Hostile: (its message cannot be shown: ValueError)"
     broken = HostileTrial.__new__(HostileTrial)
@@ -264,7 +264,7 @@ def test_an_exception_that_breaks_when_looked_at_is_still_classified() -> None:
         (None, None),
     ],
 )
-def test_a_wait_is_used_only_if_it_can_be_waited(header: Any, seconds: float | None) -> None:
+def test_only_valid_waits_are_used(header: Any, seconds: float | None) -> None:
     assert RateLimited("slow", retry_after=header).retry_after == seconds
     assert (
         classify(make_error("E", status_code=429, response=Response(429, {"Retry-After": header}))).retry_after
@@ -295,7 +295,7 @@ def caught(function: Callable[[], Any]) -> BaseException:
     raise AssertionError("it did not raise")
 
 
-def test_a_crash_says_where_in_short_however_deep_it_was() -> None:
+def test_a_crash_has_a_short_location_however_deep_it_was() -> None:
     lines = classify(caught(lambda: crashing(100))).detail.splitlines()
     assert len(lines) == 17
     assert lines[-1].endswith('in crashing: raise ValueError("deep down")')
@@ -311,7 +311,7 @@ def test_a_cause_of_many_words_is_cut() -> None:
     assert 'raise ValueError("short")' in detail.splitlines()[1]
 
 
-def test_a_crash_says_where_its_cause_was_too() -> None:
+def test_a_crash_has_the_location_of_its_cause_too() -> None:
     def cause() -> None:
         try:
             {}["x"]
@@ -323,7 +323,7 @@ def test_a_crash_says_where_its_cause_was_too() -> None:
     assert "caused by KeyError: 'x'" in detail
 
 
-def test_what_was_raised_on_purpose_has_no_place() -> None:
+def test_typed_errors_have_no_location() -> None:
     def refuse() -> None:
         raise Refused("no")
 
@@ -331,7 +331,7 @@ def test_what_was_raised_on_purpose_has_no_place() -> None:
     assert classify(ConnectionResetError("gone")).detail == ""
 
 
-def test_a_place_that_was_found_out_elsewhere_is_kept() -> None:
+def test_a_location_that_is_already_set_is_kept() -> None:
     crash = Crashed("ValueError: no")
     crash.detail = "predict.py:3 in predict"  # type: ignore[attr-defined]
     assert classify(crash).detail == "predict.py:3 in predict"

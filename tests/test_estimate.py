@@ -46,7 +46,7 @@ def numbers(folder: Folder, *flags: str) -> dict[str, Any]:
     return rows[0]
 
 
-def test_what_nobody_knows_yet_is_said_to_be_unknown(paid: Folder) -> None:
+def test_unknown_values_are_called_unknown(paid: Folder) -> None:
     estimate = numbers(paid)
     assert (estimate["trials"], estimate["done"]) == (20, 0)
     assert estimate["cost_usd"] is None
@@ -74,7 +74,7 @@ def test_earlier_trials_of_the_same_variant_count_before_everything_else(paid: F
     assert numbers(paid, "--fresh")["cost_usd"] == pytest.approx(0.4)
 
 
-def test_then_those_of_the_same_target(paid: Folder) -> None:
+def test_trials_of_the_same_target_come_second(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
     spec(paid, variants="{a: {price: 0.01}, c: {price: 0.07}}")
     estimate = numbers(paid)
@@ -88,7 +88,7 @@ def test_then_those_of_the_same_target(paid: Folder) -> None:
     assert "a from 4 earlier trials; c from 8 earlier trials of the same target" in stderr
 
 
-def test_a_function_that_reports_nothing_is_not_said_to_cost_nothing(paid: Folder) -> None:
+def test_a_function_that_reports_no_cost_is_not_free(paid: Folder) -> None:
     paid.write("paid.py", 'def predict(case, price=0):\n    return "yes"\n')
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
     estimate = numbers(paid)
@@ -97,7 +97,7 @@ def test_a_function_that_reports_nothing_is_not_said_to_cost_nothing(paid: Folde
     assert "cost unknown: the earlier trials of a and b did not report it" in paid.abreast("check", "spec.yaml").err
 
 
-def test_the_simulator_is_estimated_by_what_it_was_told(folder: Folder) -> None:
+def test_the_simulator_is_estimated_by_its_settings(folder: Folder) -> None:
     folder.cases(100)
     folder.write(
         "spec.yaml",
@@ -143,7 +143,7 @@ def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> Non
         ("{parallel: 50, requests_per_second: 2}", 99.5),
     ],
 )
-def test_the_time_is_what_the_limits_leave(folder: Folder, limits: str, seconds: float) -> None:
+def test_the_slowest_limit_decides_the_time(folder: Folder, limits: str, seconds: float) -> None:
     folder.cases(100)
     folder.write(
         "spec.yaml",
@@ -192,7 +192,7 @@ def test_a_transform_that_says_it_is_quick_is_run_for_an_estimate(paid: Folder, 
     assert "(from the size of the prompts)" in estimate["message"]
 
 
-def test_what_a_quick_transform_skips_takes_nothing(paid: Folder) -> None:
+def test_skipped_trials_take_nothing(paid: Folder) -> None:
     paid.write("paid.py", QUICK)
     variant = "{a: {target: simulated, latency: 2, cost_usd: 0.5, transform: {from: python:paid:change, most: %d}}}"
     for most, trials in ((100, 10), (4, 4), (0, 0)):
@@ -206,7 +206,7 @@ def test_what_a_quick_transform_skips_takes_nothing(paid: Folder) -> None:
     assert estimate["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
 
 
-def test_what_the_spec_expects_counts_where_no_earlier_trial_tells(paid: Folder) -> None:
+def test_expects_of_the_spec_counts_where_no_earlier_trial_is_known(paid: Folder) -> None:
     spec(paid, "expects: {seconds: 3.5, output_tokens: 150}\nlimits: {parallel: 2}\n")
     estimate = numbers(paid)
     assert (estimate["seconds"], estimate["output_tokens"]) == pytest.approx((35.0, 3000))
@@ -221,14 +221,14 @@ def test_what_the_spec_expects_counts_where_no_earlier_trial_tells(paid: Folder)
     assert "expects" not in estimate["message"]
 
 
-def test_what_is_expected_is_no_part_of_what_is_reused(paid: Folder) -> None:
+def test_expects_does_not_affect_reuse(paid: Folder) -> None:
     for seconds in (1, 2):
         spec(paid, f"expects: {{seconds: {seconds}}}\n")
         done = paid.abreast("run", "spec.yaml", "--json")
         assert done.json[0]["executed"] == (20 if seconds == 1 else 0)
 
 
-def test_what_is_expected_is_told_of_what_earlier_trials_did_not_report(paid: Folder) -> None:
+def test_the_estimate_names_values_taken_from_expects(paid: Folder) -> None:
     paid.write("paid.py", 'def predict(case, price=0):\n    return "yes"\n')
     spec(paid, "expects: {seconds: 100, output_tokens: 7}\n")
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
@@ -238,7 +238,7 @@ def test_what_is_expected_is_told_of_what_earlier_trials_did_not_report(paid: Fo
     assert "(from 8 earlier trials, tokens out as the spec expects)" in estimate["message"]
 
 
-def test_a_simulator_says_itself_what_it_takes(folder: Folder) -> None:
+def test_a_simulator_declares_its_use(folder: Folder) -> None:
     folder.cases(10)
     text = (
         "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 1}}\nexpects: {seconds: 9, output_tokens: 9}\n"
@@ -257,9 +257,7 @@ expects: {expects}
 """
 
 
-def test_a_price_and_what_is_expected_give_dollars_before_the_first_run(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prices_and_expects_give_dollars_before_the_first_run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "never sent")
     folder.cases(100)
 
@@ -282,7 +280,7 @@ def test_a_price_and_what_is_expected_give_dollars_before_the_first_run(
     assert estimate_of(params=", images: ['{{ input }}']")["cost_usd"] is None, "nobody knows what pictures take"
 
 
-def test_what_is_expected_stands_in_the_stored_spec(paid: Folder) -> None:
+def test_expects_is_part_of_the_stored_spec(paid: Folder) -> None:
     spec(paid, "expects: {seconds: 3.5}\n")
     assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
     stored = paid.sql("select spec from runs")[0]["spec"]
@@ -301,14 +299,14 @@ def test_what_is_expected_stands_in_the_stored_spec(paid: Folder) -> None:
         ("3", "expects must be a mapping such as {seconds: 3.5, output_tokens: 150}, got 3"),
     ],
 )
-def test_what_cannot_be_expected_is_refused(paid: Folder, expects: str, message: str) -> None:
+def test_invalid_expects_is_refused(paid: Folder, expects: str, message: str) -> None:
     spec(paid, f"expects: {expects}\n")
     done = paid.abreast("check", "spec.yaml")
     assert done.code == 2
     assert message in done.err
 
 
-def test_a_template_counts_with_its_words(paid: Folder) -> None:
+def test_the_text_of_a_template_counts(paid: Folder) -> None:
     spec(paid, variants="{a: {prompt: '{{ input }} and forty characters more than there were'}}")
     assert numbers(paid)["input_tokens"] == pytest.approx(
         10 * len("question 0 and forty characters more than there were") / 4
@@ -336,7 +334,7 @@ def test_a_million_trials_are_estimated_from_a_few(folder: Folder) -> None:
         prepared.close()
 
 
-def test_nothing_left_is_said(paid: Folder) -> None:
+def test_nothing_to_execute_is_reported(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml").code == 0
     assert "nothing to execute" in paid.abreast("check", "spec.yaml").err
 
@@ -352,7 +350,7 @@ def test_more_than_the_budget_is_a_warning_and_the_budget_holds(paid: Folder) ->
     assert "already spent" in second.err, "what the run that goes on has spent counts"
 
 
-def test_the_share_of_the_quota_is_said_and_what_is_left_of_it(paid: Folder, monkeypatch: Any) -> None:
+def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, monkeypatch: Any) -> None:
     state = paid.path / "state"
     monkeypatch.setenv("ABREAST_STATE", str(state))
     spec(paid, "limits: {quota: 50/5h}\n")
@@ -381,7 +379,7 @@ def dear(paid: Folder) -> Folder:
     return paid
 
 
-def test_what_costs_a_lot_is_refused_where_nobody_can_be_asked(dear: Folder) -> None:
+def test_high_costs_are_refused_without_a_terminal(dear: Folder) -> None:
     done = dear.abreast("run", "spec.yaml", "--store", "known.db")
     assert done.code == 4
     assert "this will cost about $80.00 (40 trials), more than limits.ask_above_usd ($5.00)" in done.err
@@ -393,7 +391,7 @@ def test_what_costs_a_lot_is_refused_where_nobody_can_be_asked(dear: Folder) -> 
     assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
 
 
-def test_a_budget_below_the_threshold_is_agreement_enough(dear: Folder) -> None:
+def test_a_budget_below_the_threshold_needs_no_confirmation(dear: Folder) -> None:
     assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
     more = dear.abreast("resume", "--store", "known.db", "--budget", "30")
     assert more.code == 4
@@ -419,7 +417,7 @@ def test_a_simulated_run_never_asks(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("typed", "code", "runs"), [("y\n", 0, 2), ("\n", 4, 1), ("no\n", 4, 1)])
-def test_on_a_terminal_it_asks(dear: Folder, typed: str, code: int, runs: int) -> None:
+def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, code: int, runs: int) -> None:
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode())
@@ -443,7 +441,7 @@ def test_on_a_terminal_it_asks(dear: Folder, typed: str, code: int, runs: int) -
         assert "nothing was executed" in done.stderr
 
 
-def test_a_function_that_costs_nothing_known_is_not_asked_about(paid: Folder) -> None:
+def test_unknown_costs_need_no_confirmation(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml").code == 0
 
 
@@ -479,7 +477,7 @@ def test_the_mean_in_flight_is_weighted_by_time() -> None:
     assert flying.most == 4
 
 
-def test_after_a_run_it_is_said_how_many_were_in_flight(folder: Folder) -> None:
+def test_the_number_in_flight_is_reported_after_a_run(folder: Folder) -> None:
     folder.cases(40)
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 0.05}}\n")
     done = folder.abreast("run", "spec.yaml", "--parallel", "8")

@@ -19,7 +19,7 @@ def predict(case):
 
 
 def experiment(folder: Folder, code: str, cases: int = 30, limits: str = "{}", **files: str) -> None:
-    """Two variants: `good` answers rightly, `bad` runs this code."""
+    """Two variants: `good` answers correctly, `bad` runs this code."""
     folder.cases(cases)
     folder.write("good.py", "def predict(case):\n    return 'yes'\n")
     folder.write("bad.py", code)
@@ -37,7 +37,7 @@ def experiment(folder: Folder, code: str, cases: int = 30, limits: str = "{}", *
 
 
 def trials(folder: Folder) -> dict[tuple[str, str], int]:
-    """How many rows of the latest run there are, by variant and status."""
+    """Number of rows of the latest run, by variant and status."""
     latest = "run = (select run from runs order by run_id desc limit 1)"
     rows = folder.sql(f"select variant, status, count(*) n from predictions where {latest} group by 1, 2")
     return {(row["variant"], row["status"]): row["n"] for row in rows}

@@ -1,4 +1,4 @@
-"""Every limit on a virtual clock, and through the front door where it ends or shapes a run."""
+"""Every limit on a virtual clock, and in a run where it ends or shapes one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_programs_that_take_long_to_start_start_one_after_the_other() -> None:
 
 
 def starts_of(limit: RequestRate, until: float, pauses: random.Random | None = None) -> list[float]:
-    """When jobs start that always want to, but for a pause now and then."""
+    """Start times of jobs that are always ready, except for occasional pauses."""
     now, starts = 0.0, []
     while now < until:
         wait = limit.wait(job(), now)
@@ -115,7 +115,7 @@ def test_a_request_rate_is_used_to_the_full() -> None:
     assert max(gaps) < 2.0, "spread, not in bursts of a minute"
 
 
-def test_a_token_rate_counts_the_estimate_before_and_the_truth_after() -> None:
+def test_a_token_rate_counts_estimates_before_answers_and_usage_after() -> None:
     limit = TokenRate(1000, 60.0, ALL, lambda _job: 400.0)
     for position in range(2):
         assert limit.wait(job(position), 0.0) == 0.0
@@ -139,7 +139,7 @@ def test_rates_hold_in_a_run() -> None:
 # -- what providers announce ---------------------------------------------------------------------------------------
 
 
-def test_headers_of_both_manners_are_read() -> None:
+def test_rate_headers_of_both_styles_are_read() -> None:
     at = 1_700_000_000.0
     anthropic = {
         "Anthropic-RateLimit-Requests-Limit": "50",
@@ -202,7 +202,7 @@ _VALUES = (
     | st.integers()
     | st.text()
 )
-def test_whatever_stands_in_headers_nothing_raises_and_nothing_is_negative(headers: Any) -> None:
+def test_arbitrary_headers_never_raise_and_never_give_negative_values(headers: Any) -> None:
     limits, wait = rate_limits(headers), retry_after(headers)
     allowances = [] if limits is None else [kind for kind in (limits.requests, limits.tokens) if kind is not None]
     for value in [wait, *(value for kind in allowances for value in (kind.limit, kind.remaining, kind.reset_s))]:
@@ -241,7 +241,7 @@ def test_a_server_that_announces_its_rate_refuses_nothing_and_is_used_to_the_ful
 
 
 class Bucket(Target):
-    """A server whose allowance fills up steadily, as most do; it counts when a request comes in."""
+    """A server whose allowance refills steadily; a request counts when it arrives."""
 
     name, version, sees = "bucket", "1", "input"
 
@@ -282,7 +282,7 @@ def test_an_allowance_that_fills_up_steadily_is_used_to_the_full_too(tokens_each
     assert elapsed <= (2000 - 100) / 100 * 60 / 0.95
 
 
-def test_a_refusal_that_says_when_holds_all_of_that_target_back() -> None:
+def test_retry_after_pauses_all_variants_of_the_target() -> None:
     events: list[dict[str, Any]] = []
     limit = Announced(["a", "b"], lambda _job: 1.0, lambda kind, **detail: events.append(detail))
     for position in (0, 1):
@@ -304,7 +304,7 @@ def test_a_refusal_that_says_when_holds_all_of_that_target_back() -> None:
 
 
 @pytest.mark.parametrize("manner", ["openai", "anthropic"])
-def test_what_a_server_announces_is_kept_through_the_front_door(folder: Folder, manner: str) -> None:
+def test_announced_rates_are_respected_in_a_run(folder: Folder, manner: str) -> None:
     folder.cases(25)
     folder.write(
         "spec.yaml",
@@ -319,7 +319,7 @@ def test_what_a_server_announces_is_kept_through_the_front_door(folder: Folder, 
     ] * 2
 
 
-def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
+def test_a_function_passes_on_rate_headers(folder: Folder) -> None:
     folder.cases(6)
     folder.write(
         "mine.py",
@@ -357,12 +357,12 @@ def test_quotas_are_read(text: str, window: tuple[int, float]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "200", "0/5h", "5h", "x/5h", "200/5y", "-1/h"])
-def test_what_is_no_quota_is_refused(text: str) -> None:
+def test_an_invalid_quota_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         quota_window(text)
 
 
-def test_a_quota_is_shared_by_all_who_use_the_ledger_and_slides(tmp_path: Path) -> None:
+def test_a_quota_window_slides_and_is_shared_by_all_users_of_the_ledger(tmp_path: Path) -> None:
     clock = [1000.0]
     ledgers = [Ledger(tmp_path / "quota.db", lambda: clock[0]) for _ in range(2)]
     quotas = [Quota(3, 100.0, "account", ALL, ledger, True, lambda *_a, **_k: None) for ledger in ledgers]
@@ -403,7 +403,7 @@ def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Fold
 
 
 class EveryOtherSecond(Limit):
-    """What a newcomer writes: one class, and a function that makes it from the settings of a spec."""
+    """A new limit: one class, and a function that builds it from the settings of a spec."""
 
     def __init__(self, variants: range) -> None:
         self.variants = variants
@@ -430,7 +430,7 @@ def test_a_limit_is_one_file_and_one_line_in_the_registry(monkeypatch: pytest.Mo
 @given(
     cap=st.floats(0.01, 5), costs=st.lists(st.floats(0.001, 0.2), min_size=30, max_size=80), flying=st.integers(1, 9)
 )
-def test_spent_and_reserved_never_pass_the_cap_by_more_than_the_error_of_the_estimates(
+def test_spending_exceeds_the_cap_at_most_by_the_error_of_the_estimates(
     cap: float, costs: list[float], flying: int
 ) -> None:
     estimates = Estimates(1)
@@ -456,7 +456,7 @@ def test_spent_and_reserved_never_pass_the_cap_by_more_than_the_error_of_the_est
     assert budget.spent <= cap + excess + 1e-9
 
 
-def test_while_nothing_is_known_one_trial_goes_ahead_alone() -> None:
+def test_while_costs_are_unknown_one_trial_runs_alone() -> None:
     estimates = Estimates(1)
     budget = Budget(
         1.0, "usd", ALL, estimates.cost, lambda outcome: outcome.answer.cost_usd if outcome.answer else None
@@ -519,7 +519,7 @@ def test_a_dead_target_stops_the_run_in_every_mode(folder: Folder, flags: list[s
     assert folder.sql("select count(*) n from predictions") == [{"n": 3 * in_flight}]
 
 
-def test_failures_of_the_variant_never_trip_it(folder: Folder) -> None:
+def test_failures_of_the_variant_never_trip_the_breaker(folder: Folder) -> None:
     folder.cases(30)
     folder.write(
         "spec.yaml",
@@ -582,7 +582,7 @@ GB = 10**9
 
 
 class Governed:
-    """A governor of one variant on a machine whose readings the test makes up, and the trials it lets run."""
+    """A governor of one variant, with invented readings, and the trials that it admits."""
 
     def __init__(self, place: Place, memory: int, requested: int = 40, cores: float = 4.0, **limits: Any) -> None:
         self.total, self.used, self.cpu_s, self.computing, self.idle = memory, 0, 0.0, 0, 0
@@ -603,7 +603,7 @@ class Governed:
         return MachineReading(self.total - self.used, 0.0, own)
 
     def fill(self, now: float) -> int:
-        """Start all that may; how many are in flight."""
+        """Start all that may start; return the number in flight."""
         while len(self.in_flight) < self.requested and self.limit.wait(job(self.started), now) == 0.0:
             self.limit.take(job(self.started), now)
             self.in_flight.append(self.started)
@@ -611,7 +611,7 @@ class Governed:
         return len(self.in_flight)
 
     def end(self, now: float, **data: Any) -> None:
-        """The oldest trial ends."""
+        """End the oldest trial."""
         answer = Answer("yes", data=data)
         self.limit.settle(job(self.in_flight.popleft()), Outcome("ok", answer), now)
 
@@ -623,7 +623,7 @@ class Governed:
 
 
 @pytest.mark.parametrize("place", ["thread", "process"])
-def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run(place: Place) -> None:
+def test_large_trials_never_exhaust_memory_and_all_of_them_run(place: Place) -> None:
     governed = Governed(place, 24 * GB)
     begun: dict[int, float] = {}
     now, finished, most = 0.0, 0, 0
@@ -673,7 +673,7 @@ def test_trials_of_unknown_size_that_still_grow_let_no_others_start() -> None:
     )
 
 
-def test_a_declared_size_is_believed() -> None:
+def test_a_declared_size_is_used() -> None:
     governed = Governed("thread", 10 * GB, free_memory=GB, memory_per_trial=2 * GB)
     assert governed.fill(0.0) == 4
 
@@ -688,7 +688,7 @@ def test_the_size_that_trials_report_decides_how_many_fit() -> None:
 
 
 def compute(governed: Governed, seconds: int, busy_cores: float, share: float = 1.0) -> list[int]:
-    """Let trials in flight compute for so much of their time; how many run, second by second."""
+    """Let trials compute for a share of their time; return the number in flight by second."""
     running = []
     for second in range(1, seconds + 1):
         governed.computing = round(share * len(governed.in_flight))
@@ -711,14 +711,14 @@ def test_trials_that_compute_leave_a_core_free() -> None:
     assert compute(free, 20, busy_cores=4.0)[-1] == 4
 
 
-def test_trials_that_wait_are_never_held_back_because_of_cores() -> None:
+def test_waiting_trials_are_never_limited_by_cores() -> None:
     governed = Governed("process", 100 * GB, requested=8, cores=2.0)
     governed.fill(0.0)
     assert set(compute(governed, 30, busy_cores=1.0, share=0.25)) == {8}, "they start and wait, as agents do"
     assert governed.events == []
 
 
-def test_trials_that_saturate_all_cores_are_held_back_until_they_do_not() -> None:
+def test_trials_that_saturate_all_cores_are_limited_until_they_do_not() -> None:
     governed = Governed("process", 100 * GB, requested=16, cores=2.0)
     governed.fill(0.0)
     crowded = compute(governed, 20, busy_cores=2.0, share=0.5)
@@ -731,7 +731,7 @@ def test_trials_that_saturate_all_cores_are_held_back_until_they_do_not() -> Non
     assert governed.kinds() == ["processes_cut", "processes_raise"]
 
 
-def test_the_progress_line_says_what_holds_trials_back_until_nothing_does() -> None:
+def test_the_progress_line_says_why_fewer_trials_run() -> None:
     governed = Governed("process", 100 * GB, requested=16, cores=2.0)
     counts = Counts(planned=100, done_before=0, targets=["command"])
     governed.fill(0.0)
@@ -827,7 +827,7 @@ def test_sizes_are_read(text: Any, size: int) -> None:
         ("{targets: {simulated: {paralel: 3}}}", 'unknown key "paralel"'),
     ],
 )
-def test_limits_that_make_no_sense_are_refused_in_words(folder: Folder, limits: str, message: str) -> None:
+def test_invalid_limits_are_refused_with_an_explanation(folder: Folder, limits: str, message: str) -> None:
     folder.cases(3)
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated}}}}\nlimits: {limits}\n")
     done = folder.abreast("run", "spec.yaml")
@@ -843,7 +843,7 @@ def test_a_limit_of_one_target_holds_for_it_alone() -> None:
     assert elapsed == pytest.approx(5.0, abs=0.01)
 
 
-def test_what_limits_did_is_shown(folder: Folder) -> None:
+def test_events_of_limits_are_shown(folder: Folder) -> None:
     folder.cases(60)
     folder.write(
         "spec.yaml",
@@ -906,7 +906,7 @@ def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
         ("{quota: 200/5h, parallel: 8}", ""),
     ],
 )
-def test_more_at_once_than_a_subscription_takes_is_warned_of(folder: Folder, limits: str, warned: str) -> None:
+def test_more_in_flight_than_a_subscription_allows_is_a_warning(folder: Folder, limits: str, warned: str) -> None:
     folder.cases(20)
     folder.write(
         "spec.yaml", f"cases: cases.jsonl\ntarget: simulated\nvariants: {{a: {{}}, b: {{}}}}\nlimits: {limits}\n"
@@ -992,7 +992,7 @@ def test_a_passing_fault_does_not_fail_a_warm_up(folder: Folder) -> None:
     assert folder.sql("select count(*) n from attempts") == [{"n": 0}]
 
 
-def test_what_a_warm_up_costs_counts_against_budget_and_quota(folder: Folder, monkeypatch: Any) -> None:
+def test_the_cost_of_warm_ups_counts_against_budget_and_quota(folder: Folder, monkeypatch: Any) -> None:
     monkeypatch.setenv("ABREAST_STATE", str(folder.path / "state"))
     folder.cases(20)
     warm_spec(folder, "{a: {warmup: true}}", "{budget_usd: 0.55}")
@@ -1084,7 +1084,7 @@ def test_warmup_is_true_or_false(folder: Folder) -> None:
     assert 'variant "a": warmup must be true or false' in done.err
 
 
-def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> None:
+def test_a_call_that_a_timeout_cannot_end_is_one_warning(folder: Folder) -> None:
     folder.write("mine.py", "import time\ndef slow(case):\n    time.sleep(1)\n    return 'yes'\n")
     folder.cases(3)
     folder.write(
@@ -1095,7 +1095,7 @@ def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> N
     assert done.err.count("is still running in its thread; set executor: process") == 1
 
 
-def test_variants_that_take_turns_are_told_of_in_reports_and_decide_nothing_on_the_way(folder: Folder) -> None:
+def test_reports_mention_turns_and_a_run_with_turns_never_stops_early(folder: Folder) -> None:
     folder.cases(5)
     spec = "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 1}, b: {accuracy: 0}}\nscorers: [exact]\n"
     folder.write("spec.yaml", f"{spec}repeats: 3\nlimits: {{turns: true, parallel: 4}}\n")

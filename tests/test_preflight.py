@@ -86,7 +86,7 @@ def provenance(folder: Folder) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("in_git", [False, True])
-def test_a_first_run_is_warned_of_nothing_but_few_cases(shapes: Folder, in_git: bool) -> None:
+def test_a_first_run_warns_only_of_few_cases(shapes: Folder, in_git: bool) -> None:
     if in_git:
         git(shapes, "init", "-q")
         shapes.write("other.txt", "x")
@@ -105,7 +105,7 @@ def test_a_first_run_is_warned_of_nothing_but_few_cases(shapes: Folder, in_git: 
     ]
 
 
-def test_nothing_changed_is_said_once_before_a_run_and_in_full_by_check(shapes: Folder) -> None:
+def test_an_unchanged_experiment_has_one_line_before_a_run_and_all_lines_in_check(shapes: Folder) -> None:
     run(shapes)
     second = run(shapes, "--fresh").err
     name = shapes.abreast("runs", "--json").json[0]["run"]
@@ -136,7 +136,7 @@ def test_nothing_changed_is_said_once_before_a_run_and_in_full_by_check(shapes: 
     ],
     ids=["function", "helper", "comment", "parameter", "variant", "other"],
 )
-def test_what_changed_is_said_and_only_code_that_is_measured_warned_of(
+def test_changes_are_reported_and_only_measured_code_is_a_warning(
     shapes: Folder, file: str, text: str, level: str, message: str
 ) -> None:
     run(shapes)
@@ -149,7 +149,7 @@ def test_what_changed_is_said_and_only_code_that_is_measured_warned_of(
 
 
 @pytest.mark.parametrize("transform", ["python:shape:shape", "{from: python:shape:shape, times: 2}"])
-def test_a_transform_is_code_that_is_measured(folder: Folder, transform: str) -> None:
+def test_a_transform_is_measured_code(folder: Folder, transform: str) -> None:
     folder.cases(12)
     folder.write("shape.py", "def shape(value, times=1):\n    return value\n")
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated, transform: {transform}}}}}\n")
@@ -172,7 +172,7 @@ def test_other_arguments_of_a_transform_are_other_parameters(folder: Folder) -> 
     assert "a: parameter transform changed since" in check(folder)["code"]["message"]
 
 
-def test_commits_and_what_git_says_changed_between_them(committed: Folder) -> None:
+def test_changes_between_commits_are_reported(committed: Folder) -> None:
     first = git(committed, "rev-parse", "--short=7", "HEAD")
     committed.write("notes.txt", "one\ntwo\n")
     git(committed, "add", ".")
@@ -193,7 +193,7 @@ def test_commits_and_what_git_says_changed_between_them(committed: Folder) -> No
     assert "-    return text.upper()" in result.stdout, "the fix can be pasted"
 
 
-def test_a_commit_that_is_gone_is_said(committed: Folder) -> None:
+def test_a_missing_commit_is_reported(committed: Folder) -> None:
     committed.anew(
         "sql", "--write", "results.db", f"update runs set provenance = json_set(provenance, '$.commit', '{'a' * 40}')"
     )
@@ -220,7 +220,7 @@ def test_cases_that_were_added_removed_or_changed(shapes: Folder) -> None:
     assert last_run(shapes)["series"] == 2
 
 
-def test_cases_left_out_on_purpose_were_not_removed(shapes: Folder) -> None:
+def test_deselected_cases_do_not_count_as_removed(shapes: Folder) -> None:
     run(shapes)
     first = last_run(shapes)["run"]
     for words in (["--limit", "3"], ["--debug", "3"], ["--case", "c1"]):
@@ -243,7 +243,7 @@ def test_cases_left_out_on_purpose_were_not_removed(shapes: Folder) -> None:
         (({"language": "en"}, {"language": "de"}), "note", "have different tags"),
     ],
 )
-def test_an_input_that_is_there_twice(shapes: Folder, tags: Any, level: str, message: str) -> None:
+def test_duplicate_inputs(shapes: Folder, tags: Any, level: str, message: str) -> None:
     lines = [
         {"id": name, "input": "q", "expected": "a", "tags": tag} for name, tag in zip(("one", "two"), tags, strict=True)
     ]
@@ -252,13 +252,13 @@ def test_an_input_that_is_there_twice(shapes: Folder, tags: Any, level: str, mes
     assert (finding["level"], message in finding["message"]) == (level, True), finding
 
 
-def test_copies_of_one_group_are_no_warning(shapes: Folder) -> None:
+def test_duplicates_within_a_group_are_not_a_warning(shapes: Folder) -> None:
     line = {"input": "q", "expected": "a", "group": "g"}
     shapes.write("cases.jsonl", "".join(json.dumps({"id": name, **line}) + "\n" for name in "ab"))
     assert check(shapes)["duplicates"]["level"] == "note"
 
 
-def test_a_file_that_is_not_what_dvc_tracks(shapes: Folder) -> None:
+def test_a_file_that_differs_from_what_dvc_tracks(shapes: Folder) -> None:
     assert "dvc" not in check(shapes)
     content = (shapes.path / "cases.jsonl").read_bytes()
     md5 = hashlib.md5(content).hexdigest()
@@ -289,7 +289,7 @@ def test_a_file_that_is_not_what_dvc_tracks(shapes: Folder) -> None:
 
 @pytest.fixture(params=["results.db", "results.duckdb"])
 def renamed(folder: Folder, request: pytest.FixtureRequest) -> Folder:
-    """A parameter and a returned field that have other names than in the first run."""
+    """A parameter and a returned field renamed since the first run."""
     folder.cases(12)
     folder.write("fit.py", "def fit(case, lr):\n    return {'prediction': 'yes', 'conf': lr}\n")
     spec = f"cases: cases.jsonl\ntarget: python:fit:fit\nstore: {request.param}\nscorers: [exact]\n"
@@ -302,7 +302,7 @@ def renamed(folder: Folder, request: pytest.FixtureRequest) -> Folder:
     return folder
 
 
-def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -> None:
+def test_a_rename_is_detected_and_its_fix_works(renamed: Folder) -> None:
     store = next(name for name in ("results.db", "results.duckdb") if (renamed.path / name).exists())
     finding = check(renamed)["schema"]
     assert finding["level"] == "warn"
@@ -327,7 +327,7 @@ def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -
     assert check(renamed)["schema"]["level"] == "pass"
 
 
-def test_renaming_a_parameter_lets_nothing_more_be_reused(renamed: Folder) -> None:
+def test_renaming_a_parameter_does_not_make_answers_reusable(renamed: Folder) -> None:
     store = next(name for name in ("results.db", "results.duckdb") if (renamed.path / name).exists())
     renamed.anew("rename", "--yes", store, "params_lr", "params_learning_rate")
     assert renamed.anew("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
@@ -355,7 +355,7 @@ def test_a_returned_field_that_is_gone_is_noted_before_anything_is_paid(folder: 
     assert "missing: words" in run(folder).err
 
 
-def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: Folder) -> None:
+def test_returned_fields_that_are_not_in_the_code_are_compared_after_two_runs(folder: Folder) -> None:
     folder.cases(12)
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {}}\nscorers: [exact]\n")
     for key in ("conf", "confidence"):
@@ -376,7 +376,7 @@ def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: F
         (["params_style", "params_how", "--experiment", "nobody"], "no run of an experiment nobody"),
     ],
 )
-def test_what_cannot_be_renamed_is_refused(shapes: Folder, words: list[str], message: str) -> None:
+def test_invalid_renames_are_refused(shapes: Folder, words: list[str], message: str) -> None:
     run(shapes, "--quiet")
     done = shapes.anew("rename", "--yes", *words)
     assert done.code == 2
@@ -384,7 +384,7 @@ def test_what_cannot_be_renamed_is_refused(shapes: Folder, words: list[str], mes
     assert shapes.sql("select distinct params_style s from predictions order by 1") == [{"s": "loud"}, {"s": "plain"}]
 
 
-def test_a_run_that_has_both_names_is_left_alone(folder: Folder) -> None:
+def test_a_run_that_has_both_names_is_not_renamed(folder: Folder) -> None:
     folder.cases(12)
     folder.write("fit.py", "def fit(case, **params):\n    return 'yes'\n")
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {lr: 1}, b: {rate: 2}}\n")
@@ -412,7 +412,7 @@ def test_only_the_runs_of_one_experiment_are_renamed(shapes: Folder) -> None:
 # -- surroundings --------------------------------------------------------------------------------------------------
 
 
-def test_another_python_or_package_is_noted(shapes: Folder) -> None:
+def test_changed_versions_of_python_and_packages_are_noted(shapes: Folder) -> None:
     run(shapes)
     assert check(shapes)["environment"]["level"] == "pass"
     change = "update runs set provenance = json_set(provenance, '$.python', '3.9.1', '$.packages.numpy', '1.0')"
@@ -423,7 +423,7 @@ def test_another_python_or_package_is_noted(shapes: Folder) -> None:
     assert "numpy 1.0 → " in finding["message"]
 
 
-def test_a_name_that_stands_for_another_model_is_warned_of(folder: Folder) -> None:
+def test_a_name_that_means_another_model_is_a_warning(folder: Folder) -> None:
     folder.cases(12)
     folder.write(
         "spec.yaml", "cases: cases.jsonl\ntarget: python:ask:ask\nvariants: {a: {model: haiku}}\nscorers: [exact]\n"
@@ -441,7 +441,7 @@ def test_a_name_that_stands_for_another_model_is_warned_of(folder: Folder) -> No
     assert check(folder)["models"]["level"] == "pass", "said once"
 
 
-def test_files_of_the_experiment_that_are_not_committed_are_warned_of_and_others_noted(committed: Folder) -> None:
+def test_uncommitted_files_of_the_experiment_are_a_warning_and_others_a_note(committed: Folder) -> None:
     assert check(committed)["git"]["message"].endswith(" on main, everything committed")
     committed.write("README.md", "x")
     git(committed, "add", "README.md")
@@ -456,7 +456,7 @@ def test_files_of_the_experiment_that_are_not_committed_are_warned_of_and_others
     assert check(committed, "--debug", "3")["git"]["level"] == "note", "who tries things out is left alone"
 
 
-def test_a_file_that_was_never_added_is_not_committed_and_an_ignored_one_is_meant(committed: Folder) -> None:
+def test_untracked_files_count_as_uncommitted_and_ignored_ones_do_not(committed: Folder) -> None:
     committed.cases(5, "more.jsonl")
     committed.write("spec.yaml", SPEC.replace("cases.jsonl", "more.jsonl"))
     git(committed, "commit", "-qam", "two")
@@ -475,7 +475,7 @@ def test_no_branch_and_no_repository_are_notes(committed: Folder) -> None:
 # -- design --------------------------------------------------------------------------------------------------------
 
 
-def test_the_design_says_what_is_kept_constant_and_missing(folder: Folder) -> None:
+def test_the_design_lists_stored_constant_and_missing_columns(folder: Folder) -> None:
     folder.cases(30)
     folder.write("ask.py", ASK)
     folder.write("spec.yaml", MODEL_SPEC)
@@ -513,7 +513,7 @@ scorers: [exact]
 
 
 def on_terminal(folder: Folder, typed: str, *words: str) -> Done:
-    """The command with a person at the keyboard."""
+    """The command on a terminal, with typed answers."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode() + b"\x04" * 9)  # and whoever asks for more is told that there is no more
@@ -553,7 +553,7 @@ def model_run(folder: Folder) -> Folder:
     return folder
 
 
-def test_a_person_is_asked_once_for_each_matter(model_run: Folder) -> None:
+def test_each_question_is_asked_once(model_run: Folder) -> None:
     model_run.write("ask.py", ASK + "\nx = 1\n")
     done = on_terminal(model_run, "y\n\nn\n", "run", "spec.yaml")
     assert done.code == 0, done.err
@@ -574,7 +574,7 @@ def test_a_person_is_asked_once_for_each_matter(model_run: Folder) -> None:
 
 
 @pytest.mark.parametrize("typed", ["\n", "n\n", "maybe\n"])
-def test_who_does_not_want_changed_code_executes_nothing(model_run: Folder, typed: str) -> None:
+def test_declining_changed_code_executes_nothing(model_run: Folder, typed: str) -> None:
     model_run.write("ask.py", ASK + "\nx = 1\n")
     done = on_terminal(model_run, typed, "run", "spec.yaml")
     assert done.code == 4
@@ -582,7 +582,7 @@ def test_who_does_not_want_changed_code_executes_nothing(model_run: Folder, type
     assert len(model_run.abreast("runs", "--json").json) == 1
 
 
-def test_who_wants_to_add_fields_gets_the_steps(model_run: Folder) -> None:
+def test_accepting_to_add_fields_prints_the_steps(model_run: Folder) -> None:
     done = on_terminal(model_run, "y\n", "run", "spec.yaml", "--fresh")
     assert done.code == 4
     assert '1. also return them from ask (ask.py): {"prediction": ..., "raw_response": ..., "cost_usd": ...' in done.err
@@ -595,7 +595,7 @@ def test_who_wants_to_add_fields_gets_the_steps(model_run: Folder) -> None:
     assert "add fields" not in done.err, "they are there"
 
 
-def test_who_wants_to_add_aggregations_gets_the_steps(model_run: Folder) -> None:
+def test_accepting_to_add_aggregations_prints_the_steps(model_run: Folder) -> None:
     done = on_terminal(model_run, "n\ny\n", "run", "spec.yaml", "--fresh")
     assert done.code == 4
     command = next(line[line.index("abreast sql") :] for line in done.err.splitlines() if "abreast sql" in line)
@@ -609,7 +609,7 @@ def test_who_wants_to_add_aggregations_gets_the_steps(model_run: Folder) -> None
 
 
 @pytest.mark.parametrize("words", [["--yes"], ["--debug", "3"], ["--quiet"], ["--json"]])
-def test_nobody_is_asked_who_said_so(model_run: Folder, words: list[str]) -> None:
+def test_options_answer_the_questions(model_run: Folder, words: list[str]) -> None:
     model_run.write("ask.py", ASK + "\nx = 1\n")
     done = on_terminal(model_run, "", "run", "spec.yaml", *words)
     assert done.code == 0, done.err
@@ -632,7 +632,7 @@ def test_without_a_terminal_a_run_goes_on_and_strict_refuses(model_run: Folder) 
 # -- series --------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_series_begins_where_results_do_not_continue(shapes: Folder) -> None:
+def test_a_new_series_begins_where_results_are_not_comparable(shapes: Folder) -> None:
     run(shapes, "--label", "e1")
     shapes.write("helper.py", HELPER.replace("upper", "lower"))
     first = last_run(shapes)["run"]
@@ -662,7 +662,7 @@ def test_another_version_of_a_scorer_begins_a_series_until_the_old_answers_are_s
 # -- the price -----------------------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_cases_and_three_hundred_modules_are_looked_at_in_no_time(folder: Folder) -> None:
+def test_checks_of_ten_thousand_cases_and_three_hundred_modules_are_quick(folder: Folder) -> None:
     folder.cases(10_000)
     for number in range(300):
         folder.write(f"parts/m{number}.py", "\n".join(f"def f{n}(x):\n    return x + {n}" for n in range(30)) + "\n")

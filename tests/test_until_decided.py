@@ -1,4 +1,4 @@
-"""A run that stops when it is decided: by the rule, without partial cases, and never by luck of who finishes first."""
+"""A run that stops when it is decided: by the rule, without partial cases, independent of who finishes first."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def decided(
     skipped: Collection[int] = (),
     **how: Any,
 ) -> Decision | None:
-    """What is decided when trials end in this order."""
+    """The decision if trials end in this order."""
     rule = replace(rule or Rule(), largest=plan.largest_group or 1)
     stop = UntilDecided(plan, "v0", "exact", rule, **how)
     for position in order:
@@ -91,7 +91,7 @@ def test_the_order_in_which_trials_end_does_not_matter(
 
 
 def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[int]:
-    """In which order trials end that are started in their turn by so many workers."""
+    """The order in which trials end that a number of workers start in turn."""
     free, ends = [0.0] * workers, []
     for position in in_turn(plan):
         end = heapq.heappop(free) + seconds[position]
@@ -101,7 +101,7 @@ def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[i
 
 
 def test_slow_failures_do_not_make_a_variant_look_better() -> None:
-    """No true difference, but failures of one side take ten times as long: those who finish first are not the rule."""
+    """No true difference, but failures of one side take ten times as long: those that finish first are not typical."""
     plan, chance = plan_of(200), np.random.default_rng(3)
     by_turn = by_end = 0
     for _ in range(150):
@@ -126,7 +126,7 @@ def test_fewer_than_60_cases_are_never_decided_early() -> None:
         assert (decided(plan, scores, in_turn(plan)) is not None) == early
 
 
-def test_nothing_is_decided_before_so_many_cases_are_compared() -> None:
+def test_nothing_is_decided_before_the_minimum_number_of_cases() -> None:
     plan = plan_of(200)
     scores: list[float | None] = [float(position % 2) for position in range(len(plan))]
     decisions = [decided(plan, scores, in_turn(plan), min_cases=least) for least in (10, 30, 77)]
@@ -268,7 +268,7 @@ def test_a_stop_after_a_decision_ends_at_once() -> None:
     assert saved == 4 * 59 or saved == 4 * 58
 
 
-def test_as_much_is_in_flight_as_is_asked_for() -> None:
+def test_early_stopping_keeps_the_requested_number_in_flight() -> None:
     plan, targets = simulated_plan(400, [{"latency": {"low": 0.5, "high": 5.0}}] * 2, 1)
     watch, _, _ = decided_after(plan, targets, 1000.0, parallel=300)
     assert watch.most["all"] == 300
@@ -303,13 +303,13 @@ def the_run(folder: Folder, at: int = -1) -> dict[str, Any]:
 
 
 def trials_by_case(folder: Folder, name: str) -> set[int]:
-    """How many rows the cases have that have any."""
+    """Numbers of rows of cases with rows."""
     rows = folder.sql(f"select count(*) as n from predictions where run = '{name}' group by case_id")
     return {row["n"] for row in rows}
 
 
 def stopped(folder: Folder, done: Done, per_case: int = 2) -> dict[str, Any]:
-    """The run, which stopped early as it should."""
+    """The row of a run that stopped early."""
     assert done.code == 0, done.said
     row = the_run(folder)
     assert row["status"] == "stopped_early", row
@@ -334,7 +334,7 @@ def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -
         assert folder.abreast(*words).code == 0
 
 
-def test_the_looks_of_the_run_are_seen_again_in_its_rows(folder: Folder) -> None:
+def test_the_looks_of_a_run_can_be_reproduced_from_its_rows(folder: Folder) -> None:
     folder.abreast("run", spec(folder, 300, CLEAR, until_decided=True), "--parallel", "8", "--quiet")
     (event,) = folder.sql("select detail from events where kind = 'decided'")
     rows = folder.sql(
@@ -407,7 +407,7 @@ def test_repeats_groups_and_three_variants(folder: Folder) -> None:
     assert "silent is worse than long" in row["reason"]
 
 
-def test_what_is_begun_is_retried_and_finished_in_bad_weather(folder: Folder) -> None:
+def test_begun_cases_are_retried_and_finished_despite_errors(folder: Folder) -> None:
     errors = {"errors": {"network": 0.1, "timeout": 0.05}, "latency": 0.001}
     variants = {name: {**params, **errors} for name, params in CLEAR.items()}
     path = spec(folder, 300, variants, limits={"parallel": 8, "breaker": 0})
@@ -415,7 +415,7 @@ def test_what_is_begun_is_retried_and_finished_in_bad_weather(folder: Folder) ->
     assert row["trials"] < 300, "those that wait for another attempt do not let all others be paid for"
 
 
-def test_a_slow_scorer_is_waited_for_so_that_nothing_needless_starts(folder: Folder) -> None:
+def test_starts_wait_for_a_slow_scorer(folder: Folder) -> None:
     folder.write(
         "mine.py",
         "import time\ndef slow(answer, expected):\n    time.sleep(0.003)\n    return answer.text == expected\n",
@@ -451,7 +451,7 @@ def test_a_new_run_reuses_and_is_decided_before_anything_is_paid(folder: Folder)
     assert (second.json[0]["status"], second.json[0]["executed"]) == ("complete", 0), "everything is there"
 
 
-def test_stored_answers_are_scored_anew_before_anything_is_paid(folder: Folder) -> None:
+def test_stored_answers_are_scored_again_before_anything_is_paid(folder: Folder) -> None:
     folder.write("mine.py", "def right(answer, expected):\n    return answer.text == expected\n")
     assert folder.abreast("run", spec(folder, 150, CLEAR), "--until-decided").code == 0
     done = folder.abreast("run", spec(folder, 150, CLEAR, scorers=["python:mine:right"]), "--until-decided", "--json")
@@ -459,7 +459,7 @@ def test_stored_answers_are_scored_anew_before_anything_is_paid(folder: Folder) 
     assert done.json[0]["executed"] == 0
 
 
-def test_a_baseline_that_is_known_costs_nothing_beyond_the_decision(folder: Folder) -> None:
+def test_a_reused_baseline_costs_nothing_beyond_the_decision(folder: Folder) -> None:
     only = {"long": CLEAR["long"]}
     assert folder.abreast("run", spec(folder, 300, only)).code == 0
     done = folder.abreast("run", spec(folder, 300, CLEAR), "--until-decided", "--parallel", "4", "--json")
@@ -484,7 +484,7 @@ def test_a_killed_run_goes_on_and_still_stops_early(folder: Folder, store: str) 
 
 
 def test_a_case_that_was_begun_is_finished_although_it_is_decided_before_anything_starts(folder: Folder) -> None:
-    """As after a kill between the decision and the last row."""
+    """Like after a kill between the decision and the last row."""
     variants = {name: {**params, "latency": 0.005} for name, params in CLEAR.items()}
     path = spec(folder, 300, variants, limits={"parallel": 8})
     first = stopped(folder, folder.abreast("run", path, "--until-decided"))
@@ -496,7 +496,7 @@ def test_a_case_that_was_begun_is_finished_although_it_is_decided_before_anythin
     assert (second["trials"], second["reason"]) == (first["trials"], first["reason"])
 
 
-def test_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stopping_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.path)
     experiment = Experiment(
         cases=[{"id": f"c{n}", "input": f"question {n}", "expected": "yes"} for n in range(200)],
@@ -521,7 +521,7 @@ def test_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         ("until_decided", "sometimes", "until_decided must be true or false"),
     ],
 )
-def test_a_wrong_setting_says_what_to_write(folder: Folder, key: str, value: Any, message: str) -> None:
+def test_an_invalid_setting_is_refused_with_a_fix(folder: Folder, key: str, value: Any, message: str) -> None:
     done = folder.abreast("check", spec(folder, 60, CLEAR, **{key: value}))
     assert done.code == 2
     assert message in done.err
@@ -535,13 +535,13 @@ def test_a_wrong_setting_says_what_to_write(folder: Folder, key: str, value: Any
         (["--min-cases", "3"], "--min-cases 3: must be a whole number of at least 10"),
     ],
 )
-def test_a_wrong_option_says_so(folder: Folder, words: list[str], message: str) -> None:
+def test_an_invalid_option_is_refused(folder: Folder, words: list[str], message: str) -> None:
     done = folder.abreast("run", spec(folder, 60, CLEAR), "--until-decided", *words)
     assert done.code == 2
     assert message in done.err
 
 
-def test_where_nothing_can_be_decided_it_is_refused(folder: Folder) -> None:
+def test_early_stopping_without_a_decision_is_refused(folder: Folder) -> None:
     alone = folder.abreast("run", spec(folder, 60, {"long": CLEAR["long"]}), "--until-decided")
     assert (alone.code, "one variant: there is nothing to decide" in alone.err) == (4, True)
     silent = folder.abreast("run", spec(folder, 60, CLEAR, scorers=[]), "--until-decided")
@@ -567,7 +567,7 @@ def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
     assert folder.abreast("report", "--json").json[0]["margin"] == 0.05
 
 
-def test_a_run_that_stored_answers_decide_warms_nothing_up(folder: Folder) -> None:
+def test_a_run_decided_by_stored_answers_warms_nothing_up(folder: Folder) -> None:
     def experiment(**options: Any) -> Experiment:
         variants = {name: {"accuracy": value, "warmup": True} for name, value in (("bad", 0.0), ("good", 1.0))}
         cases = [{"id": f"c{n}", "input": f"q{n}", "expected": f"q{n}"} for n in range(300)]

@@ -1,4 +1,4 @@
-"""An event loop in virtual time: waiting costs nothing, and the same program always takes the same time.
+"""An event loop in virtual time: waiting costs nothing, and a program always takes the same time.
 
 `Rig` puts a scheduler together in it, without a store: `Memory` acknowledges what it is given.
 """
@@ -109,7 +109,7 @@ class Rig:
         )
 
     async def run(self) -> float:
-        """Execute everything; return the seconds that took."""
+        """Execute everything; return the elapsed seconds."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         await self.scheduler.run()
