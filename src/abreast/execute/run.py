@@ -27,7 +27,7 @@ from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, 
 from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
-from abreast.execute.sources.judging import Judging, Panel, without_judges
+from abreast.execute.sources.judging import NO_JUDGES, Judging, Panel, without_judges
 from abreast.execute.sources.lanes import Source
 from abreast.execute.sources.trials import Trials
 from abreast.execute.sources.warmup import WarmUps, warmup_costs
@@ -93,8 +93,8 @@ class ActiveExecution:
     """An execution under way, on the running loop."""
 
     def __init__(self, execution: Execution, acknowledgements: Acknowledgements, writer: Writer) -> None:
-        self._execution, self._writer, self._panel = execution, writer, execution.panel
-        self._judge_targets = () if self._panel is None else self._panel.targets
+        self._execution, self._writer, self._panel = execution, writer, execution.panel or NO_JUDGES
+        self._targets = [*execution.targets, *self._panel.targets]
         self._stats = ConcurrencyStats(asyncio.get_running_loop().time)
         recorded = Listeners([execution.listener, EventRecorder(writer)])
         thread_timeouts = ThreadTimeoutWarning(execution.targets, recorded.event)
@@ -110,14 +110,14 @@ class ActiveExecution:
         self._build_sources()
 
     def _build_engine(self) -> Engine:
-        execution, panel = self._execution, self._panel
+        execution = self._execution
         setup = EngineSetup(
-            variants=[*execution.plan.variants, *(() if panel is None else panel.contenders)],
-            judges=len(self._judge_targets),
+            variants=[*execution.plan.variants, *self._panel.contenders],
+            judges=len(self._panel.targets),
             seed=execution.plan.seed,
             settings=execution.target_settings,
             limits=execution.limits,
-            built_targets=[*execution.targets, *self._judge_targets],
+            built_targets=self._targets,
         )
         return find_engine(execution.engine)(setup, self._state.complete)
 
@@ -125,8 +125,8 @@ class ActiveExecution:
         execution, plan, store, run_id = self._execution, self._execution.plan, self._execution.store, self._run_id
         return LimitContext(
             limits=execution.limits,
-            targets=[*execution.targets, *self._judge_targets],
-            judges=len(self._judge_targets),
+            targets=self._targets,
+            judges=len(self._panel.targets),
             plan=plan,
             emit=self._listener.event,
             stop=self._state.stop,
@@ -144,22 +144,18 @@ class ActiveExecution:
     def _build_sources(self) -> None:
         """Build trials, judging and scoring. Early stopping gets the scores of one of the latter two."""
         execution, panel, early_stopping = self._execution, self._panel, self._early_stopping
-        is_judged = early_stopping is not None and panel is not None and panel.gives(early_stopping.score)
+        is_judged = early_stopping is not None and panel.gives(early_stopping.score)
         scorers = without_judges(execution.scorers)
         self._scoring = Scoring(scorers, self._writer, execution.unscored, None if is_judged else early_stopping)
-        self._judging = (
-            None
-            if panel is None
-            else Judging(
-                panel=panel,
-                first_variant=len(execution.targets),
-                store=execution.store,
-                writer=self._writer,
-                limits=self._limits,
-                listener=self._listener,
-                state=self._state,
-                early_stopping=early_stopping if is_judged else None,
-            )
+        self._judging = Judging(
+            panel=panel,
+            first_variant=len(execution.targets),
+            store=execution.store,
+            writer=self._writer,
+            limits=self._limits,
+            listener=self._listener,
+            state=self._state,
+            early_stopping=early_stopping if is_judged else None,
         )
         self._trials = Trials(
             plan=execution.plan,
@@ -169,7 +165,7 @@ class ActiveExecution:
             listener=self._listener,
             state=self._state,
             early_stopping=early_stopping,
-            unjudged=(lambda: 0) if self._judging is None else self._judging.deciding_backlog,
+            unjudged=self._judging.deciding_backlog,
         )
 
     @property
@@ -178,14 +174,14 @@ class ActiveExecution:
 
     def _prior_use(self) -> list[PriorUse]:
         """Use by earlier executions of this run, warm-ups included. Reads every trial."""
-        execution, store, panel = self._execution, self._execution.store, self._panel
+        execution, store = self._execution, self._execution.store
         warmups = warmup_costs(store, self._run_id)
         uses = []
         of_variants = store.spent(self._run_id, len(execution.targets))
         for variant, (costed, cost_usd, counted, tokens) in zip(execution.plan.variants, of_variants, strict=True):
             costs = warmups.get(variant.name, [])
             uses.append(PriorUse(costed + len(costs), cost_usd + sum(costs), counted, tokens))
-        judges = [] if panel is None else [judge.name for judge in panel.judges]
+        judges = [judge.name for judge in self._panel.judges]
         return uses + [PriorUse(*row) for row in store.spent_on_judges(self._run_id, judges)]
 
     def _committed(self, jobs: Sequence[Job]) -> None:
@@ -200,7 +196,7 @@ class ActiveExecution:
                     self._early_stopping.observe_failure(job.trial.position, outcome)
             elif self._scoring.has_scorers:
                 answers.append((job.trial.position, job.trial.case, answer))
-            if self._judging is not None:
+            if self._panel.judges:
                 self._judging.add(job.trial.position, outcome)
         if answers:
             self._scoring.put(answers)
@@ -277,7 +273,7 @@ class ActiveExecution:
             clock=asyncio.get_running_loop().time,
         )
         sources: list[Source] = [self._trials]
-        if self._judging is not None:
+        if self._panel.judges:
             self._judging.begin()
             sources.insert(0, self._judging)
         self._trials.apply_decision()  # stored results may suffice: then nothing is warmed up

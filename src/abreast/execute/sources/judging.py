@@ -61,6 +61,9 @@ class Panel:
         return store.queries.unjudged(run_id, judge.columns, judge.version, only_usable=self.retries_unusable)
 
 
+NO_JUDGES = Panel((), (), 1, 0)
+
+
 def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
     return [scorer for scorer in scorers if not isinstance(scorer, Judge)]
 
