@@ -308,9 +308,9 @@ def test_a_rename_is_detected_and_its_fix_works(renamed: Folder) -> None:
     assert finding["level"] == "warn"
     assert "params_lr is now params_learning_rate; conf is now confidence" in finding["message"]
     assert finding["fix"] == (
-        f"abreast rename {store} params_lr params_learning_rate && abreast rename {store} conf confidence"
+        f"run `abreast rename {store} params_lr params_learning_rate && abreast rename {store} conf confidence`"
     )
-    for command in finding["fix"].split(" && "):
+    for command in finding["fix"].split("`")[1].split(" && "):
         done = renamed.anew(*command.split()[1:], "--yes")
         assert done.code == 0, done.err
         assert done.out.endswith("now: 1 run, 24 rows\n")

@@ -46,9 +46,8 @@ def check_schema(context: Context) -> Finding:
     new = list(dict.fromkeys(change.column(name) for change in changes for name in change.new))
     details = (*(f"missing: {name}" for name in missing), *(f"new: {name}" for name in new))
     if renamed:
-        fixes = [fix for change in changes for pair in change.renamed if (fix := _fix(context, change, *pair))]
         message = f"{'; '.join(dict.fromkeys(renamed))}: earlier rows keep the old name"
-        return Finding("schema", "warn", message, " && ".join(dict.fromkeys(fixes)), details)
+        return Finding("schema", "warn", message, _rename_fix(context, changes), details)
     if missing or new:
         other = [f"missing: {listed(missing)}"] if missing else []
         other += [f"new: {listed(new)}"] if new else []
@@ -111,15 +110,18 @@ def _values(params: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return values
 
 
-def _fix(context: Context, change: NameChanges, old: str, new: str) -> str:
-    """The command that merges the two columns."""
-    if change.kind == "score":
-        return f"set name: {old} on the scorer to keep the column"
-    if change.kind == "data" and {old, new} & {*CORE_COLUMNS, "prediction"}:
-        return ""
-    words = ["abreast", "rename", shown_path(context.store), change.column(old), change.column(new)]
-    words += ["--experiment", context.spec.name] if context.is_store_shared else []
-    return " ".join(map(shlex.quote, words))
+def _rename_fix(context: Context, changes: Iterable[NameChanges]) -> str:
+    """Commands that merge the renamed columns, and settings that keep the name of a score."""
+    commands, settings = dict[str, None](), list[str]()
+    for change in changes:
+        for old, new in change.renamed:
+            if change.kind == "score":
+                settings.append(f"set name: {old} on the scorer to keep the column")
+            elif change.kind == "params" or not {old, new} & {*CORE_COLUMNS, "prediction"}:
+                words = ["abreast", "rename", shown_path(context.store), change.column(old), change.column(new)]
+                words += ["--experiment", context.spec.name] if context.is_store_shared else []
+                commands[" ".join(map(shlex.quote, words))] = None
+    return "; ".join([f"run `{' && '.join(commands)}`"] * bool(commands) + settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
