@@ -275,7 +275,7 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
     """
     for first, group, workspace, told in (
         ("two", "g", "git: repo", "case one continues from two, which comes after it"),
-        ('""', "h", "git: repo", "so they are not independent, but they are not in one group"),
+        ('""', "h", "git: repo", "so they are not independent, but they have no common group"),
         ('""', "g", "copy: repo", "after is for git, not for copy"),
         ('""', "g", "git: repo, without: [log.txt]", "after and without do not go together"),
     ):

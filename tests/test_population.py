@@ -43,7 +43,7 @@ def test_three_prompts_with_ten_runs_decide_about_these_prompts(folder: Folder) 
     three_prompts(folder, runs=10)
     checked = folder.abreast("check", "settings.json")
     assert "can decide about these 3 prompts alone" in checked.out + checked.err
-    assert "prompts in general need at least 6 prompts" in checked.out + checked.err
+    assert "use at least 6 prompts to decide about prompts in general" in checked.out + checked.err
     done = folder.abreast("run", "settings.json", "--yes")
     assert done.code == 0, done.err
     out = " ".join(done.out.split())

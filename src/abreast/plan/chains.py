@@ -46,7 +46,9 @@ def _predecessor(cases: CaseTable, indexes: Mapping[str, int], index: int, name:
     if before >= index:
         raise BadInput(f"{message}, which comes after it", "list cases in the order in which they run")
     if cases.groups[index] is None or cases.groups[index] != cases.groups[before]:
-        raise BadInput(f"{message}, so they are not independent, but they are not in one group", "set the same group:")
+        raise BadInput(
+            f"{message}, so they are not independent, but they have no common group", "set the same group: on both"
+        )
     return before
 
 

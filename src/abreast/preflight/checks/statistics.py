@@ -40,11 +40,11 @@ def check_power(context: Context) -> Finding:
             f"{size} can decide about {these} alone, and can usually detect "
             f"differences of {min(1.0, effect) * 100:.0f} points or more on {'it' if cases == 1 else 'them'}"
         )
-        return Finding("power", "warn", message, _for_cases_in_general(comparisons, noun, is_grouped))
+        return Finding("power", "warn", message, _cases_in_general_fix(comparisons, noun, is_grouped))
     if independent < units_needed(comparisons) and not (is_grouped and independent >= GROUPS):
         message = f"{size} cannot decide anything, and --fail-if worse always passes"
         on_these = f"use --repeats {repeats_needed(cases, comparisons)} to decide about {these}"
-        fix = f"{on_these}; {_for_cases_in_general(comparisons, noun, is_grouped)}"
+        fix = f"{on_these}; {_cases_in_general_fix(comparisons, noun, is_grouped)}"
         return Finding("power", "warn", message, fix)
     effect = smallest_detectable(TYPICAL_SD, independent, alpha=alphas(cases, comparisons)[1])
     groups = f" in {many(independent, 'group')}" if is_grouped else ""
@@ -57,12 +57,14 @@ def check_power(context: Context) -> Finding:
     return Finding("power", "pass", message)
 
 
-def _for_cases_in_general(comparisons: int, noun: str, is_grouped: bool) -> str:
-    """Number of cases needed to decide about cases in general."""
+def _cases_in_general_fix(comparisons: int, noun: str, is_grouped: bool) -> str:
+    """How many cases decide about cases in general."""
     least = units_needed(comparisons)
     enough = cases_needed(TYPICAL_SD, FAIR, alpha=alphas(least, comparisons)[1])
     units = many(least, "group" if is_grouped else noun)
-    return f"{noun}s in general need at least {units}, and about {enough:,} to detect {FAIR * 100:.0f} points"
+    return (
+        f"use at least {units} to decide about {noun}s in general, about {enough:,} to detect {FAIR * 100:.0f} points"
+    )
 
 
 def check_early_stop(context: Context) -> Finding | None:
