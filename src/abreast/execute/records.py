@@ -83,8 +83,7 @@ class ThreadTimeoutWarning(Listener):
     """Warns once that a timeout cannot end a thread."""
 
     def __init__(self, targets: Sequence[Target], emit: Callable[..., Any]) -> None:
-        self._targets = targets
-        self._emit = emit
+        self._targets, self._emit = targets, emit
         self._has_warned = False
 
     def finished(self, job: Job, outcome: Outcome) -> None:

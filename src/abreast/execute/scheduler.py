@@ -37,17 +37,13 @@ class Scheduler:
         state: RunState,
         clock: Callable[[], float],
     ) -> None:
-        self._sources = sources
+        self._sources, self._engine, self._limits = sources, engine, limits
+        self._retry, self._state, self._clock = retry, state, clock
         self._source_of = {source.job_type: source for source in sources}
-        self._engine = engine
-        self._limits = limits
         variants = range(sum(len(source.lanes) for source in sources))
         self._taking = by_variant((limit for limit in limits if type(limit).take is not Limit.take), variants)
         self._settling = by_variant((limit for limit in limits if type(limit).settle is not Limit.settle), variants)
         self._releasing = by_variant((limit for limit in limits if type(limit).release is not Limit.release), variants)
-        self._retry = retry
-        self._state = state
-        self._clock = clock
         self._backoff: list[tuple[float, int, Job]] = []
         self._undecided: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
         self._unacknowledged = 0  # outcomes handed over and not yet safe

@@ -72,6 +72,13 @@ class PreviousRun:
         row = self._store.queries.run_before(self._experiment, self.run_id)
         return None if row is None else PreviousRun(self._store, row, self._experiment)
 
+    def with_earlier(self, most: int) -> Iterator[PreviousRun]:
+        """This run and those before it, the newest first, at most this many."""
+        run: PreviousRun | None = self
+        while run is not None and most > 0:
+            yield run
+            run, most = run.before, most - 1
+
     def models(self) -> Iterator[tuple[str, str, str]]:
         """Target, requested model (empty if none), and the model that answered, of answers that were not reused."""
         for index, model in self._store.queries.new_models(self.run_id, 2_000):

@@ -53,11 +53,9 @@ class LocalEngine(Engine):
         settings: Limits | None = None,
     ) -> None:
         """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
-        self._targets = targets
-        self._complete = complete
+        self._targets, self._timeouts, self._complete = targets, timeouts, complete
         self._settings = settings or Limits()
         self._answer_size = self._settings.answer_bytes
-        self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._workers = LocalWorkers(self._loop, self._clock, self._more_time)
         self._attempts: dict[asyncio.Task[None], ActiveAttempt] = {}

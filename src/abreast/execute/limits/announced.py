@@ -70,8 +70,7 @@ class Announced(Limit):
         """`targets` are those of the variants; `expected` is how many tokens a job will take."""
         rates = {name: TargetRates(name) for name in targets}
         self._of_variant = [rates[name] for name in targets]
-        self._expected = expected
-        self._emit = emit
+        self._expected, self._emit = expected, emit
 
     def wait(self, job: Job, now: float) -> float:
         target = self._of_variant[job.variant]

@@ -44,9 +44,7 @@ class Quota(Limit):
     ) -> None:
         self.most, self.window_s, self.account = most, window_s, account
         self.variants = variants
-        self._ledger = ledger
-        self._waits = waits
-        self._on_pause = on_pause
+        self._ledger, self._waits, self._on_pause = ledger, waits, on_pause
         self._ticket: int | None = None
         self._free_at = 0.0
         self._is_paused = False

@@ -68,10 +68,8 @@ class TokenRate(Limit):
     def __init__(
         self, most: float, period_s: float, variants: frozenset[int], expected: Callable[[Job], float]
     ) -> None:
-        self._most = most
-        self._period = period_s
+        self._most, self._period, self._expected = most, period_s, expected
         self.variants = variants
-        self._expected = expected
         self._log: deque[list[float]] = deque()  # [when, tokens]
         self._sum = 0.0
         self._of_job: dict[int, list[float]] = {}

@@ -66,12 +66,7 @@ def check_data(context: Context) -> Finding:
 
 def _last_complete(previous: PreviousRun) -> PreviousRun:
     """The last run with all cases, else the previous one."""
-    run: PreviousRun | None = previous
-    for _ in range(RUNS):
-        if run is None or not run.selects:
-            break
-        run = run.before
-    return run if run is not None and not run.selects else previous
+    return next((run for run in previous.with_earlier(RUNS) if not run.selects), previous)
 
 
 def case_changes(context: Context, previous: PreviousRun) -> CaseChanges:
@@ -79,27 +74,13 @@ def case_changes(context: Context, previous: PreviousRun) -> CaseChanges:
     previous = _last_complete(previous)
     if previous.provenance.get("data_hash") == context.plan.cases.hash:
         return CaseChanges()
-    cases = context.plan.cases
-    return compare_cases(
-        previous.cases,
-        {case: cases.digest(index) for index, case in enumerate(cases.ids)},
-        all_of_before=not previous.selects and len(previous.cases) >= int(previous.provenance.get("cases") or 0),
-        all_of_now=not context.settings.selects_cases,
-    )
-
-
-def compare_cases(
-    before: Mapping[str, str], now: Mapping[str, str], all_of_before: bool = True, all_of_now: bool = True
-) -> CaseChanges:
-    """Compare digests by id.
-
-    >>> compare_cases({"a": "1", "b": "1"}, {"a": "2", "c": "1"})
-    CaseChanges(added=('c',), removed=('b',), changed=('a',))
-    """
+    before, cases = previous.cases, context.plan.cases
+    now = {case: cases.digest(index) for index, case in enumerate(cases.ids)}
+    has_all_before = not previous.selects and len(before) >= int(previous.provenance.get("cases") or 0)
     return CaseChanges(
-        tuple(case for case in now if case not in before) if all_of_before else (),
-        tuple(case for case in before if case not in now) if all_of_now else (),
-        tuple(case for case, digest in now.items() if before.get(case, digest) != digest),
+        added=tuple(case for case in now if case not in before) if has_all_before else (),
+        removed=() if context.settings.selects_cases else tuple(case for case in before if case not in now),
+        changed=tuple(case for case, digest in now.items() if before.get(case, digest) != digest),
     )
 
 

@@ -8,7 +8,6 @@ from abreast.errors import classify, location
 from abreast.model import Failure, Request, Trial
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, first_of, listed, summarised
-from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
 from abreast.targets.base import may_render
 
@@ -94,7 +93,7 @@ def check_models(context: Context) -> Finding | None:
         if not target.simulated
     }
     models: dict[tuple[str, str], list[tuple[str, set[str]]]] = {}  # runs and models by requested model, newest first
-    for run in _last_runs(context.previous):
+    for run in context.previous.with_earlier(RUNS) if context.previous else ():
         answered: dict[tuple[str, str], set[str]] = {}
         for target, requested, model in run.models():
             answered.setdefault((target, requested), set()).add(model)
@@ -113,11 +112,3 @@ def check_models(context: Context) -> Finding | None:
         names = sorted({model for runs in models.values() for model in runs[0][1]})
         return Finding("models", "pass", f"answers come from {listed(names)}", aside=True)
     return None
-
-
-def _last_runs(run: PreviousRun | None) -> Iterator[PreviousRun]:
-    for _ in range(RUNS):
-        if run is None:
-            return
-        yield run
-        run = run.before
