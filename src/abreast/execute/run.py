@@ -19,9 +19,7 @@ from abreast.execute.engine.base import Engine, EngineSetup, find_engine
 from abreast.execute.estimate import PriorUse
 from abreast.execute.failures import Retry
 from abreast.execute.job import Job
-from abreast.execute.limits.base import Limit, LimitContext
-from abreast.execute.limits.concurrency import InFlight
-from abreast.execute.limits.failing import tally_outcomes
+from abreast.execute.limits.base import LimitContext
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, Listeners
 from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
@@ -103,7 +101,7 @@ class ActiveExecution:
         self._engine = self._build_engine()
         context = self._limit_context()
         self._requested = context.concurrency.requested  # trials in flight
-        self._limits = self._build_limits(context)
+        self._limits = [*build_limits(context), *self._engine.limits(self._requested, context.emit)]
         self._early_stopping = (
             None if execution.stop is None else EarlyStopping(execution.stop, self._state, self._listener)
         )
@@ -122,24 +120,20 @@ class ActiveExecution:
         return find_engine(execution.engine)(setup, self._state.complete)
 
     def _limit_context(self) -> LimitContext:
-        execution, plan, store, run_id = self._execution, self._execution.plan, self._execution.store, self._run_id
+        execution, store, run_id = self._execution, self._execution.store, self._run_id
         return LimitContext(
             limits=execution.limits,
             targets=self._targets,
             judges=len(self._panel.targets),
-            plan=plan,
+            plan=execution.plan,
             emit=self._listener.event,
             stop=self._state.stop,
             spent=self._prior_use() if execution.limits.count_what_is_spent else (),
             waits_for_quota=execution.waits_for_quota,
-            tallies=tally_outcomes(plan, plan.done, store.own_failures(run_id)),
+            own_failures=store.own_failures(run_id),
             answered=store.answered(run_id),
+            capacity=self._engine.capacity(),
         )
-
-    def _build_limits(self, context: LimitContext) -> list[Limit]:
-        capacity = self._engine.capacity()
-        of_capacity = [] if capacity is None else [InFlight(capacity)]
-        return [*build_limits(context), *of_capacity, *self._engine.limits(self._requested, context.emit)]
 
     def _build_sources(self) -> None:
         """Build trials, judging and scoring. Early stopping gets the scores of one of the latter two."""

@@ -10,7 +10,7 @@ from typing import Literal
 from abreast.digest import compose
 from abreast.preflight.checks.cases import case_changes
 from abreast.preflight.checks.code import variant_changes
-from abreast.preflight.checks.columns import WANTED, Review, review
+from abreast.preflight.checks.columns import OPTIONAL_FIELDS, Review, review
 from abreast.preflight.context import Context
 from abreast.preflight.finding import listed
 from abreast.spec.values import shown_path
@@ -66,7 +66,7 @@ def _all_questions(context: Context) -> Iterator[PreflightQuestion]:
 
 def _field_steps(context: Context, columns: Review) -> Iterator[str]:
     function, parts = next(iter(context.environment.code.items()))
-    keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in WANTED[name])
+    keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in OPTIONAL_FIELDS[name])
     file = f" ({shown_path(parts.files[0])})" if len(parts.files) == 1 else ""
     yield f'also return them from {function.rpartition(":")[2]}{file}: {{"prediction": ..., {keys}}}'
     if not columns.has_segments:

@@ -14,7 +14,6 @@ from abreast.store.user_state.quota_ledger import Ledger
 
 if TYPE_CHECKING:
     from abreast.execute.estimate import Estimates, PriorUse
-    from abreast.execute.limits.failing import VariantTally
     from abreast.plan.plan import Plan
     from abreast.spec.schema import Limits
     from abreast.targets import Target
@@ -112,8 +111,9 @@ class LimitContext:
     spent: Sequence[PriorUse] = ()  # by variant, before this execution
     waits_for_quota: bool = True
     ledger: Callable[[], Ledger] = field(default=Ledger)
-    tallies: Sequence[VariantTally] = ()  # outcomes by variant, before this execution
+    own_failures: Sequence[tuple[int, str]] | None = None  # of variants before this execution, as position and kind
     answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
+    capacity: int | None = None  # of the engine
 
     @property
     def trials(self) -> range:

@@ -17,8 +17,9 @@ def build(context: LimitContext) -> Iterator[Limit]:
     rules, limits = context.concurrency, context.limits
     if rules.blocks is not None:
         yield Blocks(rules.blocks, rules.per_block, context.trials)
-    if rules.total is not None:
-        yield InFlight(rules.total)
+    for most in (rules.total, context.capacity):
+        if most is not None:
+            yield InFlight(most)
     if rules.per_variant is not None:
         yield PerVariant(rules.per_variant, context.trials)
     if rules.per_judges is not None:
@@ -27,20 +28,20 @@ def build(context: LimitContext) -> Iterator[Limit]:
         if without_own:
             yield InFlight(rules.per_judges, frozenset(without_own))
     for name, variants in context.variants_of_target.items():
-        most = rules.of_target(name)
-        if isinstance(most, Bounds):
+        parallel = rules.of_target(name)
+        if isinstance(parallel, Bounds):
             from abreast.execute.limits.adaptive import Adaptive
 
             yield Adaptive(
-                least=most.min,
-                start=most.start,
-                most=most.max,
+                least=parallel.min,
+                start=parallel.start,
+                most=parallel.max,
                 on_change=partial(context.emit, target=name),
                 variants=variants,
                 is_service=context.targets[min(variants)].is_service,
             )
-        elif most is not None and name in limits.targets:
-            yield InFlight(most, variants)
+        elif parallel is not None and name in limits.targets:
+            yield InFlight(parallel, variants)
 
 
 class InFlight(Limit):

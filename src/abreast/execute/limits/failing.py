@@ -22,8 +22,9 @@ LONGEST_MESSAGE = 500  # characters
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    if context.tallies and not context.limits.allow_failing:
-        yield Failing(context.tallies, context.stop)
+    plan, failures = context.plan, context.own_failures
+    if plan is not None and failures is not None and not context.limits.allow_failing:
+        yield Failing(tally_outcomes(plan, plan.done, failures), context.stop)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from abreast.targets import Target
 from abreast.text import many
 
 LINES = 10  # most changed files listed
-NAMED = 5  # files named in a message
+MOST_NAMED = 5  # files in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def check_code(context: Context) -> Finding:
     if changes.code:
         variants = changes.variants_with_new_code
         effect = f"{listed(variants)} will run again" if variants else "nothing is reused"
-        fix = f"run `git diff {commits.old} --` to see the change" if commits and commits.known else ""
+        fix = f"run `git diff {commits.old} --` to see the change" if commits and commits.is_known else ""
         message = f"{'; '.join(changes.code[:2])} changed since {previous.run}{summary}: {effect}"
         return Finding("code", "warn", message, fix, (*changes.code[2:], *changes.params, *lines))
     if changes.params:
@@ -49,7 +49,7 @@ def check_code(context: Context) -> Finding:
         return Finding("code", "note", message, "", (*changes.params[2:], *lines))
     if changes.new:
         return Finding("code", "note", f"new since {previous.run}: {listed(changes.new)}", "", lines)
-    if commits and (commits.files or not commits.known):
+    if commits and (commits.files or not commits.is_known):
         message = f"measured code did not change since {previous.run}; other files did{summary}"
         return Finding("code", "note", message, "", lines)
     return Finding("code", "pass", f"nothing changed since {previous.run}", "", lines)
@@ -134,7 +134,7 @@ def _file(module: str) -> str:
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
     old: str
-    known: bool
+    is_known: bool
     files: int
     sentence: str
     lines: tuple[str, ...]
@@ -180,7 +180,7 @@ def check_repository(context: Context) -> Finding:
     tracked = {file.path for file in context.environment.dvc_files}
     own = git.uncommitted(repository, [file for file in context.environment.own_files if file not in tracked])
     changed = [relative_path(file, base) for file in repository.changed]
-    details = _limited(changed[:NAMED], len(changed))
+    details = _limited(changed[:MOST_NAMED], len(changed))
     if own:
         return _not_committed(context, at, own, details)
     if changed:
@@ -194,7 +194,7 @@ def _not_committed(context: Context, at: str, own: list[Path], details: tuple[st
     are = "is" if len(names) == 1 else "are"
     message = f"{listed(names)} {are} not committed: the measured code differs from {at}"
     is_trial = context.previous is None or context.settings.is_debug
-    words = " ".join(shlex.quote(relative_path(file, Path.cwd())) for file in own[:NAMED])
-    fix = f"run `git add {words}{' ...' if len(own) > NAMED else ''} && git commit`"
-    lines = (*names[:NAMED], *(name for name in details if name not in names[:NAMED]))
+    words = " ".join(shlex.quote(relative_path(file, Path.cwd())) for file in own[:MOST_NAMED])
+    fix = f"run `git add {words}{' ...' if len(own) > MOST_NAMED else ''} && git commit`"
+    lines = (*names[:MOST_NAMED], *(name for name in details if name not in names[:MOST_NAMED]))
     return Finding("git", "note" if is_trial else "warn", message, fix, lines, aside=is_trial)

@@ -16,7 +16,7 @@ from abreast.store.schema import CORE_COLUMNS
 from abreast.text import many
 
 ENOUGH_CASES = 20  # for segments
-WANTED = {  # fields that a function can return with its answer
+OPTIONAL_FIELDS = {  # fields that a function can return with its answer
     "raw_response": ("raw_response",),
     "tokens": ("input_tokens", "output_tokens"),
     "cost": ("cost_usd",),
@@ -165,7 +165,7 @@ def _details(columns: Review, metrics: Sequence[str]) -> Iterable[str]:
     yield f"columns of predictions: {', '.join(names)}"
     yield f"aggregations in metrics: {', '.join(metrics)}"
     for name in columns.plain:
-        keys = ", ".join(key for keys in WANTED.values() for key in keys)
+        keys = ", ".join(key for keys in OPTIONAL_FIELDS.values() for key in keys)
         yield f"{name} returns only its answer; return a dict with prediction to add {keys}"
 
 
@@ -183,7 +183,7 @@ def review(context: Context) -> Review:
         if name not in context.environment.code or (returned is None and in_code is None):
             continue  # not a user's function, or not run yet
         absent = _absent_fields(returned, in_code)
-        if len(absent) == len(WANTED) and not (returned and returned.model):
+        if len(absent) == len(OPTIONAL_FIELDS) and not (returned and returned.model):
             plain.append(name.rpartition(":")[2])  # probably a plain function: nothing is missing
         else:
             missing |= dict.fromkeys(absent)
@@ -215,4 +215,8 @@ def _absent_fields(returned: ReturnedData | None, in_code: frozenset[str] | None
         "cost": returned is not None and returned.cost,
         "confidence": returned is not None and "confidence" in returned.fields,
     }
-    return [name for name, keys in WANTED.items() if not is_present[name] and not set(keys) & (in_code or frozenset())]
+    return [
+        name
+        for name, keys in OPTIONAL_FIELDS.items()
+        if not is_present[name] and not set(keys) & (in_code or frozenset())
+    ]

@@ -44,13 +44,13 @@ def sentence(estimate: Estimate) -> str:
     if not estimate.trials:
         return f"nothing to execute{judges}"
     at_once = "one" if estimate.in_flight == 1 else f"{estimate.in_flight:,}"
-    known = [
+    parts = [
         *_tokens(estimate),
         *([] if estimate.cost_usd is None else [dollars(estimate.cost_usd)]),
         *([] if estimate.seconds is None else [f"{duration(estimate.seconds)}, {at_once} at a time"]),
     ]
-    basis = f" ({_basis(estimate.variants)})" if known else ""
-    return " · ".join([f"{many(estimate.trials, 'trial')} to execute", *known]) + basis + _unknown(estimate) + judges
+    basis = f" ({_basis(estimate.variants)})" if parts else ""
+    return " · ".join([f"{many(estimate.trials, 'trial')} to execute", *parts]) + basis + _unknown(estimate) + judges
 
 
 def _of_judge(judge: JudgeEstimate) -> str:
