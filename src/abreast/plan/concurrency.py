@@ -24,7 +24,6 @@ class Concurrency:
 
     @property
     def per_block(self) -> int:
-        """Trials of one block in flight."""
         return 1 if self._limits.parallel is None else max(1, self._number)
 
     @property

@@ -93,7 +93,6 @@ class LockedPlan(LockModel):
         )
 
     def check(self, file: Path, planned: LockedPlan) -> LockCheck:
-        """Compare the current plan with this one."""
         return LockCheck(str(file.absolute()), self.created_at, self.earlier_runs, tuple(_differences(self, planned)))
 
     def write(self, file: Path) -> None:

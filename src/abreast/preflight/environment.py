@@ -24,8 +24,6 @@ from abreast.text import many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The environment of an experiment, stored with the run."""
-
     base: Path
     repository: git.GitState | None
     code: Mapping[str, Parts]  # by the name of a measured function

@@ -98,7 +98,6 @@ def estimate(
     history: TrialHistory,
     expects: Expectation,
 ) -> Estimate:
-    """Estimate the trials that are missing."""
     counts = is_missing.reshape(-1, len(targets)).sum(axis=0)
     guesses = _guesses(plan, is_missing, counts, targets, history, expects)
     variants = [

@@ -42,7 +42,6 @@ def questions(context: Context) -> list[PreflightQuestion]:
 
 
 def still_answered(context: Context) -> dict[str, dict[str, str]]:
-    """Earlier answers that still apply."""
     answers = (context.previous.provenance.get("answers") if context.previous else None) or {}
     states = {question.matter: question.state for question in _all_questions(context)} if answers else {}
     return {matter: answer for matter, answer in answers.items() if answer.get("state") == states.get(matter)}

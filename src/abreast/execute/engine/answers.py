@@ -82,7 +82,6 @@ def cut(text: str, most: int) -> str:
 
 
 def _count(value: object) -> int | None:
-    """Convert tokens to a plain int."""
     try:
         return None if value is None else int(operator.index(value))  # type: ignore[arg-type]
     except TypeError:

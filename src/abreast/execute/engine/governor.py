@@ -186,7 +186,6 @@ class Resources(Limit):
         return UNTIL_AN_EVENT
 
     def _reason(self, variant: int) -> Reason | None:
-        """Why a trial of this variant has to wait."""
         if not self._memory.is_known(variant) and self._unknown >= self._first:
             return "unknown"
         most = self._cores.most

@@ -89,7 +89,6 @@ class Limit:
 
 
 def by_variant(limits: Iterable[Limit], variants: range) -> list[list[Limit]]:
-    """The limits that apply to each variant."""
     lists: list[list[Limit]] = [[] for _ in variants]
     for limit in limits:
         for variant in variants if limit.variants is None else limit.variants:

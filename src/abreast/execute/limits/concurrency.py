@@ -66,8 +66,6 @@ class InFlight(Limit):
 
 
 class PerVariant(Limit):
-    """At most this many trials of each variant in flight."""
-
     holds_warmups = False
 
     def __init__(self, most: int, variants: Collection[int]) -> None:

@@ -197,7 +197,6 @@ def _are_useless(tests: dict[str, Told]) -> bool:
 
 
 async def _are_cached(target: Agent, plan: Plan) -> bool:
-    """Whether the results of all tests are known from earlier."""
     for case in range(len(plan.cases)):
         if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), PreflightWorkers()):
             return False

@@ -190,8 +190,6 @@ def relative_path(file: Path, base: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DvcFile:
-    """A file that DVC tracks, with the MD5 in its `.dvc` file."""
-
     path: Path
     md5: str
     is_unchanged: bool

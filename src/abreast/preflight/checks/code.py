@@ -141,7 +141,6 @@ class CommitChanges:
 
 
 def _commits(context: Context, previous: PreviousRun) -> CommitChanges | None:
-    """None without a repository in both runs, or at the same commit."""
     repository, old = context.environment.repository, previous.provenance.get("commit")
     if repository is None or repository.commit is None or not old or old == repository.commit:
         return None

@@ -92,7 +92,6 @@ def _as_expected(names: Sequence[str]) -> str:
 
 
 def _unknown(estimate: Estimate) -> str:
-    """What is unknown, and why."""
     real = [variant for variant in estimate.variants if not variant.simulated]
     unknown = [variant for variant in real if variant.cost_usd is None or variant.seconds is None]
     if not unknown:

@@ -76,7 +76,6 @@ def check_subscription(context: Context) -> Finding | None:
 
 
 def check_quota(context: Context) -> Finding | None:
-    """Report the share of a quota that the run needs, and whether that much is left."""
     quotas = context.estimate.quotas
     if not quotas:
         return None

@@ -68,7 +68,6 @@ def _cases_in_general_fix(comparisons: int, noun: str, is_grouped: bool) -> str:
 
 
 def check_early_stop(context: Context) -> Finding | None:
-    """Check that a run with `--until-decided` can stop early."""
     if not context.spec.until_decided:
         return None
     if len(context.plan.variants) < 2:
@@ -101,7 +100,6 @@ def check_extension(context: Context) -> Finding | None:
 
 
 def check_lock(context: Context) -> Finding | None:
-    """Check that this run follows the locked plan."""
     lock = context.lock
     if lock is None:
         return None

@@ -68,7 +68,6 @@ def check_requests(context: Context) -> Finding | None:
 
 
 def render_request(target: Target, trial: Trial) -> Request | Failure:
-    """The request of a trial, or why there is none."""
     try:
         return target.request(trial)
     except Exception as error:  # noqa: BLE001 - from a user's transform or a plugin

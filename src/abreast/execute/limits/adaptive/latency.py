@@ -77,7 +77,6 @@ class LatencyCurve:
         self._bands = {at: sums for at, sums in self._bands.items() if sums.n >= 0.5}
 
     def knee(self) -> Knee | None:
-        """The knee, if the data show one."""
         bands = sorted(self._bands.values(), key=lambda sums: sums.l / sums.n)
         total = sum(sums.n for sums in bands)
         if len(bands) < 2 or total < 8:
