@@ -571,7 +571,7 @@ def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
     )
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 3
-    assert "0.4 s are over" in done.err
+    assert "run_timeout of 0.4 s reached" in done.err
     assert 0 < folder.sql("select count(*) n from predictions")[0]["n"] < 200
 
 

@@ -201,7 +201,7 @@ class ActiveExecution:
         with RARE_COLLECTIONS, self._engine.reaping(), self._handle_interrupts(), execution.store.following():
             seconds = execution.limits.run_timeout
             if seconds is not None:
-                loop.call_later(seconds, state.stop, "run_timeout", f"{seconds:g} s are over", "")
+                loop.call_later(seconds, state.stop, "run_timeout", f"run_timeout of {seconds:g} s reached", "")
             store_watch = asyncio.create_task(self._watch_store())
             watches = [asyncio.create_task(limit.watch(state.wake)) for limit in self._limits]
             watches.append(asyncio.create_task(self._tick()))

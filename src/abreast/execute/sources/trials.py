@@ -59,7 +59,7 @@ class Trials(Source):
         self.lead = UNTIL_AN_EVENT if early_stopping is None else LEAD
         self._chains = Chains(plan) if plan.is_chained else None
         self._blocks = plan.open_blocks()
-        self._cursor = 0  # index of the next of them to be put into the lanes
+        self._cursor = 0  # index of the next block to be put into the lanes
         self._to_come = plan.missing_by_variant()  # trials that are not in a lane yet
         self._open: dict[int, int] = {}  # number of unstored trials by block, of those begun
         self._prefix = 0  # number of blocks stored without a gap

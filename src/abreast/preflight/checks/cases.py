@@ -109,7 +109,7 @@ def check_duplicates(context: Context) -> Finding:
         return Finding("duplicates", "note", message, aside=True)
     ids = [case.id for part in independent for case in part]
     surplus = len(ids) - len(independent)
-    message = f"{many(surplus, 'duplicate input')} ({listed(ids)}): copies are no independent evidence"
+    message = f"{many(surplus, 'duplicate input')} ({listed(ids)}): copies are not independent evidence"
     fix = "remove them, or put cases with the same input into one group"
     return Finding("duplicates", "warn", message, fix, tuple(ids[:100]))
 
