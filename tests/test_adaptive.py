@@ -72,14 +72,14 @@ class Server(Target):
         return Answer("yes", usage=Usage(10, 10), rate=rate_limits(headers))
 
     def _headers(self) -> dict[str, str]:
-        left = str(max(0, self.announced - self._busy))
-        return {"x-ratelimit-remaining-requests": left} if self.announced else {}
+        remaining = str(max(0, self.announced - self._busy))
+        return {"x-ratelimit-remaining-requests": remaining} if self.announced else {}
 
     async def close(self) -> None: ...
 
 
 def seconds(server: Server, trials: int, parallel: Any = "auto") -> float:
-    """Run the trials, all of which must succeed; how long they take."""
+    """Run the trials, all of which must succeed; return the seconds that took."""
     plan, _ = plan_of(trials, [{}], 1)
     watch, elapsed = go(plan, [server], parallel=parallel, retries=50)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
@@ -87,7 +87,7 @@ def seconds(server: Server, trials: int, parallel: Any = "auto") -> float:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_refusals_hardly_slow_it_down(seed: int) -> None:
+def test_random_refusals_hardly_slow_a_run_down(seed: int) -> None:
     fixed = seconds(Server(background=0.05, seed=seed), 3_000, parallel=64)
     auto = seconds(Server(background=0.05, seed=seed), 3_000)
     assert fixed / auto >= 0.90
@@ -95,7 +95,7 @@ def test_random_refusals_hardly_slow_it_down(seed: int) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(moment=st.integers(1, 250))
-def test_a_lone_refusal_costs_no_place(moment: int) -> None:
+def test_a_single_refusal_does_not_lower_the_limit(moment: int) -> None:
     plan, _ = plan_of(300, [{}], 1)
     once = iter([True])
 
@@ -118,7 +118,7 @@ def test_a_lone_refusal_costs_no_place(moment: int) -> None:
     seed=st.integers(0, 10_000),
 )
 def test_the_limit_stays_within_its_bounds(least: int, most: int, share: float, is_service: bool, seed: int) -> None:
-    """Whatever comes back, in whatever order and however late."""
+    """For any outcomes, in any order and however late."""
     chance = random.Random(seed)
     limit = Adaptive(least, 20, most, lambda *_, **__: None, frozenset([0]), is_service)
     most, now, in_flight = max(least, most), 0.0, []
@@ -172,7 +172,7 @@ def test_a_server_that_becomes_slower_is_not_taken_for_a_queue() -> None:
     assert fixed / auto >= 0.85
 
 
-def test_latency_says_nothing_about_a_target_that_is_no_service() -> None:
+def test_latency_is_ignored_for_targets_that_are_not_services() -> None:
     server = Server(knee=10, is_service=False)
     seconds(server, 1_000)
     assert max(server.latencies) / LATENCY > 6, "64 in flight"
@@ -199,7 +199,7 @@ def test_a_hidden_capacity_is_found_and_followed(
 @pytest.mark.parametrize("latency", [0.05, 0.2, 1.0])
 @pytest.mark.parametrize("capacity", [7, 20, 35, 80])
 def test_a_capacity_is_used_once_it_is_found(capacity: int, latency: float) -> None:
-    """The rate after the start and before the end of the run, where fewer trials than places are left."""
+    """The rate after the start and before the end of the run, where fewer trials are left than may be in flight."""
     server = Server(lambda _: capacity, latency=latency)
     trials = 30 * capacity
     plan, _ = plan_of(trials, [{}], 1)
@@ -212,7 +212,7 @@ def test_a_capacity_is_used_once_it_is_found(capacity: int, latency: float) -> N
 
 @settings(max_examples=10, deadline=None)
 @given(capacity=st.integers(8, 40), depth=st.floats(0.3, 0.7), rounds=st.floats(10, 25), seed=st.integers(0, 10_000))
-def test_a_dip_is_followed_and_left_again(capacity: int, depth: float, rounds: float, seed: int) -> None:
+def test_a_temporary_dip_of_capacity_is_followed(capacity: int, depth: float, rounds: float, seed: int) -> None:
     begin, end = 3.0, 3.0 + rounds * LATENCY
     low = math.ceil(depth * capacity)
     server = Server(lambda now: low if begin <= now < end else capacity, seed=seed)
@@ -257,17 +257,17 @@ class RateLimitedServer(Server):
         if self.used > self.per_window:
             self.refused += 1
             raise RateLimited("slow down")
-        left = self.per_window - self.used
+        remaining = self.per_window - self.used
         await asyncio.sleep(LATENCY)
-        return Answer("yes", rate=rate_limits(self._announcement(left), now=0.0))
+        return Answer("yes", rate=rate_limits(self._announcement(remaining), now=0.0))
 
-    def _announcement(self, left: int) -> dict[str, str]:
+    def _announcement(self, remaining: int) -> dict[str, str]:
         reset_s = WINDOW_S - asyncio.get_running_loop().time() % WINDOW_S
         values = {"limit": str(self.per_window)} if self.announces_limit else {}
         if self.style == "openai":
-            values |= {"remaining": str(left), "reset": f"{reset_s:.3f}s"}
+            values |= {"remaining": str(remaining), "reset": f"{reset_s:.3f}s"}
             return {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
-        values |= {"remaining": str(left), "reset": f"1970-01-01T00:00:{reset_s:06.3f}Z"}
+        values |= {"remaining": str(remaining), "reset": f"1970-01-01T00:00:{reset_s:06.3f}Z"}
         return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
 
 
@@ -281,14 +281,14 @@ def test_a_window_gets_no_more_requests_than_announced(per_window: int, style: s
 
 
 @pytest.mark.parametrize("per_window", [3, 10, 50])
-def test_the_most_that_was_left_stands_in_for_a_limit_that_is_not_announced(per_window: int) -> None:
+def test_the_highest_remaining_amount_replaces_a_missing_limit(per_window: int) -> None:
     server = RateLimitedServer(per_window=per_window, announces_limit=False)
     seconds(server, 5 * per_window)
     assert server.refused == 0
 
 
 def test_fifty_trials_of_a_minute_start_soon() -> None:
-    """Few requests are sent before the first answer, but slow answers are not waited for."""
+    """Few requests start before the first answer, but slow answers do not delay the others."""
 
     class Slow(Server):
         async def answer(self, *_: Any) -> Answer:
@@ -324,9 +324,9 @@ def test_the_knee_is_found_where_latency_begins_to_grow(knee: float, seed: int, 
     for _ in range(1_500):
         level = chance.randint(1, 64)
         curve.add(level, LATENCY * max(1.0, level / knee) * math.exp(chance.gauss(0.0, sigma)), 10)
-    found = curve.knee()
-    assert found is not None
-    assert knee / 1.25 <= found.level <= knee * 1.25
+    estimate = curve.knee()
+    assert estimate is not None
+    assert knee / 1.25 <= estimate.level <= knee * 1.25
 
 
 @settings(max_examples=40, deadline=None)

@@ -461,7 +461,7 @@ def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Fold
     assert "git (2." in done.err
     assert "8 workspaces of 0.0 MB at once" in done.err
     assert "nothing says what is right" in done.err
-    assert "there is no program no-such-agent on the path" in done.err
+    assert "no program no-such-agent on the path" in done.err
     assert "tokens, cost and turns of it are not known" in done.err
 
 

@@ -21,11 +21,11 @@ def predict(case: Case, raises: type[Exception] | None) -> str:
 
 
 def run(tmp_path: Path, target: Any, variants: Any, cases: int = 200, **options: Any) -> Any:
-    made = [Case(f"c{n}", n, expected="yes") for n in range(cases)]
+    items = [Case(f"c{n}", n, expected="yes") for n in range(cases)]
     limits = {"retries": 0, **options.pop("limits", {})}
     store = tmp_path / "results.db"
     experiment = Experiment(
-        cases=made, target=target, variants=variants, scorers=["exact"], limits=limits, store=store, **options
+        cases=items, target=target, variants=variants, scorers=["exact"], limits=limits, store=store, **options
     )
     return experiment.run()
 
@@ -137,6 +137,6 @@ def test_a_persistent_failure_says_how_to_name_the_service_as_the_cause(folder: 
     folder.cases(3)
     with_service(folder)
     assert folder.abreast("run", "spec.yaml").code == 0
-    said = folder.abreast("logs", "--errors").out
-    assert "raise a typed error instead" in said
-    assert "service.py:12 in predict: raise ConnectionRefusedError" in said
+    logs = folder.abreast("logs", "--errors").out
+    assert "raise a typed error of abreast.errors" in logs
+    assert "service.py:12 in predict: raise ConnectionRefusedError" in logs

@@ -109,8 +109,8 @@ def execute(
     async def main() -> Ended:
         loop, watch, rows = asyncio.get_running_loop(), Watch(), Rows()
         events: list[tuple[str, dict[str, Any]]] = []
-        tell = lambda kind, **detail: events.append((kind, detail))  # noqa: E731
-        rig = Rig(plan, targets, Limits(**limits), watch, rows, timeout=timeout, tell=tell)
+        emit = lambda kind, **detail: events.append((kind, detail))  # noqa: E731
+        rig = Rig(plan, targets, Limits(**limits), watch, rows, timeout=timeout, emit=emit)
         if stop_after is not None:
             loop.call_later(stop_after, rig.state.stop, "interrupted")
         seconds = await rig.run()
@@ -263,7 +263,7 @@ def test_a_key_that_is_refused_in_the_middle_of_a_run_stops_it_at_once() -> None
     assert ended.seconds < 12
 
 
-def test_another_service_is_not_delayed_by_an_outage() -> None:
+def test_an_outage_does_not_delay_other_services() -> None:
     alone = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
     both = execute(Service(name="up"), Service((10.0, 60.0), name="down"), trials=200, parallel=100, per_variant=4)
     assert both.stopped is None

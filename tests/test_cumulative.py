@@ -252,7 +252,7 @@ def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
     rows = {(row["variant"], row["case_id"]): row for row in bench.rows("variant, case_id, status, error, error_kind")}
     assert rows["tells", "pr-1"]["status"] == rows["swells", "pr-2"]["status"] == "ok"
     assert rows["tells", "pr-2"]["error_kind"] == rows["swells", "pr-3"]["error_kind"] == "not_carried"
-    assert "what pr-1 left cannot be carried on: MY_API_KEY is written into it" in rows["tells", "pr-2"]["error"]
+    assert "cannot continue from pr-1: MY_API_KEY is written into it" in rows["tells", "pr-2"]["error"]
     assert "'film.bin' is too large" in rows["swells", "pr-3"]["error"]
     assert ("tells", "pr-3") not in rows
     stored = b"".join(path.read_bytes() for path in bench.path.glob("results.db*"))
@@ -263,7 +263,7 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
     bench.settle({"a": AGENT})
     refused = bench.abreast("run", "settings.json", "--case", "pr-3")
     assert refused.code == 2
-    assert "case pr-3 begins with what pr-2 left, which is not among the cases" in refused.err
+    assert "case pr-3 continues from pr-2, which is not among the cases" in refused.err
     refused = bench.abreast("run", "settings.json", "--until-decided", "--margin", "0.1")
     assert refused.code == 2
     assert "one chain, of which no part decides" in refused.err
@@ -274,8 +274,8 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
     variants: {{a: {{command: [cat]}}}}
     """
     for first, group, workspace, told in (
-        ("two", "g", "git: repo", "case one begins with what two left, which does not stand before it"),
-        ('""', "h", "git: repo", "so they are not independent, and not in one group"),
+        ("two", "g", "git: repo", "case one continues from two, which comes after it"),
+        ('""', "h", "git: repo", "so they are not independent, but they have no common group"),
         ('""', "g", "copy: repo", "after is for git, not for copy"),
         ('""', "g", "git: repo, without: [log.txt]", "after and without do not go together"),
     ):

@@ -64,7 +64,7 @@ def test_a_live_endpoint_passes_and_is_asked_nothing(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("reply", "code", "message"),
     [
-        (None, 4, "it accepts connections and does not answer within 1 s"),
+        (None, 4, "it accepts connections but does not answer within 1 s"),
         (b"", 4, "it closes connections without an answer"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", 4, "it does not speak HTTP"),
         (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 0, "answers HTTP 503"),

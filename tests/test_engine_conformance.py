@@ -1,4 +1,4 @@
-"""What every engine promises, stated once and held against each of them."""
+"""The contract of engines, tested on every member."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ ENDINGS = {
     "crash": ("error", "crash"),
     "secret": ("ok", None),
 }
-"""What a case is to end with, by its input: status and kind of failure."""
+"""Expected status and kind of failure, by the input of a case."""
 
 
 async def behave(case: str) -> Answer:
-    """An attempt in which everything may happen."""
+    """An attempt with any ending."""
     if case == "error":
         raise RateLimited("slow down")
     if case == "skipped":
@@ -100,7 +100,7 @@ from abreast.redaction import redact, redact_outcome
 
 
 class Queue(Engine):
-    '''One attempt after the other, each in a task of its own.'''
+    '''One task per attempt.'''
 
     def __init__(self, setup, complete):
         self.targets, self.complete, self.tasks = setup.targets(), complete, {}
@@ -148,7 +148,7 @@ def number(setup, complete):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of somebody else: one file, and its entry points."""
+    """Another package: one file, and its entry points."""
     (tmp_path / "their_engine.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "their_engine-1.0.dist-info"
     info.mkdir()
@@ -180,7 +180,7 @@ def job_of(case: str, position: int = 0) -> TrialJob:
 
 @dataclass
 class Ended:
-    """What was completed, in order."""
+    """Completed jobs, in order."""
 
     outcomes: list[tuple[Job, Outcome]] = field(default_factory=list)
 
@@ -217,8 +217,8 @@ def test_every_job_completes_exactly_once_whatever_happens(build: Build, install
         assert sorted(job.trial.position for job, _ in ended.outcomes) == list(range(len(cases)))
 
     for job, outcome in use(build, action):
-        found = outcome.status, outcome.failure.kind if outcome.failure else None
-        assert found == ENDINGS[job.trial.case.input]
+        ending = outcome.status, outcome.failure.kind if outcome.failure else None
+        assert ending == ENDINGS[job.trial.case.input]
         assert (outcome.answer is not None) == (outcome.status == "ok")
 
 
@@ -274,7 +274,7 @@ def test_capacity_is_a_number_or_open(build: Build, installed: Path) -> None:
 
 @pytest.mark.parametrize("build", [local_engine, partial(local_engine, transforms=True), virtual_engine, third_engine])
 def test_preparing_ahead_is_harmless(build: Build, installed: Path) -> None:
-    """Whether jobs that were announced start, start later or never."""
+    """Whether prepared jobs start, start later or never."""
 
     async def action(engine: Engine, ended: Ended) -> None:
         jobs = [job_of("answer", position) for position in range(4)]
@@ -319,7 +319,7 @@ def test_another_process_builds_the_same_targets_from_the_setup() -> None:
 
 
 def test_a_third_engine_executes_a_run(installed: Path, folder: Any) -> None:
-    """It is one file of another package, found by its entry point; all that a run has is around it."""
+    """One file of another package, found by its entry point, in a complete run."""
     from abreast import Case, Experiment
 
     cases = [Case(f"c{number}", f"{number} + 1", str(number + 1)) for number in range(5)]
@@ -371,7 +371,7 @@ def test_an_engine_gets_everything_that_targets_are_built_from(
     assert [target.name for target in setups[0].targets()] == ["simulated", "simulated"]
 
 
-def test_an_engine_that_is_none_is_refused(installed: Path) -> None:
+def test_an_invalid_engine_is_refused(installed: Path) -> None:
     with pytest.raises(BadInput, match=r'unknown engine "lokal" \(did you mean "local"'):
         find_engine("lokal")
     with pytest.raises(PluginError, match=r"must return an abreast.execute.engine.base.Engine, got"):

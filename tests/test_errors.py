@@ -1,4 +1,4 @@
-"""Whose fault an exception is, whatever it is made of."""
+"""Classification of exceptions: kind and blame."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from abreast.errors import Crashed, RateLimited, Refused, TrialError, classify
 
 
-def made(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
-    """An exception of a class of this name, as an SDK would have it."""
+def make_error(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
+    """An exception of a new class with this name, as in an SDK."""
     return type(name, bases or (Exception,), attributes)("x")
 
 
@@ -56,10 +56,13 @@ def http_error(code: int, **headers: str) -> urllib.error.HTTPError:
         urllib.error.ContentTooShortError("half", None),  # type: ignore[arg-type]
         *(OSError(number, "x") for number in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNRESET, errno.EPIPE)),
         OSError(errno.ETIMEDOUT, "the kernel gave up"),
-        *(made(name) for name in ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "ProtocolError")),
-        *(made(name) for name in ("ServerDisconnectedError", "ClientConnectorError", "ClientOSError")),
-        *(made(name) for name in ("APIConnectionError", "ConnectionError", "NewConnectionError")),
-        made("MyError", type(made("ReadError"))),
+        *(
+            make_error(name)
+            for name in ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "ProtocolError")
+        ),
+        *(make_error(name) for name in ("ServerDisconnectedError", "ClientConnectorError", "ClientOSError")),
+        *(make_error(name) for name in ("APIConnectionError", "ConnectionError", "NewConnectionError")),
+        make_error("MyError", type(make_error("ReadError"))),
     ],
     ids=repr,
 )
@@ -77,7 +80,7 @@ def test_a_fault_of_the_network_is_no_fault_of_the_variant(error: BaseException)
     ],
     ids=repr,
 )
-def test_what_the_driver_runs_out_of_is_no_fault_of_the_variant(error: BaseException) -> None:
+def test_exhausted_resources_of_the_driver_are_no_fault_of_the_variant(error: BaseException) -> None:
     assert of(error) == RESOURCES
 
 
@@ -85,14 +88,14 @@ def test_what_the_driver_runs_out_of_is_no_fault_of_the_variant(error: BaseExcep
     "error",
     [
         TimeoutError("slow"),
-        made("ReadTimeout"),
-        made("APITimeoutError", type(made("APIConnectionError"))),
-        made("Slow", type(made("ConnectTimeout", OSError))),
+        make_error("ReadTimeout"),
+        make_error("APITimeoutError", type(make_error("APIConnectionError"))),
+        make_error("Slow", type(make_error("ConnectTimeout", OSError))),
         urllib.error.URLError(TimeoutError("timed out")),
     ],
     ids=repr,
 )
-def test_a_client_that_waited_too_long_is_tried_again(error: BaseException) -> None:
+def test_timeouts_of_clients_are_retried(error: BaseException) -> None:
     assert of(error) == TIMEOUT
 
 
@@ -107,15 +110,15 @@ def test_a_client_that_waited_too_long_is_tried_again(error: BaseException) -> N
         urllib.error.URLError("unknown url type: ftps"),
         urllib.error.URLError(FileNotFoundError("no such file")),
         http.client.InvalidURL("no"),
-        made("LocalProtocolError", type(made("ProtocolError"))),
-        made("Coded", code=7),
-        made("Flagged", status=True),
+        make_error("LocalProtocolError", type(make_error("ProtocolError"))),
+        make_error("Coded", code=7),
+        make_error("Flagged", status=True),
         SystemExit(503),
         KeyboardInterrupt(),
     ],
     ids=repr,
 )
-def test_the_rest_is_the_variants_own(error: BaseException) -> None:
+def test_other_exceptions_are_the_variants_own(error: BaseException) -> None:
     assert of(error) == CRASH
 
 
@@ -128,15 +131,15 @@ class Response:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (made("E", status_code=429), RATE_LIMIT),
-        (made("E", status=529), RATE_LIMIT),
-        (made("E", code=503), NETWORK),
-        (made("E", response=Response(500)), NETWORK),
-        (made("E", status_code=None, response=Response(401)), ("auth", "infrastructure")),
-        (made("E", status_code=413), ("too_long", "variant")),
-        (made("E", status_code=400), CRASH),
-        (made("ReadError", status=200), NETWORK),
-        (made("E", status_code=9999, status="429", code=lambda: 429), CRASH),
+        (make_error("E", status_code=429), RATE_LIMIT),
+        (make_error("E", status=529), RATE_LIMIT),
+        (make_error("E", code=503), NETWORK),
+        (make_error("E", response=Response(500)), NETWORK),
+        (make_error("E", status_code=None, response=Response(401)), ("auth", "infrastructure")),
+        (make_error("E", status_code=413), ("too_long", "variant")),
+        (make_error("E", status_code=400), CRASH),
+        (make_error("ReadError", status=200), NETWORK),
+        (make_error("E", status_code=9999, status="429", code=lambda: 429), CRASH),
         (http_error(429), RATE_LIMIT),
         (http_error(404), CRASH),
         (http_error(502), NETWORK),
@@ -159,10 +162,12 @@ def test_what_caused_an_error_decides_and_is_named() -> None:
     assert classify(wrapped).message == "RuntimeError: call failed (caused by ConnectionResetError: peer)"
     assert of(raised(RuntimeError("x"), cause=RateLimited("slow", retry_after=3))) == RATE_LIMIT
     assert of(raised(RuntimeError("x"), cause=Refused("no"))) == ("refused", "variant")
-    assert of(raised(made("E", status_code=400), cause=ConnectionResetError())) == CRASH, "the nearest word counts"
+    assert of(raised(make_error("E", status_code=400), cause=ConnectionResetError())) == CRASH, (
+        "the nearest word counts"
+    )
 
 
-def test_what_was_being_handled_decides_only_if_it_was_the_infrastructure() -> None:
+def test_the_handled_exception_decides_only_if_it_was_infrastructure() -> None:
     assert of(raised(KeyError("x"), during=ConnectionResetError())) == NETWORK
     assert of(raised(KeyError("x"), during=Refused("no"))) == CRASH
     hidden = raised(KeyError("x"), during=ConnectionResetError())
@@ -170,16 +175,16 @@ def test_what_was_being_handled_decides_only_if_it_was_the_infrastructure() -> N
     assert of(hidden) == CRASH, "raise ... from None"
 
 
-def test_a_group_of_errors_is_looked_into() -> None:
+def test_members_of_an_exception_group_decide() -> None:
     assert of(ExceptionGroup("tasks", [ValueError("x"), ExceptionGroup("more", [ConnectionResetError()])])) == NETWORK
     assert of(ExceptionGroup("tasks", [ValueError("x")])) == CRASH
 
 
 def test_a_circle_of_causes_ends() -> None:
-    one, two = ValueError("1"), ValueError("2")
-    one.__cause__, two.__cause__ = two, one
-    assert of(one) == CRASH
-    reason = made("E")
+    first, second = ValueError("1"), ValueError("2")
+    first.__cause__, second.__cause__ = second, first
+    assert of(first) == CRASH
+    reason = make_error("E")
     reason.reason = reason  # type: ignore[attr-defined]
     assert of(reason) == CRASH
 
@@ -228,7 +233,7 @@ class Odd(Exception):
         return OddText("odd")
 
 
-def test_an_exception_that_breaks_when_looked_at_is_still_classified() -> None:
+def test_an_exception_whose_methods_raise_is_still_classified() -> None:
     assert of(Hostile()) == CRASH
     assert classify(Hostile()).message == "Hostile: (its message cannot be shown: ValueError)"
     broken = HostileTrial.__new__(HostileTrial)
@@ -240,7 +245,7 @@ def test_an_exception_that_breaks_when_looked_at_is_still_classified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("header", "seconds"),
     [
         (2, 2.0),
         (0.5, 0.5),
@@ -259,18 +264,21 @@ def test_an_exception_that_breaks_when_looked_at_is_still_classified() -> None:
         (None, None),
     ],
 )
-def test_a_wait_is_kept_only_if_it_can_be_waited(given: Any, kept: float | None) -> None:
-    assert RateLimited("slow", retry_after=given).retry_after == kept
-    assert classify(made("E", status_code=429, response=Response(429, {"Retry-After": given}))).retry_after == kept
+def test_only_valid_waits_are_used(header: Any, seconds: float | None) -> None:
+    assert RateLimited("slow", retry_after=header).retry_after == seconds
+    assert (
+        classify(make_error("E", status_code=429, response=Response(429, {"Retry-After": header}))).retry_after
+        == seconds
+    )
     late: TrialError = RateLimited("slow")
-    late.retry_after = given
-    assert classify(late).retry_after == kept
+    late.retry_after = header
+    assert classify(late).retry_after == seconds
 
 
 def test_the_wait_is_read_from_the_headers_of_any_client() -> None:
     assert classify(http_error(429, Retry_After="9")).retry_after == 9.0
-    assert classify(made("E", status=503, headers={"retry-after": "4"})).retry_after == 4.0
-    assert classify(made("E", status=503, headers=3)).retry_after is None
+    assert classify(make_error("E", status=503, headers={"retry-after": "4"})).retry_after == 4.0
+    assert classify(make_error("E", status=503, headers=3)).retry_after is None
 
 
 def crashing(depth: int) -> None:
@@ -287,7 +295,7 @@ def caught(function: Callable[[], Any]) -> BaseException:
     raise AssertionError("it did not raise")
 
 
-def test_a_crash_says_where_in_short_however_deep_it_was() -> None:
+def test_a_crash_has_a_short_location_however_deep_it_was() -> None:
     lines = classify(caught(lambda: crashing(100))).detail.splitlines()
     assert len(lines) == 17
     assert lines[-1].endswith('in crashing: raise ValueError("deep down")')
@@ -303,7 +311,7 @@ def test_a_cause_of_many_words_is_cut() -> None:
     assert 'raise ValueError("short")' in detail.splitlines()[1]
 
 
-def test_a_crash_says_where_its_cause_was_too() -> None:
+def test_a_crash_has_the_location_of_its_cause_too() -> None:
     def cause() -> None:
         try:
             {}["x"]
@@ -315,7 +323,7 @@ def test_a_crash_says_where_its_cause_was_too() -> None:
     assert "caused by KeyError: 'x'" in detail
 
 
-def test_what_was_raised_on_purpose_has_no_place() -> None:
+def test_typed_errors_have_no_location() -> None:
     def refuse() -> None:
         raise Refused("no")
 
@@ -323,8 +331,8 @@ def test_what_was_raised_on_purpose_has_no_place() -> None:
     assert classify(ConnectionResetError("gone")).detail == ""
 
 
-def test_a_place_that_was_found_out_elsewhere_is_kept() -> None:
-    told = Crashed("ValueError: no")
-    told.detail = "predict.py:3 in predict"  # type: ignore[attr-defined]
-    assert classify(told).detail == "predict.py:3 in predict"
+def test_a_location_that_is_already_set_is_kept() -> None:
+    crash = Crashed("ValueError: no")
+    crash.detail = "predict.py:3 in predict"  # type: ignore[attr-defined]
+    assert classify(crash).detail == "predict.py:3 in predict"
     assert pickle.loads(pickle.dumps(classify(caught(lambda: crashing(0))))).detail

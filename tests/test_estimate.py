@@ -1,4 +1,4 @@
-"""What a run will take is said before it is spent: from earlier trials, from what is declared, or as unknown."""
+"""The estimate before a run: from earlier trials, from declared values, or unknown."""
 
 from __future__ import annotations
 
@@ -42,74 +42,74 @@ def paid(folder: Folder) -> Folder:
 
 def numbers(folder: Folder, *flags: str) -> dict[str, Any]:
     done = folder.abreast("check", "spec.yaml", "--json", *flags)
-    found: list[dict[str, Any]] = [row for row in done.json if row["check"] == "estimate"]
-    return found[0]
+    rows: list[dict[str, Any]] = [row for row in done.json if row["check"] == "estimate"]
+    return rows[0]
 
 
-def test_what_nobody_knows_yet_is_said_to_be_unknown(paid: Folder) -> None:
-    found = numbers(paid)
-    assert (found["trials"], found["done"]) == (20, 0)
-    assert found["cost_usd"] is None
-    assert found["seconds"] is None
-    assert found["output_tokens"] is None
-    assert found["input_tokens"] == pytest.approx(20 * len("question 0") / 4)
-    told = paid.abreast("check", "spec.yaml").err
-    assert "about 50 tokens in (from the size of the prompts)" in told
-    assert "cost and time unknown: no earlier trial of a and b; the first ones will tell" in told
-    assert "$0" not in told
+def test_unknown_values_are_called_unknown(paid: Folder) -> None:
+    estimate = numbers(paid)
+    assert (estimate["trials"], estimate["done"]) == (20, 0)
+    assert estimate["cost_usd"] is None
+    assert estimate["seconds"] is None
+    assert estimate["output_tokens"] is None
+    assert estimate["input_tokens"] == pytest.approx(20 * len("question 0") / 4)
+    stderr = paid.abreast("check", "spec.yaml").err
+    assert "about 50 tokens in (from the size of the prompts)" in stderr
+    assert "cost and time unknown: no earlier trials of a and b" in stderr
+    assert "$0" not in stderr
 
 
 def test_earlier_trials_of_the_same_variant_count_before_everything_else(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
-    found = numbers(paid)
-    assert (found["trials"], found["done"]) == (12, 8)
-    assert found["cost_usd"] == pytest.approx(6 * 0.01 + 6 * 0.03)
-    assert found["input_tokens"] == pytest.approx(1200)
-    assert found["output_tokens"] == pytest.approx(240)
-    assert found["seconds"] is not None
-    assert [one["basis"] for one in found["variants"]] == ["variant", "variant"]
-    told = paid.abreast("check", "spec.yaml").err
-    assert "12 trials to execute · about 1,200 tokens in, 240 out · $0.24" in told
-    assert "(from 8 earlier trials)" in told
+    estimate = numbers(paid)
+    assert (estimate["trials"], estimate["done"]) == (12, 8)
+    assert estimate["cost_usd"] == pytest.approx(6 * 0.01 + 6 * 0.03)
+    assert estimate["input_tokens"] == pytest.approx(1200)
+    assert estimate["output_tokens"] == pytest.approx(240)
+    assert estimate["seconds"] is not None
+    assert [variant["basis"] for variant in estimate["variants"]] == ["variant", "variant"]
+    stderr = paid.abreast("check", "spec.yaml").err
+    assert "12 trials to execute · about 1,200 tokens in, 240 out · $0.24" in stderr
+    assert "(from 8 earlier trials)" in stderr
     assert numbers(paid, "--fresh")["cost_usd"] == pytest.approx(0.4)
 
 
-def test_then_those_of_the_same_target(paid: Folder) -> None:
+def test_trials_of_the_same_target_come_second(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
     spec(paid, variants="{a: {price: 0.01}, c: {price: 0.07}}")
-    found = numbers(paid)
-    assert found["trials"] == 16
-    assert [(one["variant"], one["basis"], one["seen"]) for one in found["variants"]] == [
+    estimate = numbers(paid)
+    assert estimate["trials"] == 16
+    assert [(variant["variant"], variant["basis"], variant["seen"]) for variant in estimate["variants"]] == [
         ("a", "variant", 4),
         ("c", "target", 8),
     ]
-    assert found["cost_usd"] == pytest.approx(6 * 0.01 + 10 * 0.02)
-    told = paid.abreast("check", "spec.yaml").err
-    assert "a from 4 earlier trials; c from 8 earlier trials of the same target" in told
+    assert estimate["cost_usd"] == pytest.approx(6 * 0.01 + 10 * 0.02)
+    stderr = paid.abreast("check", "spec.yaml").err
+    assert "a from 4 earlier trials; c from 8 earlier trials of the same target" in stderr
 
 
-def test_a_function_that_reports_nothing_is_not_said_to_cost_nothing(paid: Folder) -> None:
+def test_a_function_that_reports_no_cost_is_not_free(paid: Folder) -> None:
     paid.write("paid.py", 'def predict(case, price=0):\n    return "yes"\n')
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
-    found = numbers(paid)
-    assert found["cost_usd"] is None
-    assert found["input_tokens"] is None
+    estimate = numbers(paid)
+    assert estimate["cost_usd"] is None
+    assert estimate["input_tokens"] is None
     assert "cost unknown: the earlier trials of a and b did not report it" in paid.abreast("check", "spec.yaml").err
 
 
-def test_the_simulator_is_estimated_by_what_it_was_told(folder: Folder) -> None:
+def test_the_simulator_is_estimated_by_its_settings(folder: Folder) -> None:
     folder.cases(100)
     folder.write(
         "spec.yaml",
         "cases: cases.jsonl\ntarget: simulated\nscorers: [exact]\nlimits: {parallel: 4}\n"
         "variants: {a: {latency: 2, cost_usd: 0.5}, b: {latency: {low: 1, high: 3}, cost_usd: 1, output_tokens: 50}}\n",
     )
-    found = numbers(folder)
-    assert found["cost_usd"] == pytest.approx(150)
-    assert found["seconds"] == pytest.approx(100.0)
-    assert found["in_flight"] == 4
-    assert found["output_tokens"] == pytest.approx(100 * 1 + 100 * 50)
-    assert [one["basis"] for one in found["variants"]] == ["declared", "declared"]
+    estimate = numbers(folder)
+    assert estimate["cost_usd"] == pytest.approx(150)
+    assert estimate["seconds"] == pytest.approx(100.0)
+    assert estimate["in_flight"] == 4
+    assert estimate["output_tokens"] == pytest.approx(100 * 1 + 100 * 50)
+    assert [variant["basis"] for variant in estimate["variants"]] == ["declared", "declared"]
 
 
 def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> None:
@@ -121,7 +121,7 @@ def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> Non
     assert numbers(paid)["cost_usd"] is None
     beside = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
     paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {beside}\n")
-    assert "cost and time unknown: no earlier trial of b;" in paid.abreast("check", "spec.yaml").err
+    assert "cost and time unknown: no earlier trials of b" in paid.abreast("check", "spec.yaml").err
     assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
     assert numbers(paid)["cost_usd"] == pytest.approx(0.08)
 
@@ -143,7 +143,7 @@ def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> Non
         ("{parallel: 50, requests_per_second: 2}", 99.5),
     ],
 )
-def test_the_time_is_what_the_limits_leave(folder: Folder, limits: str, seconds: float) -> None:
+def test_the_slowest_limit_decides_the_time(folder: Folder, limits: str, seconds: float) -> None:
     folder.cases(100)
     folder.write(
         "spec.yaml",
@@ -156,18 +156,18 @@ def test_the_time_is_what_the_limits_leave(folder: Folder, limits: str, seconds:
 def test_a_run_of_more_than_a_day_is_noted(folder: Folder) -> None:
     folder.cases(100)
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 3600}}\n")
-    found = numbers(folder)
-    assert found["level"] == "note"
-    assert "4 days, one at a time" in found["message"]
-    assert "more than a day" in found["message"]
+    estimate = numbers(folder)
+    assert estimate["level"] == "note"
+    assert "4 days, one at a time" in estimate["message"]
+    assert "more than a day" in estimate["message"]
 
 
 def test_a_transform_is_not_run_for_an_estimate(paid: Folder) -> None:
     paid.write("paid.py", PAID + "def change(value):\n    raise SystemExit('it was run')\n")
     spec(paid, variants="{a: {transform: 'python:paid:change'}}")
-    found = numbers(paid)
-    assert found["input_tokens"] == pytest.approx(25)
-    assert "from the size of the inputs, before their transform" in found["message"]
+    estimate = numbers(paid)
+    assert estimate["input_tokens"] == pytest.approx(25)
+    assert "from the size of the inputs before their transform" in estimate["message"]
 
 
 QUICK = (
@@ -187,58 +187,58 @@ change.quick = True
 def test_a_transform_that_says_it_is_quick_is_run_for_an_estimate(paid: Folder, transform: str) -> None:
     paid.write("paid.py", QUICK)
     spec(paid, variants=f"{{a: {{transform: {transform}}}}}")
-    found = numbers(paid)
-    assert found["input_tokens"] == pytest.approx(250)
-    assert "(from the size of the prompts)" in found["message"]
+    estimate = numbers(paid)
+    assert estimate["input_tokens"] == pytest.approx(250)
+    assert "(from the size of the prompts)" in estimate["message"]
 
 
-def test_what_a_quick_transform_skips_takes_nothing(paid: Folder) -> None:
+def test_skipped_trials_take_nothing(paid: Folder) -> None:
     paid.write("paid.py", QUICK)
     variant = "{a: {target: simulated, latency: 2, cost_usd: 0.5, transform: {from: python:paid:change, most: %d}}}"
     for most, trials in ((100, 10), (4, 4), (0, 0)):
         spec(paid, variants=variant % most)
-        found = numbers(paid)
-        told = (found["input_tokens"], found["cost_usd"], found["seconds"])
-        assert told == pytest.approx((25 * trials, 0.5 * trials, 2.0 * trials))
+        estimate = numbers(paid)
+        values = (estimate["input_tokens"], estimate["cost_usd"], estimate["seconds"])
+        assert values == pytest.approx((25 * trials, 0.5 * trials, 2.0 * trials))
     spec(paid, variants="{a: {transform: {from: python:paid:change, most: 4}}}", more="expects: {seconds: 5}\n")
-    found = numbers(paid)
-    assert (found["input_tokens"], found["seconds"]) == pytest.approx((100, 20.0))
-    assert found["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
+    estimate = numbers(paid)
+    assert (estimate["input_tokens"], estimate["seconds"]) == pytest.approx((100, 20.0))
+    assert estimate["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
 
 
-def test_what_the_spec_expects_counts_where_no_earlier_trial_tells(paid: Folder) -> None:
+def test_expects_of_the_spec_counts_where_no_earlier_trial_is_known(paid: Folder) -> None:
     spec(paid, "expects: {seconds: 3.5, output_tokens: 150}\nlimits: {parallel: 2}\n")
-    found = numbers(paid)
-    assert (found["seconds"], found["output_tokens"]) == pytest.approx((35.0, 3000))
-    assert found["cost_usd"] is None
-    assert [one["expected"] for one in found["variants"]] == [["seconds", "output_tokens"]] * 2
-    told = "(from the size of the prompts, seconds and tokens out as the spec expects) · cost unknown"
-    assert told in found["message"]
+    estimate = numbers(paid)
+    assert (estimate["seconds"], estimate["output_tokens"]) == pytest.approx((35.0, 3000))
+    assert estimate["cost_usd"] is None
+    assert [variant["expected"] for variant in estimate["variants"]] == [["seconds", "output_tokens"]] * 2
+    basis = "(from the size of the prompts, seconds and tokens out as the spec expects) · cost unknown"
+    assert basis in estimate["message"]
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
-    found = numbers(paid)
-    assert (found["output_tokens"], found["cost_usd"]) == pytest.approx((240, 0.24))
-    assert found["seconds"] < 12
-    assert "expects" not in found["message"]
+    estimate = numbers(paid)
+    assert (estimate["output_tokens"], estimate["cost_usd"]) == pytest.approx((240, 0.24))
+    assert estimate["seconds"] < 12
+    assert "expects" not in estimate["message"]
 
 
-def test_what_is_expected_is_no_part_of_what_is_reused(paid: Folder) -> None:
+def test_expects_does_not_affect_reuse(paid: Folder) -> None:
     for seconds in (1, 2):
         spec(paid, f"expects: {{seconds: {seconds}}}\n")
         done = paid.abreast("run", "spec.yaml", "--json")
         assert done.json[0]["executed"] == (20 if seconds == 1 else 0)
 
 
-def test_what_is_expected_is_told_of_what_earlier_trials_did_not_report(paid: Folder) -> None:
+def test_the_estimate_names_values_taken_from_expects(paid: Folder) -> None:
     paid.write("paid.py", 'def predict(case, price=0):\n    return "yes"\n')
     spec(paid, "expects: {seconds: 100, output_tokens: 7}\n")
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
-    found = numbers(paid)
-    assert found["output_tokens"] == pytest.approx(12 * 7)
-    assert found["seconds"] < 100, "that was measured"
-    assert "(from 8 earlier trials, tokens out as the spec expects)" in found["message"]
+    estimate = numbers(paid)
+    assert estimate["output_tokens"] == pytest.approx(12 * 7)
+    assert estimate["seconds"] < 100, "that was measured"
+    assert "(from 8 earlier trials, tokens out as the spec expects)" in estimate["message"]
 
 
-def test_a_simulator_says_itself_what_it_takes(folder: Folder) -> None:
+def test_a_simulator_declares_its_use(folder: Folder) -> None:
     folder.cases(10)
     text = (
         "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 1}}\nexpects: {seconds: 9, output_tokens: 9}\n"
@@ -257,32 +257,30 @@ expects: {expects}
 """
 
 
-def test_a_price_and_what_is_expected_give_dollars_before_the_first_run(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prices_and_expects_give_dollars_before_the_first_run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "never sent")
     folder.cases(100)
 
-    def told(expects: str = "{seconds: 2, output_tokens: 150}", params: str = "") -> dict[str, Any]:
+    def estimate_of(expects: str = "{seconds: 2, output_tokens: 150}", params: str = "") -> dict[str, Any]:
         folder.write("spec.yaml", API.format(long="x" * 4000, expects=expects, params=params))
         return numbers(folder)
 
-    found = told()
-    assert (found["input_tokens"], found["output_tokens"]) == pytest.approx((200_000, 30_000))
-    assert (found["cost_usd"], found["seconds"]) == pytest.approx((20 + 30, 400.0))
-    assert found["level"] == "pass"
+    estimate = estimate_of()
+    assert (estimate["input_tokens"], estimate["output_tokens"]) == pytest.approx((200_000, 30_000))
+    assert (estimate["cost_usd"], estimate["seconds"]) == pytest.approx((20 + 30, 400.0))
+    assert estimate["level"] == "pass"
     words = "$50.00 · 7 min, one at a time (from the size of the prompts, seconds and tokens out as the spec expects)"
-    assert words in found["message"]
+    assert words in estimate["message"]
     refused = folder.abreast("run", "spec.yaml", "--force")  # without a connection to the provider
     assert refused.code == 4, refused.said
     assert "this will cost about $50.00 (200 trials)" in refused.err
     assert not (folder.path / "results.db").exists()
-    assert told(params=f", system: {'y' * 4000}")["cost_usd"] == pytest.approx(40 + 30), "it is sent each time"
-    assert told("{seconds: 2}")["cost_usd"] is None
-    assert told(params=", images: ['{{ input }}']")["cost_usd"] is None, "nobody knows what pictures take"
+    assert estimate_of(params=f", system: {'y' * 4000}")["cost_usd"] == pytest.approx(40 + 30), "it is sent each time"
+    assert estimate_of("{seconds: 2}")["cost_usd"] is None
+    assert estimate_of(params=", images: ['{{ input }}']")["cost_usd"] is None, "nobody knows what pictures take"
 
 
-def test_what_is_expected_stands_in_the_stored_spec(paid: Folder) -> None:
+def test_expects_is_part_of_the_stored_spec(paid: Folder) -> None:
     spec(paid, "expects: {seconds: 3.5}\n")
     assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
     stored = paid.sql("select spec from runs")[0]["spec"]
@@ -292,7 +290,7 @@ def test_what_is_expected_stands_in_the_stored_spec(paid: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expects", "said"),
+    ("expects", "message"),
     [
         ("{seconds: -1}", "spec.yaml:5: expects.seconds must be seconds of at least 0, got -1"),
         ("{seconds: fast}", 'expects.seconds must be seconds of at least 0, got "fast"'),
@@ -301,14 +299,14 @@ def test_what_is_expected_stands_in_the_stored_spec(paid: Folder) -> None:
         ("3", "expects must be a mapping such as {seconds: 3.5, output_tokens: 150}, got 3"),
     ],
 )
-def test_what_cannot_be_expected_is_refused(paid: Folder, expects: str, said: str) -> None:
+def test_invalid_expects_is_refused(paid: Folder, expects: str, message: str) -> None:
     spec(paid, f"expects: {expects}\n")
     done = paid.abreast("check", "spec.yaml")
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
-def test_a_template_counts_with_its_words(paid: Folder) -> None:
+def test_the_text_of_a_template_counts(paid: Folder) -> None:
     spec(paid, variants="{a: {prompt: '{{ input }} and forty characters more than there were'}}")
     assert numbers(paid)["input_tokens"] == pytest.approx(
         10 * len("question 0 and forty characters more than there were") / 4
@@ -336,7 +334,7 @@ def test_a_million_trials_are_estimated_from_a_few(folder: Folder) -> None:
         prepared.close()
 
 
-def test_nothing_left_is_said(paid: Folder) -> None:
+def test_nothing_to_execute_is_reported(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml").code == 0
     assert "nothing to execute" in paid.abreast("check", "spec.yaml").err
 
@@ -348,21 +346,21 @@ def test_more_than_the_budget_is_a_warning_and_the_budget_holds(paid: Folder) ->
     assert "! estimate: 16 trials to execute" in done.err
     assert "the budget is $0.16: about 8 of 16 trials fit" in done.err
     assert done.code == 3
-    again = paid.abreast("check", "spec.yaml")
-    assert "of it spent" in again.err, "what the run that goes on has spent counts"
+    second = paid.abreast("check", "spec.yaml")
+    assert "already spent" in second.err, "what the run that goes on has spent counts"
 
 
-def test_the_share_of_the_quota_is_said_and_what_is_left_of_it(paid: Folder, monkeypatch: Any) -> None:
+def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, monkeypatch: Any) -> None:
     state = paid.path / "state"
     monkeypatch.setenv("ABREAST_STATE", str(state))
     spec(paid, "limits: {quota: 50/5h}\n")
-    assert "takes 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
+    assert "needs 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
     assert not state.exists(), "looking makes nothing"
     assert paid.abreast("run", "spec.yaml").code == 0
-    assert "takes 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
+    assert "needs 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
     paid.cases(40)
     short = paid.abreast("check", "spec.yaml", "--fresh")
-    assert "takes 80 of 50 in 5 h (160%), 30 left now: the run pauses until there is room" in short.err
+    assert "needs 80 of 50 in 5 h (160%), 30 left now: let the run pause" in short.err
     assert numbers(paid, "--fresh")["quotas"] == [
         {"target": "python:paid:predict", "needed": 80, "most": 50, "window_s": 18000.0, "used": 20}
     ]
@@ -373,7 +371,7 @@ def test_the_share_of_the_quota_is_said_and_what_is_left_of_it(paid: Folder, mon
 
 @pytest.fixture
 def dear(paid: Folder) -> Folder:
-    """Two dollars a trial, as is known from one; then forty cases more."""
+    """Two dollars per trial, known from one trial; then forty more cases."""
     spec(paid, variants="{a: {price: 2}}")
     assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
     (paid.path / "results.db").rename(paid.path / "known.db")
@@ -381,7 +379,7 @@ def dear(paid: Folder) -> Folder:
     return paid
 
 
-def test_what_costs_a_lot_is_refused_where_nobody_can_be_asked(dear: Folder) -> None:
+def test_high_costs_are_refused_without_a_terminal(dear: Folder) -> None:
     done = dear.abreast("run", "spec.yaml", "--store", "known.db")
     assert done.code == 4
     assert "this will cost about $80.00 (40 trials), more than limits.ask_above_usd ($5.00)" in done.err
@@ -393,7 +391,7 @@ def test_what_costs_a_lot_is_refused_where_nobody_can_be_asked(dear: Folder) -> 
     assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
 
 
-def test_a_budget_below_the_threshold_is_agreement_enough(dear: Folder) -> None:
+def test_a_budget_below_the_threshold_needs_no_confirmation(dear: Folder) -> None:
     assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
     more = dear.abreast("resume", "--store", "known.db", "--budget", "30")
     assert more.code == 4
@@ -418,11 +416,11 @@ def test_a_simulated_run_never_asks(folder: Folder) -> None:
     assert folder.abreast("run", "spec.yaml").code == 0
 
 
-@pytest.mark.parametrize(("said", "code", "runs"), [("y\n", 0, 2), ("\n", 4, 1), ("no\n", 4, 1)])
-def test_on_a_terminal_it_asks(dear: Folder, said: str, code: int, runs: int) -> None:
+@pytest.mark.parametrize(("typed", "code", "runs"), [("y\n", 0, 2), ("\n", 4, 1), ("no\n", 4, 1)])
+def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, code: int, runs: int) -> None:
     ours, theirs = pty.openpty()
     try:
-        os.write(ours, said.encode())
+        os.write(ours, typed.encode())
         done = subprocess.run(
             [*ABREAST, "run", "spec.yaml", "--store", "known.db", "--json"],
             cwd=dear.path,
@@ -443,7 +441,7 @@ def test_on_a_terminal_it_asks(dear: Folder, said: str, code: int, runs: int) ->
         assert "nothing was executed" in done.stderr
 
 
-def test_a_function_that_costs_nothing_known_is_not_asked_about(paid: Folder) -> None:
+def test_unknown_costs_need_no_confirmation(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml").code == 0
 
 
@@ -479,20 +477,20 @@ def test_the_mean_in_flight_is_weighted_by_time() -> None:
     assert flying.most == 4
 
 
-def test_after_a_run_it_is_said_how_many_were_in_flight(folder: Folder) -> None:
+def test_the_number_in_flight_is_reported_after_a_run(folder: Folder) -> None:
     folder.cases(40)
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 0.05}}\n")
     done = folder.abreast("run", "spec.yaml", "--parallel", "8")
     assert "in flight: 8 asked for, " in done.err
     assert "on average, 8 at most" in done.err
-    found = folder.abreast("run", "spec.yaml", "--parallel", "8", "--fresh", "--json").json[0]["in_flight"]
-    assert (found["asked"], found["most"]) == (8, 8)
-    assert 4 < found["mean"] <= 8
-    told = [
+    estimate = folder.abreast("run", "spec.yaml", "--parallel", "8", "--fresh", "--json").json[0]["in_flight"]
+    assert (estimate["asked"], estimate["most"]) == (8, 8)
+    assert 4 < estimate["mean"] <= 8
+    events = [
         event["detail"] for event in folder.abreast("show", "--events", "--json").json if event["kind"] == "in_flight"
     ]
-    assert told[0]["most"] == 8
+    assert events[0]["most"] == 8
     auto = folder.abreast("run", "spec.yaml", "--parallel", "auto", "--fresh")
     assert "in flight: as many as go, " in auto.err
-    again = folder.abreast("run", "spec.yaml")
-    assert "in flight: " not in again.err, "nothing was executed"
+    second = folder.abreast("run", "spec.yaml")
+    assert "in flight: " not in second.err, "nothing was executed"

@@ -1,4 +1,4 @@
-"""A variant that cannot work is found out before the run, or after ten of its trials."""
+"""A variant that cannot work is found before the run, or after ten of its trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def predict(case):
 
 
 def experiment(folder: Folder, code: str, cases: int = 30, limits: str = "{}", **files: str) -> None:
-    """Two variants: `good` answers rightly, `bad` runs this code."""
+    """Two variants: `good` answers correctly, `bad` runs this code."""
     folder.cases(cases)
     folder.write("good.py", "def predict(case):\n    return 'yes'\n")
     folder.write("bad.py", code)
@@ -37,7 +37,7 @@ def experiment(folder: Folder, code: str, cases: int = 30, limits: str = "{}", *
 
 
 def trials(folder: Folder) -> dict[tuple[str, str], int]:
-    """How many rows of the latest run there are, by variant and status."""
+    """Number of rows of the latest run, by variant and status."""
     latest = "run = (select run from runs order by run_id desc limit 1)"
     rows = folder.sql(f"select variant, status, count(*) n from predictions where {latest} group by 1, 2")
     return {(row["variant"], row["status"]): row["n"] for row in rows}
@@ -52,9 +52,9 @@ def test_ten_crashes_stop_the_run_and_say_what_broke_and_where(folder: Folder) -
     assert (
         "fix it, then run again: abreast run spec.yaml (answers of variants that did not change are reused)" in done.err
     )
-    found = trials(folder)
-    assert found["bad", "error"] == 10
-    answered = found["good", "ok"]
+    counts = trials(folder)
+    assert counts["bad", "error"] == 10
+    answered = counts["good", "ok"]
 
     folder.write("bad.py", BROKEN.replace("inputt", "input"))
     fixed = folder.anew("run", "spec.yaml")
@@ -71,9 +71,9 @@ def test_allow_failing_continues(folder: Folder) -> None:
     assert f"abreast resume {run} --allow-failing" in folder.abreast("resume").err, "broken still"
     assert folder.abreast("resume", "--allow-failing").code != 3
     assert trials(folder) == {("good", "ok"): 30, ("bad", "error"): 30}
-    again = folder.abreast("run", "spec.yaml")
-    assert again.code != 3, "failures that are reused stop nothing"
-    assert "reusing 60 answers" in again.err
+    second = folder.abreast("run", "spec.yaml")
+    assert second.code != 3, "failures that are reused stop nothing"
+    assert "reusing 60 answers" in second.err
 
 
 @pytest.mark.parametrize("words", [("spec.yaml", "--allow-failing"), ("allowed.yaml",)], ids=["flag", "spec"])
@@ -119,13 +119,13 @@ def test_only_a_variant_that_nearly_always_fails_in_one_way_stops_the_run(
     done = folder.abreast("run", "spec.yaml")
     stopped = 'variant "bad" failed in' in done.err
     assert stopped == (failed is not None or "parallel" in limits)
-    found = trials(folder)
+    counts = trials(folder)
     if failed is not None:
-        assert (done.code, found["bad", "error"]) == (3, failed)
+        assert (done.code, counts["bad", "error"]) == (3, failed)
     elif stopped:
-        assert 10 <= found["bad", "error"] <= 13, "what was in flight is finished"
+        assert 10 <= counts["bad", "error"] <= 13, "what was in flight is finished"
     else:
-        assert sum(number for (name, _), number in found.items() if name == "bad") == cases
+        assert sum(number for (name, _), number in counts.items() if name == "bad") == cases
 
 
 def test_timeouts_of_every_trial_stop_the_run_and_name_the_limit(folder: Folder) -> None:

@@ -90,7 +90,7 @@ def test_the_command_imports_only_what_its_run_needs(tmp_path: Path) -> None:
     assert not found & {"multiprocessing.spawn", "numpy.ma", "psutil", "tomllib"}
     assert not found & {
         "abreast.execute.limits.adaptive",
-        "abreast.execute.limits.resources",
+        "abreast.execute.engine.governor",
         "abreast.plan.lock",
         "abreast.report.page.artifact_files",
         "abreast.report.page.changes",

@@ -1,4 +1,4 @@
-"""Every limit on a virtual clock, and through the front door where it ends or shapes a run."""
+"""Every limit on a virtual clock, and in a run where it ends or shapes one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import RateLimited, classify
+from abreast.execute.engine.governor import FIRST, Cores, Memory, Resources, Stagger
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.machine import Machine, MachineReading
-from abreast.execute.estimate import Estimates, Spent
-from abreast.execute.job import Job, Retry
+from abreast.execute.estimate import Estimates, PriorUse
+from abreast.execute.failures import Retry
+from abreast.execute.job import Job
 from abreast.execute.limits import registry
 from abreast.execute.limits.announced import Announced
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
@@ -28,7 +30,6 @@ from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.registry import build_limits
-from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources, Stagger
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.sources.warmup import WarmUps
@@ -80,7 +81,7 @@ def test_programs_that_take_long_to_start_start_one_after_the_other() -> None:
 
 
 def starts_of(limit: RequestRate, until: float, pauses: random.Random | None = None) -> list[float]:
-    """When jobs start that always want to, but for a pause now and then."""
+    """Start times of jobs that are always ready, except for occasional pauses."""
     now, starts = 0.0, []
     while now < until:
         wait = limit.wait(job(), now)
@@ -114,7 +115,7 @@ def test_a_request_rate_is_used_to_the_full() -> None:
     assert max(gaps) < 2.0, "spread, not in bursts of a minute"
 
 
-def test_a_token_rate_counts_the_estimate_before_and_the_truth_after() -> None:
+def test_a_token_rate_counts_estimates_before_answers_and_usage_after() -> None:
     limit = TokenRate(1000, 60.0, ALL, lambda _job: 400.0)
     for position in range(2):
         assert limit.wait(job(position), 0.0) == 0.0
@@ -138,7 +139,7 @@ def test_rates_hold_in_a_run() -> None:
 # -- what providers announce ---------------------------------------------------------------------------------------
 
 
-def test_headers_of_both_manners_are_read() -> None:
+def test_rate_headers_of_both_styles_are_read() -> None:
     at = 1_700_000_000.0
     anthropic = {
         "Anthropic-RateLimit-Requests-Limit": "50",
@@ -150,8 +151,8 @@ def test_headers_of_both_manners_are_read() -> None:
         "anthropic-ratelimit-output-tokens-remaining": "16000",
         "retry-after": "7",
     }
-    found = rate_limits(anthropic, at)
-    assert found == RateLimits(Allowance(50, 49, 20.5), Allowance(None, 16000, None)), "the scarcest of the tokens"
+    limits = rate_limits(anthropic, at)
+    assert limits == RateLimits(Allowance(50, 49, 20.5), Allowance(None, 16000, None)), "the scarcest of the tokens"
     assert retry_after(anthropic) == 7.0
     del anthropic["anthropic-ratelimit-output-tokens-remaining"]
     tokens = rate_limits(anthropic, at)
@@ -201,13 +202,13 @@ _VALUES = (
     | st.integers()
     | st.text()
 )
-def test_whatever_stands_in_headers_nothing_raises_and_nothing_is_negative(headers: Any) -> None:
-    found, wait = rate_limits(headers), retry_after(headers)
-    told = [] if found is None else [kind for kind in (found.requests, found.tokens) if kind is not None]
-    for value in [wait, *(value for kind in told for value in (kind.limit, kind.remaining, kind.reset_s))]:
+def test_arbitrary_headers_never_raise_and_never_give_negative_values(headers: Any) -> None:
+    limits, wait = rate_limits(headers), retry_after(headers)
+    allowances = [] if limits is None else [kind for kind in (limits.requests, limits.tokens) if kind is not None]
+    for value in [wait, *(value for kind in allowances for value in (kind.limit, kind.remaining, kind.reset_s))]:
         assert value is None or 0 <= value < float("inf")
     error = RateLimited("slow down", headers=headers)
-    assert classify(error).rate == found
+    assert classify(error).rate == limits
     assert error.retry_after is None or 0 <= error.retry_after <= 3600
 
 
@@ -240,33 +241,33 @@ def test_a_server_that_announces_its_rate_refuses_nothing_and_is_used_to_the_ful
 
 
 class Bucket(Target):
-    """A server whose allowance fills up steadily, as most do; it counts when a request comes in."""
+    """A server whose allowance refills steadily; a request counts when it arrives."""
 
     name, version, sees = "bucket", "1", "input"
 
     def __init__(self, most: float, period_s: float, tokens_each: int = 0) -> None:
-        self.most, self.rate, self.each = most, most / period_s, tokens_each or 1
+        self.most, self.rate, self.per_request = most, most / period_s, tokens_each or 1
         self.kind = "tokens" if tokens_each else "requests"
         self.level, self.at, self.refused = most, 0.0, 0
 
     def request(self, trial: Trial) -> Request:
-        return Request("q" * 4 * self.each, None, {})
+        return Request("q" * 4 * self.per_request, None, {})
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Any) -> Answer:
         now = asyncio.get_running_loop().time()
         self.level, self.at = min(self.most, self.level + (now - self.at) * self.rate), now
-        if self.level < self.each:
+        if self.level < self.per_request:
             self.refused += 1
             raise RateLimited("too many", headers=self.headers())
-        self.level -= self.each
+        self.level -= self.per_request
         headers = self.headers()
         await asyncio.sleep(0.5)
-        return Answer("yes", usage=Usage(self.each, 0), rate=rate_limits(headers))
+        return Answer("yes", usage=Usage(self.per_request, 0), rate=rate_limits(headers))
 
     def headers(self) -> dict[str, str]:
         full = (self.most - self.level) / self.rate
-        told = {"limit": str(self.most), "remaining": str(int(self.level)), "reset": f"{full:.3f}s"}
-        return {f"x-ratelimit-{name}-{self.kind}": value for name, value in told.items()}
+        headers = {"limit": str(self.most), "remaining": str(int(self.level)), "reset": f"{full:.3f}s"}
+        return {f"x-ratelimit-{name}-{self.kind}": value for name, value in headers.items()}
 
     async def close(self) -> None: ...
 
@@ -281,7 +282,7 @@ def test_an_allowance_that_fills_up_steadily_is_used_to_the_full_too(tokens_each
     assert elapsed <= (2000 - 100) / 100 * 60 / 0.95
 
 
-def test_a_refusal_that_says_when_holds_all_of_that_target_back() -> None:
+def test_retry_after_pauses_all_variants_of_the_target() -> None:
     events: list[dict[str, Any]] = []
     limit = Announced(["a", "b"], lambda _job: 1.0, lambda kind, **detail: events.append(detail))
     for position in (0, 1):
@@ -303,7 +304,7 @@ def test_a_refusal_that_says_when_holds_all_of_that_target_back() -> None:
 
 
 @pytest.mark.parametrize("manner", ["openai", "anthropic"])
-def test_what_a_server_announces_is_kept_through_the_front_door(folder: Folder, manner: str) -> None:
+def test_announced_rates_are_respected_in_a_run(folder: Folder, manner: str) -> None:
     folder.cases(25)
     folder.write(
         "spec.yaml",
@@ -312,13 +313,13 @@ def test_what_a_server_announces_is_kept_through_the_front_door(folder: Folder, 
     )
     assert folder.abreast("run", "spec.yaml").code == 0
     assert folder.sql("select max(attempts) a, count(*) n from predictions") == [{"a": 1, "n": 25}]
-    told = [row["detail"] for row in folder.abreast("show", "--events", "--json").json if row["kind"] == "announced"]
-    assert [(event["target"], event["used_up"], event["limit"]) for event in told] == [
+    events = [row["detail"] for row in folder.abreast("show", "--events", "--json").json if row["kind"] == "announced"]
+    assert [(event["target"], event["used_up"], event["limit"]) for event in events] == [
         ("simulated", "requests", 10)
     ] * 2
 
 
-def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
+def test_a_function_passes_on_rate_headers(folder: Folder) -> None:
     folder.cases(6)
     folder.write(
         "mine.py",
@@ -331,10 +332,10 @@ def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
 
         def predict(case):
             calls.append(case.id)
-            left = {"x-ratelimit-limit-requests": "3", "x-ratelimit-reset-requests": "300ms"}
+            headers = {"x-ratelimit-limit-requests": "3", "x-ratelimit-reset-requests": "300ms"}
             if len(calls) == 2:
-                raise RateLimited("slow down", headers={**left, "retry-after-ms": "200"})
-            return Answer("yes", rate=rate_limits({**left, "x-ratelimit-remaining-requests": str(-len(calls) % 3)}))
+                raise RateLimited("slow down", headers={**headers, "retry-after-ms": "200"})
+            return Answer("yes", rate=rate_limits({**headers, "x-ratelimit-remaining-requests": str(-len(calls) % 3)}))
         """,
     )
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: 'python:mine:predict'}}\n")
@@ -348,20 +349,20 @@ def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "window"),
     [("200/5h", (200, 18000.0)), ("max-20x", (200, 18000.0)), ("max-5x", (50, 18000.0)), ("3/2m", (3, 120.0))],
 )
-def test_quotas_are_read(text: str, found: tuple[int, float]) -> None:
-    assert quota_window(text) == found
+def test_quotas_are_read(text: str, window: tuple[int, float]) -> None:
+    assert quota_window(text) == window
 
 
 @pytest.mark.parametrize("text", ["", "200", "0/5h", "5h", "x/5h", "200/5y", "-1/h"])
-def test_what_is_no_quota_is_refused(text: str) -> None:
+def test_an_invalid_quota_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         quota_window(text)
 
 
-def test_a_quota_is_shared_by_all_who_use_the_ledger_and_slides(tmp_path: Path) -> None:
+def test_a_quota_window_slides_and_is_shared_by_all_users_of_the_ledger(tmp_path: Path) -> None:
     clock = [1000.0]
     ledgers = [Ledger(tmp_path / "quota.db", lambda: clock[0]) for _ in range(2)]
     quotas = [Quota(3, 100.0, "account", ALL, ledger, True, lambda *_a, **_k: None) for ledger in ledgers]
@@ -393,16 +394,16 @@ def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Fold
     assert done.code == 3
     assert "quota of 12 in 1 h is used up" in done.err
     assert "12 of 20 done and stored, 8 not run" in done.err
-    again = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
-    assert again.code == 3
-    assert "0 of 20 done" in again.err
+    second = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
+    assert second.code == 3
+    assert "0 of 20 done" in second.err
 
 
 # -- adding one ----------------------------------------------------------------------------------------------------
 
 
 class EveryOtherSecond(Limit):
-    """What a newcomer writes: one class, and a function that makes it from the settings of a spec."""
+    """A new limit: one class, and a function that builds it from the settings of a spec."""
 
     def __init__(self, variants: range) -> None:
         self.variants = variants
@@ -429,7 +430,7 @@ def test_a_limit_is_one_file_and_one_line_in_the_registry(monkeypatch: pytest.Mo
 @given(
     cap=st.floats(0.01, 5), costs=st.lists(st.floats(0.001, 0.2), min_size=30, max_size=80), flying=st.integers(1, 9)
 )
-def test_spent_and_reserved_never_pass_the_cap_by_more_than_the_error_of_the_estimates(
+def test_spending_exceeds_the_cap_at_most_by_the_error_of_the_estimates(
     cap: float, costs: list[float], flying: int
 ) -> None:
     estimates = Estimates(1)
@@ -455,7 +456,7 @@ def test_spent_and_reserved_never_pass_the_cap_by_more_than_the_error_of_the_est
     assert budget.spent <= cap + excess + 1e-9
 
 
-def test_while_nothing_is_known_one_trial_goes_ahead_alone() -> None:
+def test_while_costs_are_unknown_one_trial_runs_alone() -> None:
     estimates = Estimates(1)
     budget = Budget(
         1.0, "usd", ALL, estimates.cost, lambda outcome: outcome.answer.cost_usd if outcome.answer else None
@@ -471,7 +472,7 @@ def test_while_nothing_is_known_one_trial_goes_ahead_alone() -> None:
 
 
 def test_what_a_run_spent_before_counts_when_it_is_resumed() -> None:
-    estimates = Estimates(1, [Spent(10, 0.9, 0, 0.0)])
+    estimates = Estimates(1, [PriorUse(10, 0.9, 0, 0.0)])
     budget = Budget(0.95, "usd", ALL, estimates.cost, lambda _outcome: None, spent=0.9)
     assert budget.wait(job(), 0.0) == UNTIL_AN_EVENT
     assert budget.exhausted(job(), 0.0)
@@ -514,11 +515,11 @@ def test_a_dead_target_stops_the_run_in_every_mode(folder: Folder, flags: list[s
     assert done.code == 3
     in_flight = 20 if flags else 1
     assert f"simulated: auth: simulated auth; the first {3 * in_flight} attempts failed" in done.err
-    assert "log in, or set the key, and try again, then: abreast resume" in done.err
+    assert "log in or set the API key, then try again, then: abreast resume" in done.err
     assert folder.sql("select count(*) n from predictions") == [{"n": 3 * in_flight}]
 
 
-def test_failures_of_the_variant_never_trip_it(folder: Folder) -> None:
+def test_failures_of_the_variant_never_trip_the_breaker(folder: Folder) -> None:
     folder.cases(30)
     folder.write(
         "spec.yaml",
@@ -539,8 +540,8 @@ def test_back_off_is_exponential_with_full_jitter_and_honours_retry_after() -> N
         assert all(delay is not None and 0 <= delay <= longest for delay in delays)
         assert max(delay or 0 for delay in delays) > 0.9 * longest
         assert min(delay or 0 for delay in delays) < 0.1 * longest
-    asked = Failure("rate_limit", "infrastructure", "slow", retry_after=7.0)
-    assert all(7.0 <= (retry.delay(asked, 1) or 0) <= 7.7 for _ in range(50))
+    refusal = Failure("rate_limit", "infrastructure", "slow", retry_after=7.0)
+    assert all(7.0 <= (retry.delay(refusal, 1) or 0) <= 7.7 for _ in range(50))
     assert retry.delay(error, 11) is None
     assert retry.delay(classify(ValueError("mine")), 1) is None
 
@@ -553,12 +554,12 @@ def test_failed_attempts_are_in_the_store(folder: Folder) -> None:
         "limits: {parallel: 20, retries: 10}\n",
     )
     assert folder.abreast("run", "spec.yaml").code == 0
-    found = folder.sql(
+    counts = folder.sql(
         "select (select count(*) from attempts) failed, (select sum(attempts) - count(*) from trials) again, "
         "(select count(*) from trials where backoff_s > 0) waited"
     )[0]
-    assert found["failed"] == found["again"] > 0
-    assert found["waited"] > 0
+    assert counts["failed"] == counts["again"] > 0
+    assert counts["waited"] > 0
 
 
 def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
@@ -570,7 +571,7 @@ def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
     )
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 3
-    assert "0.4 s are over" in done.err
+    assert "run_timeout of 0.4 s reached" in done.err
     assert 0 < folder.sql("select count(*) n from predictions")[0]["n"] < 200
 
 
@@ -581,7 +582,7 @@ GB = 10**9
 
 
 class Governed:
-    """A governor of one variant on a machine whose readings the test makes up, and the trials it lets run."""
+    """A governor of one variant, with invented readings, and the trials that it admits."""
 
     def __init__(self, place: Place, memory: int, requested: int = 40, cores: float = 4.0, **limits: Any) -> None:
         self.total, self.used, self.cpu_s, self.computing, self.idle = memory, 0, 0.0, 0, 0
@@ -602,7 +603,7 @@ class Governed:
         return MachineReading(self.total - self.used, 0.0, own)
 
     def fill(self, now: float) -> int:
-        """Start all that may; how many are in flight."""
+        """Start all that may start; return the number in flight."""
         while len(self.in_flight) < self.requested and self.limit.wait(job(self.started), now) == 0.0:
             self.limit.take(job(self.started), now)
             self.in_flight.append(self.started)
@@ -610,7 +611,7 @@ class Governed:
         return len(self.in_flight)
 
     def end(self, now: float, **data: Any) -> None:
-        """The oldest trial ends."""
+        """End the oldest trial."""
         answer = Answer("yes", data=data)
         self.limit.settle(job(self.in_flight.popleft()), Outcome("ok", answer), now)
 
@@ -622,7 +623,7 @@ class Governed:
 
 
 @pytest.mark.parametrize("place", ["thread", "process"])
-def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run(place: Place) -> None:
+def test_large_trials_never_exhaust_memory_and_all_of_them_run(place: Place) -> None:
     governed = Governed(place, 24 * GB)
     begun: dict[int, float] = {}
     now, finished, most = 0.0, 0, 0
@@ -647,12 +648,12 @@ def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run(place: Place)
 def test_all_requested_trials_run_as_soon_as_the_first_are_seen_to_wait() -> None:
     governed = Governed("process", 24 * GB, requested=32)
     assert governed.fill(0.0) == FIRST
-    seen = []
+    running = []
     for look in range(1, 4):
         governed.idle = len(governed.in_flight)
         governed.sample(0.025 * look)
-        seen.append(governed.fill(0.025 * look))
-    assert seen == [16, 32, 32]
+        running.append(governed.fill(0.025 * look))
+    assert running == [16, 32, 32]
     assert governed.events == [], "it took no second"
 
 
@@ -672,7 +673,7 @@ def test_trials_of_unknown_size_that_still_grow_let_no_others_start() -> None:
     )
 
 
-def test_a_declared_size_is_believed() -> None:
+def test_a_declared_size_is_used() -> None:
     governed = Governed("thread", 10 * GB, free_memory=GB, memory_per_trial=2 * GB)
     assert governed.fill(0.0) == 4
 
@@ -687,16 +688,16 @@ def test_the_size_that_trials_report_decides_how_many_fit() -> None:
 
 
 def compute(governed: Governed, seconds: int, busy_cores: float, share: float = 1.0) -> list[int]:
-    """Let trials in flight compute for so much of their time; how many run, second by second."""
-    seen = []
+    """Let trials compute for a share of their time; return the number in flight by second."""
+    running = []
     for second in range(1, seconds + 1):
         governed.computing = round(share * len(governed.in_flight))
         governed.idle = len(governed.in_flight) - governed.computing
         governed.cpu_s += min(busy_cores, float(governed.computing))
         governed.sample(float(second))
         governed.end(float(second), peak_memory_mb=1.0)
-        seen.append(governed.fill(float(second)))
-    return seen
+        running.append(governed.fill(float(second)))
+    return running
 
 
 def test_trials_that_compute_leave_a_core_free() -> None:
@@ -710,14 +711,14 @@ def test_trials_that_compute_leave_a_core_free() -> None:
     assert compute(free, 20, busy_cores=4.0)[-1] == 4
 
 
-def test_trials_that_wait_are_never_held_back_because_of_cores() -> None:
+def test_waiting_trials_are_never_limited_by_cores() -> None:
     governed = Governed("process", 100 * GB, requested=8, cores=2.0)
     governed.fill(0.0)
     assert set(compute(governed, 30, busy_cores=1.0, share=0.25)) == {8}, "they start and wait, as agents do"
     assert governed.events == []
 
 
-def test_trials_that_saturate_all_cores_are_held_back_until_they_do_not() -> None:
+def test_trials_that_saturate_all_cores_are_limited_until_they_do_not() -> None:
     governed = Governed("process", 100 * GB, requested=16, cores=2.0)
     governed.fill(0.0)
     crowded = compute(governed, 20, busy_cores=2.0, share=0.5)
@@ -730,7 +731,7 @@ def test_trials_that_saturate_all_cores_are_held_back_until_they_do_not() -> Non
     assert governed.kinds() == ["processes_cut", "processes_raise"]
 
 
-def test_the_progress_line_says_what_holds_trials_back_until_nothing_does() -> None:
+def test_the_progress_line_says_why_fewer_trials_run() -> None:
     governed = Governed("process", 100 * GB, requested=16, cores=2.0)
     counts = Counts(planned=100, done_before=0, targets=["command"])
     governed.fill(0.0)
@@ -814,7 +815,7 @@ def test_sizes_are_read(text: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "message"),
     [
         ("{quota: 5}", "such as 200/5h"),
         ("{quota: often}", "such as 200/5h"),
@@ -826,12 +827,12 @@ def test_sizes_are_read(text: Any, size: int) -> None:
         ("{targets: {simulated: {paralel: 3}}}", 'unknown key "paralel"'),
     ],
 )
-def test_limits_that_make_no_sense_are_refused_in_words(folder: Folder, limits: str, told: str) -> None:
+def test_invalid_limits_are_refused_with_an_explanation(folder: Folder, limits: str, message: str) -> None:
     folder.cases(3)
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated}}}}\nlimits: {limits}\n")
     done = folder.abreast("run", "spec.yaml")
     assert done.code in (2, 4)
-    assert told in done.err
+    assert message in done.err
     assert not (folder.path / "results.db").exists()
 
 
@@ -842,7 +843,7 @@ def test_a_limit_of_one_target_holds_for_it_alone() -> None:
     assert elapsed == pytest.approx(5.0, abs=0.01)
 
 
-def test_what_limits_did_is_shown(folder: Folder) -> None:
+def test_events_of_limits_are_shown(folder: Folder) -> None:
     folder.cases(60)
     folder.write(
         "spec.yaml",
@@ -893,7 +894,7 @@ def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
     ("limits", "warned"),
     [
         ("{quota: max-5x, parallel: 8}", "8 trials of simulated in flight: subscription plans (max-5x) throttle"),
-        ("{quota: max-20x, parallel: auto}", "as many trials as go of simulated"),
+        ("{quota: max-20x, parallel: auto}", "any number of trials of simulated"),
         ("{quota: max-20x, parallel: {min: 1, start: 2, max: 6}}", "6 trials of simulated"),
         ("{quota: max-20x, parallel: variants, trial_parallelism: 3}", "6 trials of simulated"),
         ("{parallel: 8, targets: {simulated: {quota: max-5x}}}", "8 trials of simulated"),
@@ -905,7 +906,7 @@ def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
         ("{quota: 200/5h, parallel: 8}", ""),
     ],
 )
-def test_more_at_once_than_a_subscription_takes_is_warned_of(folder: Folder, limits: str, warned: str) -> None:
+def test_more_in_flight_than_a_subscription_allows_is_a_warning(folder: Folder, limits: str, warned: str) -> None:
     folder.cases(20)
     folder.write(
         "spec.yaml", f"cases: cases.jsonl\ntarget: simulated\nvariants: {{a: {{}}, b: {{}}}}\nlimits: {limits}\n"
@@ -971,7 +972,7 @@ def test_a_failed_warm_up_executes_nothing_and_resume_warms_up_again(folder: Fol
     done = folder.abreast("run", "spec.yaml", "--json")
     assert done.code == 4
     assert "the warm-up of python:mine:predict failed: auth: no key; nothing was executed" in done.err
-    assert "log in, or set the key" in done.err
+    assert "log in or set the API key" in done.err
     assert "abreast resume" in done.err
     assert not done.out
     assert folder.sql("select count(*) n from trials") == [{"n": 0}]
@@ -991,7 +992,7 @@ def test_a_passing_fault_does_not_fail_a_warm_up(folder: Folder) -> None:
     assert folder.sql("select count(*) n from attempts") == [{"n": 0}]
 
 
-def test_what_a_warm_up_costs_counts_against_budget_and_quota(folder: Folder, monkeypatch: Any) -> None:
+def test_the_cost_of_warm_ups_counts_against_budget_and_quota(folder: Folder, monkeypatch: Any) -> None:
     monkeypatch.setenv("ABREAST_STATE", str(folder.path / "state"))
     folder.cases(20)
     warm_spec(folder, "{a: {warmup: true}}", "{budget_usd: 0.55}")
@@ -1003,9 +1004,9 @@ def test_what_a_warm_up_costs_counts_against_budget_and_quota(folder: Folder, mo
     warm_spec(folder, "{a: {warmup: true}}", "{quota: 4/1h}")
     assert folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--store", "other.db").code == 3
     assert folder.sql("select count(*) n from trials", "other.db") == [{"n": 3}]
-    again = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
-    assert again.code == 3, "a used-up quota is told as such, not as a failed warm-up"
-    assert "quota of 4 in 1 h is used up" in again.err
+    second = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
+    assert second.code == 3, "a used-up quota is told as such, not as a failed warm-up"
+    assert "quota of 4 in 1 h is used up" in second.err
 
 
 def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_else() -> None:
@@ -1028,21 +1029,21 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
         targets: list[Any] = [Cold("one"), Cold("two")]
         state = RunState(Acknowledgements(loop), Listener())
         engine = LocalEngine(targets, [lambda _length: 10.0] * 2, state.complete)
-        told: list[str] = []
-        tell = lambda kind, **_: told.append(kind)  # noqa: E731
-        context = LimitContext(limits=Limits(), targets=targets, plan=plan, tell=tell, stop=state.stop)
+        events: list[str] = []
+        emit = lambda kind, **_: events.append(kind)  # noqa: E731
+        context = LimitContext(limits=Limits(), targets=targets, plan=plan, emit=emit, stop=state.stop)
         limits = build_limits(context)
-        source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, tell=tell)
+        source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, emit=emit)
         retry = Retry(0)
         await Scheduler(sources=[source], engine=engine, limits=limits, retry=retry, state=state, clock=loop.time).run()
         assert state.stopped is None
         await engine.close()
-        return told, loop.time()
+        return events, loop.time()
 
-    told, elapsed = run(warm())
+    events, elapsed = run(warm())
     plan.cases.close()
     assert log == [("one", 0.0), ("two", 0.0)]
-    assert told == ["warmup", "warmup"]
+    assert events == ["warmup", "warmup"]
     assert elapsed == pytest.approx(0.5)
 
 
@@ -1083,7 +1084,7 @@ def test_warmup_is_true_or_false(folder: Folder) -> None:
     assert 'variant "a": warmup must be true or false' in done.err
 
 
-def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> None:
+def test_a_call_that_a_timeout_cannot_end_is_one_warning(folder: Folder) -> None:
     folder.write("mine.py", "import time\ndef slow(case):\n    time.sleep(1)\n    return 'yes'\n")
     folder.cases(3)
     folder.write(
@@ -1091,18 +1092,18 @@ def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> N
         "{cases: cases.jsonl, variants: {a: {target: 'python:mine:slow'}}, limits: {timeout: 0.1, parallel: 3}}",
     )
     done = folder.abreast("run", "spec.yaml")
-    assert done.err.count("goes on in its thread; executor: process ends such calls") == 1
+    assert done.err.count("is still running in its thread; set executor: process") == 1
 
 
-def test_variants_that_take_turns_are_told_of_in_reports_and_decide_nothing_on_the_way(folder: Folder) -> None:
+def test_reports_mention_turns_and_a_run_with_turns_never_stops_early(folder: Folder) -> None:
     folder.cases(5)
     spec = "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 1}, b: {accuracy: 0}}\nscorers: [exact]\n"
     folder.write("spec.yaml", f"{spec}repeats: 3\nlimits: {{turns: true, parallel: 4}}\n")
     done = folder.abreast("run", "spec.yaml", "--verbose")
     assert done.code == 0, done.err
-    told = "they were not interleaved"
-    assert told in done.out
-    assert all(told in folder.abreast("report", "--format", form).out for form in ("markdown", "json"))
+    warning = "they were not interleaved"
+    assert warning in done.out
+    assert all(warning in folder.abreast("report", "--format", form).out for form in ("markdown", "json"))
     starts = [line.split()[1:3] for line in done.err.splitlines() if line.startswith("start ")]
     turns = [turn for at, turn in enumerate(starts) if not at or starts[at - 1] != turn]
     assert len(starts) == 30

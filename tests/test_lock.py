@@ -67,7 +67,7 @@ def test_later_runs_find_the_file_and_say_that_they_kept_to_it(locked: Folder) -
     before = (locked.path / LOCK).read_bytes()
     done = locked.abreast("run", "experiment.yaml", "--strict")
     assert done.code == 0
-    assert f"lock: keeps to the locked plan of {today(locked)} ({LOCK})" in done.err
+    assert f"lock: follows the locked plan of {today(locked)} ({LOCK})" in done.err
     assert f"kept to the locked plan of {today(locked)}" in done.out
     for form in ("terminal", "markdown"):
         text = locked.abreast("report", "--format", form, "--store", "results.db").out
@@ -146,7 +146,7 @@ def test_a_run_that_goes_on_says_it_too(locked: Folder) -> None:
     (locked.path / "first.db").unlink()
     assert locked.abreast("run", "experiment.yaml", "--budget", "0.2").code == 3
     done = locked.abreast("resume", "--budget", "0.4")
-    assert f"keeps to the locked plan of {today(locked)}" in done.err
+    assert f"follows the locked plan of {today(locked)}" in done.err
     done = locked.abreast("resume", "--budget", "0.6", "--until-decided")
     assert "until_decided true instead of false" in done.err
     done = locked.abreast("resume", "--budget", "9")
@@ -166,7 +166,7 @@ def test_another_file_is_compared_with_only_if_it_is_named(folder: Folder) -> No
     assert folder.abreast("run", "--lock", "mine.lock.json", "experiment.yaml").code == 0
     assert (folder.path / "mine.lock.json").exists()
     assert "locked plan" not in folder.abreast("run", "experiment.yaml").said
-    assert "keeps to the locked plan" in folder.abreast("run", "experiment.yaml", "--lock=mine.lock.json").err
+    assert "follows the locked plan" in folder.abreast("run", "experiment.yaml", "--lock=mine.lock.json").err
 
 
 def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:
@@ -174,15 +174,15 @@ def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC)
     folder.abreast("run", "experiment.yaml")
     done = folder.abreast("run", "experiment.yaml", "--lock")
-    assert "1 run of this experiment is already stored, so results are known before it" in done.err
+    assert "1 run of this experiment is already stored, so its results are known" in done.err
     assert f"kept to the locked plan of {today(folder)}, locked after 1 run" in done.out
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not a locked plan: not valid JSON"),
-        (b"\xff\xfe\x00", "not a locked plan: not valid JSON"),
+        ("{", "not a locked plan: invalid JSON"),
+        (b"\xff\xfe\x00", "not a locked plan: invalid JSON"),
         ("[]", "not a locked plan"),
         ('{"name": "else"}', "not a locked plan: abreast_lock"),
         ('{"abreast_lock": 2}', "this plan was locked by a newer abreast"),
@@ -205,10 +205,10 @@ def test_a_file_that_cannot_be_read_or_written_is_refused_before_anything_is_exe
     folder.cases(5)
     folder.write("experiment.yaml", SPEC)
     done = folder.abreast("run", "experiment.yaml", "--lock=missing/plan.json")
-    assert (done.code, "the plan cannot be written" in done.err) == (2, True)
+    assert (done.code, "cannot write the plan" in done.err) == (2, True)
     (folder.path / LOCK).mkdir()
     done = folder.abreast("run", "experiment.yaml")
-    assert (done.code, "the locked plan cannot be read" in done.err) == (2, True)
+    assert (done.code, "cannot read the locked plan" in done.err) == (2, True)
     assert not (folder.path / "results.db").exists()
 
 

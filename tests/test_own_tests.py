@@ -127,17 +127,17 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
     words = ["--agent", f"agent=touch {worked}", "--repo", "shop", "--pull-requests", "2"]
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}", "--try-tests")
     assert done.code == 0, done.said
-    assert "2 of 2 cases have tests that fail without any change, and pass in what people did" in done.err
+    assert "2 of 2 cases have tests that fail without any change, and pass with the reference solution" in done.err
     assert counted(shop) == 2 * (1 + 2)
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}")
     assert "2 of 2 cases have tests that fail without any change" in done.err, "as is known from the first time"
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh -e {tests}", "--no-with-tests")
-    assert "abreast check with the same words and --try-tests runs them before anybody is paid" in done.err
+    assert "run `abreast check` with the same arguments and --try-tests to run them at no cost" in done.err
     assert counted(shop) == 2 * (1 + 2), "only who asks for it waits for it"
     for command, why in (("true", "succeeds without any change"), ("false", "fails in what people did too")):
         done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
         assert done.code == 4, done.said
-        assert f"error: tests: tried in 2 cases, they say nothing; pr-1: {why}" in done.err
+        assert f"error: tests: no useful test in the 2 cases tried; pr-1: {why}" in done.err
     assert not worked.exists()
 
 
@@ -145,8 +145,8 @@ def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop
     words = ["--agent", "one=true", "--agent", "two=true", "--repo", "shop", "--pull-requests", "2", "--check", "false"]
     done = shop.abreast("run", "coding-agents", *words)
     assert done.code == 4, "before anybody is paid"
-    assert "tests: tried in 2 cases, they say nothing; pr-1: fails in what people did too: exit code 1" in done.err
-    assert "--force goes on without" in done.err
+    assert "tests: no useful test in the 2 cases tried; pr-1: fails in what people did too: exit code 1" in done.err
+    assert "or run without them: --force" in done.err
     assert not (shop.path / "results.db").exists()
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
     assert done.code == 1, done.said

@@ -1,4 +1,4 @@
-"""Resume keeps a run's outcomes; a new run reuses what still holds. What is executed is counted from outside."""
+"""Resume keeps a run's outcomes; a new run reuses what is still valid. Calls are counted by the target."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VARIANTS = {"one": {"who": "one"}, "two": {"who": "two"}}
 
 
 class Bench:
-    """A folder with a spec that is written anew before each run."""
+    """A folder with a spec that is rewritten before each run."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class Bench:
         return self.folder.anew("run", "spec.json", "--yes", *words)
 
     def executed(self, *words: str, code: int = 0) -> list[str]:
-        """Which calls a further run makes."""
+        """The calls that another run makes."""
         before = len(self.calls)
         done = self.run(*words)
         assert done.code == code, done.err
@@ -74,7 +74,7 @@ class Bench:
         return path.read_text().splitlines() if path.exists() else []
 
     def rows(self, run: int = -1, columns: str = "*") -> list[dict[str, Any]]:
-        """The predictions of the so-manieth run."""
+        """Predictions of the run at this index."""
         names = [row["run"] for row in self.folder.abreast("runs", "--json").json]
         query = f"select {columns} from predictions where run = '{names[run]}' order by case_id, variant, repeat"
         return self.folder.sql(query)
@@ -146,7 +146,7 @@ def test_new_names_of_variants_execute_nothing(bench: Bench) -> None:
     assert {row["variant"] for row in bench.rows()} == {"uno", "due"}
 
 
-def test_a_corrected_expected_answer_executes_nothing_and_is_scored_anew(bench: Bench) -> None:
+def test_a_corrected_expected_answer_only_scores_again(bench: Bench) -> None:
     bench.executed()
     bench.cases[1]["expected"] = "no"
     assert bench.executed() == []
@@ -201,7 +201,7 @@ def test_cases_with_the_same_input_never_share_an_answer(bench: Bench) -> None:
     assert len({row["call"] for row in bench.rows()}) == 10
 
 
-def test_a_variants_own_failure_is_kept_and_one_of_the_infrastructure_is_made_good(bench: Bench) -> None:
+def test_a_variants_own_failure_is_kept_and_an_infrastructure_error_is_repeated(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     assert bench.executed(code=3) == all_of("one", "two")
     assert bench.runs()[0]["status"] == "incomplete"
@@ -210,14 +210,14 @@ def test_a_variants_own_failure_is_kept_and_one_of_the_infrastructure_is_made_go
     assert bench.folder.abreast("resume").code == 0
     assert sorted(bench.calls[before:]) == ["c1 one", "c1 two"]
     assert bench.executed() == []
-    (run, again) = bench.runs()
-    assert (run["trials"], again["trials"]) == (8, 8)
-    kept = bench.rows(run=-1)
-    assert {(row["case_id"], row["status"], row["error_kind"], row["error_blame"]) for row in kept} == {
+    (run, second) = bench.runs()
+    assert (run["trials"], second["trials"]) == (8, 8)
+    reused = bench.rows(run=-1)
+    assert {(row["case_id"], row["status"], row["error_kind"], row["error_blame"]) for row in reused} == {
         ("c0", "error", "refused", "variant"),
         *((f"c{n}", "ok", None, None) for n in (1, 2, 3)),
     }
-    assert {row["reused_from"] for row in kept} == {run["run"]}
+    assert {row["reused_from"] for row in reused} == {run["run"]}
 
 
 def test_a_failure_of_the_infrastructure_is_never_reused(bench: Bench) -> None:
@@ -243,7 +243,7 @@ def test_a_reused_answer_says_so_and_costs_nothing(bench: Bench) -> None:
     assert costs[second, "one"] == 0.5
 
 
-def test_a_run_that_is_complete_has_nothing_to_go_on_with(bench: Bench) -> None:
+def test_a_complete_run_cannot_be_resumed(bench: Bench) -> None:
     bench.executed()
     done = bench.folder.abreast("resume")
     assert done.code == 2
@@ -251,7 +251,7 @@ def test_a_run_that_is_complete_has_nothing_to_go_on_with(bench: Bench) -> None:
     assert bench.folder.abreast("resume", bench.runs()[0]["run"]).code == 2
 
 
-def test_a_run_whose_cases_changed_cannot_go_on_and_says_why(bench: Bench) -> None:
+def test_a_run_whose_cases_changed_cannot_be_resumed(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     bench.executed(code=3)
     bench.cases[0]["input"] = "something else"
@@ -261,7 +261,7 @@ def test_a_run_whose_cases_changed_cannot_go_on_and_says_why(bench: Bench) -> No
     assert "its cases changed" in done.err
 
 
-def test_the_cache_can_be_looked_at_and_cleared_and_the_rows_stay(bench: Bench) -> None:
+def test_the_cache_can_be_shown_and_cleared_without_losing_rows(bench: Bench) -> None:
     bench.executed()
     stats = bench.folder.abreast("cache", "stats", "--json").json
     assert [(row["variant"], row["answers"], row["cost_usd"]) for row in stats] == [("one", 4, 2.0), ("two", 4, 2.0)]
@@ -344,15 +344,15 @@ def test_attempts_go_on_counting_where_the_run_stopped_and_none_is_lost(bench: B
     assert bench.folder.abreast("resume").code == 3
     (bench.folder.path / "mended").touch()
     assert bench.folder.abreast("resume").code == 0
-    found = bench.folder.sql("select attempt, error_kind from attempts order by attempt")
-    assert found == [{"attempt": number, "error_kind": "network"} for number in (1, 2, 3, 4)]
+    attempts = bench.folder.sql("select attempt, error_kind from attempts order by attempt")
+    assert attempts == [{"attempt": number, "error_kind": "network"} for number in (1, 2, 3, 4)]
     assert [row["attempts"] for row in bench.rows(columns="attempts")] == [1, 5, 1, 1]
-    said = bench.folder.abreast("logs", "--case", "c1").out
-    assert "5 attempts" in said
-    assert "attempt 4: network: the line is down" in said
+    logs = bench.folder.abreast("logs", "--case", "c1").out
+    assert "5 attempts" in logs
+    assert "attempt 4: network: the line is down" in logs
 
 
-def test_resume_says_that_an_edited_spec_is_not_what_goes_on(bench: Bench) -> None:
+def test_resume_reports_that_it_ignores_an_edited_spec(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     bench.run()
     assert "was edited" not in bench.folder.abreast("resume").err
@@ -376,12 +376,12 @@ def test_a_resumed_run_has_a_report_of_the_whole_beside_the_earlier_one(bench: B
     done = bench.folder.abreast("resume")
     assert done.code == 0
     assert report.read_text() == before
-    whole = report.with_name("report-2.html")
-    assert str(whole.relative_to(bench.folder.path)) in done.out
-    assert "not compared" not in whole.read_text()
+    full_report = report.with_name("report-2.html")
+    assert str(full_report.relative_to(bench.folder.path)) in done.out
+    assert "not compared" not in full_report.read_text()
 
 
-def test_a_run_goes_on_by_the_name_of_its_spec_file(bench: Bench) -> None:
+def test_a_run_is_resumed_by_the_name_of_its_spec_file(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     bench.run()
     first = bench.runs()[0]["run"]

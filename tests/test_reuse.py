@@ -1,4 +1,4 @@
-"""Whose answer stands for whose trial, and under which spec a run goes on."""
+"""Which stored answers are reused, and which spec a resumed run uses."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_cases_with_the_same_input_keep_their_own_answers_in_any_order_and_selec
     store = tmp_path / "results.db"
     rows(store, [GERMAN, FRENCH])
     for cases in ([FRENCH, GERMAN], [FRENCH], [GERMAN]):
-        found = rows(store, cases)
+        stored = rows(store, cases)
         for case in cases:
-            answer, reused = found[case.id]
+            answer, reused = stored[case.id]
             assert answer == case.expected
             assert reused is not None
 
@@ -38,11 +38,11 @@ def test_cases_with_the_same_input_keep_their_own_answers_in_any_order_and_selec
 def test_a_changed_tag_is_seen_by_a_function_that_gets_the_case(tmp_path: Path) -> None:
     store = tmp_path / "results.db"
     rows(store, [GERMAN])
-    found = rows(store, [Case("de", "hello", "x", {"lang": "at"})])
-    assert found["de"] == ("hello in at", None)
+    stored = rows(store, [Case("de", "hello", "x", {"lang": "at"})])
+    assert stored["de"] == ("hello in at", None)
 
 
-def test_what_one_target_does_to_its_case_no_other_sees(tmp_path: Path) -> None:
+def test_changes_a_target_makes_to_its_case_are_not_shared(tmp_path: Path) -> None:
     def spoil(case: Case, much: bool, words: list[str]) -> str:
         words.append("more")
         if much:
@@ -63,7 +63,7 @@ def test_what_one_target_does_to_its_case_no_other_sees(tmp_path: Path) -> None:
     assert with_inputs.spec.cases[0].input == {"question": "yes"}
 
 
-def test_a_run_goes_on_under_the_scorers_and_the_baseline_of_the_spec_as_it_is_now(folder: Folder) -> None:
+def test_a_resumed_run_uses_the_current_scorers_and_baseline_of_the_spec(folder: Folder) -> None:
     folder.cases(12)
     folder.write(
         "flaky.py",
@@ -95,7 +95,7 @@ def test_a_run_goes_on_under_the_scorers_and_the_baseline_of_the_spec_as_it_is_n
     assert folder.sql("select count(*) n, avg(score) s from predictions") == [{"n": 24, "s": 1.0}]
 
 
-def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(folder: Folder) -> None:
+def test_retried_failures_are_reported_by_every_later_run_that_reuses_them(folder: Folder) -> None:
     folder.cases(4)
     folder.write(
         "moody.py",
@@ -110,13 +110,13 @@ def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(f
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
     folder.anew("run", "spec.yaml")
     (folder.path / "mended").touch()
-    told = "retried on request"
+    marker = "retried on request"
     reused = folder.anew("run", "spec.yaml")
     assert "4 of them failures: --retry-failed" in reused.err
-    assert told not in reused.out
-    assert told in folder.anew("run", "spec.yaml", "--retry-failed").out
-    assert told in folder.anew("run", "spec.yaml").out
-    assert told not in folder.anew("run", "spec.yaml", "--fresh").out
+    assert marker not in reused.out
+    assert marker in folder.anew("run", "spec.yaml", "--retry-failed").out
+    assert marker in folder.anew("run", "spec.yaml").out
+    assert marker not in folder.anew("run", "spec.yaml", "--fresh").out
 
 
 def test_a_reused_row_has_no_cost_and_no_latency_of_its_own(folder: Folder) -> None:

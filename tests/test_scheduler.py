@@ -29,7 +29,7 @@ from virtual import Memory, Rig, run
 
 
 class Watch(Listener):
-    """Counts what is in flight, and remembers the worst."""
+    """Counts jobs in flight, and keeps the maximum."""
 
     def __init__(self) -> None:
         self.flying: Counter[Any] = Counter()
@@ -88,8 +88,8 @@ async def execute(
 
 def go(plan: Plan, built: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
     try:
-        found: tuple[Watch, float] = run(execute(plan, built, Limits(**limits), stop_after))
-        return found
+        result: tuple[Watch, float] = run(execute(plan, built, Limits(**limits), stop_after))
+        return result
     finally:
         plan.cases.close()
 
@@ -149,7 +149,7 @@ def test_variants_that_take_turns_are_never_in_flight_together(
         assert elapsed == pytest.approx(sum(math.ceil(finished.count(turn) / runs) for turn in turns), abs=0.01)
 
 
-def test_the_order_of_turns_is_drawn_for_each_case() -> None:
+def test_each_case_has_its_own_order_of_turns() -> None:
     plan, targets = plan_of(40, TWO, 2)
     watch, _ = go(plan, targets, turns=True)
     first = [job.variant for at, (job, _) in enumerate(watch.finished_jobs) if at % 4 == 0]
@@ -294,7 +294,7 @@ def test_after_a_stop_nothing_starts_and_what_is_in_flight_finishes() -> None:
 def outcomes_of(
     target: Target, during: Callable[[LocalEngine], None], timeout: float = 10.0
 ) -> tuple[list[str], float]:
-    """What becomes of one job, and when, if `during` happens right after it was submitted."""
+    """The outcome of a job and its time, if `during` is called right after it was submitted."""
 
     async def main() -> tuple[list[str], float]:
         plan, _ = plan_of(1, [{}], 1)
@@ -303,18 +303,18 @@ def outcomes_of(
         engine.submit(Job(plan.trial(0), 0, 0, 0, 0))
         during(engine)
         outcome = await over
-        found = [outcome.status, outcome.failure.kind if outcome.failure else ""]
+        ending = [outcome.status, outcome.failure.kind if outcome.failure else ""]
         at = asyncio.get_running_loop().time()
         await engine.close()
         plan.cases.close()
-        return found, at
+        return ending, at
 
-    found: tuple[list[str], float] = run(main())
-    return found
+    ending: tuple[list[str], float] = run(main())
+    return ending
 
 
 class Stubborn(Target):
-    """A target that does not let itself be cancelled."""
+    """A target that ignores its cancellation."""
 
     name, version, sees = "stubborn", "1", "input"
 
@@ -329,12 +329,12 @@ class Stubborn(Target):
     async def close(self) -> None: ...
 
 
-def test_what_is_cancelled_before_it_began_has_its_outcome_too() -> None:
+def test_a_job_cancelled_before_it_begins_has_an_outcome() -> None:
     target = plan_of(1, [{"latency": 1.0}], 1)[1][0]
     assert outcomes_of(target, lambda engine: engine.cancel()) == (["cancelled", "cancelled"], 0.0)
 
 
-def test_a_target_that_swallows_its_cancellation_is_left_behind() -> None:
+def test_a_target_that_ignores_its_cancellation_is_given_up() -> None:
     status, at = outcomes_of(Stubborn(), lambda _: None)
     assert status == ["error", "timeout"]
     assert 10.0 < at <= 25.0
@@ -348,7 +348,7 @@ def test_a_target_that_swallows_its_cancellation_is_left_behind() -> None:
 
 
 class Slow(Memory):
-    """A store that takes a while, and knows how much a kill would have cost at worst."""
+    """A slow store that records the most trials a kill would have lost."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -368,7 +368,7 @@ class Slow(Memory):
 
 
 def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) -> int:
-    """Trials that were started and not yet safe, at most, in a run of 60 of them."""
+    """The most trials that were started but not yet safe, in a run of 60."""
 
     async def main() -> int:
         plan, targets = plan_of(60, [{"latency": latency}], 1)
@@ -382,8 +382,8 @@ def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) 
         plan.cases.close()
         return memory.worst
 
-    found: int = run(main())
-    return found
+    rows_lost: int = run(main())
+    return rows_lost
 
 
 @pytest.mark.parametrize("store_takes", [0.002, 0.5, 100.0])
@@ -392,17 +392,17 @@ def test_a_kill_repeats_no_more_than_what_was_in_flight(parallel: int, store_tak
     assert most_that_a_kill_repeats(1.0, parallel, store_takes) == parallel
 
 
-def test_of_trials_shorter_than_a_commit_a_kill_repeats_at_most_twice_as_many() -> None:
+def test_with_trials_shorter_than_a_commit_a_kill_repeats_at_most_twice_as_many() -> None:
     assert most_that_a_kill_repeats(0.0, 8, 0.5) <= 16
     assert most_that_a_kill_repeats(0.01, 20, 0.5) <= 40
 
 
-def test_a_found_capacity_holds_its_places_too() -> None:
+def test_adaptive_concurrency_counts_unstored_answers() -> None:
     assert most_that_a_kill_repeats(1.0, {"min": 1, "start": 5, "max": 10}, 0.5) == 10
 
 
 class Server(Target):
-    """A target that takes so many at once, which may change, and refuses the rest sooner or later."""
+    """A target with a changing capacity that refuses requests beyond it, at once or later."""
 
     name, version, sees = "server", "1", "input"
 

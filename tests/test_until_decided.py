@@ -1,4 +1,4 @@
-"""A run that stops when it is decided: by the rule, without partial cases, and never by luck of who finishes first."""
+"""A run that stops when it is decided: by the rule, without partial cases, independent of who finishes first."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def decided(
     skipped: Collection[int] = (),
     **how: Any,
 ) -> Decision | None:
-    """What is decided when trials end in this order."""
+    """The decision if trials end in this order."""
     rule = replace(rule or Rule(), largest=plan.largest_group or 1)
     stop = UntilDecided(plan, "v0", "exact", rule, **how)
     for position in order:
@@ -91,7 +91,7 @@ def test_the_order_in_which_trials_end_does_not_matter(
 
 
 def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[int]:
-    """In which order trials end that are started in their turn by so many workers."""
+    """The order in which trials end that a number of workers start in turn."""
     free, ends = [0.0] * workers, []
     for position in in_turn(plan):
         end = heapq.heappop(free) + seconds[position]
@@ -101,7 +101,7 @@ def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[i
 
 
 def test_slow_failures_do_not_make_a_variant_look_better() -> None:
-    """No true difference, but failures of one side take ten times as long: those who finish first are not the rule."""
+    """No true difference, but failures of one side take ten times as long: those that finish first are not typical."""
     plan, chance = plan_of(200), np.random.default_rng(3)
     by_turn = by_end = 0
     for _ in range(150):
@@ -109,8 +109,8 @@ def test_slow_failures_do_not_make_a_variant_look_better() -> None:
         slow = ~right & (np.arange(len(plan)) % 2 == 1)
         order = completed(plan, np.where(slow, 10.0, 1.0) * chance.uniform(0.8, 1.2, len(plan)))
         scores = right.astype(float).tolist()
-        found = decided(plan, scores, order)
-        by_turn += found is not None and found.kind == "decided"
+        decision = decided(plan, scores, order)
+        by_turn += decision is not None and decision.kind == "decided"
         ended = {position: at for at, position in enumerate(order)}
         cases = sorted(range(200), key=lambda case: max(ended[2 * case], ended[2 * case + 1]))
         differences = [scores[2 * case + 1] - scores[2 * case] for case in cases]
@@ -126,11 +126,11 @@ def test_fewer_than_60_cases_are_never_decided_early() -> None:
         assert (decided(plan, scores, in_turn(plan)) is not None) == early
 
 
-def test_nothing_is_decided_before_so_many_cases_are_compared() -> None:
+def test_nothing_is_decided_before_the_minimum_number_of_cases() -> None:
     plan = plan_of(200)
     scores: list[float | None] = [float(position % 2) for position in range(len(plan))]
-    found = [decided(plan, scores, in_turn(plan), min_cases=least) for least in (10, 30, 77)]
-    assert [one.cases for one in found if one] == [10, 30, 80], "at looks, which are ten cases apart"
+    decisions = [decided(plan, scores, in_turn(plan), min_cases=least) for least in (10, 30, 77)]
+    assert [decision.cases for decision in decisions if decision] == [10, 30, 80], "at looks, which are ten cases apart"
 
 
 def test_cases_that_cannot_be_compared_count_for_nothing() -> None:
@@ -138,9 +138,9 @@ def test_cases_that_cannot_be_compared_count_for_nothing() -> None:
     scores: list[float | None] = [float(position % 2) for position in range(len(plan))]
     for turn in range(0, 200, 2):  # every second case
         scores[2 * plan.case(turn)] = None
-    found = decided(plan, scores, in_turn(plan))
-    assert found is not None
-    assert found.cases == 60, "of which 30 are compared"
+    decision = decided(plan, scores, in_turn(plan))
+    assert decision is not None
+    assert decision.cases == 60, "of which 30 are compared"
 
 
 def test_one_trial_that_never_ends_holds_back_everything_after_it() -> None:
@@ -159,9 +159,9 @@ def test_repeats_are_averaged_over_those_that_both_sides_have() -> None:
         scores[plan.position(case, 1, 0)] = 1.0  # the baseline's second is right, and its pair is not there
         scores[plan.position(case, 1, 1)] = None
     skipped = [position for position, score in enumerate(scores) if score is None]
-    found = decided(plan, scores, in_turn(plan), skipped=skipped)
-    assert found is not None
-    assert found.reason == "decided: v1 is better than v0 after 30 of 100 cases"
+    decision = decided(plan, scores, in_turn(plan), skipped=skipped)
+    assert decision is not None
+    assert decision.reason == "decided: v1 is better than v0 after 30 of 100 cases"
     assert decided(plan, scores, in_turn(plan)) is None, "lost outcomes at their worst would change the word"
 
 
@@ -169,10 +169,13 @@ def test_cases_of_one_group_count_once() -> None:
     groups = [f"g{n // 10}" for n in range(300)]
     alone, together = plan_of(300), plan_of(300, groups=groups)
     scores = [float(position % 2) for position in range(600)]
-    one, other = decided(alone, scores, in_turn(alone)), decided(together, scores, in_turn(together))
-    assert one is not None
-    assert other is not None
-    assert (one.cases, other.cases > 90) == (30, True)
+    alone_decision, together_decision = (
+        decided(alone, scores, in_turn(alone)),
+        decided(together, scores, in_turn(together)),
+    )
+    assert alone_decision is not None
+    assert together_decision is not None
+    assert (alone_decision.cases, together_decision.cases > 90) == (30, True)
 
 
 def test_several_variants_stop_when_each_is_settled_or_not_worth_it() -> None:
@@ -181,11 +184,11 @@ def test_several_variants_stop_when_each_is_settled_or_not_worth_it() -> None:
     scores: list[float | None] = []
     for case in range(300):
         scores += [alike[case], 1.0 if alike[case] or case % 3 else 0.0, float(chance.random() < 0.5)]
-    found = decided(plan, scores, in_turn(plan))
-    assert found is not None
-    assert found.kind == "futile"
-    assert found.reason.startswith("futile: v1 is better than v0; the chance that the remaining ")
-    assert " cases decide v2 is " in found.reason
+    decision = decided(plan, scores, in_turn(plan))
+    assert decision is not None
+    assert decision.kind == "futile"
+    assert decision.reason.startswith("futile: v1 is better than v0; the chance that the remaining ")
+    assert " cases decide v2 is " in decision.reason
     for case in range(300):
         scores[3 * case + 2] = 0.0
     settled = decided(plan, scores, in_turn(plan))
@@ -265,7 +268,7 @@ def test_a_stop_after_a_decision_ends_at_once() -> None:
     assert saved == 4 * 59 or saved == 4 * 58
 
 
-def test_as_much_is_in_flight_as_is_asked_for() -> None:
+def test_early_stopping_keeps_the_requested_number_in_flight() -> None:
     plan, targets = simulated_plan(400, [{"latency": {"low": 0.5, "high": 5.0}}] * 2, 1)
     watch, _, _ = decided_after(plan, targets, 1000.0, parallel=300)
     assert watch.most["all"] == 300
@@ -300,29 +303,29 @@ def the_run(folder: Folder, at: int = -1) -> dict[str, Any]:
 
 
 def trials_by_case(folder: Folder, name: str) -> set[int]:
-    """How many rows the cases have that have any."""
-    found = folder.sql(f"select count(*) as n from predictions where run = '{name}' group by case_id")
-    return {row["n"] for row in found}
+    """Numbers of rows of cases with rows."""
+    rows = folder.sql(f"select count(*) as n from predictions where run = '{name}' group by case_id")
+    return {row["n"] for row in rows}
 
 
 def stopped(folder: Folder, done: Done, per_case: int = 2) -> dict[str, Any]:
-    """The run, which stopped early as it should."""
+    """The row of a run that stopped early."""
     assert done.code == 0, done.said
-    found = the_run(folder)
-    assert found["status"] == "stopped_early", found
-    assert trials_by_case(folder, found["run"]) == {per_case}, "no case in part"
-    assert found["trials"] < found["planned"]
-    return found
+    row = the_run(folder)
+    assert row["status"] == "stopped_early", row
+    assert trials_by_case(folder, row["run"]) == {per_case}, "no case in part"
+    assert row["trials"] < row["planned"]
+    return row
 
 
 def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 300, CLEAR), "--until-decided", "--parallel", "4")
-    found = stopped(folder, done)
-    assert found["reason"].startswith("decided: short is better than long after ")
-    saved = 600 - found["trials"]
+    row = stopped(folder, done)
+    assert row["reason"].startswith("decided: short is better than long after ")
+    saved = 600 - row["trials"]
     assert f" of 300 cases: {saved} trials were not needed (about ${saved * 0.01:.2f} saved)" in done.err
-    assert f"abreast resume {found['run']}" in done.err
-    assert f"{found['trials']}/{found['trials']}" in done.err, "progress reaches its end"
+    assert f"abreast resume {row['run']}" in done.err
+    assert f"{row['trials']}/{row['trials']}" in done.err, "progress reaches its end"
     assert "short is better than long by +" in done.out
     events = folder.sql("select detail from events where kind = 'decided'")
     (detail,) = [json.loads(event["detail"]) for event in events]
@@ -331,7 +334,7 @@ def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -
         assert folder.abreast(*words).code == 0
 
 
-def test_the_looks_of_the_run_are_seen_again_in_its_rows(folder: Folder) -> None:
+def test_the_looks_of_a_run_can_be_reproduced_from_its_rows(folder: Folder) -> None:
     folder.abreast("run", spec(folder, 300, CLEAR, until_decided=True), "--parallel", "8", "--quiet")
     (event,) = folder.sql("select detail from events where kind = 'decided'")
     rows = folder.sql(
@@ -351,33 +354,33 @@ def test_the_report_says_what_was_decided_although_further_cases_were_finished(f
     decided_ones = 0
     for seed in range(6):
         words = ["--until-decided", "--fresh", "--quiet", "--json", "--seed", str(seed)]
-        (found,) = folder.abreast("run", path, *words).json
-        if (found["reason"] or "").startswith("decided"):
+        (row,) = folder.abreast("run", path, *words).json
+        if (row["reason"] or "").startswith("decided"):
             decided_ones += 1
-            assert f"short is {found['verdicts'][0]['verdict']} than long" in found["reason"]
+            assert f"short is {row['verdicts'][0]['verdict']} than long" in row["reason"]
     assert decided_ones >= 2
 
 
 def test_json_says_that_it_stopped_early(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 200, CLEAR), "--until-decided", "--json")
-    (found,) = done.json
-    assert found["status"] == "stopped_early"
-    assert found["saved"] == 400 - found["executed_trials"]
-    assert found["verdicts"][0]["verdict"] == "better"
+    (row,) = done.json
+    assert row["status"] == "stopped_early"
+    assert row["saved"] == 400 - row["executed_trials"]
+    assert row["verdicts"][0]["verdict"] == "better"
 
 
 def test_without_a_difference_it_gives_up_or_goes_to_the_end(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 400, ALIKE), "--until-decided")
-    found = stopped(folder, done)
-    assert found["reason"].startswith("futile: the chance that the remaining ")
+    row = stopped(folder, done)
+    assert row["reason"].startswith("futile: the chance that the remaining ")
     assert "given up as futile after " in done.err
     assert "inconclusive: short vs long" in done.out
 
 
 def test_a_margin_can_find_them_equivalent(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 600, ALIKE), "--until-decided", "--margin", "0.25")
-    found = stopped(folder, done)
-    assert found["reason"].startswith("decided: short is equivalent to long within ±0.25 after ")
+    row = stopped(folder, done)
+    assert row["reason"].startswith("decided: short is equivalent to long within ±0.25 after ")
     assert folder.abreast("show", "--json").json[0]["spec"]["margin"] == 0.25
 
 
@@ -399,29 +402,29 @@ def test_repeats_groups_and_three_variants(folder: Folder) -> None:
         {"id": f"c{n}", "input": f"question {n}", "expected": "yes", "group": f"document {n // 3}"} for n in range(240)
     ]
     folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
-    found = stopped(folder, folder.abreast("run", path, "--until-decided"), per_case=6)
-    assert "short is better than long" in found["reason"]
-    assert "silent is worse than long" in found["reason"]
+    row = stopped(folder, folder.abreast("run", path, "--until-decided"), per_case=6)
+    assert "short is better than long" in row["reason"]
+    assert "silent is worse than long" in row["reason"]
 
 
-def test_what_is_begun_is_retried_and_finished_in_bad_weather(folder: Folder) -> None:
+def test_begun_cases_are_retried_and_finished_despite_errors(folder: Folder) -> None:
     errors = {"errors": {"network": 0.1, "timeout": 0.05}, "latency": 0.001}
     variants = {name: {**params, **errors} for name, params in CLEAR.items()}
     path = spec(folder, 300, variants, limits={"parallel": 8, "breaker": 0})
-    found = stopped(folder, folder.abreast("run", path, "--until-decided"))
-    assert found["trials"] < 300, "those that wait for another attempt do not let all others be paid for"
+    row = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    assert row["trials"] < 300, "those that wait for another attempt do not let all others be paid for"
 
 
-def test_a_slow_scorer_is_waited_for_so_that_nothing_needless_starts(folder: Folder) -> None:
+def test_starts_wait_for_a_slow_scorer(folder: Folder) -> None:
     folder.write(
         "mine.py",
         "import time\ndef slow(answer, expected):\n    time.sleep(0.003)\n    return answer.text == expected\n",
     )
     path = spec(folder, 400, CLEAR, scorers=["python:mine:slow"], limits={"parallel": 4})
-    found = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    row = stopped(folder, folder.abreast("run", path, "--until-decided"))
     (event,) = folder.sql("select detail from events where kind = 'decided'")
-    assert found["trials"] <= 2 * json.loads(event["detail"])["cases"] + 64 + 4 * 4
-    assert folder.sql("select count(*) as n from scores")[0]["n"] == found["trials"], "all are scored at the end"
+    assert row["trials"] <= 2 * json.loads(event["detail"])["cases"] + 64 + 4 * 4
+    assert folder.sql("select count(*) as n from scores")[0]["n"] == row["trials"], "all are scored at the end"
 
 
 def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
@@ -430,8 +433,8 @@ def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
     assert f"abreast resume {name} goes on with the one that stopped early" in folder.abreast("resume").err
     done = folder.abreast("resume", name)
     assert done.code == 0, done.err
-    found = the_run(folder)
-    assert (found["run"], found["status"], found["trials"], found["reason"]) == (name, "complete", 300, None)
+    row = the_run(folder)
+    assert (row["run"], row["status"], row["trials"], row["reason"]) == (name, "complete", 300, None)
 
 
 def test_a_new_run_reuses_and_is_decided_before_anything_is_paid(folder: Folder) -> None:
@@ -442,13 +445,13 @@ def test_a_new_run_reuses_and_is_decided_before_anything_is_paid(folder: Folder)
     assert done.json[0]["executed"] == 0
     assert second["run"] != first["run"]
     assert (second["trials"], second["reason"]) == (first["trials"], first["reason"])
-    whole = folder.abreast("run", path, "--json")
-    assert (whole.json[0]["status"], whole.json[0]["executed"]) == ("complete", 300 - first["trials"])
-    again = folder.abreast("run", path, "--until-decided", "--json")
-    assert (again.json[0]["status"], again.json[0]["executed"]) == ("complete", 0), "everything is there"
+    full = folder.abreast("run", path, "--json")
+    assert (full.json[0]["status"], full.json[0]["executed"]) == ("complete", 300 - first["trials"])
+    second = folder.abreast("run", path, "--until-decided", "--json")
+    assert (second.json[0]["status"], second.json[0]["executed"]) == ("complete", 0), "everything is there"
 
 
-def test_stored_answers_are_scored_anew_before_anything_is_paid(folder: Folder) -> None:
+def test_stored_answers_are_scored_again_before_anything_is_paid(folder: Folder) -> None:
     folder.write("mine.py", "def right(answer, expected):\n    return answer.text == expected\n")
     assert folder.abreast("run", spec(folder, 150, CLEAR), "--until-decided").code == 0
     done = folder.abreast("run", spec(folder, 150, CLEAR, scorers=["python:mine:right"]), "--until-decided", "--json")
@@ -456,7 +459,7 @@ def test_stored_answers_are_scored_anew_before_anything_is_paid(folder: Folder) 
     assert done.json[0]["executed"] == 0
 
 
-def test_a_baseline_that_is_known_costs_nothing_beyond_the_decision(folder: Folder) -> None:
+def test_a_reused_baseline_costs_nothing_beyond_the_decision(folder: Folder) -> None:
     only = {"long": CLEAR["long"]}
     assert folder.abreast("run", spec(folder, 300, only)).code == 0
     done = folder.abreast("run", spec(folder, 300, CLEAR), "--until-decided", "--parallel", "4", "--json")
@@ -474,26 +477,26 @@ def test_a_killed_run_goes_on_and_still_stops_early(folder: Folder, store: str) 
     process.communicate()
     done = folder.abreast("resume", "--store", store)
     assert done.code == 0, done.err
-    (found,) = folder.abreast("runs", "--json", "--store", store).json
-    assert found["status"] == "stopped_early"
+    (row,) = folder.abreast("runs", "--json", "--store", store).json
+    assert row["status"] == "stopped_early"
     counts = folder.sql("select count(*) as n from predictions group by case_id", store)
     assert {row["n"] for row in counts} == {2}, "what the killed process began is finished too"
 
 
 def test_a_case_that_was_begun_is_finished_although_it_is_decided_before_anything_starts(folder: Folder) -> None:
-    """As after a kill between the decision and the last row."""
+    """Like after a kill between the decision and the last row."""
     variants = {name: {**params, "latency": 0.005} for name, params in CLEAR.items()}
     path = spec(folder, 300, variants, limits={"parallel": 8})
     first = stopped(folder, folder.abreast("run", path, "--until-decided"))
     last = "position = (select position from trials order by block desc limit 1)"
     assert folder.abreast("sql", "--write", "results.db", f"delete from trials where {last}").code == 0
     done = folder.abreast("resume", first["run"], "--until-decided", "--json")
-    again = stopped(folder, done)
+    second = stopped(folder, done)
     assert done.json[0]["executed"] == 1
-    assert (again["trials"], again["reason"]) == (first["trials"], first["reason"])
+    assert (second["trials"], second["reason"]) == (first["trials"], first["reason"])
 
 
-def test_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stopping_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.path)
     experiment = Experiment(
         cases=[{"id": f"c{n}", "input": f"question {n}", "expected": "yes"} for n in range(200)],
@@ -518,7 +521,7 @@ def test_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         ("until_decided", "sometimes", "until_decided must be true or false"),
     ],
 )
-def test_a_wrong_setting_says_what_to_write(folder: Folder, key: str, value: Any, message: str) -> None:
+def test_an_invalid_setting_is_refused_with_a_fix(folder: Folder, key: str, value: Any, message: str) -> None:
     done = folder.abreast("check", spec(folder, 60, CLEAR, **{key: value}))
     assert done.code == 2
     assert message in done.err
@@ -532,13 +535,13 @@ def test_a_wrong_setting_says_what_to_write(folder: Folder, key: str, value: Any
         (["--min-cases", "3"], "--min-cases 3: must be a whole number of at least 10"),
     ],
 )
-def test_a_wrong_option_says_so(folder: Folder, words: list[str], message: str) -> None:
+def test_an_invalid_option_is_refused(folder: Folder, words: list[str], message: str) -> None:
     done = folder.abreast("run", spec(folder, 60, CLEAR), "--until-decided", *words)
     assert done.code == 2
     assert message in done.err
 
 
-def test_where_nothing_can_be_decided_it_is_refused(folder: Folder) -> None:
+def test_early_stopping_without_a_decision_is_refused(folder: Folder) -> None:
     alone = folder.abreast("run", spec(folder, 60, {"long": CLEAR["long"]}), "--until-decided")
     assert (alone.code, "one variant: there is nothing to decide" in alone.err) == (4, True)
     silent = folder.abreast("run", spec(folder, 60, CLEAR, scorers=[]), "--until-decided")
@@ -564,7 +567,7 @@ def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
     assert folder.abreast("report", "--json").json[0]["margin"] == 0.05
 
 
-def test_a_run_that_stored_answers_decide_warms_nothing_up(folder: Folder) -> None:
+def test_a_run_decided_by_stored_answers_warms_nothing_up(folder: Folder) -> None:
     def experiment(**options: Any) -> Experiment:
         variants = {name: {"accuracy": value, "warmup": True} for name, value in (("bad", 0.0), ("good", 1.0))}
         cases = [{"id": f"c{n}", "input": f"q{n}", "expected": f"q{n}"} for n in range(300)]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from abreast.execute.engine.workers import Workers
+from abreast.execute.engine.workers import LocalWorkers
 
 
-def with_workers(use: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:
+def with_workers(use: Callable[[LocalWorkers], Coroutine[Any, Any, Any]]) -> Any:
     async def main() -> Any:
-        workers = Workers(asyncio.get_running_loop(), lambda moment, ago: None, lambda: lambda seconds: None)
+        workers = LocalWorkers(asyncio.get_running_loop(), lambda moment, ago: None, lambda: lambda seconds: None)
         try:
             return await use(workers)
         finally:
@@ -30,7 +30,7 @@ def test_every_short_call_is_made_once_and_gets_its_own_result() -> None:
         made.append(number)
         return number * number
 
-    async def use(workers: Workers) -> list[int]:
+    async def use(workers: LocalWorkers) -> list[int]:
         return await asyncio.gather(*(workers.in_turn(square, number) for number in range(200)))
 
     assert with_workers(use) == [number * number for number in range(200)]
@@ -47,14 +47,14 @@ def test_a_call_that_blocks_does_not_hold_up_those_behind_it() -> None:
             events[number + 1].wait()
         return number
 
-    async def use(workers: Workers) -> list[int]:
+    async def use(workers: LocalWorkers) -> list[int]:
         return await asyncio.gather(*(workers.in_turn(wait_for_next, number) for number in range(len(events))))
 
     assert with_workers(use) == list(range(20))
 
 
 def test_an_error_of_a_short_call_is_raised_where_it_is_awaited_and_the_next_call_is_made() -> None:
-    async def use(workers: Workers) -> int:
+    async def use(workers: LocalWorkers) -> int:
         with pytest.raises(ValueError, match="invalid literal"):
             await workers.in_turn(int, "no number")
         return int(await workers.in_turn(int, "7"))

@@ -1,4 +1,4 @@
-"""An event loop in virtual time: waiting costs nothing, and the same program always takes the same time.
+"""An event loop in virtual time: waiting costs nothing, and a program always takes the same time.
 
 `Rig` puts a scheduler together in it, without a store: `Memory` acknowledges what it is given.
 """
@@ -13,7 +13,8 @@ from typing import Any
 
 from abreast.execute.engine.base import Complete, Engine
 from abreast.execute.engine.local import LocalEngine
-from abreast.execute.job import Job, Retry
+from abreast.execute.failures import Retry
+from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import Listener
@@ -75,7 +76,7 @@ class Rig:
         records: Memory,
         *,
         timeout: float = 1000.0,
-        tell: Callable[..., Any] | None = None,
+        emit: Callable[..., Any] | None = None,
         engine: Callable[[Complete], Engine] | None = None,
         early_stopping: Any = None,
     ) -> None:
@@ -86,7 +87,7 @@ class Rig:
         make = engine or (lambda complete: LocalEngine(targets, timeouts, complete))
         self.engine = make(self.state.complete)
         context = LimitContext(
-            limits=limits, targets=targets, plan=plan, tell=tell or listener.event, stop=self.state.stop
+            limits=limits, targets=targets, plan=plan, emit=emit or listener.event, stop=self.state.stop
         )
         built = build_limits(context)
         self.trials = Trials(
@@ -108,7 +109,7 @@ class Rig:
         )
 
     async def run(self) -> float:
-        """Execute everything; return the seconds that took."""
+        """Execute everything; return the elapsed seconds."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         await self.scheduler.run()

@@ -1,7 +1,6 @@
-"""Early stopping, as far as the execution is concerned: it reports what became of each trial, and learns when to stop.
+"""Early stopping: report the outcome of each trial to the stopping rule, and stop when it decides.
 
-Who decides is behind a protocol. Trials are reported on the loop, in whatever order they end; scores also come from
-the thread of the scoring.
+Trials are reported on the loop, in the order in which they end; scores also come from the scoring thread.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from abreast.execute.listener import Listener
 from abreast.execute.state import RunState
 from abreast.model import Outcome
 
-BACKLOG = 64  # answers that may wait for their score, besides as many as are in flight
+BACKLOG = 64  # answers that may wait for their score, in addition to the number in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +25,19 @@ class Decision:
 
     kind: Literal["decided", "futile"]
     reason: str  # a sentence that begins with the kind
-    cases: int  # that it took
+    cases: int  # it is based on
     planned: int  # cases
 
 
 class StoppingRule(Protocol):
     """Observes the outcome of each trial, and decides when the rest is not needed."""
 
-    score: str  # the name of the score that counts
-    decision: Decision | None  # what is known already
+    score: str  # name of the score that decides
+    decision: Decision | None
     begun: Collection[int]  # cases that earlier executions of this run began and did not finish
 
     def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
-        """Take the final score of a trial; None if it is lost: infrastructure failed, or the answer has no score."""
-        ...
-
-
-def value_without_answer(outcome: Outcome) -> float | None:
-    """A failure of the variant counts as 0; other failures count as lost."""
-    own = outcome.status == "error" and outcome.failure is not None and outcome.failure.blame == "variant"
-    return 0.0 if own else None
+        """Add the final score of a trial; None if infrastructure failed, or the answer has no score."""
 
 
 class EarlyStopping:
@@ -55,7 +47,7 @@ class EarlyStopping:
         self.score, self.begun = rule.score, rule.begun
         self._rule, self._state, self._listener = rule, state, listener
         self._loop = asyncio.get_running_loop()
-        self._is_catching_up = True  # the scores of answers that were stored before may decide it
+        self._is_catching_up = True  # until the answers stored earlier have their scores
         self._scores: deque[tuple[int, float | None]] = deque()
         self._is_scheduled = False
         self._awaited = 0  # scores
@@ -67,9 +59,9 @@ class EarlyStopping:
     # -- on the loop -----------------------------------------------------------------------------------------------
 
     def is_behind(self, unjudged: int) -> bool:
-        """Starting more would be of no use: the run waits for these scores in any case, and they may decide it.
+        """Whether to start nothing more until pending scores arrive, because they may decide the run.
 
-        `unjudged` answers wait for the judge who gives the score that counts.
+        `unjudged` answers wait for the judge whose score decides.
         """
         if self.is_decision_due:
             return True  # until it is applied
@@ -81,8 +73,12 @@ class EarlyStopping:
         self._awaited += number
 
     def observe_failure(self, position: int, outcome: Outcome) -> None:
-        if outcome.status != "cancelled":  # which is no outcome: a resume executes it
-            self._observe(position, value_without_answer(outcome), outcome.status == "skipped")
+        """Count a failure of the variant as 0, and other failures as lost; a resume executes cancelled trials."""
+        if outcome.status == "cancelled":
+            return
+        failure = outcome.failure
+        is_own = outcome.status == "error" and failure is not None and failure.blame == "variant"
+        self._observe(position, 0.0 if is_own else None, outcome.status == "skipped")
 
     def judged(self, position: int, value: float | None) -> None:
         self._observe(position, value)
@@ -112,7 +108,7 @@ class EarlyStopping:
         self._is_scheduled = False
         while self._scores:
             self._observe(*self._scores.popleft())
-            self._awaited -= not self._is_catching_up  # those stored before were not counted
+            self._awaited -= not self._is_catching_up  # those stored earlier were not counted
         self._state.wake()
 
     def _end(self) -> None:
@@ -136,13 +132,13 @@ class EarlyStopping:
             self._call(self._take_scores)
 
     def caught_up(self) -> None:
-        """All answers of earlier executions are scored, as far as possible."""
+        """Note that all answers of earlier executions are scored, as far as possible."""
         self._call(self._catch_up)
 
     def ended(self) -> None:
-        """No further scores will come."""
+        """Note that no further scores will come."""
         self._call(self._end)
 
     def _call(self, function: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function)

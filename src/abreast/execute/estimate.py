@@ -1,4 +1,4 @@
-"""What a trial will probably take: a guess from its input at first, then what trials of its variant really took."""
+"""Expected cost and tokens of a trial: a guess from its input, then the use of earlier trials of its variant."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Outcome
 from abreast.targets.base import CHARACTERS_PER_TOKEN
 
-MARGIN_SD = 1.28  # so that nine in ten trials take less than is reserved for them
+MARGIN_SD = 1.28  # nine in ten trials take less than is reserved for them
 
 
 @dataclass(slots=True)
-class Running:
+class RunningMean:
     """Running mean and spread (Welford)."""
 
     count: int = 0
@@ -29,14 +29,13 @@ class Running:
         self.squares += delta * (value - self.mean)
 
     @property
-    def careful(self) -> float:
-        """Mean with a margin."""
+    def with_margin(self) -> float:
         spread = math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else 0.0
         return self.mean + MARGIN_SD * spread
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class PriorUse:
     """Use of one variant in earlier executions: trials with a known cost or token count, and sums."""
 
     costed: int = 0
@@ -52,14 +51,14 @@ def build(context: LimitContext) -> Iterator[Limit]:
 class Estimates(Limit):
     """Learns from every attempt that ends; used by limits that reserve."""
 
-    def __init__(self, variants: int, before: Sequence[Spent] = ()) -> None:
-        self._cost = [Running() for _ in range(variants)]
-        self._tokens = [Running() for _ in range(variants)]
+    def __init__(self, variants: int, before: Sequence[PriorUse] = ()) -> None:
+        self._cost = [RunningMean() for _ in range(variants)]
+        self._tokens = [RunningMean() for _ in range(variants)]
         for variant, spent in enumerate(before):
             if spent.costed:
-                self._cost[variant] = Running(spent.costed, spent.cost_usd / spent.costed)
+                self._cost[variant] = RunningMean(spent.costed, spent.cost_usd / spent.costed)
             if spent.counted:
-                self._tokens[variant] = Running(spent.counted, spent.tokens / spent.counted)
+                self._tokens[variant] = RunningMean(spent.counted, spent.tokens / spent.counted)
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
         cost, tokens = cost_of(outcome), tokens_of(outcome)
@@ -69,17 +68,17 @@ class Estimates(Limit):
             self._tokens[job.variant].add(tokens)
 
     def tokens(self, job: Job) -> float:
-        known = self._tokens[job.variant]
-        return known.careful if known.count else len(str(job.trial.case.input)) / CHARACTERS_PER_TOKEN
+        mean = self._tokens[job.variant]
+        return mean.with_margin if mean.count else len(str(job.trial.case.input)) / CHARACTERS_PER_TOKEN
 
     def cost(self, job: Job) -> float | None:
         """None while the cost of this variant is unknown."""
-        known = self._cost[job.variant]
-        return known.careful if known.count else None
+        mean = self._cost[job.variant]
+        return mean.with_margin if mean.count else None
 
 
 def cost_of(outcome: Outcome) -> float | None:
-    """Dollars to pay; 0 for what a subscription includes."""
+    """Dollars to pay; 0 if a subscription includes the answer."""
     answer = outcome.answer
     if answer is None:
         return None

@@ -1,15 +1,14 @@
-"""Jobs: what the scheduler starts and an engine executes, on its way through as many attempts as it takes.
+"""Jobs: what the scheduler starts and an engine executes, in as many attempts as it takes.
 
 A job is plain data, so that an engine can send it anywhere. There is a type for each source of jobs.
 """
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from abreast.model import Failure, Outcome, Trial
+from abreast.model import Outcome, Trial
 from abreast.store.rows import Timing
 
 
@@ -20,14 +19,14 @@ class Job:
     is_warmup: ClassVar[bool] = False
 
     trial: Trial
-    variant: int  # the index of its target: those of the variants, then those of the judges
-    block: int  # the so-manieth block to start
-    slot: int  # the so-manieth of its block
+    variant: int  # index of its target: first those of the variants, then those of the judges
+    block: int  # index of its block in the order of starts
+    slot: int  # its index within the block
     case: int = -1
     ready_at: float = 0.0  # since when it could have started
     attempt: int = 0
     excused: int = 0  # attempts that use up no retries: they failed because the target was down
-    holds: bool = True  # its place, until its row is safe
+    counts_until_stored: bool = True  # as in flight; else only until the attempt ends
     dispatched_at: float = 0.0
     prompt: str = ""  # as the engine sent it
     outcome: Outcome | None = None  # from the last attempt until its row is safe
@@ -53,30 +52,3 @@ class WarmUpJob(Job):
 @dataclass(slots=True, eq=False)
 class JudgeJob(Job):
     """A question to a judge."""
-
-    question: Any = None
-
-
-FIRST_S = 0.5
-LONGEST_S = 60.0
-NEVER_RETRIED = ("auth", "rejected", "tool_denied", "not_carried")  # a wrong key is wrong next time too
-
-
-@dataclass(slots=True)
-class Retry:
-    """Exponential back-off with full jitter, for infrastructure errors only.
-
-    The variant's own failures are its result.
-    """
-
-    retries: int = 3
-    chance: random.Random = field(default_factory=random.Random)
-
-    def delay(self, failure: Failure, attempt: int, excused: int = 0) -> float | None:
-        """Seconds until the next attempt; None if this one was the last. Excused attempts use up no retries."""
-        if failure.blame != "infrastructure" or failure.kind in NEVER_RETRIED or attempt - excused > self.retries:
-            return None
-        jitter = self.chance.uniform(0.0, min(LONGEST_S, FIRST_S * 2 ** min(attempt - 1, 10)))
-        if failure.retry_after is None:
-            return jitter
-        return failure.retry_after + min(jitter, 0.1 * failure.retry_after)

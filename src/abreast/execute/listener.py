@@ -1,4 +1,4 @@
-"""Who wants to know what happens during a run: the progress display, `--verbose`, `--events`."""
+"""Listeners of a run: the progress display, `--verbose`, `--events`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Listener:
         """An attempt was sent."""
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        """An attempt failed by infrastructure and will be made again."""
+        """An attempt failed because of infrastructure and will be repeated."""
 
     def finished(self, job: Job, outcome: Outcome) -> None:
         """A trial has its outcome; it is not stored yet."""
@@ -27,31 +27,31 @@ class Listener:
     def stored(self, jobs: Sequence[Job]) -> None:
         """These outcomes are on disk."""
 
-    def judging(self, left: int, outcome: Outcome | None = None) -> None:
-        """So many answers wait for a judge, who came to this if it was called."""
+    def judging(self, waiting: int, outcome: Outcome | None = None) -> None:
+        """The number of answers that wait for a judge changed, after this outcome of a call."""
 
     def event(self, kind: str, **detail: Any) -> None:
-        """The scheduler did something worth knowing."""
+        """The scheduler or a limit reports an event."""
 
     def tick(self) -> None:
-        """Another second is over; called while a run goes on."""
+        """A second has passed."""
 
 
 CALLS = tuple(name for name in vars(Listener) if not name.startswith("_"))
 
 
 class Listeners(Listener):
-    """Several listeners as one. A listener that fails (a closed pipe, a full disk) is left out and ends no run."""
+    """Several listeners as one. One that fails (a closed pipe, a full disk) is removed; the run goes on."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._all: list[Listener] = []
         for listener in listeners:
             self._all += listener._all if isinstance(listener, Listeners) else [listener]
-        self._sort()
+        self._find_overrides()
         for name in CALLS:
             setattr(self, name, partial(self._call, name))
 
-    def _sort(self) -> None:
+    def _find_overrides(self) -> None:
         """Find the methods that listeners override: most override few, and these are called for every trial."""
         self._functions = {
             name: [
@@ -71,13 +71,13 @@ class Listeners(Listener):
             except Exception as error:  # noqa: BLE001 - reported to the other listeners
                 broken = function.__self__
                 self._all = [listener for listener in self._all if listener is not broken]
-                self._sort()
-                self.event("warning", message=f"{type(broken).__name__} broke and is left out ({error})")
+                self._find_overrides()
+                self.event("warning", message=f"{type(broken).__name__} failed and was removed ({error})")
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightStats:
-    """Trials in flight: how many were asked for (None: to be found out), the mean over time, and the maximum."""
+    """Trials in flight: the number requested (None if adaptive), the mean over time, and the maximum."""
 
     asked: int | None
     mean: float
@@ -85,11 +85,11 @@ class InFlightStats:
 
 
 class ConcurrencyStats(Listener):
-    """Adds up how long how many trials were in flight, from the first start to the last end."""
+    """Measures how many trials were in flight over time, from the first start to the last end."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._now = 0
+        self._in_flight = 0
         self._since = 0.0
         self._begin: float | None = None
         self._trial_seconds = 0.0
@@ -109,11 +109,11 @@ class ConcurrencyStats(Listener):
         if self._begin is None:
             self._begin = now
         else:
-            self._trial_seconds += self._now * (now - self._since)
+            self._trial_seconds += self._in_flight * (now - self._since)
         self._since = now
-        self._now += difference
-        if self._now > self.most:
-            self.most = self._now
+        self._in_flight += difference
+        if self._in_flight > self.most:
+            self.most = self._in_flight
 
     @property
     def mean(self) -> float:

@@ -1,4 +1,4 @@
-"""From outcomes to rows, and what follows once they are safe: scores, judgements, an early decision."""
+"""From outcomes to rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from abreast.errors import StoreError
-from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job
 from abreast.execute.listener import Listener
-from abreast.execute.scoring import Item, Scoring
-from abreast.execute.sources.judging import Judging
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 from abreast.store import RowTooLarge, Writer, rows
@@ -30,7 +27,7 @@ class TrialRecords:
     def outcome(self, job: Job, outcome: Outcome) -> None:
         writer, cases = self._writer, self._plan.cases
         of_case: list[tuple[str, rows.Row]] = []
-        if not self._is_case_written[job.case]:  # with its first trial: a case without one may be cleaned away
+        if not self._is_case_written[job.case]:  # with its first trial: cases without one may be deleted
             self._is_case_written[job.case] = True
             digests = cases.digest(job.case), cases.input_digest(job.case)
             of_case.append(("cases", rows.case_row(*digests, cases.original(job.case, job.trial.case))))
@@ -62,7 +59,7 @@ class TrialRecords:
 
 
 def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
-    """The outcome if the store refuses the answer: the variant's failure, so that it is not paid for again."""
+    """The outcome if the store refuses the answer: the variant's failure, so that no resume pays for it again."""
     answer = outcome.answer
     if answer is not None:
         answer = replace(answer, text="", value=None, data={}, raw_response=None, artifacts={})
@@ -70,32 +67,6 @@ def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
     failure = Failure(kind, "variant", f"the answer cannot be stored: {error.message}")
     job.outcome = replace(outcome, status="error", answer=answer, failure=failure)
     return job.outcome
-
-
-class CommitHandler:
-    """Passes stored trials on to scoring, judges and early stopping."""
-
-    def __init__(
-        self, scoring: Scoring, judging: Judging | None = None, early_stopping: EarlyStopping | None = None
-    ) -> None:
-        self._scoring, self._judging, self._early_stopping = scoring, judging, early_stopping
-
-    def committed(self, jobs: Sequence[Job]) -> None:
-        scoring, judging, early_stopping = self._scoring, self._judging, self._early_stopping
-        answers: list[Item] = []
-        for job in jobs:
-            outcome, job.outcome = job.outcome, None
-            assert outcome is not None
-            answer = outcome.answer if outcome.status == "ok" else None
-            if answer is None:
-                if early_stopping is not None:
-                    early_stopping.observe_failure(job.trial.position, outcome)
-            elif scoring.has_scorers:
-                answers.append((job.trial.position, job.trial.case, answer))
-            if judging is not None:
-                judging.add(job.trial.position, outcome)
-        if answers:
-            scoring.put(answers)
 
 
 class EventRecorder(Listener):
@@ -111,14 +82,13 @@ class EventRecorder(Listener):
 class ThreadTimeoutWarning(Listener):
     """Warns once that a timeout cannot end a thread."""
 
-    def __init__(self, targets: Sequence[Target], tell: Callable[..., Any]) -> None:
-        self._targets = targets
-        self._tell = tell
+    def __init__(self, targets: Sequence[Target], emit: Callable[..., Any]) -> None:
+        self._targets, self._emit = targets, emit
         self._has_warned = False
 
     def finished(self, job: Job, outcome: Outcome) -> None:
         failure, target = outcome.failure, self._targets[job.variant]
         if failure is not None and failure.kind == "timeout" and target.place == "thread" and not self._has_warned:
             self._has_warned = True
-            message = f"a call of {target.name} that timed out goes on in its thread"
-            self._tell("warning", message=f"{message}; executor: process ends such calls")
+            message = f"a call of {target.name} that timed out is still running in its thread"
+            self._emit("warning", message=f"{message}; set executor: process to end such calls")

@@ -1,4 +1,4 @@
-"""One execution of a plan: writer, engine, scheduler and scoring, put together and taken apart again."""
+"""One execution of a plan: build writer, engine, scheduler and scoring, run them, and close them again."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from typing import Any
 from abreast.errors import StoreError
 from abreast.execute.early_stopping import Decision, EarlyStopping, StoppingRule
 from abreast.execute.engine.base import Engine, EngineSetup, find_engine
-from abreast.execute.estimate import Spent
-from abreast.execute.job import Retry
+from abreast.execute.estimate import PriorUse
+from abreast.execute.failures import Retry
+from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
-from abreast.execute.limits.concurrency import InFlight
-from abreast.execute.limits.failing import tally
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, Listeners
-from abreast.execute.records import CommitHandler, EventRecorder, ThreadTimeoutWarning, TrialRecords
+from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
-from abreast.execute.sources.judging import Judging, Panel, without_judges
+from abreast.execute.sources.judging import NO_JUDGES, Judging, Panel, without_judges
 from abreast.execute.sources.lanes import Source
 from abreast.execute.sources.trials import Trials
 from abreast.execute.sources.warmup import WarmUps, warmup_costs
@@ -45,12 +44,11 @@ YOUNG_OBJECTS = 5_000  # allocated between two garbage collections; by default 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    stopped: str | None  # the kind of reason why it ended before its plan: interrupted, store, breaker, decided, ...
+    stopped: str | None  # why it ended before its plan: interrupted, store, breaker, decided, ...
     why: str
     fix: str
     executed: int
     in_flight: InFlightStats
-    error: StoreError | None = None
     decision: Decision | None = None
     saved: int = 0  # trials that were not needed
 
@@ -64,60 +62,186 @@ class Execution:
     scorers: Sequence[Scorer]
     limits: Limits
     store: Store
-    held: Lease
+    lease: Lease
     listener: Listener
     unscored: Iterable[Item] = ()
     waits_for_quota: bool = True
-    goes_on_cold: bool = False  # although a warm-up failed
+    ignores_warmup_failures: bool = False
     grace_s: float = GRACE_S
-    interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
-    owns_loop: bool = True  # and with it the signals; else it is a guest on a user's loop
-    stop: StoppingRule | None = None  # looks at results on the way, and may say that they suffice
-    panel: Panel | None = None  # who judges
+    register_interrupt: Callable[[Callable[[], object]], None] | None = None  # gets the function that interrupts
+    owns_loop: bool = True  # and handles signals; False on a user's loop
+    stop: StoppingRule | None = None
+    panel: Panel | None = None
     engine: str = "local"
     target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build targets elsewhere
 
     async def run(self) -> Ending:
-        """Execute what is missing, score what is stored, and release everything."""
-        loop = asyncio.get_running_loop()
-        acknowledgements = Acknowledgements(loop)
-        writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
+        """Execute what is missing, score what is stored, and close everything. Raises StoreError if rows are lost."""
+        acknowledgements = Acknowledgements(asyncio.get_running_loop())
+        writer = self.store.writer(self.lease, acknowledgements.committed, acknowledgements.failed)
         try:
-            parts = Parts(self, acknowledgements, writer)
+            active = ActiveExecution(self, acknowledgements, writer)
         except BaseException:
             writer.close()
             raise
-        state, engine, scoring, listener = parts.state, parts.engine, parts.scoring, parts.listener
-        error: StoreError | None = None
-        scoring.start()
-        with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self.store.following():
-            seconds = self.limits.run_timeout
+        return await active.run()
+
+
+class ActiveExecution:
+    """An execution under way, on the running loop."""
+
+    def __init__(self, execution: Execution, acknowledgements: Acknowledgements, writer: Writer) -> None:
+        self._execution, self._writer, self._panel = execution, writer, execution.panel or NO_JUDGES
+        self._targets = [*execution.targets, *self._panel.targets]
+        self._stats = ConcurrencyStats(asyncio.get_running_loop().time)
+        recorded = Listeners([execution.listener, EventRecorder(writer)])
+        thread_timeouts = ThreadTimeoutWarning(execution.targets, recorded.event)
+        self._listener = Listeners([recorded, self._stats, thread_timeouts])
+        self._state = RunState(acknowledgements, self._listener)
+        self._engine = self._build_engine()
+        context = self._limit_context()
+        self._requested = context.concurrency.requested  # trials in flight
+        self._limits = [*build_limits(context), *self._engine.limits(self._requested, context.emit)]
+        self._early_stopping = (
+            None if execution.stop is None else EarlyStopping(execution.stop, self._state, self._listener)
+        )
+        self._build_sources()
+
+    def _build_engine(self) -> Engine:
+        execution = self._execution
+        setup = EngineSetup(
+            variants=[*execution.plan.variants, *self._panel.contenders],
+            judges=len(self._panel.targets),
+            seed=execution.plan.seed,
+            settings=execution.target_settings,
+            limits=execution.limits,
+            built_targets=self._targets,
+        )
+        return find_engine(execution.engine)(setup, self._state.complete)
+
+    def _limit_context(self) -> LimitContext:
+        execution, store, run_id = self._execution, self._execution.store, self._run_id
+        return LimitContext(
+            limits=execution.limits,
+            targets=self._targets,
+            judges=len(self._panel.targets),
+            plan=execution.plan,
+            emit=self._listener.event,
+            stop=self._state.stop,
+            spent=self._prior_use() if execution.limits.count_what_is_spent else (),
+            waits_for_quota=execution.waits_for_quota,
+            own_failures=store.own_failures(run_id),
+            answered=store.answered(run_id),
+            capacity=self._engine.capacity(),
+        )
+
+    def _build_sources(self) -> None:
+        """Build trials, judging and scoring. Early stopping gets the scores of one of the latter two."""
+        execution, panel, early_stopping = self._execution, self._panel, self._early_stopping
+        is_judged = early_stopping is not None and panel.gives(early_stopping.score)
+        scorers = without_judges(execution.scorers)
+        self._scoring = Scoring(scorers, self._writer, execution.unscored, None if is_judged else early_stopping)
+        self._judging = Judging(
+            panel=panel,
+            first_variant=len(execution.targets),
+            store=execution.store,
+            writer=self._writer,
+            limits=self._limits,
+            listener=self._listener,
+            state=self._state,
+            early_stopping=early_stopping if is_judged else None,
+        )
+        self._trials = Trials(
+            plan=execution.plan,
+            limits=self._limits,
+            records=TrialRecords(execution.plan, self._writer),
+            on_commit=self._committed,
+            listener=self._listener,
+            state=self._state,
+            early_stopping=early_stopping,
+            unjudged=self._judging.deciding_backlog,
+        )
+
+    @property
+    def _run_id(self) -> int:
+        return self._execution.lease.run_id
+
+    def _prior_use(self) -> list[PriorUse]:
+        """Use by earlier executions of this run, warm-ups included. Reads every trial."""
+        execution, store = self._execution, self._execution.store
+        warmups = warmup_costs(store, self._run_id)
+        uses = []
+        of_variants = store.spent(self._run_id, len(execution.targets))
+        for variant, (costed, cost_usd, counted, tokens) in zip(execution.plan.variants, of_variants, strict=True):
+            costs = warmups.get(variant.name, [])
+            uses.append(PriorUse(costed + len(costs), cost_usd + sum(costs), counted, tokens))
+        judges = [judge.name for judge in self._panel.judges]
+        return uses + [PriorUse(*row) for row in store.spent_on_judges(self._run_id, judges)]
+
+    def _committed(self, jobs: Sequence[Job]) -> None:
+        """Pass stored trials on to scoring, judges and early stopping."""
+        answers: list[Item] = []
+        for job in jobs:
+            outcome, job.outcome = job.outcome, None
+            assert outcome is not None
+            answer = outcome.answer if outcome.status == "ok" else None
+            if answer is None:
+                if self._early_stopping is not None:
+                    self._early_stopping.observe_failure(job.trial.position, outcome)
+            elif self._scoring.has_scorers:
+                answers.append((job.trial.position, job.trial.case, answer))
+            if self._panel.judges:
+                self._judging.add(job.trial.position, outcome)
+        if answers:
+            self._scoring.put(answers)
+
+    async def run(self) -> Ending:
+        loop, execution, state = asyncio.get_running_loop(), self._execution, self._state
+        self._scoring.start()
+        with RARE_COLLECTIONS, self._engine.reaping(), self._handle_interrupts(), execution.store.following():
+            seconds = execution.limits.run_timeout
             if seconds is not None:
-                loop.call_later(seconds, state.stop, "run_timeout", f"{seconds:g} s are over", "")
-            failing = asyncio.create_task(self._watch_store(state, engine, scoring))
-            watching = [asyncio.create_task(limit.watch(state.wake)) for limit in parts.limits]
-            watching.append(asyncio.create_task(_tick(listener)))
+                loop.call_later(seconds, state.stop, "run_timeout", f"run_timeout of {seconds:g} s reached", "")
+            store_watch = asyncio.create_task(self._watch_store())
+            watches = [asyncio.create_task(limit.watch(state.wake)) for limit in self._limits]
+            watches.append(asyncio.create_task(self._tick()))
             try:
-                await self._schedule(parts)
+                await self._schedule()
             finally:
-                in_flight = InFlightStats(parts.requested, parts.stats.mean, parts.stats.most)
-                if in_flight.most:
-                    mean = round(in_flight.mean, 2)
-                    listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
-                for task in watching:
+                in_flight = self._report_in_flight()
+                for task in watches:
                     task.cancel()
-                for problem in await engine.close():
-                    listener.event("warning", message=problem)
-                await asyncio.to_thread(scoring.finish)
-                try:
-                    await asyncio.to_thread(writer.close)
-                except StoreError as caught:
-                    error = caught
-                await asyncio.sleep(0)  # the last acknowledgements
-                failing.cancel()
-                for limit in parts.limits:
-                    limit.close()
-        stopped, why, early_stopping = state.stopped, state.why, parts.early_stopping
+                error = await self._close()
+                store_watch.cancel()
+        if error is not None:
+            raise error
+        return self._ending(in_flight)
+
+    def _report_in_flight(self) -> InFlightStats:
+        in_flight = InFlightStats(self._requested, self._stats.mean, self._stats.most)
+        if in_flight.most:
+            mean = round(in_flight.mean, 2)
+            self._listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
+        return in_flight
+
+    async def _close(self) -> StoreError | None:
+        """Close engine, scoring, writer and limits; return the error of a store that cannot be written."""
+        error: StoreError | None = None
+        for problem in await self._engine.close():
+            self._listener.event("warning", message=problem)
+        await asyncio.to_thread(self._scoring.finish)
+        try:
+            await asyncio.to_thread(self._writer.close)
+        except StoreError as caught:
+            error = caught
+        await asyncio.sleep(0)  # the last acknowledgements
+        for limit in self._limits:
+            limit.close()
+        return error
+
+    def _ending(self, in_flight: InFlightStats) -> Ending:
+        state, early_stopping = self._state, self._early_stopping
+        stopped, why = state.stopped, state.why
         decision, saved = (None, 0) if early_stopping is None else (early_stopping.decision, early_stopping.saved)
         if stopped is None and decision is not None and saved:
             stopped, why = "decided", decision.reason
@@ -125,190 +249,115 @@ class Execution:
             stopped=stopped,
             why=why,
             fix=state.fix,
-            executed=parts.trials.executed,
+            executed=self._trials.executed,
             in_flight=in_flight,
-            error=error,
             decision=decision,
             saved=saved,
         )
 
-    async def _schedule(self, parts: Parts) -> None:
+    async def _schedule(self) -> None:
         """Warm up, then execute the trials and ask the judges."""
-        state, limits = parts.state, parts.limits
+        execution, state, limits = self._execution, self._state, self._limits
         schedule = partial(
             Scheduler,
-            engine=parts.engine,
+            engine=self._engine,
             limits=limits,
-            retry=Retry(self.limits.retries, random.Random(self.plan.seed)),
+            retry=Retry(execution.limits.retries, random.Random(execution.plan.seed)),
             state=state,
             clock=asyncio.get_running_loop().time,
         )
-        sources: list[Source] = [parts.trials]
-        if parts.judging is not None:
-            parts.judging.begin()
-            sources.insert(0, parts.judging)
-        parts.trials.apply_decision()  # what is stored may suffice: then nothing is warmed up
+        sources: list[Source] = [self._trials]
+        if self._panel.judges:
+            self._judging.begin()
+            sources.insert(0, self._judging)
+        self._trials.apply_decision()  # stored results may suffice: then nothing is warmed up
         if not all(source.is_done for source in sources):
-            warm_ups = WarmUps(self.plan, self.targets, limits, state, parts.listener.event, self.goes_on_cold)
+            ignores_failures = execution.ignores_warmup_failures
+            emit = self._listener.event
+            warm_ups = WarmUps(execution.plan, execution.targets, limits, state, emit, ignores_failures)
             await schedule(sources=[warm_ups]).run()
         await schedule(sources=sources).run()
 
-    async def _watch_store(self, state: RunState, engine: Engine, scoring: Scoring) -> None:
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._listener.tick()
+
+    async def _watch_store(self) -> None:
         """Stop when the store fails: what is in flight may finish, unless the run belongs to another process now."""
         while True:
-            error = await state.acknowledgements.failures.get()
-            self.listener.event("store_failed", message=error.message)
-            state.stop("store")
-            scoring.abandon(asyncio.get_running_loop())
+            error = await self._state.acknowledgements.failures.get()
+            self._execution.listener.event("store_failed", message=error.message)  # not stored
+            self._state.stop("store")
+            self._scoring.abandon(asyncio.get_running_loop())
             if isinstance(error, LeaseLost):
-                engine.cancel()
+                self._engine.cancel()
 
     @contextlib.contextmanager
-    def _interruptible(self, state: RunState, engine: Engine, scoring: Scoring) -> Iterator[None]:
+    def _handle_interrupts(self) -> Iterator[None]:
         """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end.
-        SIGTERM and SIGHUP count as Ctrl-C. On a user's loop no signal does, and there is no grace period."""
-        loop = asyncio.get_running_loop()
-        grace_s = self.grace_s if self.owns_loop else 0.0
+
+        SIGTERM and SIGHUP count as Ctrl-C. On a user's loop no signal is handled, and there is no grace period.
+        """
+        loop, execution, state = asyncio.get_running_loop(), self._execution, self._state
+        grace_s = execution.grace_s if execution.owns_loop else 0.0
         handlers = {number: signal.getsignal(number) for number in ending_signals()}
 
-        def interrupted() -> None:
+        def interrupt() -> None:
             detach_closed_terminal()
             if state.stopped is None:
-                self.listener.event("interrupted", in_flight=state.in_flight, grace_s=grace_s)
+                execution.listener.event("interrupted", in_flight=state.in_flight, grace_s=grace_s)
                 state.stop(INTERRUPTED)
-                scoring.abandon(loop)
-                loop.call_later(grace_s, engine.cancel)
+                self._scoring.abandon(loop)
+                loop.call_later(grace_s, self._engine.cancel)
             else:
-                engine.cancel()
-                if self.owns_loop:
-                    give_back()  # a target that will not be cancelled: what is stored is safe, and nobody has to wait
+                self._engine.cancel()
+                if execution.owns_loop:
+                    restore_handlers()  # the next signal ends the process, even if a target ignores the cancellation
 
-        def give_back() -> None:
+        def restore_handlers() -> None:
             for number, handler in handlers.items():
                 if loop.remove_signal_handler(number) and number != signal.SIGINT:
                     signal.signal(number, handler)
 
-        if not self.owns_loop or threading.current_thread() is not threading.main_thread():
-            if self.interruptible is not None:
-                self.interruptible(partial(loop.call_soon_threadsafe, interrupted))
+        if not execution.owns_loop or threading.current_thread() is not threading.main_thread():
+            if execution.register_interrupt is not None:
+                execution.register_interrupt(partial(loop.call_soon_threadsafe, interrupt))
             yield
             return
         for number in handlers:
-            loop.add_signal_handler(number, interrupted)
+            loop.add_signal_handler(number, interrupt)
         try:
             yield
         finally:
-            give_back()
-
-
-class Parts:
-    """The parts of one execution; each gets those it needs from the ones before."""
-
-    def __init__(self, execution: Execution, acknowledgements: Acknowledgements, writer: Writer) -> None:
-        plan, targets, panel, stop = execution.plan, execution.targets, execution.panel, execution.stop
-        judges: Sequence[Target] = () if panel is None else panel.targets
-        build_engine = find_engine(execution.engine)
-        recorded = Listeners([execution.listener, EventRecorder(writer)])
-        self.stats = ConcurrencyStats(asyncio.get_running_loop().time)
-        self.listener = Listeners([recorded, self.stats, ThreadTimeoutWarning(targets, recorded.event)])
-        self.state = RunState(acknowledgements, self.listener)
-        setup = EngineSetup(
-            variants=[*plan.variants, *(() if panel is None else panel.contenders)],
-            judges=len(judges),
-            seed=plan.seed,
-            settings=execution.target_settings,
-            limits=execution.limits,
-            built_targets=[*targets, *judges],
-        )
-        self.engine = build_engine(setup, self.state.complete)
-        run_id, store = execution.held.run_id, execution.store
-        context = LimitContext(
-            limits=execution.limits,
-            targets=[*targets, *judges],
-            judges=len(judges),
-            plan=plan,
-            tell=self.listener.event,
-            stop=self.state.stop,
-            spent=_spent(execution) if execution.limits.count_what_is_spent else (),
-            waits_for_quota=execution.waits_for_quota,
-            tallies=tally(plan, plan.done, store.own_failures(run_id)),
-            answered=store.answered(run_id),
-        )
-        self.requested = context.concurrency.requested  # trials in flight
-        capacity = self.engine.capacity()
-        of_engine = [] if capacity is None else [InFlight(capacity)]
-        self.limits = [*build_limits(context), *of_engine, *self.engine.limits(self.requested, context.tell)]
-        self.early_stopping = None if stop is None else EarlyStopping(stop, self.state, self.listener)
-        is_judged = stop is not None and panel is not None and panel.gives(stop.score)
-        scorers = without_judges(execution.scorers)
-        self.scoring = Scoring(scorers, writer, execution.unscored, None if is_judged else self.early_stopping)
-        self.judging = (
-            None
-            if panel is None
-            else Judging(
-                panel=panel,
-                first_variant=len(targets),
-                store=store,
-                writer=writer,
-                limits=self.limits,
-                listener=self.listener,
-                state=self.state,
-                early_stopping=self.early_stopping if is_judged else None,
-            )
-        )
-        self.trials = Trials(
-            plan=plan,
-            limits=self.limits,
-            records=TrialRecords(plan, writer),
-            on_commit=CommitHandler(self.scoring, self.judging, self.early_stopping).committed,
-            listener=self.listener,
-            state=self.state,
-            early_stopping=self.early_stopping,
-            unjudged=(lambda: 0) if self.judging is None else self.judging.deciding_backlog,
-        )
-
-
-def _spent(execution: Execution) -> list[Spent]:
-    """Use by earlier executions of this run, warm-ups included. Reads every trial."""
-    store, run_id, panel = execution.store, execution.held.run_id, execution.panel
-    warmups = warmup_costs(store, run_id)
-    spent = []
-    of_variants = store.spent(run_id, len(execution.targets))
-    for variant, (costed, cost_usd, counted, tokens) in zip(execution.plan.variants, of_variants, strict=True):
-        costs = warmups.get(variant.name, [])
-        spent.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
-    judges = [] if panel is None else [judge.name for judge in panel.judges]
-    return spent + [Spent(*row) for row in store.spent_on_judges(run_id, judges)]
-
-
-async def _tick(listener: Listener) -> None:
-    while True:
-        await asyncio.sleep(TICK_S)
-        listener.tick()
+            restore_handlers()
 
 
 class RareCollections:
-    """Collect garbage less often while runs are under way. What a trial allocates lives until its row is safe: a
-    collection before that searches it for nothing, which takes 6 % of the CPU time of short trials."""
+    """Collects garbage less often while runs are under way.
+
+    What a trial allocates lives until its row is safe: a collection before that searches it in vain, which takes 6 %
+    of the CPU time of short trials.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running = 0  # several runs of one process need not end in the order in which they began
-        self._before = gc.get_threshold()
+        self._running = 0  # several runs of one process may end in any order
+        self._thresholds = gc.get_threshold()
 
     def __enter__(self) -> None:
         with self._lock:
             self._running += 1
             if self._running == 1:
-                self._before = gc.get_threshold()
-                young, *older = self._before
+                self._thresholds = gc.get_threshold()
+                young, *older = self._thresholds
                 gc.set_threshold(max(young, YOUNG_OBJECTS) if young else 0, *older)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._running -= 1
             if not self._running:
-                gc.set_threshold(*self._before)
+                gc.set_threshold(*self._thresholds)
 
 
 RARE_COLLECTIONS = RareCollections()

@@ -1,8 +1,8 @@
 """The scheduler: the one place that decides which job starts now.
 
-Jobs come from sources and wait in their lanes, one per variant or judge; jobs in back-off wait in a heap and hold
-nothing. Sources are asked in order: questions to judges start before further trials, because an answer without its
-score decides nothing. The clock is injected: tests run in virtual time.
+Jobs come from sources and wait in their lanes, one per variant or judge; jobs in back-off wait in a heap and do not
+count as in flight. Sources take turns in order: questions to judges start before further trials, because an answer
+without its score decides nothing. The clock is injected: tests run in virtual time.
 """
 
 from __future__ import annotations
@@ -13,24 +13,15 @@ import heapq
 from collections.abc import Callable, Sequence
 
 from abreast.execute.engine.base import Engine
-from abreast.execute.job import Job, Retry
+from abreast.execute.failures import Retry, cancelled_if_crashed
+from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, Stage, by_variant
 from abreast.execute.sources.lanes import Source
 from abreast.execute.state import INTERRUPTED, RunState
 from abreast.model import Blame, Failure, Outcome
 
-HOLD_S = 0.005  # for each in flight: who took longer keeps the place until the row is safe, which costs under 2 %
-TYPED = "if a service is at fault, raise a typed error instead: RateLimited, Transient, ... of abreast.errors"
-
-
-def undecided_if_broken(outcome: Outcome) -> Outcome:
-    """Ctrl-C in a terminal reaches the processes that a target started, too. What breaks then says nothing of the
-    variant, so a resume executes it again."""
-    failure = outcome.failure
-    if failure is None or outcome.status != "error" or failure.kind != "crash":
-        return outcome
-    message = f"broke while the run was being interrupted: {failure.message}"
-    return dataclasses.replace(outcome, status="cancelled", failure=Failure("cancelled", "unknown", message))
+HOLD_S = 0.005  # per job in flight: a longer attempt counts as in flight until its row is safe, which costs under 2 %
+TYPED_ERRORS_FIX = "if a service is at fault, raise a typed error of abreast.errors: RateLimited, Transient, ..."
 
 
 class Scheduler:
@@ -46,21 +37,17 @@ class Scheduler:
         state: RunState,
         clock: Callable[[], float],
     ) -> None:
-        self._sources = sources
+        self._sources, self._engine, self._limits = sources, engine, limits
+        self._retry, self._state, self._clock = retry, state, clock
         self._source_of = {source.job_type: source for source in sources}
-        self._engine = engine
-        self._limits = limits
         variants = range(sum(len(source.lanes) for source in sources))
         self._taking = by_variant((limit for limit in limits if type(limit).take is not Limit.take), variants)
         self._settling = by_variant((limit for limit in limits if type(limit).settle is not Limit.settle), variants)
         self._releasing = by_variant((limit for limit in limits if type(limit).release is not Limit.release), variants)
-        self._retry = retry
-        self._state = state
-        self._clock = clock
         self._backoff: list[tuple[float, int, Job]] = []
         self._undecided: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
         self._unacknowledged = 0  # outcomes handed over and not yet safe
-        self._unsafe = 0  # of them, those that have given their place to another
+        self._released = 0  # of them, those that no longer count as in flight
 
     async def run(self) -> None:
         """Run until every job is stored, or after a stop until what was in flight is."""
@@ -70,7 +57,7 @@ class Scheduler:
             changed.clear()
             now = self._clock()
             self._drain(now)
-            self._release(now)
+            self._end_backoffs(now)
             if state.stopped is None:
                 for source in self._sources:
                     source.refill(now)
@@ -115,10 +102,9 @@ class Scheduler:
             self._acknowledge(acknowledged.popleft(), now)
 
     def _finish(self, job: Job, outcome: Outcome, now: float) -> None:
-        """Handle the end of an attempt."""
         state = self._state
         if state.stopped == INTERRUPTED:
-            outcome = undecided_if_broken(outcome)
+            outcome = cancelled_if_crashed(outcome)
         state.in_flight -= 1
         for limit in self._settling[job.variant]:
             limit.settle(job, outcome, now)
@@ -126,7 +112,7 @@ class Scheduler:
         delay = self._delay(job, failure, now) if failure is not None else None
         if delay is not None and state.stopped is None:
             job.timing.backoff_s += delay
-            self._release_place(job, now)
+            self._release_limits(job, now)
             self._source_of[type(job)].retried(job, outcome, delay)
             heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
         else:
@@ -144,15 +130,15 @@ class Scheduler:
         source = self._source_of[type(job)]
         source.concluded(job, outcome, now)
         failure = outcome.failure
-        # An exception of a user's function or a timeout may be the variant's fault, or that of a service that is down.
+        # A user's exception or a timeout may be the variant's fault, or due to a service that is down.
         is_undecided = (
             source.decides_blame
             and failure is not None
             and (failure.presumed or (failure.kind == "timeout" and failure.blame == "variant"))
         )
         if is_undecided or outcome.service_s < HOLD_S * job.timing.in_flight:
-            job.holds = False
-            self._release_place(job, now)
+            job.counts_until_stored = False
+            self._release_limits(job, now)
         if is_undecided:
             self._undecided.append((job, outcome))
         else:
@@ -162,23 +148,23 @@ class Scheduler:
 
     def _hand_over(self, job: Job, outcome: Outcome) -> None:
         self._unacknowledged += 1
-        self._unsafe += not job.holds
+        self._released += not job.counts_until_stored
         self._source_of[type(job)].store(job, outcome)
 
     def _acknowledge(self, jobs: Sequence[Job], now: float) -> None:
         """Release jobs whose rows are stored."""
         for job in jobs:
-            if job.holds:
-                self._release_place(job, now)
+            if job.counts_until_stored:
+                self._release_limits(job, now)
             else:
-                self._unsafe -= 1
+                self._released -= 1
         self._unacknowledged -= len(jobs)
         for source in self._sources:
             own = jobs if len(self._sources) == 1 else [job for job in jobs if type(job) is source.job_type]
             if own:
                 source.stored(own, now)
 
-    def _release_place(self, job: Job, now: float) -> None:
+    def _release_limits(self, job: Job, now: float) -> None:
         for limit in self._releasing[job.variant]:
             limit.release(job, now)
 
@@ -194,7 +180,7 @@ class Scheduler:
             if blame is None:
                 undecided.append((job, outcome))
                 continue
-            fix = TYPED if failure.presumed and blame == "variant" else failure.fix
+            fix = TYPED_ERRORS_FIX if failure.presumed and blame == "variant" else failure.fix
             outcome.failure = dataclasses.replace(failure, blame=blame, fix=fix)
             self._hand_over(job, outcome)
         self._undecided = undecided
@@ -206,7 +192,7 @@ class Scheduler:
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
-    def _release(self, now: float) -> None:
+    def _end_backoffs(self, now: float) -> None:
         """Put jobs whose back-off is over at the front of their lane."""
         due = []
         while self._backoff and self._backoff[0][0] <= now:
@@ -220,25 +206,25 @@ class Scheduler:
         if self._state.stopped is not None:
             return UNTIL_AN_EVENT
         earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
-        asked = []
+        tried = []
         for source in self._sources:
             if source.is_held_back():
                 continue
-            asked.append(source)
+            tried.append(source)
             if not self._start_of(source, now):
                 return UNTIL_AN_EVENT
             earliest = min(earliest, source.lanes.earliest)
         if earliest == UNTIL_AN_EVENT and not self._state.in_flight:
-            self._stop_if_exhausted(asked, now)
+            self._stop_if_exhausted(tried, now)
         return max(0.0, earliest)
 
     def _start_of(self, source: Source, now: float) -> bool:
-        """Start what may start in these lanes; return whether all were asked."""
+        """Start what may start in these lanes; False if nothing more may start anywhere."""
         lanes, lead = source.lanes, source.lead
         lanes.begin(now)
         while True:
-            if self._unsafe and self._unsafe >= self._state.most_in_flight:
-                return False  # a kill would cost more than twice what is in flight
+            if self._released and self._released >= self._state.most_in_flight:
+                return False  # a kill would lose more than twice what is in flight
             job = lanes.first(lead)
             if job is None:
                 return True

@@ -1,4 +1,4 @@
-"""Scoring: after an answer is safe, in a thread of its own, so that a slow or broken scorer costs no answer."""
+"""Scoring of stored answers in a thread, so that a slow or broken scorer costs no answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from abreast.store.rows import Row, score_rows
 if TYPE_CHECKING:
     from abreast.execute.early_stopping import EarlyStopping
 
-PATIENCE_S = 3.0  # for a scorer that is at work when the run is interrupted
-HAND_OVER_S = 0.1  # how long scores wait for the others of their batch
+PATIENCE_S = 3.0  # for a scorer that is running when the run is interrupted
+BATCH_S = 0.1  # how long scores wait for others of their batch
 
 Item = tuple[int, Case, Answer]
 
@@ -36,17 +36,12 @@ class Scoring:
         earlier: Iterable[Item] = (),
         early_stopping: EarlyStopping | None = None,
     ) -> None:
-        """`earlier` are answers that were stored before, such as those of a run that was killed. `early_stopping`
-        gets the score that decides."""
-        self._early_stopping = early_stopping
-        self._scorers = scorers
-        self._earlier = earlier
-        self._writer = writer
+        """`earlier` answers were stored before, such as by a run that was killed. `early_stopping` gets the score
+        that decides."""
+        self._scorers, self._writer, self._earlier, self._early_stopping = scorers, writer, earlier, early_stopping
         self._items: queue.SimpleQueue[Sequence[Item] | None] = queue.SimpleQueue()
-        self._abandoned = False
-        self._hurried = False
-        self._finishing = False
-        self._over = threading.Event()
+        self._is_abandoned = self._is_hurried = self._is_finishing = False
+        self._ended = threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._work, name="abreast-scoring", daemon=True).start()
@@ -62,34 +57,34 @@ class Scoring:
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop scoring soon; a resume scores the rest."""
-        self._hurried = True
-        if self._finishing:
+        self._is_hurried = True
+        if self._is_finishing:
             loop.call_later(PATIENCE_S, self._give_up)
 
     def _give_up(self) -> None:
-        self._abandoned = True
-        self._over.set()
+        self._is_abandoned = True
+        self._ended.set()
 
     def finish(self) -> None:
         """Score the rest, unless that is abandoned."""
-        self._finishing = True
+        self._is_finishing = True
         self._items.put(None)
-        if self._hurried and not self._over.wait(PATIENCE_S):
+        if self._is_hurried and not self._ended.wait(PATIENCE_S):
             self._give_up()
-        self._over.wait()
+        self._ended.wait()
 
     def _work(self) -> None:
         try:
-            for batch in itertools.chain(([item] for item in self._earlier), self._those_that_come()):
+            for batch in itertools.chain(([item] for item in self._earlier), self._new_batches()):
                 self._score_all(batch)
-                if self._abandoned:
+                if self._is_abandoned:
                     return
         finally:
             if self._early_stopping is not None:
                 self._early_stopping.ended()
-            self._over.set()
+            self._ended.set()
 
-    def _those_that_come(self) -> Iterator[Sequence[Item]]:
+    def _new_batches(self) -> Iterator[Sequence[Item]]:
         if self._early_stopping is not None:
             self._early_stopping.caught_up()
         yield from iter(self._items.get, None)
@@ -99,10 +94,10 @@ class Scoring:
         rows: list[tuple[str, Row]] = []
         begin = time.monotonic()
         for item in batch:
-            if self._abandoned:
+            if self._is_abandoned:
                 break
             rows += self._score(*item)
-            if time.monotonic() - begin > HAND_OVER_S:
+            if time.monotonic() - begin > BATCH_S:
                 self._writer.put_together(rows)
                 rows, begin = [], time.monotonic()
         if rows:
@@ -122,20 +117,21 @@ class Scoring:
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
-    """The scores of one answer; if the scorer crashes, they say so."""
+    """The scores of one answer; if the scorer crashes, their explanation says so."""
     try:
-        return tuple(_with_number(score) for score in scorer.score(redact_case(case), answer))
-    except BaseException as error:  # noqa: BLE001 - a scorer may be a user's, and so may what it raises
+        return tuple(_as_float(score) for score in scorer.score(redact_case(case), answer))
+    except BaseException as error:  # noqa: BLE001 - a user's scorer may raise anything
         explanation = redact_log(f"crashed: {type(error).__name__}: {error}")
         return tuple(Score(column, None, explanation) for column in scorer.columns)
 
 
-def _with_number(score: Score) -> Score:
-    known = score.value is None or type(score.value) is float
-    return score if known else dataclasses.replace(score, value=float(score.value))  # type: ignore[arg-type]
+def _as_float(score: Score) -> Score:
+    if score.value is None or type(score.value) is float:
+        return score
+    return dataclasses.replace(score, value=float(score.value))
 
 
 def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[Item]:
     """Stored answers that lack a score of one of these scorers in its present version."""
-    wanted = [(column, scorer.version) for scorer in scorers for column in scorer.columns]
-    return store.queries.unscored_answers(run_id, wanted) if wanted else iter(())
+    versions = [(column, scorer.version) for scorer in scorers for column in scorer.columns]
+    return store.queries.unscored_answers(run_id, versions) if versions else iter(())

@@ -1,4 +1,4 @@
-"""What the parts of one execution tell each other: what has ended, what is stored, and whether to stop."""
+"""State that the parts of one execution share: what has ended, what is stored, and whether to stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Acknowledgements:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.stored: deque[Sequence[Job]] = deque()
-        self.failures: asyncio.Queue[StoreError] = asyncio.Queue()  # a store can fail again, and in another way
+        self.failures: asyncio.Queue[StoreError] = asyncio.Queue()  # a store can fail more than once
         self.has_failed = False
         self.changed = asyncio.Event()
 
@@ -48,11 +48,11 @@ class RunState:
         self.acknowledgements = acknowledgements
         self.completed: deque[tuple[Job, Outcome]] = deque()  # attempts that have ended
         self.changed = acknowledgements.changed
-        self.wake = self.changed.set  # makes the scheduler ask the limits again
+        self.wake = self.changed.set  # makes the scheduler check the limits again
         self.in_flight = 0
         self.most_in_flight = 0
-        self.stopped: str | None = None  # the kind of reason
-        self.why = ""  # the same in words
+        self.stopped: str | None = None  # kind of the reason
+        self.why = ""
         self.fix = ""
 
     def stop(self, kind: str, message: str = "", fix: str = "") -> None:

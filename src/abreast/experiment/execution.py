@@ -19,7 +19,7 @@ from abreast.experiment.preparation import Prepared, mark_stored
 from abreast.experiment.result import Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan.keys import final_positions
-from abreast.plan.names import new_name
+from abreast.plan.run_names import new_name
 from abreast.store import Lease, NewRun, Store, StoreVanished, open_store
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
@@ -102,27 +102,24 @@ class RunExecution:
 
     async def _execute(self, lease: Lease) -> Ending:
         setup = self._setup
-        ending = await Execution(
+        return await Execution(
             plan=self._plan,
             targets=setup.targets,
             scorers=setup.scorers,
             limits=setup.spec.limits,
             store=self._store,
-            held=lease,
+            lease=lease,
             listener=self._listener,
             unscored=unscored(self._store, lease.run_id, without_judges(setup.scorers)),
             waits_for_quota=setup.options.on_quota != "stop",
-            goes_on_cold=setup.options.force,
-            interruptible=self._set_interrupt,
+            ignores_warmup_failures=setup.options.force,
+            register_interrupt=self._set_interrupt,
             owns_loop=self._owns_loop,
             stop=self._early_stop(lease.run_id),
             panel=setup.panel,
             engine=setup.options.engine,
             target_settings=setup.target_settings,
         ).run()
-        if ending.error is not None:
-            raise ending.error
-        return ending
 
     def _set_interrupt(self, interrupt: Callable[[], object]) -> None:
         self.interrupt = interrupt

@@ -41,7 +41,14 @@ def seat(
         variant, target = _built(judge, seed, shared)
         judge.seat(variant_digest(variant, target), digests[index])
         targets.append(target)
-    return Panel(judges=judges, targets=targets, variants=len(variants), baseline=index, alone=alone, anew=anew)
+    return Panel(
+        judges=judges,
+        targets=targets,
+        variants=len(variants),
+        baseline=index,
+        only_own_run=alone,
+        retries_unusable=anew,
+    )
 
 
 def _built(judge: Judge, seed: int, shared: dict[str, Any]) -> tuple[Variant, Target]:

@@ -23,8 +23,8 @@ from abreast.preflight.environment import Environment, read_environment
 from abreast.preflight.estimate import Estimate, estimate
 from abreast.preflight.examination import examine
 from abreast.preflight.finding import Finding
-from abreast.preflight.previous_run import History, history, previous_run
-from abreast.preflight.questions import Question, Series, questions, series, still_answered
+from abreast.preflight.previous_run import TrialHistory, history, previous_run
+from abreast.preflight.questions import PreflightQuestion, Series, questions, series, still_answered
 from abreast.spec.read_cases import files_of
 from abreast.store import Reuse, Store
 from abreast.store.metrics import NUMBERS
@@ -51,7 +51,7 @@ class Prepared:
     provenance: dict[str, Any]
     findings: list[Finding]
     question: str | None  # about the cost, to be answered before anything is spent
-    questions: list[Question]
+    questions: list[PreflightQuestion]
     series: Series
 
     @property
@@ -71,7 +71,7 @@ class Prepared:
             if finding.level in bad:
                 raise PreflightRefused(f"{finding.check}: {finding.message}", finding.fix)
 
-    def record_answer(self, question: Question, answer: str) -> None:
+    def record_answer(self, question: PreflightQuestion, answer: str) -> None:
         """Store the answer with the run, so that it is not asked again in the same state."""
         self.provenance["answers"][question.matter] = {"state": question.state, "answer": answer}
 
@@ -221,7 +221,7 @@ def estimate_run(
     left = ~plan.done
     left[[reuse.position for reuse in reuses]] = False
     names = [target.name for target in setup.targets]
-    past = history(known, names, plan.digests) if known else History()
+    past = history(known, names, plan.digests) if known else TrialHistory()
     estimated = estimate(plan, left, setup.targets, spec.limits, past, spec.expects)
     if setup.panel is None:
         return estimated

@@ -86,12 +86,10 @@ def _judged(
         store.mark_simulated(run_id)
     ending = asyncio.run(_execution(store, run, spec, panel, listeners)) if wanted else None
     store.close()
-    left = _unjudged(store, run_id, replace(panel, anew=False)) & wanted
+    left = _unjudged(store, run_id, replace(panel, retries_unusable=False)) & wanted
     number = len(positions | (wanted - left))
     if ending is None:
         return Rescored(run, number)
-    if ending.error is not None:
-        raise ending.error
     return Rescored(run=run, answers=number, waiting=len(left), stopped=ending.stopped, why=ending.why, fix=ending.fix)
 
 
@@ -110,7 +108,7 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
             scorers=(),
             limits=spec.limits,
             store=store,
-            held=held,
+            lease=held,
             listener=listener,
             panel=panel,
         ).run()

@@ -16,7 +16,7 @@ from abreast.experiment.judges import seat
 from abreast.plan.chains import chains_of
 from abreast.plan.keys import variant_digest
 from abreast.plan.plan import Plan
-from abreast.plan.workspace_state import Carrying
+from abreast.plan.workspace_state import WorkspaceStates
 from abreast.spec.cases import Selection, load_cases
 from abreast.spec.load import validated
 from abreast.spec.schema import LEAST_CASES, Spec
@@ -52,7 +52,7 @@ class Setup:
     store: Store
     panel: Panel | None
     notes: Sequence[str]
-    carrying: Carrying
+    carrying: WorkspaceStates
     target_settings: dict[str, Any]  # for engines that build targets in other processes
     cleanup: Cleanup
 
@@ -76,7 +76,7 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
     baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
     baseline = baseline or spec.baseline_of(variants)
     path = store_path(experiment.spec, base, options.store)
-    carrying = Carrying()
+    carrying = WorkspaceStates()
     with _located(experiment.origin):
         scorers = build_scorers(spec, base)
         checks = checks_of(scorers)

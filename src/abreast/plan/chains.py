@@ -1,4 +1,4 @@
-"""Chains: cases whose trials begin with what the trial of another case, of the same variant and repeat, left."""
+"""Chains: cases whose trials continue from the workspace of another case's trial, of the same variant and repeat."""
 
 from __future__ import annotations
 
@@ -18,93 +18,86 @@ if TYPE_CHECKING:
     from abreast.targets import Target
 
 Before = npt.NDArray[np.int64]
-"""A row for each variant: of each case the index of the one before, −1 if there is none."""
+"""A row per variant with the index of the case that each case continues, −1 if none."""
 
 FIRST = -1
 
 
 def chains_of(cases: CaseTable, targets: Sequence[Target]) -> Before | None:
-    """The case that each case follows; None if no target continues from other cases. Raises BadInput."""
-    found: Before | None = None
+    """The case that each case continues; None if no target continues from other cases. Raises BadInput."""
+    before: Before | None = None
     for variant, target in enumerate(targets):
         if not len(cases) or target.after(cases[0]) is None:
             continue
-        if found is None:
-            found = np.full((len(targets), len(cases)), FIRST, dtype=np.int64)
-        numbers = {case_id: index for index, case_id in enumerate(cases.ids)}
+        if before is None:
+            before = np.full((len(targets), len(cases)), FIRST, dtype=np.int64)
+        indexes = {case_id: index for index, case_id in enumerate(cases.ids)}
         for index in range(len(cases)):
             if name := target.after(cases[index]):
-                found[variant, index] = _known(cases, numbers, index, name)
-    return found
+                before[variant, index] = _predecessor(cases, indexes, index, name)
+    return before
 
 
-def _known(cases: CaseTable, numbers: Mapping[str, int], index: int, name: str) -> int:
-    what, before = f"case {cases.ids[index]} begins with what {name} left", numbers.get(name)
+def _predecessor(cases: CaseTable, indexes: Mapping[str, int], index: int, name: str) -> int:
+    message, before = f"case {cases.ids[index]} continues from {name}", indexes.get(name)
     if before is None:
-        fix = "take those before it too: --case names each of them, --limit takes the first ones"
-        raise BadInput(f"{what}, which is not among the cases", fix)
+        fix = "include the cases before it: name each of them with --case, or take the first ones with --limit"
+        raise BadInput(f"{message}, which is not among the cases", fix)
     if before >= index:
-        raise BadInput(f"{what}, which does not stand before it", "write cases in the order in which they are done")
+        raise BadInput(f"{message}, which comes after it", "list cases in the order in which they run")
     if cases.groups[index] is None or cases.groups[index] != cases.groups[before]:
-        raise BadInput(f"{what}, so they are not independent, and not in one group", "give both the same group:")
+        raise BadInput(
+            f"{message}, so they are not independent, but they have no common group", "set the same group: on both"
+        )
     return before
 
 
 def in_order(order: npt.NDArray[np.int64], before: Before) -> npt.NDArray[np.int64]:
-    """The same order with the cases of each chain as they are written, in the places that they have together.
+    """Sort the cases of each chain within the positions that they have together.
 
     >>> in_order(np.array([2, 3, 0, 1]), np.array([[-1, -1, 0, 2]])).tolist()
     [0, 2, 3, 1]
     """
     root = np.arange(len(order))
     for index in range(len(order)):
-        for one in before[:, index]:
-            if one != FIRST and root[one] != root[index]:
-                root[root == root[index]] = root[one]
-    found = order.copy()
+        for predecessor in before[:, index]:
+            if predecessor != FIRST and root[predecessor] != root[index]:
+                root[root == root[index]] = root[predecessor]
+    chained = order.copy()
     for chain in np.unique(root[(before != FIRST).any(axis=0)]):
-        places = np.flatnonzero(root[order] == chain)
-        found[places] = np.sort(order[places])
-    return found
+        positions = np.flatnonzero(root[order] == chain)
+        chained[positions] = np.sort(order[positions])
+    return chained
 
 
 def unbroken(plan: Plan, store: Store, sources: Mapping[int, tuple[int, int]]) -> set[int]:
-    """Of trials that have an outcome, by their positions and by where it is stored (run, position), those that began
-    with what the outcome of the one before left: it may have been another one then."""
+    """Positions of trials that continued from the stored outcome of their predecessor, not from another one.
+
+    `sources` says where the outcome of each position is stored, as run and position.
+    """
     links: dict[tuple[int, int], ChainLink] = {}
     for run_id in {run_id for run_id, _ in sources.values()}:
         links |= {(run_id, position): link for position, link in store.queries.chain_links(run_id)}
-    kept = set[int]()
-    for position in sorted(sources):  # what comes before stands before
-        before, mine = plan.before(position), links[sources[position]]
-        if before is not None and before not in kept:
+    positions = set[int]()
+    for position in sorted(sources):  # predecessors come first
+        before, link = plan.before(position), links[sources[position]]
+        if before is not None and before not in positions:
             continue
-        if mine.before is None:  # it never had a folder, or nobody knows: then it was after what its own run has
-            fits = before is None or sources[before][0] == sources[position][0] or mine.status == "skipped"
+        if link.before is None:  # without a recorded start, assume that it followed the trial of its own run
+            fits = before is None or sources[before][0] == sources[position][0] or link.status == "skipped"
         else:
-            fits = (mine.carried_from, mine.before) == _left(plan, links, sources, before, mine)
+            while before is not None and links[sources[before]].status == "skipped":  # it passes on its own start
+                before = plan.before(before)
+            case = None if before is None else plan.cases.ids[plan.parts(before)[0]]
+            start = link.before if before is None else links[sources[before]].after
+            fits = (link.carried_from, link.before) == (case, start)
         if fits:
-            kept.add(position)
-    return kept
-
-
-def _left(
-    plan: Plan,
-    links: Mapping[tuple[int, int], ChainLink],
-    sources: Mapping[int, tuple[int, int]],
-    position: int | None,
-    mine: ChainLink,
-) -> tuple[str | None, str | None]:
-    """Case and state that a trial begins with after this one; a skipped trial passes on its own start."""
-    while position is not None and links[sources[position]].status == "skipped":
-        position = plan.before(position)
-    if position is None:
-        return None, mine.before  # the start is part of the question
-    return plan.cases.ids[plan.parts(position)[0]], links[sources[position]].after
+            positions.add(position)
+    return positions
 
 
 def reuses_in_chains(plan: Plan, store: Store, reuses: Iterable[Reuse]) -> list[Reuse]:
-    """Reuses whose predecessor in the chain is reused too and left what they began with."""
-    found = list(reuses)
-    kept = unbroken(plan, store, {reuse.position: (reuse.run_id, reuse.source) for reuse in found})
-    return [reuse for reuse in found if reuse.position in kept]
+    """Reuses that continue from a predecessor that is reused too."""
+    reuses = list(reuses)
+    positions = unbroken(plan, store, {reuse.position: (reuse.run_id, reuse.source) for reuse in reuses})
+    return [reuse for reuse in reuses if reuse.position in positions]

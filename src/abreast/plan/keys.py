@@ -1,8 +1,8 @@
-"""Keys: which answers may stand for which trials.
+"""Keys: which stored answers can be reused for which trials.
 
-A key is composed of the contender's digest (target, its version, parameters), what the target sees of the case, the
-repeat, and the occurrence. Renaming a variant or correcting an expected answer changes no key; keyed by the whole case
-are only the simulator, which knows the truth, and agents whose work is tested by what the case brings along.
+A key is composed of the variant's digest (target, its version, parameters), what the target sees of the case, the
+repeat, and the occurrence. Renaming a variant or correcting an expected answer changes no key. Only the simulator,
+which knows the expected answer, and agents that are tested with parts of the case are keyed by the whole case.
 """
 
 from __future__ import annotations
@@ -36,66 +36,61 @@ def _code_in(params: Any) -> Iterator[str]:
         for key in sorted(params, key=str):
             yield from _code_in(params[key])
     elif isinstance(params, list | tuple):
-        for each in params:
-            yield from _code_in(each)
+        for item in params:
+            yield from _code_in(item)
     elif not (params is None or isinstance(params, str | int | float | bytes) or callable(params)):
         yield source_digest(type(params))
         yield from _code_in(params_as_mapping(params) if dataclasses.is_dataclass(params) else None)
 
 
 def final_positions(
-    plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
+    plan: Plan, store: Store, run_id: int, failures_too: bool = True, repeated: Collection[int] = frozenset()
 ) -> list[int]:
-    """Positions whose outcome is final, except `again`; in a chain only if the outcomes before them are."""
+    """Positions whose outcome is final, except `repeated`; in a chain only if the outcomes before them are."""
     stored = store.final_positions(run_id, failures_too)
-    found = [position for position in stored if position < len(plan) and position not in again]
+    positions = [position for position in stored if position < len(plan) and position not in repeated]
     if not plan.is_chained:
-        return found
-    return sorted(unbroken(plan, store, {position: (run_id, position) for position in found}))
+        return positions
+    return sorted(unbroken(plan, store, {position: (run_id, position) for position in positions}))
 
 
 def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
     """Find outcomes of earlier runs to reuse; with `failures_too` also the variants' own failures."""
-    found: list[Reuse] = []
+    reuses: list[Reuse] = []
     for digest in dict.fromkeys(plan.digests):
         variants = [index for index, other in enumerate(plan.digests) if other == digest]
         sees = targets[variants[0]].sees
         outcomes = store.outcomes_of(digest, failures_too)
-        known = {(_seen(sees, stored), stored.repeat, stored.occurrence): stored for stored in outcomes}
-        if known:
+        stored = {(_stored_key(sees, outcome), outcome.repeat, outcome.occurrence): outcome for outcome in outcomes}
+        if stored:
             for variant in variants:
-                found.extend(_matches(plan, variant, sees, known))
-    return reuses_in_chains(plan, store, found) if plan.is_chained else found
+                reuses.extend(_matches(plan, variant, sees, stored))
+    return reuses_in_chains(plan, store, reuses) if plan.is_chained else reuses
 
 
-def _seen(sees: Sees, stored: StoredOutcome) -> Hashable:
+def _stored_key(sees: Sees, stored: StoredOutcome) -> Hashable:
     if sees == "case":
-        return _case_key(stored.input_digest, stored.case_id, json.loads(stored.tags), stored.group)
+        return stored.input_digest, stored.case_id, tuple(sorted(json.loads(stored.tags).items())), stored.group
     return stored.input_digest if sees == "input" else stored.case_digest
 
 
-def _case_key(input_digest: str, case_id: str, tags: Mapping[str, str], group: str | None) -> Hashable:
-    return input_digest, case_id, tuple(sorted(tags.items())), group
-
-
-def _planned(plan: Plan, case: int, sees: Sees) -> Hashable:
+def _planned_key(sees: Sees, plan: Plan, index: int) -> Hashable:
     if sees == "case":
-        content = plan.cases[case]
-        return _case_key(plan.cases.input_digest(case), content.id, content.tags, content.group)
-    return plan.cases.input_digest(case) if sees == "input" else plan.cases.digest(case)
+        case = plan.cases[index]
+        return plan.cases.input_digest(index), case.id, tuple(sorted(case.tags.items())), case.group
+    return plan.cases.input_digest(index) if sees == "input" else plan.cases.digest(index)
 
 
 def _matches(
-    plan: Plan, variant: int, sees: Sees, known: Mapping[tuple[Hashable, int, int], StoredOutcome]
-) -> list[Reuse]:
-    matches = []
+    plan: Plan, variant: int, sees: Sees, stored: Mapping[tuple[Hashable, int, int], StoredOutcome]
+) -> Iterator[Reuse]:
     for case in range(len(plan.cases)):
-        seen, occurrence = _planned(plan, case, sees), plan.occurrence(case, variant)
+        key, occurrence = _planned_key(sees, plan, case), plan.occurrence(case, variant)
         for repeat in range(plan.repeats):
             position = plan.position(case, repeat, variant)
-            source = known.get((seen, repeat, occurrence))
+            source = stored.get((key, repeat, occurrence))
             if source is not None and not plan.done[position]:
-                reuse = Reuse(
+                yield Reuse(
                     position=position,
                     case_digest=plan.cases.digest(case),
                     variant=variant,
@@ -106,5 +101,3 @@ def _matches(
                     source=source.position,
                     failed=bool(source.failed),
                 )
-                matches.append(reuse)
-    return matches

@@ -1,4 +1,4 @@
-"""The locked plan: a file that says, before the first run, what will be run and how it will be judged."""
+"""The locked plan: a file that fixes, before the first run, what will be run and how it will be judged."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from abreast.spec.values import shown_path
 from abreast.stats import alphas
 from abreast.store.runs.provenance import LockCheck
 
-_ELSEWHERE = "name another file: --lock=FILE, or move this one away"
+_ELSEWHERE = "name another file with --lock=FILE, or move this one away"
 
 
-class _Strict(pydantic.BaseModel):
+class LockModel(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(defer_build=True, strict=True, extra="forbid", frozen=True)
 
 
-class LockedCases(_Strict):
+class LockedCases(LockModel):
     number: int
     digest: str
 
 
-class LockedRule(_Strict):
+class LockedRule(LockModel):
     alpha_sequence: float
     alpha_final: float
     until_decided: bool
     min_cases: int
 
 
-class LockedPlan(_Strict):
+class LockedPlan(LockModel):
     """Everything that a verdict depends on and that is chosen beforehand."""
 
     abreast_lock: Literal[1]
@@ -93,7 +93,6 @@ class LockedPlan(_Strict):
         )
 
     def check(self, file: Path, planned: LockedPlan) -> LockCheck:
-        """Compare the current plan with this one."""
         return LockCheck(str(file.absolute()), self.created_at, self.earlier_runs, tuple(_differences(self, planned)))
 
     def write(self, file: Path) -> None:
@@ -105,21 +104,21 @@ class LockedPlan(_Strict):
         except FileExistsError:
             raise BadInput(f"{shown_path(file)} already exists", "run again to compare with it") from None
         except OSError as error:
-            message = f"{shown_path(file)}: the plan cannot be written ({error.strerror})"
-            raise BadInput(message, "name another file: --lock=FILE") from None
+            message = f"cannot write the plan to {shown_path(file)}: {error.strerror}"
+            raise BadInput(message, "name another file with --lock=FILE") from None
 
 
 def read_lock(file: Path) -> LockedPlan | None:
-    """The plan that was locked in this file; None if there is no such file. Raises BadInput for any other content."""
+    """The plan locked in this file; None if there is no such file. Raises BadInput for any other content."""
     name = shown_path(file)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise BadInput(f"{name}: the locked plan cannot be read ({error.strerror})", _ELSEWHERE) from None
+        raise BadInput(f"cannot read the locked plan {name}: {error.strerror}", _ELSEWHERE) from None
     except (ValueError, RecursionError):
-        raise BadInput(f"{name}: not a locked plan: not valid JSON", _ELSEWHERE) from None
+        raise BadInput(f"{name}: not a locked plan: invalid JSON", _ELSEWHERE) from None
     version = content.get("abreast_lock") if isinstance(content, dict) else None
     if isinstance(version, int) and version > 1:
         raise BadInput(f"{name}: this plan was locked by a newer abreast", "update abreast")
@@ -144,7 +143,7 @@ def _differences(locked: LockedPlan, planned: LockedPlan) -> Iterator[str]:
     before, now = _settings(locked), _settings(planned)
     for name, value in now.items():
         if value != before[name]:
-            yield f"{name} {_shown(value)} instead of {_shown(before[name])}"
+            yield f"{name} {_in_words(value)} instead of {_in_words(before[name])}"
 
 
 def _variant_differences(locked: Mapping[str, str], planned: Mapping[str, str]) -> Iterator[str]:
@@ -162,10 +161,10 @@ def _settings(plan: LockedPlan) -> dict[str, Any]:
     return {**{name: getattr(plan, name) for name in names}, **plan.rule.model_dump()}
 
 
-def _shown(value: Any) -> str:
+def _in_words(value: Any) -> str:
     """A setting in a message.
 
-    >>> _shown(None), _shown(0.05), _shown(True)
+    >>> _in_words(None), _in_words(0.05), _in_words(True)
     ('none', '0.05', 'true')
     """
     if value is None:

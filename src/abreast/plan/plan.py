@@ -1,8 +1,8 @@
-"""The plan: which trials there are, in which order they start, and what is already done.
+"""The plan: all trials, the order in which they start, and which are already done.
 
 A trial's position is arithmetic: case, then repeat, then variant, in the order they were written; reports use it.
 Trials start in another order, the dispatch order: groups shuffled, cases shuffled within a group, all repeats of a
-case together, the variants of a block next to each other in random order; cases of a chain as they are written. In a
+case together, the variants of a block next to each other in random order; cases of a chain in their written order. In a
 run that extends an earlier one, the cases of that one come first. A million trials are a few arrays.
 """
 
@@ -74,23 +74,23 @@ class Plan:
         return case, repeat, variant
 
     def trial(self, position: int) -> Trial:
-        """The trial at a position, with its own copy of the case: a target may change it."""
+        """The trial at a position, with its own copy of the case, which a target may change."""
         index, repeat, variant = self.parts(position)
         return Trial(position, self.cases[index], self.variants[variant], repeat, self.occurrence(index, variant))
 
     def occurrence(self, case: int, variant: int) -> int:
-        """Number trials that would otherwise share a key: identical variants, and cases that look the same."""
-        alike = self._case_occurrence(case) if self.sees[variant] == "input" else 0  # ids tell the others apart
-        return alike * self._same[variant] + self.variant_occurrence[variant]
+        """Index of a trial among those that share a key: of identical variants, and of cases with the same input."""
+        case_occurrence = self._case_occurrence(case) if self.sees[variant] == "input" else 0  # other keys have ids
+        return case_occurrence * self._same[variant] + self.variant_occurrence[variant]
 
     @property
     def is_chained(self) -> bool:
-        """Whether trials continue others."""
+        """Whether some trials continue others."""
         return self._before is not None
 
     @property
     def beginnings(self) -> int:
-        """Number of trials that wait for no other."""
+        """Number of trials that do not wait for others."""
         return len(self) if self._before is None else int((self._before == FIRST).sum()) * self.repeats
 
     def before(self, position: int) -> int | None:
@@ -98,29 +98,29 @@ class Plan:
         if self._before is None or position < 0:
             return None
         case, repeat, variant = self.parts(position)
-        found = int(self._before[variant, case])
-        return None if found == FIRST else self.position(found, repeat, variant)
+        before = int(self._before[variant, case])
+        return None if before == FIRST else self.position(before, repeat, variant)
 
     def dispatch(self, block: int) -> list[int]:
-        """Positions of the block at this place of the dispatch order, in the order its variants start."""
+        """Positions of the block at this index of the dispatch order, in the order its variants start."""
         first = self.position(self.case(block), block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
 
     def missing_in(self, block: int) -> int:
-        """Number of unfinished trials in the block at this place of the dispatch order."""
+        """Number of unfinished trials in the block at this index of the dispatch order."""
         first = self.position(self.case(block), block % self.repeats, 0)
         return len(self.variants) - int(self.done[first : first + len(self.variants)].sum())
 
     def case(self, block: int) -> int:
-        """Case index of the block at this place of the dispatch order."""
+        """Case index of the block at this index of the dispatch order."""
         return int(self._order[block // self.repeats])
 
     def block(self, case: int, repeat: int) -> int:
-        """Place of a block in the dispatch order."""
-        return int(self._turns[case]) * self.repeats + repeat
+        """Index of a block in the dispatch order."""
+        return int(self._index_of_case[case]) * self.repeats + repeat
 
     @cached_property
-    def _turns(self) -> npt.NDArray[np.int64]:
+    def _index_of_case(self) -> npt.NDArray[np.int64]:
         return np.argsort(self._order)
 
     def open_blocks(self) -> Sequence[int]:
@@ -137,10 +137,7 @@ class Plan:
 
     @property
     def largest_group(self) -> int | None:
-        """Number of cases in the largest group; None if no case has a group.
-
-        If the plan extends a run whose largest group was larger, the number of that one: a bound that only grows.
-        """
+        """Number of cases in the largest group, here or in the run that this one extends; None without groups."""
         sizes = Counter(group for group in self.cases.groups if group is not None)
         if not sizes:
             return None
@@ -149,7 +146,7 @@ class Plan:
 
     @property
     def population(self) -> Population:
-        """What a verdict on this plan is about."""
+        """The cases that a verdict on this plan is about."""
         if self.is_chained or len(self.variants) < 2:
             return ALL_CASES
         cases, independent = len(self.cases), self.independent_cases
@@ -157,9 +154,9 @@ class Plan:
 
     @property
     def independent_cases(self) -> int:
-        """Number of groups and single cases, if the cases of a group count as one."""
-        known = {group for group in self.cases.groups if group is not None}
-        return len(known) + sum(group is None for group in self.cases.groups)
+        """Number of groups plus cases without a group."""
+        groups = self.cases.groups
+        return len({*groups} - {None}) + groups.count(None)
 
     @property
     def final_spent(self) -> bool:
@@ -172,9 +169,9 @@ class Plan:
         return Plan(*shared, extension)
 
     def fingerprint(self) -> str:
-        """Digest of cases, variants, repeats and seed: a run is continued by a plan with the same."""
-        named = [f"{variant.name}={digest}" for variant, digest in zip(self.variants, self.digests, strict=True)]
-        return compose("plan", self.cases.hash, *named, self.repeats, self.seed)
+        """Digest of cases, variants, repeats and seed: only a plan with the same digest continues a run."""
+        variants = [f"{variant.name}={digest}" for variant, digest in zip(self.variants, self.digests, strict=True)]
+        return compose("plan", self.cases.hash, *variants, self.repeats, self.seed)
 
 
 def dispatch_order(groups: Sequence[str | None], seed: int, first: Sequence[int] = ()) -> npt.NDArray[np.int64]:
@@ -190,21 +187,17 @@ def dispatch_order(groups: Sequence[str | None], seed: int, first: Sequence[int]
     """
     random = np.random.default_rng(seed)
     numbers: dict[str, int] = {}
-    group = np.fromiter(
-        (
-            len(groups) + index if name is None else numbers.setdefault(name, len(numbers))
-            for index, name in enumerate(groups)
-        ),
-        dtype=np.int64,
-        count=len(groups),
-    )
-    _, dense = np.unique(group, return_inverse=True)
-    place = random.permutation(int(dense.max()) + 1 if len(dense) else 0)
-    turn = np.full(len(groups), len(first), dtype=np.int64)
-    turn[list(first)] = np.arange(len(first))
-    earliest = np.full(len(place), len(first), dtype=np.int64)
-    np.minimum.at(earliest, dense, turn)
-    return np.lexsort((random.random(len(groups)), turn, place[dense], earliest[dense]))
+    group_numbers = [
+        len(groups) + index if name is None else numbers.setdefault(name, len(numbers))
+        for index, name in enumerate(groups)
+    ]
+    _, group = np.unique(np.array(group_numbers, dtype=np.int64), return_inverse=True)
+    group_rank = random.permutation(int(group.max()) + 1 if len(group) else 0)
+    rank = np.full(len(groups), len(first), dtype=np.int64)
+    rank[list(first)] = np.arange(len(first))
+    earliest = np.full(len(group_rank), len(first), dtype=np.int64)
+    np.minimum.at(earliest, group, rank)
+    return np.lexsort((random.random(len(groups)), rank, group_rank[group], earliest[group]))
 
 
 def block_order(seed: int, block: int, variants: int) -> list[int]:
@@ -213,16 +206,16 @@ def block_order(seed: int, block: int, variants: int) -> list[int]:
     >>> sorted(block_order(7, 3, 4))
     [0, 1, 2, 3]
     """
-    left = list(range(variants))
+    remaining = list(range(variants))
     if variants == 1:
-        return left
+        return remaining
     code = _mixed(seed * 0x9E3779B97F4A7C15 + block + 1)
     order = []
     for size in range(variants, 0, -1):
         if code < size:  # the digits are used up: more than 20 variants
             code = _mixed(code + math.factorial(size % 20) + block)
-        code, chosen = divmod(code, size)
-        order.append(left.pop(chosen))
+        code, index = divmod(code, size)
+        order.append(remaining.pop(index))
     return order
 
 

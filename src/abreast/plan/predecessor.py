@@ -1,8 +1,8 @@
-"""Which earlier run a new one extends, and whether the final interval was used on the way.
+"""Find the earlier run that a new one extends, and whether a run on the way used the final interval.
 
-Growing runs share an experiment, its variants with their digests, the baseline and the primary score. What was looked
-at in an earlier run keeps its order and comes first, so that the confidence sequence continues. The record is stored
-with the new run: later changes to the store do not change its order.
+A run and those it extends share an experiment, its variants with their digests, the baseline and the primary score.
+Cases of the earlier run keep their order and come first, so that the confidence sequence continues. The record is
+stored with the new run: later changes to the store do not change its order.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from abreast.store import Store
 from abreast.store.runs.provenance import Extension
 
 Identity = tuple[str, str]
-"""Id and input digest: what makes two cases the same."""
+"""Id and input digest of a case."""
 
 
 class _EarlierRun:
-    """A run of the same variants, as a new plan sees it."""
+    """A run of the same variants, compared with a new plan."""
 
     def __init__(self, store: Store, row: Mapping[str, Any], indexes: Callable[[], Mapping[Identity, int]]) -> None:
         self.name = str(row["run"])
@@ -51,14 +51,14 @@ class _EarlierRun:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Cases of the new plan that a verdict on this run could rest on: complete without a gap, in order."""
-        kept, indexes = [], self._indexes()
+        order, indexes = [], self._indexes()
         started = self._store.queries.case_turns(self._run_id, self._repeats)
         for turn, (case_id, input_digest, stored_turn, outcomes) in enumerate(started):
             if stored_turn != turn or outcomes < self._per_case:
                 break
             if (index := indexes.get((case_id, input_digest))) is not None:
-                kept.append(index)
-        return tuple(kept)
+                order.append(index)
+        return tuple(order)
 
     def is_repeated_by(self, plan: Plan, weight: str) -> bool:
         """Whether the plan has the same cases in the same groups, as many repeats and the same weight."""
@@ -73,7 +73,7 @@ class _EarlierRun:
 
     @cached_property
     def _groups(self) -> dict[str, str | None]:
-        """The group of each case, by its id."""
+        """Groups by case id."""
         return {case.id: case.group for case in self._store.queries.stored_cases(self._run_id)}
 
     def spent_at(self, population: Population) -> int | None:
@@ -92,7 +92,7 @@ def find_extension(plan: Plan, store: Store, spec: Spec, primary: str | None, ba
         return None
     cases, runs = plan.cases, _earlier_runs(plan, store, spec.name, primary, baseline)
     for run in runs:
-        if run.is_complete and run.is_repeated_by(plan, spec.weight):  # the same data again: the same rule
+        if run.is_complete and run.is_repeated_by(plan, spec.weight):  # the same data, so the same rule
             return replace(run.extension, order=run.order) if run.extension else None
     extended = _longest(run for run in runs if not run.is_repeated_by(plan, spec.weight))
     if extended is None:
@@ -128,15 +128,15 @@ def _longest(runs: Iterable[_EarlierRun]) -> _EarlierRun | None:
     """The run with most cases of the plan, the first of several; None if none has any."""
     longest, most = None, 0
     for run in runs:
-        if run.planned_cases > most and len(run.order) > most:
+        if run.planned_cases > most and len(run.order) > most:  # the order is expensive to read
             longest, most = run, len(run.order)
     return longest
 
 
 def _grown_groups(plan: Plan, extended: _EarlierRun) -> int:
-    """Number of groups that the extended run was judged by and that have other cases now."""
-    known, groups = extended.order, plan.cases.groups
-    judged = {groups[index] for index in known} - {None}
+    """Number of groups that decided about the extended run and have new cases."""
+    order, groups = extended.order, plan.cases.groups
+    judged = {groups[index] for index in order} - {None}
     if not extended.is_complete:
-        judged.discard(groups[known[-1]])  # no look counts a group before its end
-    return len(judged & {groups[index] for index in set(range(len(groups))) - set(known)})
+        judged.discard(groups[order[-1]])  # a group counts only once it is complete
+    return len(judged & {groups[index] for index in set(range(len(groups))) - set(order)})

@@ -14,7 +14,7 @@ from abreast.spec.cases import CaseTable
 _PACKAGES = ("abreast", "apsw", "duckdb", "numpy", "scipy", "pydantic", "anthropic", "openai")
 
 
-def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dict[str, Any]:
+def provenance(repository: git.GitState | None, cases: CaseTable, seed: int) -> dict[str, Any]:
     return {
         **recorded(repository),
         "data_hash": cases.hash,
@@ -41,14 +41,13 @@ def _platform() -> str:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Looked up once per process."""
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = _version(metadata.distribution(name))
+            versions[name] = _version(metadata.distribution(name))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _version(package: metadata.Distribution) -> str:
@@ -58,7 +57,7 @@ def _version(package: metadata.Distribution) -> str:
     return version or package.version
 
 
-def recorded(repository: git.State | None) -> dict[str, Any]:
+def recorded(repository: git.GitState | None) -> dict[str, Any]:
     if repository is None or repository.commit is None:
         return {"commit": None, "dirty": None, "branch": None}
     dirty = None if repository.changed is None else bool(repository.changed)

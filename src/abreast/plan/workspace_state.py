@@ -1,4 +1,4 @@
-"""What a trial begins with that goes on with what another left: it is in the store, with the row of that one."""
+"""The workspace that a trial continues from: the store has it with the row of the preceding trial."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from abreast.targets.workspace import Carried, State
 
 
-class Carrying:
-    """The state that trials of a chain begin with. Built before the run; called from any thread during it."""
+class WorkspaceStates:
+    """The workspaces that trials of a chain continue from. Built before the run; called from any thread during it."""
 
     def __init__(self) -> None:
-        self._place: tuple[Plan, Store, int] | None = None
+        self._run: tuple[Plan, Store, int] | None = None
 
     def begin(self, plan: Plan, store: Store, run_id: int) -> None:
-        self._place = plan, store, run_id
+        self._run = plan, store, run_id
 
     def __call__(self, trial: Trial) -> Carried:
-        """What the trial before left; if it was skipped, what it would have begun with. Raises NotCarried."""
+        """The final workspace of the preceding trial; if it was skipped, its initial one. Raises NotCarried."""
         from abreast.targets.workspace import Carried  # late: only agents have workspaces
 
-        assert self._place is not None
-        plan, store, run_id = self._place
+        assert self._run is not None
+        plan, store, run_id = self._run
         position = plan.before(trial.position)
         while position is not None:
             case = plan.cases.ids[plan.parts(position)[0]]
@@ -41,13 +41,15 @@ class Carrying:
 def _state(case: str, link: ChainLink | None) -> State:
     from abreast.targets.workspace import NotCarried, State
 
-    what = f"what {case} left cannot be carried on"
+    message = f"cannot continue from {case}"
     if link is not None and link.problem is not None:
-        raise NotCarried(f"{what}: {link.problem}", fix="see what it left: abreast show RUN CASE --artifact diff")
+        raise NotCarried(
+            f"{message}: {link.problem}", fix="run `abreast show RUN CASE --artifact diff` to see its changes"
+        )
     if link is None or link.after is None or link.state is None:
-        ended = "missing" if link is None else f"{link.status} ({link.error_kind})" if link.error_kind else link.status
-        raise NotCarried(f"{what}: nothing is known of it, it ended with {ended}")
+        status = "missing" if link is None else f"{link.status} ({link.error_kind})" if link.error_kind else link.status
+        raise NotCarried(f"{message}: its workspace is unknown (status: {status})")
     state = State.of_text(link.state)
     if state.commit != link.after:
-        raise NotCarried(f"{what}: its state is of another attempt")
+        raise NotCarried(f"{message}: its workspace is from another attempt")
     return state

@@ -1,4 +1,4 @@
-"""What the checks look at."""
+"""The planned run that checks examine."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from abreast.store.runs.provenance import Extension, LockCheck
     from abreast.targets import Target
 
-TRIED_CASES = 3  # whose tests are tried before a first run, until one has tests that can fail
+TRIED_CASES = 3  # most cases whose tests are tried before a first run, until one has tests that can fail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSettings:
-    """How thorough the checks are, and what kind of run they are for."""
+    """How thorough the checks are, and for what kind of run."""
 
     selects_cases: bool  # --case, --tag, --limit or --debug leave cases out
     is_debug: bool
-    try_tests: int  # of this many cases
+    try_tests: int  # number of cases
     try_setup: bool
     online: bool  # connect to the providers
 
@@ -37,8 +37,8 @@ class StoredColumns:
     """What the run will store."""
 
     params: Sequence[Mapping[str, Any]]  # of each variant
-    scores: Mapping[str, str]  # version of the scorer of each column
-    metrics: Sequence[str]  # columns of that view
+    scores: Mapping[str, str]  # scorer version by column
+    metrics: Sequence[str]  # columns of the view `metrics`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +63,14 @@ class Context:
     spent_usd: float  # by the run that is continued
     settings: CheckSettings
     notes: Sequence[str] = ()  # of the suite
-    cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs left behind
+    cleanup: Cleanup = field(default_factory=Cleanup)  # what killed runs left behind, now removed
 
     @property
     def limits(self) -> Limits:
         return self.spec.limits
 
     def open_variants(self) -> Iterator[tuple[int, str, Target]]:
-        """Index, name and target of each variant with trials left to execute."""
+        """Index, name and target of each variant with trials left."""
         names = {variant.variant for variant in self.estimate.variants}
         for index, (variant, target) in enumerate(zip(self.plan.variants, self.targets, strict=True)):
             if variant.name in names:

@@ -24,10 +24,8 @@ from abreast.text import many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Surroundings of an experiment, stored with the run."""
-
     base: Path
-    repository: git.State | None
+    repository: git.GitState | None
     code: Mapping[str, Parts]  # by the name of a measured function
     returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
     versions: Mapping[str, str]  # by variant
@@ -37,7 +35,7 @@ class Environment:
     own_files: Sequence[Path]  # the spec, the case files, the modules of the targets
 
     def recorded(self) -> dict[str, Any]:
-        """For the provenance of a run."""
+        """As stored in the provenance of a run."""
         code = {
             name: {
                 "function": measured.own,
@@ -91,30 +89,29 @@ def read_environment(
 
 
 def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterable[tuple[str, Any]]:
-    """The user's functions that are measured, each once: targets and transforms."""
-    seen: set[int] = set()
+    """The measured functions of the user, without duplicates: targets and transforms."""
+    ids: set[int] = set()
     for variant, target in zip(variants, targets, strict=True):
-        named = {target.name: target.function}
+        functions = {target.name: target.function}
         transform = params_as_mapping(variant.params).get("transform")
         for reference in references_in(transform) if target.transforms else ():
             with contextlib.suppress(AbreastError):
-                named[reference] = load_function(reference)
+                functions[reference] = load_function(reference)
         if callable(transform):
-            named[reference_of(transform)] = transform
-        for name, function in named.items():
-            if callable(function) and id(function) not in seen:
-                seen.add(id(function))
+            functions[reference_of(transform)] = transform
+        for name, function in functions.items():
+            if callable(function) and id(function) not in ids:
+                ids.add(id(function))
                 yield name, function
 
 
-def _merged(one: Parts, other: Parts) -> Parts:
+def _merged(first: Parts, second: Parts) -> Parts:
     """Merge functions of one name, such as lambdas."""
-    owns = sorted({*one.own.split("+"), other.own})
     return Parts(
-        "+".join(owns),
-        {**one.modules, **other.modules},
-        {**one.packages, **other.packages},
-        tuple(sorted({*one.files, *other.files})),
+        "+".join(sorted({*first.own.split("+"), second.own})),
+        {**first.modules, **second.modules},
+        {**first.packages, **second.packages},
+        tuple(sorted({*first.files, *second.files})),
     )
 
 
@@ -128,15 +125,15 @@ def check_software(context: Context) -> Finding:
     if previous is None:
         return Finding("environment", "pass", summary, "", details, aside=True)
     before = _software(previous.provenance)
-    moved = [
+    changed = [
         f"{name} {before[name]} → {version}"
         for name, version in software.items()
         if name in before and before[name] != version
     ]
-    if not moved:
+    if not changed:
         return Finding("environment", "pass", f"{summary}, as in {previous.run}", "", details, aside=True)
-    message = f"since {previous.run}: {', '.join(moved[:5])}{' and others' if len(moved) > 5 else ''}"
-    return Finding("environment", "note", message, "", (*moved, *details))
+    message = f"since {previous.run}: {', '.join(changed[:5])}{' and others' if len(changed) > 5 else ''}"
+    return Finding("environment", "note", message, "", (*changed, *details))
 
 
 def _software(provenance: Mapping[str, Any]) -> dict[str, str]:
@@ -148,10 +145,10 @@ def _software(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_leftovers(context: Context) -> Finding | None:
-    """Report what was removed before this run because killed runs had left it behind."""
+    """Report processes and folders of killed runs that were removed before this run."""
     cleanup = context.cleanup
     if cleanup.problems:
-        return Finding("leftovers", "warn", f"cannot remove {cleanup.problems[0]}", "abreast clean shows all of them")
+        return Finding("leftovers", "warn", f"cannot remove {cleanup.problems[0]}", "run `abreast clean` to list them")
     if not cleanup:
         return None
     processes, folders = len(cleanup.processes), many(len(cleanup.folders), "folder")

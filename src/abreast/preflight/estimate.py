@@ -1,7 +1,7 @@
-"""Estimate of what the trials that are left will take: tokens, dollars, time, and a share of the quota.
+"""Estimate the tokens, dollars, time and share of the quota that the remaining trials will take.
 
-Sources, best first: earlier trials of the same variant, of the same target, what the target expects, and else the size
-of the prompts and what the spec expects. What is not known is None, never 0.
+Sources, best first: earlier trials of the same variant, of the same target, what the target expects, and otherwise the
+size of the prompts and what the spec expects. Unknown values are None, never 0.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy.typing as npt
 from abreast.errors import Skipped, StoreError, TrialError
 from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
-from abreast.preflight.previous_run import History
+from abreast.preflight.previous_run import TrialHistory
 from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.user_state.quota_ledger import Ledger, state_folder
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
 
-RENDERS = 50  # requests that are made to see how long they are, over all variants
+RENDERS = 50  # requests rendered to measure their length, over all variants
 
 Basis = Literal["variant", "declared", "target", "prompts", "inputs"]
 
 
 @dataclass(frozen=True, slots=True)
 class VariantEstimate:
-    """What the trials of one variant that are left will take in all; None is unknown."""
+    """Total use of the remaining trials of one variant; None is unknown."""
 
     variant: str
     trials: int
@@ -40,9 +40,9 @@ class VariantEstimate:
     cost_usd: float | None
     seconds: float | None  # one after the other
     basis: Basis
-    seen: int  # earlier trials this is from
+    seen: int  # earlier trials that it is based on
     simulated: bool
-    expected: tuple[str, ...] = ()  # what of it is as the spec expects: seconds, output_tokens
+    expected: tuple[str, ...] = ()  # fields taken from `expects` of the spec: seconds, output_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class QuotaEstimate:
     needed: int
     most: int
     window_s: float
-    used: int | None  # in the window that ends now, by this and other runs
+    used: int | None  # in the current window, by this and other runs
 
     @property
     def left(self) -> int | None:
@@ -67,133 +67,127 @@ class JudgeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is left to execute, and what it will take; None is unknown."""
+    """Remaining trials and what they will take; None is unknown."""
 
     trials: int
-    done: int  # before, or reused
+    done: int  # earlier, or reused
     input_tokens: float | None
     output_tokens: float | None
     cost_usd: float | None
     seconds: float | None
     in_flight: int
     quotas: tuple[QuotaEstimate, ...]
-    variants: tuple[VariantEstimate, ...]  # those with something left to execute
-    judges: tuple[JudgeEstimate, ...] = ()  # those with something to judge
+    variants: tuple[VariantEstimate, ...]  # those with trials left
+    judges: tuple[JudgeEstimate, ...] = ()  # those that will be called
 
     @property
     def real_cost_usd(self) -> float:
-        """Dollars that will be charged, as far as known."""
-        return sum(one.cost_usd or 0.0 for one in self.variants if not one.simulated) + self.judges_usd
+        """Known dollars that will be charged."""
+        return sum(variant.cost_usd or 0.0 for variant in self.variants if not variant.simulated) + self.judges_usd
 
     @property
     def judges_usd(self) -> float:
-        return sum(one.cost_usd or 0.0 for one in self.judges)
+        return sum(judge.cost_usd or 0.0 for judge in self.judges)
 
 
 def estimate(
     plan: Plan,
-    left: npt.NDArray[np.bool_],
+    is_missing: npt.NDArray[np.bool_],
     targets: Sequence[Target],
     limits: Limits,
-    history: History,
+    history: TrialHistory,
     expects: Expectation,
 ) -> Estimate:
-    """Estimate the trials that are `left`."""
-    of_each = left.reshape(-1, len(targets)).sum(axis=0)
-    guesses = _guesses(plan, left, of_each, targets, history, expects)
-    each = [
-        _of_variant(plan.variants[index].name, int(of_each[index]), targets[index], guess)
+    counts = is_missing.reshape(-1, len(targets)).sum(axis=0)
+    guesses = _guesses(plan, is_missing, counts, targets, history, expects)
+    variants = [
+        _of_variant(plan.variants[index].name, int(counts[index]), targets[index], guess)
         for index, guess in guesses.items()
     ]
-    trials = int(left.sum())
-    at_once = min(Concurrency(limits, targets).likely, max(1, trials), max(1, plan.beginnings))
+    trials = int(is_missing.sum())
+    in_flight = min(Concurrency(limits, targets).likely, max(1, trials), max(1, plan.beginnings))
     return Estimate(
         trials=trials,
         done=len(plan) - trials,
-        input_tokens=_sum([one.input_tokens for one in each]),
-        output_tokens=_sum([one.output_tokens for one in each]),
-        cost_usd=_sum(_costs(each)),
-        seconds=_duration(dict(zip(guesses, each, strict=True)), targets, limits, at_once),
-        in_flight=at_once,
-        quotas=tuple(_quotas(of_each, targets, limits)),
-        variants=tuple(each),
+        input_tokens=_sum([variant.input_tokens for variant in variants]),
+        output_tokens=_sum([variant.output_tokens for variant in variants]),
+        cost_usd=_sum(_costs(variants)),
+        seconds=_duration(dict(zip(guesses, variants, strict=True)), targets, limits, in_flight),
+        in_flight=in_flight,
+        quotas=tuple(_quotas(counts, targets, limits)),
+        variants=tuple(variants),
     )
 
 
 class Guess(NamedTuple):
-    """What one trial of a variant takes."""
+    """Expected use of one trial of a variant."""
 
     means: Expected
     basis: Basis
     seen: int = 0
-    expected: tuple[str, ...] = ()  # what of it is as the spec expects
+    expected: tuple[str, ...] = ()  # fields taken from `expects` of the spec
 
 
 def _guesses(
     plan: Plan,
-    left: npt.NDArray[np.bool_],
-    of_each: npt.NDArray[np.int64],
+    is_missing: npt.NDArray[np.bool_],
+    counts: npt.NDArray[np.int64],
     targets: Sequence[Target],
-    history: History,
+    history: TrialHistory,
     expects: Expectation,
 ) -> dict[int, Guess]:
-    """What one trial takes, by the index of the variants with something left."""
+    """Expected use of one trial, by the index of variants with trials left."""
     guesses: dict[int, Guess] = {}
     unknown: list[int] = []
-    for index in np.flatnonzero(of_each).tolist():
+    for index in np.flatnonzero(counts).tolist():
         target = targets[index]
-        same = history.of_variant.get(plan.digests[index])
-        alike = None if target.simulated else history.of_target.get(target.name)  # simulators have nothing in common
-        took = same or alike
-        if took is not None:
-            means = Expected(*took[1:])
-            guesses[index] = _filled(Guess(means, "variant" if same else "target", took.trials), expects)
+        of_variant = history.of_variant.get(plan.digests[index])
+        of_target = None if target.simulated else history.of_target.get(target.name)  # simulators differ
+        use = of_variant or of_target
+        if use is not None:
+            means = Expected(*use[1:])
+            guesses[index] = _filled(Guess(means, "variant" if of_variant else "target", use.trials), expects)
         else:
             unknown.append(index)
-    of_one = max(1, RENDERS // max(1, len(unknown)))
+    renders = max(1, RENDERS // max(1, len(unknown)))
     for number, index in enumerate(unknown):
         if number < RENDERS:
-            guesses[index] = _sampled(plan, left, index, of_one, targets[index], expects)
-        else:  # a huge grid: as those that were looked at
+            guesses[index] = _sampled(plan, is_missing, index, renders, targets[index], expects)
+        else:  # a huge grid: like one of the rendered variants
             guesses[index] = guesses[unknown[index % RENDERS]]
     return {index: guesses[index] for index in sorted(guesses)}
 
 
 def _filled(guess: Guess, expects: Expectation) -> Guess:
-    """Fill in what the spec expects where nothing is known."""
-    wanted = {"seconds": expects.seconds, "output_tokens": expects.output_tokens}
-    used = {name: value for name, value in wanted.items() if value is not None and getattr(guess.means, name) is None}
+    """Fill in what the spec expects where a value is unknown."""
+    values = {"seconds": expects.seconds, "output_tokens": expects.output_tokens}
+    used = {name: value for name, value in values.items() if value is not None and getattr(guess.means, name) is None}
     return guess._replace(means=guess.means._replace(**used), expected=tuple(used))
 
 
 def _sampled(
-    plan: Plan, left: npt.NDArray[np.bool_], variant: int, most: int, target: Target, expects: Expectation
+    plan: Plan, is_missing: npt.NDArray[np.bool_], variant: int, most: int, target: Target, expects: Expectation
 ) -> Guess:
-    """Estimate from a few trials spread over what is left."""
-    open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
-    chosen = open_blocks[sorted({int(at) for at in np.linspace(0, len(open_blocks) - 1, most)})]
-    positions = [int(block) * len(plan.variants) + variant for block in chosen]
+    """Estimate from a few trials spread over those that are missing."""
+    blocks = np.flatnonzero(is_missing.reshape(-1, len(plan.variants))[:, variant])
+    sample = blocks[sorted({int(at) for at in np.linspace(0, len(blocks) - 1, most)})]
+    positions = [int(block) * len(plan.variants) + variant for block in sample]
     if not may_render(target):
         lengths = [_length(plan.trial(position).case.input) for position in positions]
         return _filled(Guess(Expected(sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN), "inputs"), expects)
-    seen = list(_expected(plan, positions, target))
-    answered = [pair[1] for pair in seen if pair is not None]
-    basis: Basis = "declared" if any(pair is not None and pair[0] for pair in seen) else "prompts"
-    if seen and not answered:
+    pairs = list(_expected(plan, positions, target))
+    answered = [pair[1] for pair in pairs if pair is not None]
+    basis: Basis = "declared" if any(pair is not None and pair[0] for pair in pairs) else "prompts"
+    if pairs and not answered:
         return Guess(Expected(0.0, 0.0, 0.0, 0.0), basis)
     means = Expected(*(_mean([getattr(expected, name) for expected in answered]) for name in Expected._fields))
     guess = _filled(Guess(means, basis), expects)
     means = guess.means
     if means.cost_usd is None and means.output_tokens is not None:
-        means = means._replace(cost_usd=_priced(answered, means.output_tokens, target))
-    share = len(answered) / max(1, len(seen))  # what is skipped takes nothing
+        inputs = [expected.input_tokens for expected in answered if expected.input_tokens is not None]
+        means = means._replace(cost_usd=_mean([target.costs(tokens, means.output_tokens) for tokens in inputs]))
+    share = len(answered) / max(1, len(pairs))  # skipped trials take nothing
     return guess._replace(means=Expected(*(None if value is None else value * share for value in means)))
-
-
-def _priced(answered: Sequence[Expected], output_tokens: float, target: Target) -> float | None:
-    """What such requests cost on average, if their target has a price."""
-    given = [one.input_tokens for one in answered if one.input_tokens is not None]
-    return _mean([target.costs(tokens, output_tokens) for tokens in given])
 
 
 def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[tuple[bool, Expected] | None]:
@@ -205,7 +199,7 @@ def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[
         except Skipped:
             yield None
             continue
-        except TrialError:  # it will fail in the run as well, and be told there
+        except TrialError:  # the run will report it
             continue
         declared = target.expects(trial, request)
         sent = len(request.prompt) + target.sent_with_each
@@ -243,48 +237,49 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return float(sum(known)) if len(known) == len(values) else None
 
 
-def _costs(each: Sequence[VariantEstimate]) -> list[float | None]:
-    """Known costs. Simulators without a price do not count, unless there is nothing else."""
-    priced = [one.cost_usd for one in each if not one.simulated or one.cost_usd is not None]
-    return priced if priced or not each else [None]
+def _costs(variants: Sequence[VariantEstimate]) -> list[float | None]:
+    """Costs of variants. Simulators without a price do not count, unless there are no others."""
+    priced = [variant.cost_usd for variant in variants if not variant.simulated or variant.cost_usd is not None]
+    return priced if priced or not variants else [None]
 
 
 def _duration(
-    each: Mapping[int, VariantEstimate], targets: Sequence[Target], limits: Limits, at_once: int
+    variants: Mapping[int, VariantEstimate], targets: Sequence[Target], limits: Limits, in_flight: int
 ) -> float | None:
-    """The time of the slowest limit: total parallelism, that of one target, its rates."""
-    work = _sum([one.seconds for one in each.values()])
-    if work is None:
+    """Seconds by the slowest limit: total parallelism, that of one target, its rates."""
+    times = {index: variant.seconds for index, variant in variants.items() if variant.seconds is not None}
+    if len(times) < len(variants):
         return None
-    longest = max((one.seconds / one.trials for one in each.values() if one.seconds is not None), default=0.0)
-    bounds = [work / at_once, longest]
+    longest = max((seconds / variants[index].trials for index, seconds in times.items()), default=0.0)
+    bounds = [sum(times.values()) / in_flight, longest]
     if limits.per_variant is not None:
-        bounds += [(one.seconds or 0.0) / max(1, limits.per_variant) for one in each.values()]
-    for name in {targets[index].name for index in each}:
+        bounds += [seconds / max(1, limits.per_variant) for seconds in times.values()]
+    for name in {targets[index].name for index in variants}:
         own = limits.of(name)
-        mine = [one for index, one in each.items() if targets[index].name == name]
-        requests = sum(one.trials for one in mine)
+        indexes = [index for index in variants if targets[index].name == name]
+        requests = sum(variants[index].trials for index in indexes)
         if name in limits.targets and isinstance(own.parallel, int):
-            bounds.append(sum(one.seconds or 0.0 for one in mine) / max(1, own.parallel))
+            bounds.append(sum(times[index] for index in indexes) / max(1, own.parallel))
         for rate, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
             bounds.append(0.0 if rate is None else (requests - 1) * period / rate)
         if own.tokens_per_minute is not None:
-            tokens = sum((one.input_tokens or 0.0) + (one.output_tokens or 0.0) for one in mine)
+            uses = (variants[index] for index in indexes)
+            tokens = sum((use.input_tokens or 0.0) + (use.output_tokens or 0.0) for use in uses)
             bounds.append(max(0.0, tokens / own.tokens_per_minute - 1) * 60)
     return max(bounds)
 
 
-def _quotas(of_each: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits) -> Iterator[QuotaEstimate]:
+def _quotas(counts: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits) -> Iterator[QuotaEstimate]:
     for name, account in {target.name: target.account or target.name for target in targets}.items():
         quota = limits.of(name).quota
         if quota is not None:
             most, window_s = quota_window(quota)
-            needed = sum(int(number) for number, target in zip(of_each, targets, strict=True) if target.name == name)
+            needed = sum(int(number) for number, target in zip(counts, targets, strict=True) if target.name == name)
             yield QuotaEstimate(name, needed, most, window_s, _used(account, window_s))
 
 
 def _used(account: str, window_s: float) -> int | None:
-    """Use by the ledger, which is not created if missing."""
+    """Calls in the ledger, which is not created if missing."""
     try:
         if not (state_folder() / "quota.db").exists():
             return 0

@@ -1,4 +1,4 @@
-"""All checks before a run, in the order their findings are printed."""
+"""All checks before a run, in the order in which their findings are printed."""
 
 from __future__ import annotations
 

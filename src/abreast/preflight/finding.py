@@ -1,4 +1,4 @@
-"""What a check reports: one sentence and one fix."""
+"""Findings of checks: one sentence and one fix."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 Level = Literal["pass", "note", "warn", "fail"]
 
-NAMED = 3  # things named before the rest is counted
+NAMED = 3  # names listed before the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Result of a check: `fail` stops the run, `warn` stops it with `--strict`.
 
-    `details` are printed by `check --verbose`; `aside` findings by `check`, but not before every run.
+    `check --verbose` prints `details`; `aside` findings are printed by `check`, but not before every run.
     """
 
     check: str

@@ -1,4 +1,4 @@
-"""Questions before a run, asked once in the same state, and whether its results continue those of the previous run."""
+"""Questions before a run, and whether its results continue the series of the previous run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 from abreast.digest import compose
 from abreast.preflight.checks.cases import case_changes
 from abreast.preflight.checks.code import variant_changes
-from abreast.preflight.checks.columns import WANTED, Review, review
+from abreast.preflight.checks.columns import OPTIONAL_FIELDS, Review, review
 from abreast.preflight.context import Context
 from abreast.preflight.finding import listed
 from abreast.spec.values import shown_path
@@ -19,8 +19,8 @@ Matter = Literal["code", "fields", "aggregations"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question that is asked once in the same `state`. The answer `stops` ends the run; `steps` say what to do."""
+class PreflightQuestion:
+    """A question that is asked once per `state`. The answer `stops` ends the run; `steps` say what to do then."""
 
     matter: Matter
     text: str
@@ -29,45 +29,47 @@ class Question:
     steps: tuple[str, ...] = ()
 
 
-def questions(context: Context) -> list[Question]:
+def questions(context: Context) -> list[PreflightQuestion]:
     """Questions to ask; none before a first run, a debug run, or if nothing is executed."""
     if context.previous is None or context.settings.is_debug or not context.estimate.trials:
         return []
     answers = context.previous.provenance.get("answers") or {}
-    every = _all_questions(context)
-    return [question for question in every if (answers.get(question.matter) or {}).get("state") != question.state]
+    return [
+        question
+        for question in _all_questions(context)
+        if (answers.get(question.matter) or {}).get("state") != question.state
+    ]
 
 
 def still_answered(context: Context) -> dict[str, dict[str, str]]:
-    """Earlier answers that still apply."""
     answers = (context.previous.provenance.get("answers") if context.previous else None) or {}
     states = {question.matter: question.state for question in _all_questions(context)} if answers else {}
     return {matter: answer for matter, answer in answers.items() if answer.get("state") == states.get(matter)}
 
 
-def _all_questions(context: Context) -> Iterator[Question]:
+def _all_questions(context: Context) -> Iterator[PreflightQuestion]:
     assert context.previous is not None
     if variant_changes(context, context.previous).code:
         state = compose("code", *sorted(context.environment.versions.values()))
-        yield Question("code", "continue with code changes?", state, "no")
+        yield PreflightQuestion("code", "continue with code changes?", state, "no")
     columns = review(context)
     if columns.missing:
         text = f"add fields before this experiment (not kept: {listed(columns.missing, 5)})?"
         steps = tuple(_field_steps(context, columns))
-        yield Question("fields", text, compose("fields", *columns.missing), "yes", steps)
+        yield PreflightQuestion("fields", text, compose("fields", *columns.missing), "yes", steps)
     if columns.unsummed:
         text = f"add aggregations (not in metrics: {listed(columns.unsummed)})?"
         state = compose("aggregations", *sorted(columns.unsummed))
-        yield Question("aggregations", text, state, "yes", tuple(_metric_steps(context, columns)))
+        yield PreflightQuestion("aggregations", text, state, "yes", tuple(_metric_steps(context, columns)))
 
 
 def _field_steps(context: Context, columns: Review) -> Iterator[str]:
     function, parts = next(iter(context.environment.code.items()))
-    keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in WANTED[name])
+    keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in OPTIONAL_FIELDS[name])
     file = f" ({shown_path(parts.files[0])})" if len(parts.files) == 1 else ""
-    yield f'let {function.rpartition(":")[2]}{file} return them too: {{"prediction": ..., {keys}}}'
+    yield f'also return them from {function.rpartition(":")[2]}{file}: {{"prediction": ..., {keys}}}'
     if not columns.has_segments:
-        yield 'give cases tags, such as "tags": {"category": "easy"}'
+        yield 'add tags to the cases, such as "tags": {"category": "easy"}'
     store = shlex.quote(shown_path(context.store))
     yield "try it on a few cases: abreast run SPEC --debug 5"
     yield f'look at the rows: abreast sql {store} "select * from predictions order by started_at desc limit 5"'
@@ -77,15 +79,15 @@ def _field_steps(context: Context, columns: Review) -> Iterator[str]:
 def _metric_steps(context: Context, columns: Review) -> Iterator[str]:
     name = columns.unsummed[0]
     query = f"select run, variant, avg({name}) from predictions group by run, variant"
-    yield f'what there is already can be asked for: abreast sql {shlex.quote(shown_path(context.store))} "{query}"'
-    yield f'to have it in metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
+    yield f'query the stored rows: abreast sql {shlex.quote(shown_path(context.store))} "{query}"'
+    yield f'add it to metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """Runs whose results can be compared: number of the series, and why it began.
 
-    `since` is the last run of the series before, if this one begins now.
+    `since` is the last run of the previous series, if a new one begins now.
     """
 
     number: int = 1
@@ -104,7 +106,7 @@ def series(context: Context) -> Series:
     scorers = [name for name, version in versions if previous.scores.get(name, version) != version]
     why = [f"{change} changed" for change in code[:1]]
     why += [f"cases: {cases.sentence()}"] if cases else []
-    why += [f"score_{listed(scorers)} is given otherwise"] if scorers else []
+    why += [f"the scorer of {listed([f'score_{name}' for name in scorers])} changed"] if scorers else []
     if not why:
         return Series(number, str(previous.provenance.get("series_why") or ""))
     return Series(number + 1, "; ".join(why), previous.run)

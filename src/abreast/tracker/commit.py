@@ -36,10 +36,10 @@ _last: dict[str, tuple[float, Commit]] = {}
 
 @functools.lru_cache(maxsize=16)
 def _commit(folder: str, _state: tuple[int, ...]) -> Commit:
-    found = (git.ask(Path(folder), "rev-parse", "--short", "HEAD") or "").strip()
+    found = (git.output(Path(folder), "rev-parse", "--short", "HEAD") or "").strip()
     if not found:
         return Commit(None, None)
-    return Commit(found, bool(git.ask(Path(folder), "status", "--porcelain", "--untracked-files=no")))
+    return Commit(found, bool(git.output(Path(folder), "status", "--porcelain", "--untracked-files=no")))
 
 
 def _state(folder: str) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def _state(folder: str) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _git_folder(folder: str) -> str | None:
-    return (git.ask(Path(folder), "rev-parse", "--absolute-git-dir") or "").strip() or None
+    return (git.output(Path(folder), "rev-parse", "--absolute-git-dir") or "").strip() or None
 
 
 def _written(path: str) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from abreast.errors import StoreError
-from abreast.plan.names import new_name
+from abreast.plan.run_names import new_name
 from abreast.store import Store, open_store
 from abreast.store.base import OPEN_FOR_S, Connection, TrackedWriter
 from abreast.store.user_state.drivers import driver_folder

@@ -245,7 +245,7 @@ def _tracked_by_dvc(folder: Path) -> list[Path]:
     return found
 
 
-def _data_file(path: Path, state: git.State | None) -> Finding:
+def _data_file(path: Path, state: git.GitState | None) -> Finding:
     beside = path.with_name(f"{path.name}.dvc")
     if not path.exists():
         fix = f"dvc checkout {beside}" if beside.is_file() else "check the name"

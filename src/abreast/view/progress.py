@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
-from abreast.execute.limits.breaker import is_answer
+from abreast.execute.failures import shows_service_is_up
 from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
 from abreast.report.words.concurrency import describe_change
@@ -67,7 +67,7 @@ class Counts(Listener):
         self.in_flight[self._targets[job.variant]] -= 1
         if outcome.status == "error" and outcome.failure is not None:
             self.errors[outcome.failure.kind] += 1
-        self._has_answer = self._has_answer or outcome.failure is None or is_answer(outcome.failure)
+        self._has_answer = self._has_answer or outcome.failure is None or shows_service_is_up(outcome.failure)
         if outcome.answer is not None and outcome.answer.cost_usd is not None:
             self.cost += outcome.answer.cost_usd
 
@@ -80,8 +80,8 @@ class Counts(Listener):
             while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
                 self._recent.popleft()
 
-    def judging(self, left: int, outcome: Outcome | None = None) -> None:
-        self.at_judges = left
+    def judging(self, waiting: int, outcome: Outcome | None = None) -> None:
+        self.at_judges = waiting
         if outcome is not None and outcome.answer is not None:
             self.judge_cost += outcome.answer.cost_usd or 0.0
 
@@ -276,11 +276,11 @@ class JudgingProgress(Listener):
         self._last = time.monotonic()
         self._calls = 0
 
-    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+    def judging(self, waiting: int, outcome: Outcome | None = None) -> None:
         self._calls += outcome is not None
         if time.monotonic() - self._last >= PLAIN_EVERY_S:
             self._last = time.monotonic()
-            say(f"  judging: {self._calls:,} calls made, {left:,} answers left")
+            say(f"  judging: {self._calls:,} calls made, {waiting:,} answers left")
 
     def event(self, kind: str, **detail: Any) -> None:
         note = notice(kind, detail)
@@ -317,9 +317,9 @@ class EventFile(Listener):
         for job in jobs:
             self._write("trial_stored", job)
 
-    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+    def judging(self, waiting: int, outcome: Outcome | None = None) -> None:
         if outcome is not None:
-            self._line({"kind": "judged", "left": left, "status": outcome.status})
+            self._line({"kind": "judged", "left": waiting, "status": outcome.status})
 
     def event(self, kind: str, **detail: Any) -> None:
         self._line({"kind": kind, **detail})

@@ -1,4 +1,4 @@
-"""What an engine is: where trials are executed. Packages register theirs under the entry point `abreast.engines`."""
+"""The base class of engines, which execute trials. Packages register theirs under the entry point `abreast.engines`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from abreast.spec.schema import Limits
 
 Complete = Callable[[Job, Outcome], None]
-"""Takes every attempt that has ended, on the loop of the run."""
+"""Called with every attempt that has ended, on the loop of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSetup:
-    """What an engine is built from. All of it can be pickled, except for targets that are built already."""
+    """What an engine is built from. All of it can be pickled, except targets that are already built."""
 
-    variants: Sequence[Variant]  # and after them the judges
-    judges: int = 0  # how many of them are judges
+    variants: Sequence[Variant]  # then the judges
+    judges: int = 0  # number of judges among them
     seed: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what the targets have in common: see `targets.build`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # shared by the targets: see `targets.build`
     limits: Limits
     built_targets: Sequence[Target] | None = None  # for an engine in this process
 
@@ -42,7 +42,7 @@ class EngineSetup:
         if self.built_targets is not None:
             return self.built_targets
         first_judge, shared = len(self.variants) - self.judges, dict(self.settings)
-        unchecked = {**shared, "checks": []}  # nothing of a judge is tested
+        unchecked = {**shared, "checks": []}  # for judges
         return [
             build(variant, self.seed, shared if index < first_judge else unchecked)
             for index, variant in enumerate(self.variants)
@@ -62,29 +62,31 @@ class EngineSetup:
 class Engine(ABC):
     """Executes jobs, and completes each of them exactly once, whatever happens to it.
 
-    An engine is built with a `Complete`, to which it hands every job with its outcome: the answer, or the failure that
-    takes its place. Outcomes contain no secrets. Before that it sets `job.prompt` and completes `job.timing`. It owns
-    the targets, with their connections and processes, and watches over the machines it uses.
+    An engine is built with a `Complete`, which it calls with every job and its outcome: the answer or the failure.
+    Outcomes contain no secrets. Before that it sets `job.prompt` and completes `job.timing`. It owns the targets, with
+    their connections and processes, and monitors the machines it uses.
     """
 
     prepares_ahead: bool = False
-    """Whether it makes use of `prepare_ahead`."""
+    """Whether it uses `prepare_ahead`."""
 
     @abstractmethod
     def submit(self, job: Job) -> None:
-        """Begin an attempt, and return at once."""
+        """Start an attempt and return at once."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """End everything in flight soon, as `cancelled`; what is submitted later too."""
+        """Soon end everything in flight, and what is submitted later, as `cancelled`."""
 
     def capacity(self) -> int | None:
         """Most jobs in flight; None: as many as the limits of the run allow."""
         return None
 
-    def limits(self, requested: int | None, tell: Callable[..., Any]) -> Sequence[Limit]:
-        """What holds jobs back while its machines are short of memory or cores. `requested` trials shall be in flight,
-        None if that is found out; `tell` reports an event."""
+    def limits(self, requested: int | None, emit: Callable[..., Any]) -> Sequence[Limit]:
+        """Limits that make jobs wait while its machines are short of memory or cores.
+
+        `requested` is how many trials may be in flight, None if that is adaptive; `emit` reports an event.
+        """
         return ()
 
     def prepare_ahead(self, jobs: Iterable[Job]) -> None:
@@ -92,7 +94,7 @@ class Engine(ABC):
         return
 
     def reaping(self) -> contextlib.AbstractContextManager[None]:
-        """Own the processes that are started in this context, and end those that are left after it."""
+        """A context that owns the processes started in it, and ends those that remain after it."""
         return contextlib.nullcontext()
 
     async def close(self) -> list[str]:
@@ -115,8 +117,8 @@ def find_engine(name: str) -> Factory:
         return LocalEngine.from_setup
     plugin = find_plugin("engine", name)
     if plugin is None:
-        known = ["local", *plugin_names("engine")]
-        raise BadInput(f'unknown engine "{name}"{suggestion(name, known)}', f"choose one of {', '.join(known)}")
+        names = ["local", *plugin_names("engine")]
+        raise BadInput(f'unknown engine "{name}"{suggestion(name, names)}', f"choose one of {', '.join(names)}")
 
     def from_plugin(setup: EngineSetup, complete: Complete) -> Engine:
         engine = plugin.build("a function that returns an Engine", ("setup", "complete"), setup, complete)

@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import math
-import operator
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from abreast.errors import Crashed, PluginError, Skipped, TooBig, TrialError, classify
+from abreast.errors import PluginError, Skipped, TooBig, TrialError, classify
+from abreast.execute.engine.answers import cut, storable_part, validated, within_size
 from abreast.execute.engine.base import Complete, Engine, EngineSetup, cancelled_outcome
-from abreast.execute.engine.workers import Workers
+from abreast.execute.engine.workers import LocalWorkers
+from abreast.execute.failures import FIXES
 from abreast.execute.job import Job
 from abreast.execute.limits.base import Limit
-from abreast.execute.limits.breaker import FIXES
-from abreast.model import STATE, Answer, Failure, Outcome, Request, Usage
+from abreast.model import Failure, Outcome, Request
 from abreast.redaction import redact, redact_outcome
-from abreast.sizes import EXCERPT, excerpt, megabytes, text_size, value_size
+from abreast.sizes import megabytes, text_size
 from abreast.spec.schema import Limits
 from abreast.targets import Target
 from abreast.targets.base import Moment
 from abreast.targets.processes.orphans import marked
 
 STARTUP_S = 120.0  # for a process to start and to import what it needs
-PATIENCE_S = 5.0  # for a target that was told to end
-LONGEST_MODEL = 200  # characters of the name of a model
+PATIENCE_S = 5.0  # for a cancelled attempt to end
 
 
 @dataclass(slots=True)
-class Flight:
+class ActiveAttempt:
     job: Job
     started_at: float
     start: float
     seconds: float  # it may take
     deadline: float
-    ending: Outcome | None = None  # how it ends if it does as it was told
-    preparing: bool = False  # nothing was asked yet
+    forced_ending: Outcome | None = None  # its outcome if it was cancelled
+    is_preparing: bool = False  # nothing was sent yet
     over_at: float | None = None  # since when it only cleans up
 
 
@@ -54,22 +53,20 @@ class LocalEngine(Engine):
         settings: Limits | None = None,
     ) -> None:
         """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
-        self._targets = targets
-        self._complete = complete
+        self._targets, self._timeouts, self._complete = targets, timeouts, complete
         self._settings = settings or Limits()
         self._answer_size = self._settings.answer_bytes
-        self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
-        self._workers = Workers(self._loop, self._clock, self._more_time)
-        self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
-        self._cancelled = False
-        self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
-        self._looks_at = math.inf
+        self._workers = LocalWorkers(self._loop, self._clock, self._more_time)
+        self._attempts: dict[asyncio.Task[None], ActiveAttempt] = {}
+        self._is_cancelled = False
+        self._timer: asyncio.TimerHandle | None = None  # one for all deadlines
+        self._timer_at = math.inf
         self.prepares_ahead = any(target.transforms for target in targets)
-        self._ahead: deque[Job] = deque()  # whose requests are to be made before they start
-        self._made: dict[Job, asyncio.Task[tuple[Request, float]]] = {}  # such requests, and how long each took
-        self._making = False  # one of those
-        self._waiting = 0  # in flight, until their own is made
+        self._upcoming: deque[Job] = deque()  # jobs whose requests to prepare before they start
+        self._requests: dict[Job, asyncio.Task[tuple[Request, float]]] = {}  # prepared ahead, with the seconds it took
+        self._is_preparing = False
+        self._waiting = 0  # attempts in flight that wait for their request
 
     @classmethod
     def from_setup(cls, setup: EngineSetup, complete: Complete) -> LocalEngine:
@@ -77,27 +74,28 @@ class LocalEngine(Engine):
         return cls(targets, setup.timeouts(targets), complete, setup.limits)
 
     def submit(self, job: Job) -> None:
-        self._loop.create_task(self._attempt(job))  # which the loop holds until it begins
+        self._loop.create_task(self._attempt(job))  # the loop holds it until it begins
 
     def cancel(self) -> None:
         """Cancel what is in flight, and what was submitted a moment ago as soon as it begins."""
-        self._cancelled = True
-        for task, flight in self._begun.items():
-            self._tell_to_end(task, flight, cancelled_outcome())
+        self._is_cancelled = True
+        for task, attempt in self._attempts.items():
+            self._end_early(task, attempt, cancelled_outcome())
 
-    def limits(self, requested: int | None, tell: Callable[..., Any]) -> Sequence[Limit]:
+    def limits(self, requested: int | None, emit: Callable[..., Any]) -> Sequence[Limit]:
         """The governor of this machine, where trials run in threads and processes."""
         limits: list[Limit] = []
         places = [target.place for target in self._targets]
         starts = [target.start_cpu_s for target in self._targets]
-        if any(place != "loop" for place in places) or any(starts):
+        is_blocking = any(place != "loop" for place in places)
+        if is_blocking or any(starts):
+            from abreast.execute.engine import governor  # late: only for threads and processes
             from abreast.execute.engine.machine import Machine
-            from abreast.execute.limits import resources  # late: only for threads and processes
 
-            if any(place != "loop" for place in places):
-                limits.append(resources.governor(self._settings, places, requested, tell))
+            if is_blocking:
+                limits.append(governor.governor(self._settings, places, requested, emit))
             if any(starts):
-                limits.append(resources.Stagger(starts, Machine().cores()))
+                limits.append(governor.Stagger(starts, Machine().cores()))
         return limits
 
     def reaping(self) -> AbstractContextManager[None]:
@@ -105,10 +103,10 @@ class LocalEngine(Engine):
 
     async def close(self) -> list[str]:
         """Close the targets and the workers; return problems of plugins."""
-        self._ahead.clear()
-        self._made.clear()
-        if self._watch is not None:
-            self._watch.cancel()
+        self._upcoming.clear()
+        self._requests.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         problems = []
         for target in self._targets:
             try:
@@ -120,170 +118,179 @@ class LocalEngine(Engine):
 
     async def _attempt(self, job: Job) -> None:
         start, seconds = self._loop.time(), self._timeouts[job.variant](0)
-        flight = Flight(job, time.time(), start, seconds, start + seconds)
+        attempt = ActiveAttempt(job, time.time(), start, seconds, start + seconds)
         if job.attempt == 1:
-            job.timing.first_started_at = flight.started_at
+            job.timing.first_started_at = attempt.started_at
         task = asyncio.current_task(self._loop)
         assert task is not None
-        self._begun[task] = flight
-        self._look_at(flight.deadline)
+        self._attempts[task] = attempt
+        self._check_at(attempt.deadline)
         try:
-            outcome = cancelled_outcome() if self._cancelled else await self._outcome(job, flight)
+            outcome = cancelled_outcome() if self._is_cancelled else await self._outcome(job, attempt)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
             outcome = Outcome("error", failure=classify(error))
-        if flight.ending is not None and outcome.status != "ok":
-            outcome = _cut_off(flight.ending, outcome)
-        if self._begun.pop(task, None) is not None:  # else nobody waits for it any more
-            self._end(flight, outcome)
+        if attempt.forced_ending is not None and outcome.status != "ok":
+            outcome = _merged_ending(attempt.forced_ending, outcome)
+        if self._attempts.pop(task, None) is not None:  # else it was given up
+            self._end(attempt, outcome)
 
-    async def _outcome(self, job: Job, flight: Flight) -> Outcome:
+    async def _outcome(self, job: Job, attempt: ActiveAttempt) -> Outcome:
         try:
-            request = await self._request(job, flight)
-            prompt = _cut(request.prompt, self._answer_size)
+            request = await self._request(job, attempt)
+            prompt = cut(request.prompt, self._answer_size)
             job.prompt = redact(prompt)
             if prompt is not request.prompt:
                 size = megabytes(text_size(request.prompt))
                 raise TooBig.of(f"the prompt has {size} and was not sent", self._answer_size)
-            flight.seconds = self._timeouts[job.variant](len(request.prompt))
-            flight.deadline = self._loop.time() + flight.seconds
+            attempt.seconds = self._timeouts[job.variant](len(request.prompt))
+            attempt.deadline = self._loop.time() + attempt.seconds
             answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
-            return Outcome("ok", within_size(checked(answer), self._answer_size))
+            return Outcome("ok", within_size(validated(answer), self._answer_size))
         except asyncio.CancelledError:
             return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
         except TrialError as error:
-            return Outcome("error", _checked_remains(error.answer, self._answer_size), classify(error))
+            return Outcome("error", storable_part(error.answer, self._answer_size), classify(error))
 
     def _clock(self, moment: Moment, ago: float) -> None:
         """Exclude starting a worker, preparing a folder and cleaning up from the time of a trial."""
         task = asyncio.current_task()
-        flight = None if task is None else self._begun.get(task)
+        attempt = None if task is None else self._attempts.get(task)
         now = self._loop.time() - ago
-        if flight is not None and flight.ending is not None and moment == "over":
-            flight.deadline = now + STARTUP_S  # it has ended as it was told, and keeps what is left
-        if flight is None or flight.ending is not None:
+        if attempt is None:
             return
-        flight.preparing = moment == "preparing"
+        if attempt.forced_ending is not None:
+            if moment == "over":
+                attempt.deadline = now + STARTUP_S  # it has ended as requested: time to read what is left
+            return
+        attempt.is_preparing = moment == "preparing"
         if moment == "checking":  # each check has its own time
-            flight.deadline = math.inf
+            attempt.deadline = math.inf
         elif moment != "ready":
-            flight.deadline = now + max(STARTUP_S, flight.seconds)
-            flight.over_at = now if moment == "over" else None
+            attempt.deadline = now + max(STARTUP_S, attempt.seconds)
+            attempt.over_at = now if moment == "over" else None
         else:
-            flight.job.timing.queue_s += now - flight.start
-            flight.started_at += now - flight.start
-            flight.start, flight.deadline = now, now + flight.seconds
-            self._look_at(flight.deadline)
+            attempt.job.timing.queue_s += now - attempt.start
+            attempt.started_at += now - attempt.start
+            attempt.start, attempt.deadline = now, now + attempt.seconds
+            self._check_at(attempt.deadline)
 
     def _more_time(self) -> Callable[[float], None]:
         task = asyncio.current_task()
-        flight = None if task is None else self._begun.get(task)
+        attempt = None if task is None else self._attempts.get(task)
 
         def extend(seconds: float) -> None:
-            if seconds and flight is not None and flight.ending is None:
-                flight.deadline += min(seconds, self._loop.time() - flight.start)
+            if seconds and attempt is not None and attempt.forced_ending is None:
+                attempt.deadline += min(seconds, self._loop.time() - attempt.start)
 
         return extend
 
-    def _end(self, flight: Flight, outcome: Outcome) -> None:
+    def _end(self, attempt: ActiveAttempt, outcome: Outcome) -> None:
         outcome = redact_outcome(outcome)  # before anything is scored, stored or shown
         if outcome.failure is None or outcome.failure.blame != "infrastructure":
-            self._made.pop(flight.job, None)  # no attempt follows
-        elapsed = (flight.over_at or self._loop.time()) - flight.start
+            self._requests.pop(attempt.job, None)  # no attempt follows
+        elapsed = (attempt.over_at or self._loop.time()) - attempt.start
         waited = 0.0 if outcome.answer is None else outcome.answer.waited_s
-        outcome.started_at = flight.started_at
+        outcome.started_at = attempt.started_at
         outcome.service_s = max(0.0, elapsed - waited)
-        outcome.finished_at = flight.started_at + elapsed
-        self._complete(flight.job, outcome)
+        outcome.finished_at = attempt.started_at + elapsed
+        self._complete(attempt.job, outcome)
 
-    def _look_at(self, deadline: float) -> None:
-        if deadline < self._looks_at:
-            if self._watch is not None:
-                self._watch.cancel()
-            self._looks_at = deadline
-            self._watch = self._loop.call_at(deadline, self._look)
+    # -- deadlines -----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Cancel attempts that are out of time, and give up on those that ignore it."""
+    def _check_at(self, deadline: float) -> None:
+        if deadline < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = deadline
+            self._timer = self._loop.call_at(deadline, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        """Cancel attempts that are out of time, and give up those that ignore it."""
         now = self._loop.time() + 0.001
-        for task, flight in list(self._begun.items()):
-            if flight.deadline > now:
+        for task, attempt in list(self._attempts.items()):
+            if attempt.deadline > now:
                 continue
-            if flight.ending is None:
-                self._tell_to_end(task, flight, _late(flight))
+            if attempt.forced_ending is None:
+                self._end_early(task, attempt, _timed_out(attempt))
             else:
-                del self._begun[task]
+                del self._attempts[task]
                 asyncio._unregister_task(task)  # or the end of the loop would wait for it
-                self._end(flight, flight.ending)
-        self._watch, self._looks_at = None, math.inf
-        self._look_at(min((flight.deadline for flight in self._begun.values()), default=math.inf))
+                self._end(attempt, attempt.forced_ending)
+        self._timer, self._timer_at = None, math.inf
+        self._check_at(min((attempt.deadline for attempt in self._attempts.values()), default=math.inf))
 
-    def _tell_to_end(self, task: asyncio.Task[None], flight: Flight, ending: Outcome) -> None:
-        flight.ending, flight.deadline = ending, self._loop.time() + PATIENCE_S
-        self._look_at(flight.deadline)
+    def _end_early(self, task: asyncio.Task[None], attempt: ActiveAttempt, ending: Outcome) -> None:
+        attempt.forced_ending, attempt.deadline = ending, self._loop.time() + PATIENCE_S
+        self._check_at(attempt.deadline)
         task.cancel()
 
-    async def _request(self, job: Job, flight: Flight) -> Request:
-        """What is sent. A user's transform may take a while, so it does not run where everything else waits for it;
-        if it was run ahead, its time is the trial's all the same."""
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def _request(self, job: Job, attempt: ActiveAttempt) -> Request:
+        """Prepare the request, in a thread if a user's transform makes it.
+
+        If it was prepared ahead, the time that took counts as the trial's all the same.
+        """
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        made = self._made.get(job)
-        if made is None:
+        prepared = self._requests.get(job)
+        if prepared is None:
             self._waiting += 1
             try:
-                return (await self._make(job))[0]
+                return (await self._prepare(job))[0]
             finally:
                 self._waiting -= 1
-                self._make_next()
-        waited = self._loop.time()
+                self._prepare_next()
+        waits_since = self._loop.time()
         try:
-            request, seconds = await asyncio.shield(made)
+            request, seconds = await asyncio.shield(prepared)
         except BaseException:
-            self._made.pop(job, None)  # the next attempt tries again
+            self._requests.pop(job, None)  # the next attempt tries again
             raise
-        before = max(0.0, seconds - (self._loop.time() - waited)) if job.attempt == 1 else 0.0
-        flight.start -= before
-        flight.started_at -= before
+        ahead_s = max(0.0, seconds - (self._loop.time() - waits_since)) if job.attempt == 1 else 0.0
+        attempt.start -= ahead_s
+        attempt.started_at -= ahead_s
         return request
 
     def prepare_ahead(self, jobs: Iterable[Job]) -> None:
-        """Make their requests, one after the other, while others are in flight. What was expected before and is not any
-        more, is not made."""
-        self._ahead = deque(job for job in jobs if self._is_fresh(job) and self._targets[job.variant].transforms)
-        self._make_next()
+        """Make the requests of these jobs one after the other, and no longer those of jobs expected before."""
+        self._upcoming = deque(job for job in jobs if self._is_fresh(job) and self._targets[job.variant].transforms)
+        self._prepare_next()
 
-    def _make_next(self) -> None:
-        """Make the next request ahead, unless a trial in flight waits for its own."""
-        while self._ahead and not (self._making or self._waiting or self._cancelled):
-            job = self._ahead.popleft()
-            if self._is_fresh(job):  # else it has started, and makes its own
-                self._making = True
-                made = self._made[job] = self._loop.create_task(self._make(job))
-                made.add_done_callback(self._end_making)
+    def _prepare_next(self) -> None:
+        """Prepare the next request ahead, unless a trial in flight waits for its own."""
+        while self._upcoming and not (self._is_preparing or self._waiting or self._is_cancelled):
+            job = self._upcoming.popleft()
+            if self._is_fresh(job):  # else it has started, and prepares its own
+                self._is_preparing = True
+                prepared = self._requests[job] = self._loop.create_task(self._prepare(job))
+                prepared.add_done_callback(self._end_preparing)
 
-    def _end_making(self, made: asyncio.Task[tuple[Request, float]]) -> None:
-        if not made.cancelled():
-            made.exception()  # or it would be logged if the trial never begins
-        self._making = False
-        self._make_next()
+    def _end_preparing(self, prepared: asyncio.Task[tuple[Request, float]]) -> None:
+        if not prepared.cancelled():
+            prepared.exception()  # or it would be logged if the trial never begins
+        self._is_preparing = False
+        self._prepare_next()
 
     def _is_fresh(self, job: Job) -> bool:
-        return not job.attempt and job not in self._made
+        return not job.attempt and job not in self._requests
 
-    async def _make(self, job: Job) -> tuple[Request, float]:
+    async def _prepare(self, job: Job) -> tuple[Request, float]:
         start = time.monotonic()
         request = await self._workers.in_thread(self._targets[job.variant].request, job.trial)
         return request, time.monotonic() - start
 
 
-def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
-    """How an attempt ends that was told to, with what it used until then. If its time was over while it waited for its
-    provider, as the target reports, the timeout is not the variant's failure."""
+def _merged_ending(ending: Outcome, outcome: Outcome) -> Outcome:
+    """The outcome of an attempt that was cancelled, with what it used until then.
+
+    A timeout is not the variant's failure if the target reports that it was waiting for its provider.
+    """
     failure, late = outcome.failure, ending.failure
     is_unanswered = failure is not None and failure.blame == "infrastructure" and not failure.presumed
     if ending.status == "error" and failure is not None and late is not None and is_unanswered:
@@ -291,98 +298,11 @@ def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
     return replace(ending, answer=outcome.answer)
 
 
-def _late(flight: Flight) -> Outcome:
-    """The outcome of an attempt that ran out of time, while it was preparing, running or cleaning up."""
-    if not flight.preparing and flight.over_at is None:
-        told = f"no answer within {flight.seconds:g} s"
-        return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
-    most = max(STARTUP_S, flight.seconds)
-    told = "not ready to start" if flight.preparing else "what it left was not read"
-    failure = Failure("timeout", "infrastructure", f"{told} within {most:g} s", fix="reduce --parallel")
-    return Outcome("error", failure=failure)
-
-
-def checked(answer: object) -> Answer:
-    """Check an answer, which may come from a user's target, so that it can be stored and scored."""
-    if not isinstance(answer, Answer):
-        raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
-    usage, cost, data = answer.usage, answer.cost_usd, answer.data
-    is_mapping = type(data) is dict or isinstance(data, Mapping)
-    if type(answer.text) is not str or not is_mapping or not isinstance(usage, Usage):
-        raise Crashed("the answer's text must be text, its data a mapping and its usage a Usage")
-    for text in (answer.raw_response or "", answer.model or "", *answer.artifacts, *answer.artifacts.values()):
-        if not isinstance(text, str):
-            raise Crashed("the answer's raw_response, model and artifacts must be text")
-    tokens = _TOKENS(usage)
-    if not isinstance(answer.waited_s, int | float) or not 0 <= answer.waited_s < math.inf:
-        raise Crashed(f"the answer's waited_s must be seconds of at least 0, got {answer.waited_s!r}"[:500])
-    if _PLAIN_COUNTS.issuperset(map(type, tokens)) and (cost is None or type(cost) is float):
-        if cost is not None:
-            _amount(cost)
-        return answer
-    return replace(answer, usage=Usage(*map(_count, tokens)), cost_usd=None if cost is None else _amount(cost))
-
-
-def within_size(answer: Answer, most: int) -> Answer:
-    """The answer with an oversized raw response and artifacts shortened; raise if the answer itself is oversized."""
-    short = _shortened(answer, most)
-    if short.text is answer.text and short.data is answer.data:
-        return short
-    size = max(text_size(answer.text), value_size((answer.value, answer.data)))
-    raise TooBig.of(f"the answer has {megabytes(size)}", most, short)
-
-
-def _shortened(answer: Answer, most: int) -> Answer:
-    """The answer with every oversized text cut to its head and tail, and without oversized values."""
-    raw, artifacts, model = answer.raw_response, answer.artifacts, answer.model
-    length = len(answer.text) + len(raw or "") + sum(map(len, artifacts.values()))
-    has_value = answer.value is not None or bool(answer.data)
-    is_value_small = not has_value or value_size((answer.value, answer.data)) <= most
-    if is_value_small and 4 * length <= most and len(model or "") <= LONGEST_MODEL:  # a character has up to 4 bytes
-        return answer
-    return replace(
-        answer,
-        text=_cut(answer.text, most),
-        value=answer.value if is_value_small else None,
-        data=answer.data if is_value_small else {},
-        raw_response=None if raw is None else _cut(raw, most),
-        # what another trial begins with is for a program, and has a limit of its own
-        artifacts={name: text if name == STATE else _cut(text, most) for name, text in artifacts.items()},
-        model=None if model is None else model[:LONGEST_MODEL],
-    )
-
-
-def _cut(text: str, most: int) -> str:
-    if text_size(text) <= most:
-        return text
-    return excerpt(redact(text), min(most // 5, EXCERPT))  # of 4 bytes each, and the note
-
-
-def _checked_remains(answer: object, most: int) -> Answer | None:
-    """The answer of a failed attempt, if it can be stored."""
-    try:
-        return None if answer is None else _shortened(checked(answer), most)
-    except Crashed:
-        return None
-
-
-_TOKENS = operator.attrgetter(*(field.name for field in fields(Usage)))
-_PLAIN_COUNTS = frozenset((int, type(None)))
-
-
-def _count(value: object) -> int | None:
-    """Convert tokens to a plain int."""
-    try:
-        return None if value is None else int(operator.index(value))  # type: ignore[arg-type]
-    except TypeError:
-        raise Crashed(f"the answer's tokens must be whole numbers, got {value!r}"[:500]) from None
-
-
-def _amount(value: object) -> float:
-    try:
-        amount = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        amount = math.nan
-    if not 0 <= amount < math.inf:
-        raise Crashed(f"the answer's cost_usd must be dollars of at least 0, got {value!r}"[:500])
-    return amount
+def _timed_out(attempt: ActiveAttempt) -> Outcome:
+    """The outcome of an attempt that ran out of time while it was preparing, running or cleaning up."""
+    if not attempt.is_preparing and attempt.over_at is None:
+        message = f"no answer within {attempt.seconds:g} s"
+        return Outcome("error", failure=Failure("timeout", "variant", message, fix=FIXES["timeout"]))
+    message = "not ready to start" if attempt.is_preparing else "what it left was not read"
+    message += f" within {max(STARTUP_S, attempt.seconds):g} s"
+    return Outcome("error", failure=Failure("timeout", "infrastructure", message, fix="reduce --parallel"))

@@ -1,4 +1,4 @@
-"""What this machine has left: memory, cores and pressure, within the limits of its control group (v1 or v2)."""
+"""Available memory, cores and pressure of this machine, within the limits of its control group (v1 or v2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNLIMITED = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """What the machine has left, and what this run uses of it."""
+    """What is available, and what this run uses."""
 
     available: int  # bytes
     memory_pressure: float  # see `Machine.memory_pressure`
@@ -71,21 +71,18 @@ class Machine:
         return groups
 
     def _memory_limit(self) -> int:
-        limits = [UNLIMITED]
-        for value in self._up_the_tree("", "memory.max") + self._up_the_tree("memory", "memory.limit_in_bytes"):
-            if value.isdecimal():
-                limits.append(int(value))
-        return min(limits)
+        values = self._up_the_tree("", "memory.max") + self._up_the_tree("memory", "memory.limit_in_bytes")
+        return min((int(value) for value in values if value.isdecimal()), default=UNLIMITED)
 
     def _memory_used(self) -> int:
         for controller, name in (("", "memory.current"), ("memory", "memory.usage_in_bytes")):
-            found = self._up_the_tree(controller, name)
-            if found and found[0].isdecimal():
-                return int(found[0]) - self._reclaimable(controller)
+            values = self._up_the_tree(controller, name)
+            if values and values[0].isdecimal():
+                return int(values[0]) - self._reclaimable(controller)
         return 0
 
     def _reclaimable(self, controller: str) -> int:
-        """File cache counts as used in a group, but is freed when needed."""
+        """Bytes of file cache, which count as used in a group but are freed when needed."""
         for text in self._up_the_tree(controller, "memory.stat")[:1]:
             for line in text.splitlines():
                 key, _, value = line.partition(" ")
@@ -94,28 +91,24 @@ class Machine:
         return 0
 
     def _cpu_quota(self) -> float:
-        shares = [float("inf")]
-        for text in self._up_the_tree("", "cpu.max"):
-            quota, _, period = text.partition(" ")
-            if quota.isdecimal() and period.isdecimal():
-                shares.append(int(quota) / int(period))
-        quotas = self._up_the_tree("cpu", "cpu.cfs_quota_us")
-        for quota, period in zip(quotas, self._up_the_tree("cpu", "cpu.cfs_period_us"), strict=False):
-            if quota.isdecimal() and period.isdecimal():
-                shares.append(int(quota) / int(period))
-        return min(shares)
+        """Cores by the strictest quota of version 2 or 1."""
+        quotas = [text.partition(" ")[::2] for text in self._up_the_tree("", "cpu.max")]
+        of_v1 = self._up_the_tree("cpu", "cpu.cfs_quota_us"), self._up_the_tree("cpu", "cpu.cfs_period_us")
+        quotas += zip(*of_v1, strict=False)
+        numbers = (pair for pair in quotas if pair[0].isdecimal() and pair[1].isdecimal())
+        return min((int(quota) / int(period) for quota, period in numbers), default=float("inf"))
 
     def _up_the_tree(self, controller: str, name: str) -> list[str]:
         """Contents of a file in our control group and in those above it."""
         base = self._root / "sys/fs/cgroup" / controller
         folder = base / self._groups.get(controller, "")
-        found = []
+        texts = []
         while True:
             text = self._read(str((folder / name).relative_to(self._root)))
             if text is not None:
-                found.append(text.strip())
+                texts.append(text.strip())
             if folder == base or base not in folder.parents:
-                return found
+                return texts
             folder = folder.parent
 
     def _read(self, path: str) -> str | None:

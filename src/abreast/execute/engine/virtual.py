@@ -1,6 +1,6 @@
-"""A virtual engine: attempts end as a function says, after as many seconds as it says, and no target is asked.
+"""A virtual engine for tests: a function decides how attempts end and after how many seconds; no target is called.
 
-For tests of what is built on engines: in an event loop with a virtual clock, an hour takes no time.
+In an event loop with a virtual clock, an hour takes no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from abreast.model import Failure, Outcome
 from abreast.redaction import redact, redact_outcome
 
 Behaviour = Callable[[Job], tuple[float, Outcome]]
-"""The seconds that an attempt takes, and how it ends. What it raises is classified as if a target had raised it."""
+"""Returns the seconds that an attempt takes and its outcome. Exceptions are classified as if the target raised them."""
 
 
 class VirtualEngine(Engine):
@@ -34,7 +34,7 @@ class VirtualEngine(Engine):
     def submit(self, job: Job) -> None:
         try:
             seconds, outcome = self._behave(job)
-        except Exception as error:  # noqa: BLE001 - a job without an outcome would be waited for
+        except Exception as error:  # noqa: BLE001 - without an outcome the run would wait
             seconds, outcome = 0.0, Outcome("error", failure=classify(error))
         if seconds > self._timeout_s:
             message = f"no answer within {self._timeout_s:g} s"

@@ -1,7 +1,7 @@
 """The one module that owns threads and processes for targets.
 
-A thread hands its result back in batches: one wake-up of the loop for all that finished meanwhile. A process worker
-is a thread here and a process there; a timeout kills the process, and a crash takes only its own trial along.
+Threads return results in batches: one wake-up of the loop for all that finished meanwhile. A process worker is a
+thread that waits for a process; a timeout kills the process, and a crash affects only its own trial.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-STALL_S = 0.02  # without the end of a call, before others help a shared thread
+STALL_S = 0.02  # without a finished call, before other threads help a shared one
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
-    """Threads that are made when needed and wait for work; nothing waits for one that hangs."""
+    """Threads that are started when needed and reused; nothing waits for one that hangs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -70,16 +70,16 @@ class Threads:
                 result = function(*arguments)
             except BaseException as caught:  # noqa: BLE001 - user code; SystemExit too must not end a worker
                 error = caught
-        self._hand_back(future, result, error)
+        self._return(future, result, error)
 
-    def _hand_back(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    def _return(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
         with self._lock:
             self._idle += 1
             self._results.append((future, result, error))
             if self._scheduled or self._closed:
                 return
             self._scheduled = True
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody wants the result
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
@@ -105,10 +105,9 @@ class Threads:
 
 
 class SharedThread(Threads):
-    """One thread for many short calls. Others help out only while no call ends, because one takes long.
+    """One thread for many short calls. Others help only while no call ends because one takes long.
 
-    Threads that make system calls at the same time hand the interpreter to one another at each of them, which can take
-    longer than the calls.
+    Threads that make system calls at the same time switch at each of them, which can take longer than the calls.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -122,11 +121,11 @@ class SharedThread(Threads):
         if not self._count:
             self._add_thread(self._serve)
         if self._watch is None:
-            self._watch = self._loop.call_later(STALL_S, self._look, self._ended, 1)
+            self._watch = self._loop.call_later(STALL_S, self._check_stall, self._ended, 1)
         return future
 
-    def _look(self, ended: int, helpers: int) -> None:
-        """Add helpers if no call has ended since the last look, each time twice as many."""
+    def _check_stall(self, ended: int, helpers: int) -> None:
+        """Add helpers if no call has ended since the last check, each time twice as many."""
         self._watch = None
         waiting = self._work.qsize()
         if not waiting:
@@ -137,7 +136,7 @@ class SharedThread(Threads):
             for _ in range(min(helpers, waiting)):
                 self._add_thread(self._help)
             helpers *= 2
-        self._watch = self._loop.call_later(STALL_S, self._look, self._ended, helpers)
+        self._watch = self._loop.call_later(STALL_S, self._check_stall, self._ended, helpers)
 
     def _help(self) -> None:
         with contextlib.suppress(queue.Empty):
@@ -156,11 +155,11 @@ class SharedThread(Threads):
 
 
 class Process:
-    """One worker process, in a session of its own so that its children go with it."""
+    """One worker process, in a session of its own so that its children die with it."""
 
-    def __init__(self, process: SpawnProcess, here: Connection) -> None:
-        self._process, self._here = process, here
-        self._using = threading.Lock()  # the pipe: `kill` closes it once nothing reads it
+    def __init__(self, process: SpawnProcess, pipe: Connection) -> None:
+        self._process, self._pipe = process, pipe
+        self._pipe_lock = threading.Lock()  # `kill` closes the pipe once nothing reads it
 
     @classmethod
     def start(cls) -> Process:
@@ -168,24 +167,24 @@ class Process:
         from multiprocessing import resource_tracker
 
         context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
-        process = context.Process(target=serve, args=(there, os.getpid()), daemon=True)
-        # Ctrl-C in a terminal goes to every process there; a worker that is only starting must not break by it.
-        resource_tracker.ensure_running()  # which would lift the mask again
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        own_end, worker_end = context.Pipe()
+        process = context.Process(target=serve, args=(worker_end, os.getpid()), daemon=True)
+        # Ctrl-C in a terminal goes to every process there, and must not break a worker that is starting.
+        resource_tracker.ensure_running()  # or it would lift the mask
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             process.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        there.close()
-        return cls(process, here)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        worker_end.close()
+        return cls(process, own_end)
 
     def call(self, function: bytes) -> Any:
         """Run a pickled call in the process. Raises `Crashed` if the process ends instead of answering."""
         try:
-            with self._using:
-                self._here.send_bytes(function)
-                kind, value = pickle.loads(self._here.recv_bytes())
+            with self._pipe_lock:
+                self._pipe.send_bytes(function)
+                kind, value = pickle.loads(self._pipe.recv_bytes())
         except (EOFError, OSError):
             self._process.join(1.0)
             code = self._process.exitcode
@@ -202,9 +201,9 @@ class Process:
                 os.killpg(pid, signal.SIGKILL)
             self._process.kill()
         self._process.join(5.0)
-        if self._using.acquire(timeout=1.0):
-            self._here.close()  # a second time does nothing
-            self._using.release()
+        if self._pipe_lock.acquire(timeout=1.0):
+            self._pipe.close()  # a second time does nothing
+            self._pipe_lock.release()
 
     @property
     def alive(self) -> bool:
@@ -220,8 +219,8 @@ def _exit(code: int | None) -> str:
     return f"exit code {code}"
 
 
-class Workers:
-    """Threads for what waits, processes for what computes."""
+class LocalWorkers:
+    """Threads for calls that wait, processes for calls that compute."""
 
     def __init__(
         self,
@@ -229,7 +228,7 @@ class Workers:
         clock: Callable[[Moment, float], None],
         more_time: Callable[[], Callable[[float], None]],
     ) -> None:
-        """`clock` and `more_time` are called in the task of the trial they are about."""
+        """`clock` and `more_time` are called in the task of their trial."""
         self._threads = Threads(loop)
         self._shared_thread = SharedThread(loop)
         self.in_thread, self.in_turn = self._threads.call, self._shared_thread.call
@@ -257,7 +256,7 @@ class Workers:
         self.clock("preparing")
         worker: Process = await self._threads.call(Process.start)
         self._all.add(worker)
-        with contextlib.suppress(Classified):  # the call itself will say the same
+        with contextlib.suppress(Classified):  # the call itself will raise it again
             await self._call(worker, pickle.dumps((id, (function,))))
         self.clock("ready")
 
@@ -286,7 +285,7 @@ class Workers:
 def serve(pipe: Connection, parent: int) -> None:
     """Run calls in a worker process until the driver closes the pipe or dies."""
     _die_with(parent)
-    protect()  # what a user's function prints must not fail because nobody reads it
+    protect()  # printing in a user's function must not fail
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     while True:
@@ -297,7 +296,7 @@ def serve(pipe: Connection, parent: int) -> None:
         try:
             function, arguments = pickle.loads(call)
             reply = pickle.dumps(("value", function(*arguments)))
-        except BaseException as error:  # noqa: BLE001 - user code, told to the driver
+        except BaseException as error:  # noqa: BLE001 - user code; the driver gets the error
             reply = pickle.dumps(("failure", classify(error, in_user_code=True)))
         pipe.send_bytes(reply)
 

@@ -1,4 +1,4 @@
-"""What a limit is: each decides one thing about "may this job start now?". One file each, listed in `registry`."""
+"""The base class of limits. Each decides one aspect of whether a job may start now; `registry` lists them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from abreast.plan.concurrency import Concurrency
 from abreast.store.user_state.quota_ledger import Ledger
 
 if TYPE_CHECKING:
-    from abreast.execute.estimate import Estimates, Spent
-    from abreast.execute.limits.failing import Tally
+    from abreast.execute.estimate import Estimates, PriorUse
     from abreast.plan.plan import Plan
     from abreast.spec.schema import Limits
     from abreast.targets import Target
@@ -22,24 +21,24 @@ if TYPE_CHECKING:
 UNTIL_AN_EVENT = float("inf")
 
 Stage = Literal["running", "at rest", "stopped"]
-"""When blame is asked for: while trials are executed, when no further trial will tell, or after the run stopped."""
+"""When blame is decided: while trials are executed, when no further trial can help to decide, or after a stop."""
 
 
 class Limit:
-    """Synchronous functions, all optional: override those that matter. The others are never called.
+    """Override the methods that matter: none is required, and those left as they are cost nothing.
 
-    The scheduler asks `wait` of the first job in each lane, then calls `take`, `settle` and `release` for every
-    attempt. `conclude`, `blame`, `store` and `leave_out` are about trials, never about judges and warm-ups.
+    The scheduler calls `wait` for the first job in each lane, then `take`, `settle` and `release` for every attempt.
+    `conclude`, `blame`, `store` and `leave_out` are called for trials, never for judges and warm-ups.
     """
 
     variants: Collection[int] | None = None
-    """Indexes of the variants, and after them of the judges, whose jobs it is asked about; None: of all."""
+    """Indexes of the variants, and after them of the judges, that it applies to; None: all."""
 
     is_shared = False
     """Whether `wait` gives the same answer for every job that the limit applies to."""
 
     holds_warmups = True
-    """Whether warm-ups wait for it. Not if it only bounds how many trials are in flight."""
+    """Whether warm-ups wait for it; False if it only bounds how many trials are in flight."""
 
     def applies_to(self, variant: int) -> bool:
         return self.variants is None or variant in self.variants
@@ -49,7 +48,7 @@ class Limit:
         return 0.0
 
     def affordable(self, jobs: list[Job], now: float) -> list[Job]:
-        """Return those of the next jobs that will probably start in this run."""
+        """Return the jobs, of those up next, that will probably start in this run."""
         return jobs
 
     def take(self, job: Job, now: float) -> None:
@@ -63,34 +62,33 @@ class Limit:
         return 0.0
 
     def release(self, job: Job, now: float) -> None:
-        """The job gives its place to another: it waits for its next attempt, or its row is safe."""
+        """The job no longer counts as in flight: it waits for its next attempt, or its row is safe."""
 
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         """The trial has its final outcome: no attempt follows."""
 
     def blame(self, job: Job, failure: Failure, stage: Stage) -> Blame | None:
-        """Decide who is to blame for a failure that may be the variant's or its service's; None while open."""
+        """Decide whether a failure is due to the variant or its service; None while undecided."""
         return "variant"
 
     def store(self, job: Job, outcome: Outcome) -> None:
         """The trial's final outcome, with its blame decided, goes to the store."""
 
     def leave_out(self, job: Job) -> None:
-        """The trial does not start in this run: what it would begin with is not there."""
+        """The trial does not start in this run, because the trial it continues failed."""
 
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
         """Return why this job can never start now that nothing is in flight: kind, message and fix."""
         return None
 
     async def watch(self, wake: Callable[[], None]) -> None:
-        """Watch what this limit depends on while trials run; `wake` makes the scheduler ask again."""
+        """Watch what this limit depends on while trials run; `wake` makes the scheduler call `wait` again."""
 
     def close(self) -> None:
         """The run is over."""
 
 
 def by_variant(limits: Iterable[Limit], variants: range) -> list[list[Limit]]:
-    """The limits that apply to each variant."""
     lists: list[list[Limit]] = [[] for _ in variants]
     for limit in limits:
         for variant in variants if limit.variants is None else limit.variants:
@@ -101,19 +99,20 @@ def by_variant(limits: Iterable[Limit], variants: range) -> list[list[Limit]]:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitContext:
-    """What limits are built from: the settings of a spec, and the execution."""
+    """The settings and the execution that limits are built from."""
 
     limits: Limits
     targets: Sequence[Target]  # of the variants, then of the judges
-    judges: int = 0  # how many of the targets are judges'
+    judges: int = 0  # number of targets that belong to judges
     plan: Plan | None = None
-    tell: Callable[..., Any]  # report an event, by kind and details
+    emit: Callable[..., Any]  # report an event, by kind and details
     stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
-    spent: Sequence[Spent] = ()  # by variant, before this execution
+    spent: Sequence[PriorUse] = ()  # by variant, before this execution
     waits_for_quota: bool = True
     ledger: Callable[[], Ledger] = field(default=Ledger)
-    tallies: Sequence[Tally] = ()  # outcomes by variant, before this execution
+    own_failures: Sequence[tuple[int, str]] | None = None  # of variants before this execution, as position and kind
     answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
+    capacity: int | None = None  # of the engine
 
     @property
     def trials(self) -> range:
@@ -139,5 +138,5 @@ class LimitContext:
         return Estimates(len(self.targets), self.spent)
 
     def pool(self, target: Target) -> str:
-        """What shares a rate and fails together: an address with its model, or the whole target."""
+        """Name of what shares a rate and fails together: an address with its model, or the whole target."""
         return target.pool or target.name

@@ -1,12 +1,12 @@
 """The breaker: a service that does not answer pauses the run, and then stops it.
 
-It counts attempts that failed by infrastructure since the service last answered. `limits.breaker` times as many as were
-in flight mean that it is down. If it has never answered, the run stops at once. If it has, this is an outage: nothing
-more is sent to it but one probe at a time, until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
-never stop a run at once: the service is there and asks for patience.
+It counts attempts that failed because of infrastructure since the service last answered. A service is down after
+`limits.breaker` times as many as were in flight. If it has never answered, the run stops at once. If it has, this is an
+outage: the breaker sends one probe at a time until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
+never stop a run at once: the service is up and asks for patience.
 
-An outage costs no trial its retries. Nor is a trial given up while its service, which has answered before, has answered
-nobody since the trial first failed.
+An outage uses up no retries. Nor is a trial given up while a service that has answered before has answered nothing
+since the trial first failed.
 """
 
 from __future__ import annotations
@@ -16,33 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.execute.job import NEVER_RETRIED, Job
+from abreast.execute.failures import NEVER_RETRIED, shows_service_is_up, suggested_fix
+from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext, Stage
 from abreast.model import Blame, Failure, Outcome
 
 PATIENCE_S = 120.0  # with a service that has answered before
 FIRST_PROBE_S, LONGEST_PROBE_S = 1.0, 10.0  # between two probes; doubles from one to the next
-OTHERS_FIRST_S = 1.0  # a trial that failed as a probe lets another one be the next
+OTHERS_FIRST_S = 1.0  # delay of a trial that failed as a probe, so that the next probe is another trial
 LONGEST_MESSAGE = 300  # characters
 REFUSAL = "rate_limit"
-FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of everything
-
-FIXES = {
-    "auth": "log in, or set the key, and try again",
-    REFUSAL: "reduce --parallel, or declare the rate under limits:",
-    "network": "check the connection and the service, and try again",
-    "mcp_failed": "start the server by hand and read what it says, or: abreast check SPEC",
-    "tool_denied": "add the tool to allowed_tools:, or take it out of tools:",
-    "timeout": "raise limits.timeout, or reduce --parallel",
-}
-
-
-def fix_of(failure: Failure) -> str:
-    """The fix that the target suggests, else the one for failures of this kind."""
-    fix = failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
-    if failure.presumed or failure.blame == "variant":
-        return f"if the variant itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
-    return fix
+FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of all requests
 
 
 @dataclass(slots=True)
@@ -58,7 +42,7 @@ class Outage:
         return UNTIL_AN_EVENT if self.probe is not None else max(0.0, self.next_probe_at - now)
 
     def schedule_probe(self, retry_after: float, now: float) -> None:
-        """Plan the next probe; the last one is due when the time is over, unless the service asked for more."""
+        """Plan the next probe; the last one is due when time runs out, unless the service asked to wait longer."""
         self.interval_s = min(LONGEST_PROBE_S, 2 * self.interval_s)
         soon = now + self.interval_s
         self.next_probe_at = max(now + retry_after, min(soon, self.gives_up_at) if self.gives_up_at > now else soon)
@@ -66,7 +50,7 @@ class Outage:
 
 @dataclass(slots=True)
 class Service:
-    """What is known of a service, and what has happened since its last answer."""
+    """Whether a service has answered, and the failures since its last answer."""
 
     name: str  # of its target
     factor: int  # limits.breaker
@@ -75,12 +59,12 @@ class Service:
     in_flight: set[Job] = field(default_factory=set)
     peak: int = 0  # most in flight
     failures: Counter[Job] = field(default_factory=Counter)  # failed attempts
-    attempts: int = 0  # the same in all; of a service that has answered no more than `factor` for each job
-    since: float = 0.0  # the first of them failed
+    attempts: int = 0  # that failed in total; once it has answered, at most `factor` per job
+    since: float = 0.0  # when the first of them failed
     earlier: set[Job] = field(default_factory=set)  # in flight since before that
     leftover: set[Job] = field(default_factory=set)  # in flight since before it answered again
     last: Failure | None = None
-    is_typed: bool = False  # at least one failure is certainly not the variant's
+    is_typed: bool = False  # at least one failure is certainly not the variant's fault
     outage: Outage | None = None
 
     @property
@@ -89,8 +73,10 @@ class Service:
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether the failures can mean that it is down. Exceptions that a user's function raises on its own account
-        have to come from several trials: one trial may just be broken."""
+        """Whether the failures can mean that it is down.
+
+        Untyped exceptions of a user's function have to come from several trials: one trial may just be broken.
+        """
         return self.is_typed or len(self.failures) >= self.factor
 
     def may_start(self) -> bool:
@@ -121,7 +107,7 @@ class Service:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it refuses, but may still answer what it accepted before."""
+        """Whether it refuses requests, but may still answer those it accepted before."""
         return self.refuses and bool(self.earlier)
 
     def describe(self) -> str:
@@ -141,7 +127,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
         [services[context.pool(target)] for target in context.targets],
         retries=context.limits.retries,
         stop=context.stop,
-        tell=context.tell,
+        emit=context.emit,
         waits_long=context.waits_for_quota,
     )
 
@@ -154,16 +140,12 @@ class Breaker(Limit):
         services: Sequence[Service],
         retries: int,
         stop: Callable[[str, str, str], None],
-        tell: Callable[..., Any],
+        emit: Callable[..., Any],
         waits_long: bool = True,
     ) -> None:
-        """`services` are by variant; variants may share one. `waits_long`: whether to wait as long as a service that
-        refuses asks for."""
-        self._services = services
-        self._retries = retries
-        self._stop = stop
-        self._tell = tell
-        self._waits_long = waits_long
+        """`services` are by variant; variants may share one. With `waits_long`, wait as long as a service asks for."""
+        self._services, self._retries, self._waits_long = services, retries, waits_long
+        self._stop, self._emit = stop, emit
 
     def wait(self, job: Job, now: float) -> float:
         service = self._services[job.variant]
@@ -189,8 +171,8 @@ class Breaker(Limit):
             service.outage.probe = None
         failure = outcome.failure
         if outcome.status not in ("ok", "error") or not service.factor:
-            return  # nobody knows whether it is there
-        if outcome.status == "ok" or failure is None or is_answer(failure):
+            return  # says nothing about the service
+        if outcome.status == "ok" or failure is None or shows_service_is_up(failure):
             service.has_answered = True
             if service.refuses or not is_earlier:
                 self._close(service, now)
@@ -200,9 +182,10 @@ class Breaker(Limit):
             job.excused += 1
         elif not job.is_warmup:
             service.add_failure(job, failure, now)
-            self._look_into(service, job, is_probe, now)
+            self._respond(service, job, is_probe, now)
 
-    def _look_into(self, service: Service, job: Job, is_probe: bool, now: float) -> None:
+    def _respond(self, service: Service, job: Job, is_probe: bool, now: float) -> None:
+        """Open an outage, probe again, or give up after a failure."""
         failure = service.last
         assert failure is not None
         if service.outage is not None:
@@ -215,11 +198,11 @@ class Breaker(Limit):
                 self._give_up(service, f"the {'last' if service.has_answered else 'first'} {many} failed")
             else:
                 self._open(service, now)
-        elif self._is_worth_another(service, job, now):
+        elif self._deserves_retry(service, job, now):
             job.excused += 1
 
-    def _is_worth_another(self, service: Service, job: Job, now: float) -> bool:
-        """Whether a trial goes on although its retries are used up: its service has answered nobody meanwhile."""
+    def _deserves_retry(self, service: Service, job: Job, now: float) -> bool:
+        """Whether a trial goes on although its retries are used up: its service has answered nothing meanwhile."""
         return (
             service.has_answered
             and service.is_conclusive
@@ -235,9 +218,9 @@ class Breaker(Limit):
         wait = max(FIRST_PROBE_S, service.last.retry_after or 0.0)
         service.outage = Outage(gives_up_at=now + max(PATIENCE_S, wait), next_probe_at=now + wait)
         if wait > PATIENCE_S and not self._waits_long:
-            self._give_up(service, f"it asks to wait for {wait:.0f} s")
+            self._give_up(service, f"it asks to wait {wait:.0f} s")
             return
-        self._tell(
+        self._emit(
             "outage",
             target=service.name,
             error=service.describe(),
@@ -255,13 +238,13 @@ class Breaker(Limit):
         if failure.kind in NEVER_RETRIED or is_over:
             self._give_up(service, f"no answer for {now - service.since:.0f} s")
         elif retry_after > PATIENCE_S and not self._waits_long:
-            self._give_up(service, f"it asks to wait for {retry_after:.0f} s")
+            self._give_up(service, f"it asks to wait {retry_after:.0f} s")
         else:
             outage.schedule_probe(retry_after, now)
 
     def _close(self, service: Service, now: float) -> None:
         if service.outage is not None:
-            self._tell("outage_over", target=service.name, seconds=round(now - service.since, 3))
+            self._emit("outage_over", target=service.name, seconds=round(now - service.since, 3))
             service.outage = None
             service.leftover |= service.in_flight
         elif service.failures:
@@ -270,7 +253,7 @@ class Breaker(Limit):
 
     def _give_up(self, service: Service, reason: str) -> None:
         assert service.last is not None
-        self._stop("breaker", f"{service.describe()}; {reason}", fix_of(service.last))
+        self._stop("breaker", f"{service.describe()}; {reason}", suggested_fix(service.last))
 
     def least_delay(self, job: Job, now: float) -> float:
         outage = self._services[job.variant].outage
@@ -286,8 +269,3 @@ class Breaker(Limit):
         if stage == "at rest" and service.outage is None and (failure.presumed or is_up):
             return "variant"
         return "infrastructure"
-
-
-def is_answer(failure: Failure) -> bool:
-    """Whether a failure shows that the service is up."""
-    return failure.blame != "infrastructure" and failure.kind != "timeout"

@@ -1,4 +1,4 @@
-"""Budgets by reservation: what is spent and what is in flight together never pass the cap."""
+"""Budgets by reservation: spending plus the expected cost of what is in flight never exceeds the cap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _budgets(own: TargetLimits, variants: Collection[int], context: LimitContext
 
 
 class Budget(Limit):
-    """A cap on dollars or tokens. While nothing is known of a variant, one trial of it goes ahead alone."""
+    """A cap on dollars or tokens. While the use of a variant is unknown, only one of its trials is in flight."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class Budget(Limit):
 
     def affordable(self, jobs: list[Job], now: float) -> list[Job]:
         """Keep the jobs before the first that the remaining budget does not cover."""
-        left = self.cap - self.spent - self.reserved
+        remaining = self.cap - self.spent - self.reserved
         for number, job in enumerate(jobs):
             if self.applies_to(job.variant):
-                left -= self._expected(job) or 0.0
-                if left < 0 or self.wait(job, now) > 0:
+                remaining -= self._expected(job) or 0.0
+                if remaining < 0 or self.wait(job, now) > 0:
                     return jobs[:number]
         return jobs
 
@@ -78,9 +78,9 @@ class Budget(Limit):
         reserved = self._reserved.pop(job.trial.position, 0.0)
         self._unknown.discard(job.variant)
         actual = self._actual(outcome)
-        if actual is None:  # a timeout may have cost what was expected; a refusal of the provider costs nothing
-            timed_out = outcome.failure is not None and outcome.failure.kind == "timeout"
-            actual = reserved if timed_out else 0.0
+        if actual is None:  # a timeout may have cost what was expected; a refusal by the provider costs nothing
+            has_timed_out = outcome.failure is not None and outcome.failure.kind == "timeout"
+            actual = reserved if has_timed_out else 0.0
         self.spent += actual
 
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
@@ -88,7 +88,8 @@ class Budget(Limit):
             return None
         if self.unit == "usd":
             message = f"budget ${self.cap:,.2f} reached: ${self.spent:,.2f} spent"
-            fix = "resume with a larger one: --budget USD"
-            return "budget", f"{message}, another trial may take more than is left", fix
-        message = f"budget of {self.cap:,.0f} tokens reached: {self.spent:,.0f} used"
-        return "budget", f"{message}, another may take more than is left", "raise limits.budget_tokens and run again"
+            fix = "resume with a larger budget: --budget USD"
+        else:
+            message = f"budget of {self.cap:,.0f} tokens reached: {self.spent:,.0f} used"
+            fix = "raise limits.budget_tokens and run again"
+        return "budget", f"{message}, another trial may exceed it", fix

@@ -1,6 +1,6 @@
-"""How many trials may be in flight: in all, of one variant, of one block, and of one target.
+"""How many trials may be in flight: in total, per variant, per block, and per target.
 
-A trial keeps its place until its row is safe, so that a kill never costs more than may be in flight.
+A trial counts as in flight until its row is safe, so that a kill never loses more than may be in flight.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from abreast.spec.schema import Bounds
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    """Limits by the rules of `plan/concurrency`."""
     rules, limits = context.concurrency, context.limits
     if rules.blocks is not None:
         yield Blocks(rules.blocks, rules.per_block, context.trials)
-    if rules.total is not None:
-        yield InFlight(rules.total)
+    for most in (rules.total, context.capacity):
+        if most is not None:
+            yield InFlight(most)
     if rules.per_variant is not None:
         yield PerVariant(rules.per_variant, context.trials)
     if rules.per_judges is not None:
         judges = range(len(context.trials), len(context.targets))
-        free = [index for index in judges if limits.of(context.targets[index].name).parallel == limits.parallel]
-        if free:
-            yield InFlight(rules.per_judges, frozenset(free))
+        without_own = [index for index in judges if limits.of(context.targets[index].name).parallel == limits.parallel]
+        if without_own:
+            yield InFlight(rules.per_judges, frozenset(without_own))
     for name, variants in context.variants_of_target.items():
-        most = rules.of_target(name)
-        if isinstance(most, Bounds):
+        parallel = rules.of_target(name)
+        if isinstance(parallel, Bounds):
             from abreast.execute.limits.adaptive import Adaptive
 
             yield Adaptive(
-                least=most.min,
-                start=most.start,
-                most=most.max,
-                on_change=partial(context.tell, target=name),
+                least=parallel.min,
+                start=parallel.start,
+                most=parallel.max,
+                on_change=partial(context.emit, target=name),
                 variants=variants,
                 is_service=context.targets[min(variants)].is_service,
             )
-        elif most is not None and name in limits.targets:
-            yield InFlight(most, variants)
+        elif parallel is not None and name in limits.targets:
+            yield InFlight(parallel, variants)
 
 
 class InFlight(Limit):
@@ -52,59 +52,56 @@ class InFlight(Limit):
 
     def __init__(self, most: int, variants: Collection[int] | None = None) -> None:
         self._most = most
-        self._now = 0
+        self._in_flight = 0
         self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        return 0.0 if self._now < self._most else UNTIL_AN_EVENT
+        return 0.0 if self._in_flight < self._most else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now += 1
+        self._in_flight += 1
 
     def release(self, job: Job, now: float) -> None:
-        self._now -= 1
+        self._in_flight -= 1
 
 
 class PerVariant(Limit):
-    """At most this many trials of each variant in flight."""
-
     holds_warmups = False
 
     def __init__(self, most: int, variants: Collection[int]) -> None:
         self._most = most
-        self._now = dict.fromkeys(variants, 0)
+        self._in_flight = dict.fromkeys(variants, 0)
         self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        return 0.0 if self._now[job.variant] < self._most else UNTIL_AN_EVENT
+        return 0.0 if self._in_flight[job.variant] < self._most else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now[job.variant] += 1
+        self._in_flight[job.variant] += 1
 
     def release(self, job: Job, now: float) -> None:
-        self._now[job.variant] -= 1
+        self._in_flight[job.variant] -= 1
 
 
 class Blocks(Limit):
-    """At most this many blocks in flight, and trials of each. A block whose trials all wait holds no place."""
+    """At most this many blocks in flight, and trials of each. A block whose trials all wait does not count."""
 
     holds_warmups = False
 
-    def __init__(self, blocks: int, trials_of_each: int, variants: Collection[int] | None = None) -> None:
-        self._blocks = blocks
-        self._each = trials_of_each
-        self._now: dict[int, int] = {}
+    def __init__(self, blocks: int, per_block: int, variants: Collection[int] | None = None) -> None:
+        self._blocks, self._per_block = blocks, per_block
+        self._in_flight: dict[int, int] = {}  # trials by block
         self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        running = self._now.get(job.block, 0)
-        free = running < self._each if running else len(self._now) < self._blocks
-        return 0.0 if free else UNTIL_AN_EVENT
+        running = self._in_flight.get(job.block, 0)
+        is_free = running < self._per_block if running else len(self._in_flight) < self._blocks
+        return 0.0 if is_free else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now[job.block] = self._now.get(job.block, 0) + 1
+        self._in_flight[job.block] = self._in_flight.get(job.block, 0) + 1
 
     def release(self, job: Job, now: float) -> None:
-        self._now[job.block] -= 1
-        if not self._now[job.block]:
-            del self._now[job.block]
+        self._in_flight[job.block] -= 1
+        if not self._in_flight[job.block]:
+            del self._in_flight[job.block]

@@ -1,4 +1,4 @@
-"""A variant that only fails stops the run: it is broken, and the rest of its trials would be spent for nothing."""
+"""Stop the run when nearly every trial of a variant fails by its own fault: the rest would be wasted."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import location
+from abreast.execute.failures import FIXES
 from abreast.execute.job import Job
 from abreast.execute.limits.base import Limit, LimitContext
-from abreast.execute.limits.breaker import FIXES
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 
-FIRST_TRIALS = 10  # if all of them fail
+FIRST_TRIALS = 10  # stop if all of them fail,
 MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
 LONGEST_MESSAGE = 500  # characters
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
-    if context.tallies and not context.limits.allow_failing:
-        yield Failing(context.tallies, context.stop)
+    plan, failures = context.plan, context.own_failures
+    if plan is not None and failures is not None and not context.limits.allow_failing:
+        yield Failing(tally_outcomes(plan, plan.done, failures), context.stop)
 
 
 @dataclass(slots=True)
-class Tally:
+class VariantTally:
     """Outcomes of a variant in a run, and its own failures by kind."""
 
     variant: str
@@ -35,11 +36,11 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
 
     def is_broken(self, kind: str) -> bool:
-        """Whether failures of this kind are nearly all there is.
+        """Whether nearly all trials failed in this way.
 
-        >>> [Tally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
+        >>> [VariantTally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
         [False, True]
-        >>> [Tally("b", trials, Counter(crash=trials - 1)).is_broken("crash") for trials in (19, 20)]
+        >>> [VariantTally("b", trials, Counter(crash=trials - 1)).is_broken("crash") for trials in (19, 20)]
         [False, True]
         """
         failed = self.failures[kind]
@@ -48,10 +49,12 @@ class Tally:
         return failed == self.trials >= FIRST_TRIALS
 
 
-def tally(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[Tally]:
-    """Count what is done, by variant; `failures` are the variants' own, as position and kind."""
+def tally_outcomes(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[VariantTally]:
+    """Count finished trials by variant; `failures` are the variants' own, as position and kind."""
     number = len(plan.variants)
-    tallies = [Tally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)]
+    tallies = [
+        VariantTally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)
+    ]
     for position, kind in failures:
         if position < len(done) and done[position]:
             tallies[position % number].failures[kind] += 1
@@ -59,29 +62,24 @@ def tally(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int,
 
 
 def failures_of_broken(plan: Plan, final: Sequence[int], failures: Sequence[tuple[int, str]]) -> frozenset[int]:
-    """Positions of the failures because of which a run with these final outcomes stops."""
+    """Positions of the failures that stop a run with these final outcomes."""
     done = np.zeros(len(plan), dtype=np.bool_)
     done[list(final)] = True
-    tallies = tally(plan, done, failures)
+    tallies = tally_outcomes(plan, done, failures)
     return frozenset(position for position, kind in failures if tallies[position % len(tallies)].is_broken(kind))
 
 
 class Failing(Limit):
-    """Stops the run when a variant fails by its own fault, and in the same way, in nearly every trial.
+    """Stops the run when a variant fails in the same way in nearly every trial. Infrastructure errors do not count."""
 
-    Failures of infrastructure do not count: those are the breaker's.
-    """
-
-    def __init__(self, tallies: Sequence[Tally], stop: Callable[[str, str, str], None]) -> None:
-        """`tallies` are by variant, from earlier executions of the run."""
-        self._tallies = tallies
+    def __init__(self, tallies: Sequence[VariantTally], stop: Callable[[str, str, str], None]) -> None:
+        self._tallies = tallies  # by variant, from earlier executions of the run
         self._stop = stop
         self._first: dict[tuple[int, str], Failure] = {}
 
     def store(self, job: Job, outcome: Outcome) -> None:
         failure = outcome.failure if outcome.status == "error" else None
-        is_own = failure is None or failure.blame == "variant"
-        if outcome.status == "cancelled" or not is_own:
+        if outcome.status == "cancelled" or (failure is not None and failure.blame != "variant"):
             return
         tally = self._tallies[job.variant]
         tally.trials += 1
@@ -93,10 +91,10 @@ class Failing(Limit):
             self._stop("failing", _describe(tally, first), first.fix or FIXES.get(first.kind, ""))
 
 
-def _describe(tally: Tally, first: Failure) -> str:
+def _describe(tally: VariantTally, first: Failure) -> str:
     failed, message = tally.failures[first.kind], " ".join(first.message.split())[:LONGEST_MESSAGE]
-    place = location(first.detail)
+    line = location(first.detail)
     return (
         f'variant "{tally.variant}" failed in {failed:,} of {tally.trials:,} trials ({first.kind}); '
-        f"first error: {message}" + (f", at {place}" if place else "")
+        f"first error: {message}" + (f", at {line}" if line else "")
     )

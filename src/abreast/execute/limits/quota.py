@@ -1,4 +1,4 @@
-"""Quota windows: so many calls in so many hours, counted for the account over all its runs."""
+"""Quotas: a number of calls in a sliding window of hours, counted for the account over all its runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def build(context: LimitContext) -> Iterator[Limit]:
                 variants=variants,
                 ledger=context.ledger(),
                 waits=context.waits_for_quota,
-                on_pause=context.tell,
+                on_pause=context.emit,
             )
 
 
 class Quota(Limit):
-    """Holds one ticket ahead; a job that starts uses it up. Without one it waits, or ends the run."""
+    """Reserves one call ahead for the next job. If the quota is used up, jobs wait or the run ends."""
 
     is_shared = True
 
@@ -44,35 +44,32 @@ class Quota(Limit):
     ) -> None:
         self.most, self.window_s, self.account = most, window_s, account
         self.variants = variants
-        self._ledger = ledger
-        self._waits = waits
-        self._on_pause = on_pause
+        self._ledger, self._waits, self._on_pause = ledger, waits, on_pause
         self._ticket: int | None = None
         self._free_at = 0.0
-        self._paused = False
+        self._is_paused = False
 
     def wait(self, job: Job, now: float) -> float:
         if self._ticket is not None:
             return 0.0
         if now < self._free_at:
-            return self._left(now)
+            return self._pause(now)
         self._ticket, seconds = self._ledger.take(self.account, self.most, self.window_s)
         if self._ticket is not None:
-            self._paused = False
+            self._is_paused = False
             return 0.0
-        # Somebody else may take the next one, so look again then.
-        self._free_at = now + seconds
-        if not self._paused:
-            self._paused = True
+        self._free_at = now + seconds  # another run may take that call, so try again then
+        if not self._is_paused:
+            self._is_paused = True
             self._on_pause("quota", most=self.most, window_s=self.window_s, seconds=seconds, waits=self._waits)
-        return self._left(now)
+        return self._pause(now)
 
-    def _left(self, now: float) -> float:
+    def _pause(self, now: float) -> float:
         return self._free_at - now if self._waits else UNTIL_AN_EVENT
 
     def affordable(self, jobs: list[Job], now: float) -> list[Job]:
-        used_up = self._ticket is None and now < self._free_at
-        return [job for job in jobs if not self.applies_to(job.variant)] if used_up else jobs
+        is_used_up = self._ticket is None and now < self._free_at
+        return [job for job in jobs if not self.applies_to(job.variant)] if is_used_up else jobs
 
     def take(self, job: Job, now: float) -> None:
         self._ticket = None
@@ -81,7 +78,7 @@ class Quota(Limit):
         if self._waits or self._ticket is not None:
             return None
         message = f"the quota of {self.most} in {self.window_s / 3600:g} h is used up"
-        return "quota", message, f"there is room again in {max(0.0, self._free_at - now) / 60:.0f} minutes"
+        return "quota", message, f"wait {max(0.0, self._free_at - now) / 60:.0f} minutes until calls are available"
 
     def close(self) -> None:
         if self._ticket is not None:

@@ -1,4 +1,4 @@
-"""Rates: so many requests, or so many tokens, in any window of a given length, and no more."""
+"""Rates: a maximum number of requests or tokens in any window of a given length."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from abreast.execute.job import Job
 from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Outcome
 
-BURST_S = 1.0  # seconds' worth that may start together
-JITTER = 0.01  # of a window: what was sent later may arrive with less delay than what was sent first
+BURST_S = 1.0  # seconds' worth of requests that may start together
+JITTER = 0.01  # of a window: later requests may arrive with less delay than earlier ones
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
@@ -19,7 +19,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
         own = context.limits.of(name)
         for most, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
             if most is not None:
-                # A rate below one in its period is one in a longer one.
+                # a rate below one per period is one in a longer period
                 yield RequestRate(max(1, int(most)), period * max(1.0, 1.0 / most), variants)
         if own.tokens_per_minute is not None:
             yield TokenRate(own.tokens_per_minute, 60.0, variants, context.estimates.tokens)
@@ -28,7 +28,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 class RequestRate(Limit):
     """At most `most` requests in any window of `period_s`, spread evenly but for a short burst.
 
-    A token bucket alone lets a burst on top of a full minute through; the log of the window never does.
+    A token bucket alone would let a burst through after a full window; the log of the window does not.
     """
 
     is_shared = True
@@ -41,13 +41,13 @@ class RequestRate(Limit):
         self._burst = max(1.0, self._rate * BURST_S)
         self._tokens = self._burst
         self._filled_at: float | None = None
-        self._log: deque[float] = deque()
+        self._log: deque[float] = deque()  # starts within the window
 
     def wait(self, job: Job, now: float) -> float:
         missing = 1.0 - self._level(now)
-        spaced = missing / self._rate if missing > 1e-9 else 0.0
-        full = self._log[-self._most] + self._period - now if len(self._log) >= self._most else 0.0
-        return max(0.0, spaced, full)
+        for_bucket = missing / self._rate if missing > 1e-9 else 0.0
+        for_window = self._log[-self._most] + self._period - now if len(self._log) >= self._most else 0.0
+        return max(0.0, for_bucket, for_window)
 
     def take(self, job: Job, now: float) -> None:
         self._tokens = self._level(now) - 1.0
@@ -63,27 +63,25 @@ class RequestRate(Limit):
 
 
 class TokenRate(Limit):
-    """At most `most` tokens in any window of `period_s`, by estimate before and by usage after."""
+    """At most `most` tokens in any window of `period_s`: estimated before an answer, measured after it."""
 
     def __init__(
         self, most: float, period_s: float, variants: frozenset[int], expected: Callable[[Job], float]
     ) -> None:
-        self._most = most
-        self._period = period_s
+        self._most, self._period, self._expected = most, period_s, expected
         self.variants = variants
-        self._expected = expected
         self._log: deque[list[float]] = deque()  # [when, tokens]
         self._sum = 0.0
         self._of_job: dict[int, list[float]] = {}
 
     def wait(self, job: Job, now: float) -> float:
         self._forget(now)
-        over = self._sum + self._expected(job) - self._most
-        if over <= 0 or not self._log:  # a job larger than the whole limit starts alone
+        excess = self._sum + self._expected(job) - self._most
+        if excess <= 0 or not self._log:  # a job larger than the limit itself starts alone
             return 0.0
         for when, tokens in self._log:
-            over -= tokens
-            if over <= 0:
+            excess -= tokens
+            if excess <= 0:
                 return max(1e-6, when + self._period - now)
         return max(1e-6, self._log[-1][0] + self._period - now)
 

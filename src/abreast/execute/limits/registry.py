@@ -1,5 +1,7 @@
-"""Every limit there is. To add one, write a file with a `Limit` and a `build`, and add a line here; other packages
-register their `build` under the entry point `abreast.limits`."""
+"""All limits. To add one, write a module with a `Limit` and a `build` function, and list it here.
+
+Other packages register their `build` under the entry point `abreast.limits`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,6 @@ FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
 
 
 def build_limits(context: LimitContext) -> list[Limit]:
-    """The limits that the spec asks for, and those of other packages."""
     own = [limit for build in FACTORIES for limit in build(context)]
     return [*own, *(limit for name in plugin_names_at_start("limit") for limit in _build_plugin(name, context))]
 

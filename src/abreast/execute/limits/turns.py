@@ -1,4 +1,4 @@
-"""One variant at a time: for machines and accounts that do not bear two agents at once."""
+"""One variant at a time, for agents that cannot run concurrently on one machine or account."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from abreast.plan.plan import Plan, block_order
 
 def build(context: LimitContext) -> Iterator[Limit]:
     if context.limits.turns and context.plan is not None:
-        yield Turns(context.plan)
+        yield VariantTurns(context.plan)
 
 
-class Turns(Limit):
-    """Of each case all repeats of one variant, then of the next, in an order that is drawn for the case. How many of
-    those are in flight is for others to say. Judges take no turns."""
+class VariantTurns(Limit):
+    """For each case, run all repeats of one variant, then of the next, in random order. Judges take no turns."""
 
     holds_warmups = False
 
@@ -26,15 +25,15 @@ class Turns(Limit):
         self.variants = range(len(plan.variants))
         cases, variants = len(plan.cases), len(plan.variants)
         self._missing = (~plan.done).reshape(cases, plan.repeats, variants).sum(axis=1)
-        self._case = -1  # the so-manieth to start
-        self._order: list[int] = []  # variants that may have something left to do in it, the present one first
+        self._case = -1  # its index in the order of starts
+        self._order: list[int] = []  # its variants that may have trials left, the current one first
         self._advance()
 
     def wait(self, job: Job, now: float) -> float:
         if not self._order:
             return 0.0
-        mine = job.block // self._plan.repeats == self._case and job.variant == self._order[0]
-        return 0.0 if mine else UNTIL_AN_EVENT
+        is_its_turn = job.block // self._plan.repeats == self._case and job.variant == self._order[0]
+        return 0.0 if is_its_turn else UNTIL_AN_EVENT
 
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         self.leave_out(job)
@@ -44,7 +43,7 @@ class Turns(Limit):
         self._advance()
 
     def _advance(self) -> None:
-        """Go to the next variant of this case, or of the next case, with something left to do."""
+        """Go to the next variant of this case, or of the next case, with trials left."""
         plan = self._plan
         while True:
             while self._order and not self._missing[plan.case(self._case * plan.repeats), self._order[0]]:

@@ -1,8 +1,8 @@
-"""Judging: stored answers become questions to judges, and what judges reply becomes scores.
+"""Judging: stored answers become questions to judges, and the replies become scores.
 
-All of it happens on the loop, between the scheduler, which asks the questions as it starts trials, and the writer: a
+All of it happens on the loop, between the scheduler, which submits the questions like trials, and the writer: a
 judgement is on disk before the score that comes from it. Only positions wait in memory; an answer is read again when
-its turn has come. The same question to the same judge is asked once, whoever asked it, in this run or in another.
+its turn comes. The same question to the same judge is asked only once, in this run or in another.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from abreast.store.queries.judgements import JudgeQuestion
 from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
 from abreast.targets import Target
 
-AT_ONCE = 50  # answers looked at before others have their turn
-AHEAD = 32  # questions to each judge that wait for their start, besides as many as are in flight
-FIRST_PLACE = -1_000_000  # a job needs a place in the plan of its own: below those of trials and warm-ups
+AT_ONCE = 50  # answers turned into questions before other sources have their turn
+AHEAD = 32  # questions to each judge that wait for their start, in addition to the number in flight
+FIRST_POSITION = -1_000_000  # positions of jobs are unique, and below those of trials and warm-ups
 UNFINISHED = ""  # the version of a score that a resume tries again
-SAID_NO = ("refused", "too_long", "too_big", "no_answer")  # a judge that says nothing says so next time too
+FINAL_KINDS = ("refused", "too_long", "too_big", "no_answer")  # the judge would fail in the same way again
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Panel:
     targets: Sequence[Target]
     variants: int
     baseline: int
-    alone: bool = False  # nothing is reused of other runs
-    anew: bool = False  # what could not be used is asked again
+    only_own_run: bool = False  # reuse nothing from other runs
+    retries_unusable: bool = False  # ask again where a reply could not be used
 
     def gives(self, score: str) -> bool:
         return any(score in judge.columns for judge in self.judges)
@@ -57,8 +57,11 @@ class Panel:
         ]
 
     def unjudged(self, store: Store, run_id: int, judge: Judge) -> list[int]:
-        """Stored answers without a score by the present version of this judge."""
-        return store.queries.unjudged(run_id, judge.columns, judge.version, only_usable=self.anew)
+        """Positions of stored answers without a score by the present version of this judge."""
+        return store.queries.unjudged(run_id, judge.columns, judge.version, only_usable=self.retries_unusable)
+
+
+NO_JUDGES = Panel((), (), 1, 0)
 
 
 def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
@@ -66,28 +69,28 @@ def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
 
 
 @dataclass(slots=True, eq=False)
-class Pending:
+class PendingAnswer:
     """An answer that waits for one of the judges."""
 
     judge: int
     position: int
-    earlier: bool  # stored by an earlier execution
+    stored_before: bool  # by an earlier execution
     missing: int = 0  # replies
     readings: dict[str, Reading] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
-class Question:
-    """A call of a judge, and the answers that wait for its reply."""
+class JudgeCall:
+    """A question to a judge, and the answers that wait for its reply."""
 
     judge: int
     item: str
     key: str
     prompt: str
-    asked_by: list[Pending]
+    pending: list[PendingAnswer]
     paid: Paid  # for attempts before the last one, in this execution and in earlier ones
-    readings: dict[int, Reading] = field(default_factory=dict)  # by judge: two may ask the same
-    written: int = 0  # of those who asked, so many have a row
+    readings: dict[int, Reading] = field(default_factory=dict)  # by judge: two may ask the same question
+    written: int = 0  # pending answers that have a row
 
 
 def _given(trial: JudgedTrial) -> Given:
@@ -115,28 +118,29 @@ class Judging(Source):
         decides, if a judge gives it."""
         super().__init__(Lanes(range(first_variant, first_variant + len(panel.judges)), limits))
         self._first_variant = first_variant
-        self._panel, self._store, self._held, self._listener = panel, store, writer.lease, listener
+        self._panel, self._store, self._lease, self._listener = panel, store, writer.lease, listener
         self._writer, self._state, self._early_stopping = writer, state, early_stopping
         self._waiting: list[deque[tuple[int, bool]]] = [deque() for _ in panel.judges]  # positions, stored before?
-        self._ready: list[deque[Question]] = [deque() for _ in panel.judges]
-        self._asked: dict[str, Question] = {}  # by key, until the reply is safe
-        self._seen: list[set[int]] = [set() for _ in panel.judges]
-        self._fallen: set[int] = set()  # baselines that infrastructure broke in this execution
-        self._open = [0 for _ in panel.judges]  # answers that wait for a reply
-        self._earlier = 0  # answers stored before whose score may decide
-        self._number = 0
-        self._asked_before = False  # in an earlier execution of this run
+        self._ready: list[deque[JudgeCall]] = [deque() for _ in panel.judges]
+        self._by_key: dict[str, JudgeCall] = {}  # until the reply is safe
+        self._by_position: dict[int, JudgeCall] = {}  # of their jobs
+        self._judged: list[set[int]] = [set() for _ in panel.judges]
+        self._broken_baselines: set[int] = set()  # by infrastructure, in this execution
+        self._open = [0 for _ in panel.judges]  # answers waiting for a reply
+        self._undecided = 0  # answers stored before whose score may decide the run
+        self._jobs = 0
+        self._has_judgements = False  # from earlier executions of this run
         self._variants = panel.contenders
 
     def begin(self) -> None:
         """Queue the answers of earlier executions, which are judged first."""
-        self._asked_before = self._store.queries.has_judgements(self._held.run_id)
+        self._has_judgements = self._store.queries.has_judgements(self._lease.run_id)
         for number, judge in enumerate(self._panel.judges):
-            found = self._panel.unjudged(self._store, self._held.run_id, judge)
-            self._waiting[number].extend((position, True) for position in found)
+            positions = self._panel.unjudged(self._store, self._lease.run_id, judge)
+            self._waiting[number].extend((position, True) for position in positions)
             if self._decides(number):
-                self._earlier = len(found)
-        if self._early_stopping is not None and not self._earlier:
+                self._undecided = len(positions)
+        if self._early_stopping is not None and not self._undecided:
             self._early_stopping.caught_up()
         self._listener.judging(self._backlog)
 
@@ -157,35 +161,35 @@ class Judging(Source):
 
     def refill(self, now: float) -> None:
         enough = AHEAD + self._state.in_flight
-        if self._look(enough):
+        if self._ask_about_waiting(enough):
             self._state.wake()
         for number, ready in enumerate(self._ready):
             while ready and self.lanes.size(number) < enough:
                 self.lanes.append(self._job(number, ready.popleft(), now))
 
-    def _look(self, enough: int) -> bool:
+    def _ask_about_waiting(self, enough: int) -> bool:
         """Turn answers into questions until every judge has enough; return whether there may be more."""
         more = False
         for number, waiting in enumerate(self._waiting):
             for _ in range(AT_ONCE):
                 if not waiting or len(self._ready[number]) >= enough:
                     break
-                self._look_at(number, *waiting.popleft())
+                self._judge(number, *waiting.popleft())
             else:
                 more = more or bool(waiting)
         return more
 
-    def _job(self, judge: int, question: Question, now: float) -> JudgeJob:
-        self._number += 1
-        # Whoever judges sees what is in the key, and nothing else.
-        case = Case(question.key[:12], question.prompt)
+    def _job(self, judge: int, call: JudgeCall, now: float) -> JudgeJob:
+        self._jobs += 1
+        position = FIRST_POSITION - self._jobs
+        self._by_position[position] = call
+        case = Case(call.key[:12], call.prompt)  # the judge sees only what is part of the key
         return JudgeJob(
-            trial=Trial(FIRST_PLACE - self._number, case, self._variants[judge], 0),
+            trial=Trial(position, case, self._variants[judge], 0),
             variant=self._first_variant + judge,
-            block=self._number,
+            block=self._jobs,
             slot=0,
             ready_at=now,
-            question=question,
         )
 
     # -- from answers to questions ---------------------------------------------------------------------------------
@@ -199,26 +203,26 @@ class Judging(Source):
                     waiting.append((position, False))
                 continue
             if _is_open(outcome.status, outcome.failure.blame if outcome.failure else None):
-                self._fallen.add(position)
+                self._broken_baselines.add(position)
             first = position - self._panel.baseline
             waiting.extend((first + variant, False) for variant in range(self._panel.variants))
         self._listener.judging(self._backlog)
 
-    def _look_at(self, number: int, position: int, earlier: bool) -> None:
-        judge, pending = self._panel.judges[number], Pending(number, position, earlier)
+    def _judge(self, number: int, position: int, stored_before: bool) -> None:
+        judge, pending = self._panel.judges[number], PendingAnswer(number, position, stored_before)
         baseline = position - position % self._panel.variants + self._panel.baseline
-        trials = self._store.queries.judged_trials(self._held.run_id, (position, baseline))
+        trials = self._store.queries.judged_trials(self._lease.run_id, (position, baseline))
         mine, theirs = trials.get(position), trials.get(baseline)
-        if position in self._seen[number] or mine is None or mine.status != "ok" or mine.answer is None:
-            self._passed(pending)
+        if position in self._judged[number] or mine is None or mine.status != "ok" or mine.answer is None:
+            self._count_done(pending)
         elif not judge.pairwise:
             self._ask(pending, mine)
         elif position == baseline:
             self._give(pending, judge.fill(0.5, "the baseline itself"))
         elif theirs is None or _is_open(theirs.status, theirs.blame):
-            if baseline in self._fallen:  # nothing can be said in this execution
+            if baseline in self._broken_baselines:  # a resume executes it again
                 self._report(pending, None)
-            self._passed(pending)
+            self._count_done(pending)
         elif theirs.status == "skipped":
             self._give(pending, judge.fill(None, "the baseline was skipped"))
         elif theirs.status != "ok" or theirs.answer is None:
@@ -228,158 +232,152 @@ class Judging(Source):
         else:
             self._ask(pending, mine, theirs)
 
-    def _ask(self, pending: Pending, mine: JudgedTrial, theirs: JudgedTrial | None = None) -> None:
+    def _ask(self, pending: PendingAnswer, mine: JudgedTrial, theirs: JudgedTrial | None = None) -> None:
         number = pending.judge
         judge = self._panel.judges[number]
         case = Case("", json.loads(mine.input), json.loads(mine.expected))
-        self._seen[number].add(pending.position)
+        self._judged[number].add(pending.position)
         self._open[number] += 1
         pending.missing = len(judge.items)
         for item in judge.items:
             prompt = judge.prompt(item, case, _given(mine), None if theirs is None else _given(theirs))
             key = judge.key(item, prompt)
-            question = self._asked.get(key)
-            if question is not None:
-                question.asked_by.append(pending)
-                question.paid = question.paid.and_then(self._paid(key, pending, item))
+            call = self._by_key.get(key)
+            if call is not None:
+                call.pending.append(pending)
+                call.paid = call.paid.and_then(self._paid(key, pending, item))
                 continue
-            known = self._known(key, pending, item)
-            if known is not None:
-                self._resolve(pending, item, known)
+            reading = self._stored_reading(key, pending, item)
+            if reading is not None:
+                self._resolve(pending, item, reading)
                 continue
-            question = Question(
-                judge=number, item=item, key=key, prompt=prompt, asked_by=[pending], paid=self._paid(key, pending, item)
-            )
-            self._asked[key] = question
-            self._ready[number].append(question)
-
-    def _known(self, key: str, pending: Pending, item: str) -> Reading | None:
-        """An earlier reply to the same question, which is stored for this answer too."""
-        judge, run_id = self._panel.judges[pending.judge], self._held.run_id
-        question = JudgeQuestion(run_id, pending.position, judge.name, item)
-        only = run_id if self._panel.alone else None
-        found = self._store.queries.known_judgement(key, question, only, self._panel.anew)
-        if found is None:
-            return None
-        is_own, known = found
-        if not is_own:
-            copied = known | question._asdict()
             paid = self._paid(key, pending, item)
-            if paid.is_known:  # for a call of its own that failed: that stays paid
-                copied |= {"reused_from": None, **paid._asdict()}
-            self._writer.put("judgements", tuple(copied.values()))
-        if known["answer"] is None or known["error_kind"] is not None:
-            return Reading(None, f"{known['error_kind']}: {known['error']}")
-        return judge.read(item, known["answer"])
+            call = JudgeCall(judge=number, item=item, key=key, prompt=prompt, pending=[pending], paid=paid)
+            self._by_key[key] = call
+            self._ready[number].append(call)
 
-    def _paid(self, key: str, pending: Pending, item: str) -> Paid:
-        """Use by earlier executions for this question, without a usable reply."""
-        if not self._asked_before:
+    def _stored_reading(self, key: str, pending: PendingAnswer, item: str) -> Reading | None:
+        """An earlier reply to the same question, which is stored for this answer too."""
+        judge, run_id = self._panel.judges[pending.judge], self._lease.run_id
+        question = JudgeQuestion(run_id, pending.position, judge.name, item)
+        only = run_id if self._panel.only_own_run else None
+        stored = self._store.queries.known_judgement(key, question, only, self._panel.retries_unusable)
+        if stored is None:
+            return None
+        is_own, row = stored
+        if not is_own:
+            copy = row | question._asdict()
+            paid = self._paid(key, pending, item)
+            if paid.is_known:  # a failed call of its own stays paid
+                copy |= {"reused_from": None, **paid._asdict()}
+            self._writer.put("judgements", tuple(copy.values()))
+        if row["answer"] is None or row["error_kind"] is not None:
+            return Reading(None, f"{row['error_kind']}: {row['error']}")
+        return judge.read(item, row["answer"])
+
+    def _paid(self, key: str, pending: PendingAnswer, item: str) -> Paid:
+        """Use of this question by earlier executions that got no usable reply."""
+        if not self._has_judgements:
             return Paid()
         name = self._panel.judges[pending.judge].name
-        question = JudgeQuestion(self._held.run_id, pending.position, name, item)
+        question = JudgeQuestion(self._lease.run_id, pending.position, name, item)
         return self._store.queries.paid_for_question(question, key)
 
     # -- from replies to scores ------------------------------------------------------------------------------------
 
     def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
         """Store what a failed call cost."""
-        assert isinstance(job, JudgeJob)
-        question: Question = job.question
-        paid = paid_for(outcome.answer)
+        call, paid = self._by_position[job.trial.position], paid_for(outcome.answer)
         if paid.is_known:
-            question.paid = question.paid.and_then(paid)
-            row = self._row(question, question.asked_by[0], outcome.status, outcome, question.paid)
-            self._writer.put("judgements", row)
+            call.paid = call.paid.and_then(paid)
+            self._writer.put("judgements", self._row(call, call.pending[0], outcome.status, outcome, call.paid))
 
     def store(self, job: Job, outcome: Outcome) -> None:
         """Store a reply for every answer that waits for it."""
-        assert isinstance(job, JudgeJob)
-        question: Question = job.question
         job.outcome = outcome
-        self._writer.put_together([("judgements", row) for row in self._rows(question, outcome)], job)
+        rows = self._rows(self._by_position[job.trial.position], outcome)
+        self._writer.put_together([("judgements", row) for row in rows], job)
 
-    def _rows(self, question: Question, outcome: Outcome) -> list[Row]:
+    def _rows(self, call: JudgeCall, outcome: Outcome) -> list[Row]:
         """One row per waiting answer; the first carries the cost of all attempts."""
-        question.written = len(question.asked_by)
+        call.written = len(call.pending)
         last = paid_for(outcome.answer)
-        made = []
-        for place, pending in enumerate(question.asked_by):
-            reading, status = self._reading(question, pending.judge, outcome), str(outcome.status)
+        rows = []
+        for index, pending in enumerate(call.pending):
+            reading, status = self._reading(call, pending.judge, outcome), str(outcome.status)
             if reading.remarks is None and reading.final:
                 status = "skipped" if status == "skipped" else "invalid"
-            paid = last if place else question.paid.and_then(last)
-            row = self._row(question, pending, status, outcome, paid)
-            made.append((*row[:-1], self._held.run) if place else row)
-        return made
+            paid = last if index else call.paid.and_then(last)
+            row = self._row(call, pending, status, outcome, paid)
+            rows.append((*row[:-1], self._lease.run) if index else row)
+        return rows
 
-    def _row(self, question: Question, pending: Pending, status: str, outcome: Outcome, paid: Paid) -> Row:
+    def _row(self, call: JudgeCall, pending: PendingAnswer, status: str, outcome: Outcome, paid: Paid) -> Row:
         name = self._panel.judges[pending.judge].name
-        asked = (pending.position, name, question.item, question.key, question.prompt)
-        return judgement_row(self._held.run_id, *asked, status, outcome, paid)
+        question = (pending.position, name, call.item, call.key, call.prompt)
+        return judgement_row(self._lease.run_id, *question, status, outcome, paid)
 
-    def _reading(self, question: Question, number: int, outcome: Outcome) -> Reading:
-        if number not in question.readings:
-            question.readings[number] = _read(self._panel.judges[number], question.item, outcome)
-        return question.readings[number]
+    def _reading(self, call: JudgeCall, number: int, outcome: Outcome) -> Reading:
+        if number not in call.readings:
+            call.readings[number] = _read(self._panel.judges[number], call.item, outcome)
+        return call.readings[number]
 
     def stored(self, jobs: Sequence[Job], now: float) -> None:
         for job in jobs:
-            assert isinstance(job, JudgeJob)
-            assert job.outcome is not None
-            question, outcome = job.question, job.outcome
-            del self._asked[question.key]
-            if question.written < len(question.asked_by):  # others asked the same meanwhile
-                for row in self._rows(question, outcome):
+            call, outcome = self._by_position.pop(job.trial.position), job.outcome
+            assert outcome is not None
+            del self._by_key[call.key]
+            if call.written < len(call.pending):  # others asked the same meanwhile
+                for row in self._rows(call, outcome):
                     self._writer.put("judgements", row)
             if outcome.status == "cancelled":
                 continue  # a resume asks again
-            for pending in question.asked_by:
-                self._resolve(pending, question.item, self._reading(question, pending.judge, outcome))
+            for pending in call.pending:
+                self._resolve(pending, call.item, self._reading(call, pending.judge, outcome))
             self._listener.judging(self._backlog, outcome)
 
-    def _resolve(self, pending: Pending, item: str, reading: Reading) -> None:
+    def _resolve(self, pending: PendingAnswer, item: str, reading: Reading) -> None:
         pending.readings[item] = reading
         pending.missing -= 1
         if pending.missing:
             return
         self._open[pending.judge] -= 1
         judge = self._panel.judges[pending.judge]
-        final = all(each.final for each in pending.readings.values())
+        final = all(reading.final for reading in pending.readings.values())
         version = judge.version if final else UNFINISHED
         self._give(pending, judge.scores(pending.readings), version)
 
-    def _give(self, pending: Pending, scores: Sequence[Score], version: str | None = None) -> None:
-        self._seen[pending.judge].add(pending.position)
+    def _give(self, pending: PendingAnswer, scores: Sequence[Score], version: str | None = None) -> None:
+        self._judged[pending.judge].add(pending.position)
         version = self._panel.judges[pending.judge].version if version is None else version
-        rows = score_rows(self._held.run_id, pending.position, version, scores)
+        rows = score_rows(self._lease.run_id, pending.position, version, scores)
         self._writer.put_together([("scores", row) for row in rows])
         deciding = self._early_stopping.score if self._early_stopping is not None else None
         self._report(pending, next((score.value for score in scores if score.name == deciding), None))
-        self._passed(pending)
+        self._count_done(pending)
 
     def _decides(self, number: int) -> bool:
         """Whether early stopping uses the score of this judge."""
         return self._early_stopping is not None and self._early_stopping.score in self._panel.judges[number].columns
 
-    def _report(self, pending: Pending, value: float | None) -> None:
+    def _report(self, pending: PendingAnswer, value: float | None) -> None:
         if self._early_stopping is not None and self._decides(pending.judge):
             self._early_stopping.judged(pending.position, value)
 
-    def _passed(self, pending: Pending) -> None:
-        if pending.earlier and self._early_stopping is not None and self._decides(pending.judge):
-            self._earlier -= 1
-            if not self._earlier:
+    def _count_done(self, pending: PendingAnswer) -> None:
+        if pending.stored_before and self._early_stopping is not None and self._decides(pending.judge):
+            self._undecided -= 1
+            if not self._undecided:
                 self._early_stopping.caught_up()
 
 
 def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
-    """What a reply means to this judge, or why there is none."""
+    """The reply as this judge understands it, or why there is none."""
     failure = outcome.failure
     if outcome.status == "ok" and outcome.answer is not None:
         return judge.read(item, outcome.answer.text)
     kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
-    final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
+    final = outcome.status == "skipped" or (outcome.status == "error" and kind in FINAL_KINDS)
     return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
 
 

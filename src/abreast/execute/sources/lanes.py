@@ -1,8 +1,8 @@
 """Lanes: the jobs that wait for their start, and which of them starts next.
 
-There is a lane for each variant, or for each judge, in plan order. Only the first job of a lane may start, so that one
-stalled target never delays another. Lanes under the same shared limits form a group: if such a limit makes one of its
-jobs wait, none of the others is asked. Heaps keep the first jobs in plan order, so a start takes O(log n) for n lanes.
+There is a lane for each variant or judge, in plan order. Only the first job of a lane may start, so that a stalled
+target never delays another. Lanes under the same shared limits form a group: if such a limit makes one of its jobs
+wait, the others need no check. Heaps keep the first jobs in plan order, so a start takes O(log n) for n lanes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
 from abreast.model import Outcome
 
 Head = tuple[tuple[int, int], int]
-"""The order of the first job in a lane, and the lane. It is outdated once that lane begins with another job."""
+"""The order of the first job in a lane, and the lane. Outdated once that lane begins with another job."""
 
 
 class Lanes:
@@ -27,11 +27,11 @@ class Lanes:
     def __init__(self, variants: range, limits: Iterable[Limit]) -> None:
         self._first_variant = variants.start
         self._lanes: list[deque[Job]] = [deque() for _ in variants]
-        asked = [limit for limit in limits if type(limit).wait is not Limit.wait]
-        shared = [limit for limit in asked if limit.is_shared]
+        waiting = [limit for limit in limits if type(limit).wait is not Limit.wait]
+        shared = [limit for limit in waiting if limit.is_shared]
         self._common = [limit for limit in shared if all(map(limit.applies_to, variants))]
         in_groups = [limit for limit in shared if limit not in self._common]
-        self._single = by_variant((limit for limit in asked if not limit.is_shared), variants)
+        self._single = by_variant((limit for limit in waiting if not limit.is_shared), variants)
         groups: dict[tuple[Limit, ...], int] = {}
         self._group_of = [
             groups.setdefault(tuple(limit for limit in in_groups if limit.applies_to(variant)), len(groups))
@@ -39,7 +39,7 @@ class Lanes:
         ]
         self._group_limits = list(groups)
         self._heads: list[list[Head]] = [[] for _ in groups]  # heaps, one for each group
-        self._tops: list[tuple[Head, int]] = []  # a heap of the groups that are still to be asked in this round
+        self._tops: list[tuple[Head, int]] = []  # a heap of the groups still to be checked in this round
         self._aside: list[tuple[Head, int]] = []  # lanes that have to wait until the next round
         self._slowest: int | None = None  # the first block that has to wait in this round
         self._now = 0.0
@@ -126,7 +126,7 @@ class Lanes:
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """Begin a round, in which jobs start and none ends: a lane that has to wait is not asked again."""
+        """Begin a round, in which jobs start and none ends: a lane that has to wait is not checked again."""
         for head, number in self._aside:
             heapq.heappush(self._heads[number], head)
         self._aside.clear()
@@ -176,7 +176,7 @@ class Lanes:
             self._short.add(index)
 
     def upcoming(self, number: int) -> list[Job]:
-        """The first jobs of each lane, at most so many, in plan order."""
+        """Up to `number` jobs of each lane, in plan order."""
         jobs = [job for lane in self._lanes for job in itertools.islice(lane, number)]
         jobs.sort(key=lambda job: job.order)
         return jobs
@@ -207,7 +207,7 @@ class Source:
     """Jobs of one kind. It fills their lanes and handles their outcomes; the scheduler calls all methods."""
 
     job_type: ClassVar[type[Job]]
-    decides_blame: ClassVar[bool] = False  # final failures may wait until it is known who is to blame
+    decides_blame: ClassVar[bool] = False  # final failures may wait until their blame is decided
     lead: float = UNTIL_AN_EVENT  # blocks that one lane may be ahead of the others
 
     def __init__(self, lanes: Lanes) -> None:
@@ -215,7 +215,7 @@ class Source:
 
     @property
     def is_done(self) -> bool:
-        """Whether all its jobs are stored, and no other will follow."""
+        """Whether all its jobs are stored and no others will follow."""
         raise NotImplementedError
 
     def is_held_back(self) -> bool:
@@ -240,7 +240,7 @@ class Source:
         """An attempt has failed; there is another one after a delay."""
 
     def concluded(self, job: Job, outcome: Outcome, now: float) -> None:
-        """A job has its final outcome, but for the blame."""
+        """A job has its final outcome, except for the blame."""
 
     def store(self, job: Job, outcome: Outcome) -> None:
         """Store the final outcome, and acknowledge the job once it is safe."""

@@ -1,6 +1,6 @@
 """The trials of a plan as jobs, refilled from a cursor over its blocks.
 
-Trials that begin with what another one left wait for it outside the lanes, and hold up nobody meanwhile.
+Trials that continue another one wait for it outside the lanes, and delay no others.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from abreast.model import Outcome
 from abreast.plan.plan import Plan
 
 WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
-AHEAD = 32  # jobs of a lane whose requests are prepared before they start, at most
-FEW = 50  # cases past that prefix, or a tenth of all, where a decision may make them needless
+AHEAD = 32  # most jobs of a lane whose requests are prepared before they start
+FEW = 50  # cases past that prefix, or a tenth of all, in a run that may stop early
 LEAD = 32  # blocks that one variant may start before the others in such a run
 
 Fate = Literal["starts", "waits", "never starts"]
@@ -45,23 +45,24 @@ class Trials(Source):
         early_stopping: EarlyStopping | None = None,
         unjudged: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`on_commit` is called with jobs whose rows are safe. `unjudged` counts the answers that wait for the judge
-        whose score decides."""
+        """`on_commit` gets jobs whose rows are safe. `unjudged` counts answers waiting for the judge that decides."""
         variants = range(len(plan.variants))
         super().__init__(Lanes(variants, limits))
         self._plan, self._records, self._on_commit = plan, records, on_commit
         self._listener, self._state = listener, state
-        self._concluding = by_variant((each for each in limits if type(each).conclude is not Limit.conclude), variants)
-        self._storing = by_variant((each for each in limits if type(each).store is not Limit.store), variants)
+        self._concluding = by_variant(
+            (limit for limit in limits if type(limit).conclude is not Limit.conclude), variants
+        )
+        self._storing = by_variant((limit for limit in limits if type(limit).store is not Limit.store), variants)
         self._limits = limits
         self._early_stopping, self._unjudged = early_stopping, unjudged
         self.lead = UNTIL_AN_EVENT if early_stopping is None else LEAD
         self._chains = Chains(plan) if plan.is_chained else None
         self._blocks = plan.open_blocks()
-        self._cursor = 0  # the next of them to be put into the lanes
+        self._cursor = 0  # index of the next block to be put into the lanes
         self._to_come = plan.missing_by_variant()  # trials that are not in a lane yet
-        self._open: dict[int, int] = {}  # blocks begun and not all stored: how many trials are left
-        self._prefix = 0  # so many of them are stored without a gap
+        self._open: dict[int, int] = {}  # number of unstored trials by block, of those begun
+        self._prefix = 0  # number of blocks stored without a gap
         self._unstored = plan.missing()
         self.executed = 0
 
@@ -78,7 +79,7 @@ class Trials(Source):
         window = WINDOW
         if self._early_stopping is not None:
             self.apply_decision()
-            window = self._few_blocks()
+            window = self._early_stopping_window()
         end = min(len(self._blocks), self._prefix + window)
         lanes = self.lanes
         while self._cursor < end and lanes.is_short(self._state.most_in_flight // len(lanes) + 2):
@@ -89,11 +90,8 @@ class Trials(Source):
         if self._early_stopping is not None and self._early_stopping.is_decision_due:
             self._early_stopping.apply(self.keep_begun_cases(self._early_stopping.begun))
 
-    def _few_blocks(self) -> int:
-        """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
-
-        What is asked for is in flight all the same.
-        """
+    def _early_stopping_window(self) -> int:
+        """Blocks past the prefix: few, because a trial in back-off delays the decision while others cost money."""
         few = max(FEW, len(self._plan.cases) // 10) * self._plan.repeats
         return min(WINDOW, few + 2 * self._state.in_flight)
 
@@ -137,7 +135,7 @@ class Trials(Source):
         return self.lanes.upcoming(min(AHEAD, self._state.in_flight // max(1, len(self.lanes)) + 1))
 
     def keep_begun_cases(self, begun_before: Collection[int] = ()) -> int:
-        """Drop every case of which no trial has started, here or before; return how many trials that saves."""
+        """Drop every case without a started trial, here or before; return the number of trials saved."""
         plan, repeats = self._plan, self._plan.repeats
         fresh = Counter(job.block for job in self.lanes if not job.attempt)
         untouched = {block for block in fresh if fresh[block] == plan.missing_in(block)}
@@ -161,7 +159,7 @@ class Trials(Source):
         self._state.wake()
         return saved
 
-    # -- what becomes of them ------------------------------------------------------------------------------------------
+    # -- progress of jobs ----------------------------------------------------------------------------------------------
 
     def started(self, job: Job, in_flight: int) -> None:
         self._listener.started(job, in_flight)
@@ -195,15 +193,15 @@ class Trials(Source):
 
     def _follow(self, chains: Chains, job: Job, now: float) -> None:
         """Move followers of this trial to their lanes, or leave them out."""
-        over = [job]
-        while over:
-            for follower in chains.over(over.pop()):
+        ended = [job]
+        while ended:
+            for follower in chains.end(ended.pop()):
                 if chains.fate(follower) == "starts":
                     follower.ready_at = now
                     self.lanes.insert(follower)
                 else:
                     self._leave_out(follower)
-                    over.append(follower)
+                    ended.append(follower)
 
     def _leave_out(self, job: Job) -> None:
         """Leave out a trial whose predecessor is missing; a resume executes it."""
@@ -227,31 +225,34 @@ class Trials(Source):
 
 
 class Chains:
-    """Who waits for whom. A trial follows an outcome that stands, the variant's own failures included; what a failure
-    of the infrastructure left is nobody's beginning: a resume executes that one again, and then those after it."""
+    """Trials that wait for the one they continue.
+
+    They follow any final outcome, including the variant's own failures. After an infrastructure failure they never
+    start: a resume executes that trial again, and then those that continue it.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._stands: dict[int, bool] = {}  # the outcomes of this execution, by position
-        self._over: set[int] = set()  # trials whose rows are safe, or that never start
-        self._waiting: dict[int, list[Job]] = {}  # by the position of the trial before
+        self._is_final: dict[int, bool] = {}  # outcomes of this execution, by position
+        self._ended: set[int] = set()  # trials whose rows are safe, or that never start
+        self._waiting: dict[int, list[Job]] = {}  # by the position of the trial they continue
 
     def fate(self, job: Job) -> Fate:
-        """Decide what happens to a job now; `over` returns those that wait."""
+        """Decide what happens to a job now; `end` returns those that wait."""
         before = self._plan.before(job.trial.position)
         if before is None or self._plan.done[before]:
             return "starts"
-        if before not in self._over:
+        if before not in self._ended:
             self._waiting.setdefault(before, []).append(job)
             return "waits"
-        return "starts" if self._stands.get(before) else "never starts"
+        return "starts" if self._is_final.get(before) else "never starts"
 
     def concluded(self, job: Job, outcome: Outcome) -> None:
-        own_failure = outcome.failure is not None and outcome.failure.blame == "variant"
-        stands = outcome.status in ("ok", "skipped") or (outcome.status == "error" and own_failure)
-        self._stands[job.trial.position] = stands
+        is_own_failure = outcome.failure is not None and outcome.failure.blame == "variant"
+        is_final = outcome.status in ("ok", "skipped") or (outcome.status == "error" and is_own_failure)
+        self._is_final[job.trial.position] = is_final
 
-    def over(self, job: Job) -> list[Job]:
+    def end(self, job: Job) -> list[Job]:
         """Note that a trial is stored or never starts; return those that waited for it."""
-        self._over.add(job.trial.position)
+        self._ended.add(job.trial.position)
         return self._waiting.pop(job.trial.position, [])

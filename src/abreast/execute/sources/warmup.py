@@ -1,7 +1,7 @@
 """Warm-up: one query to a target before the measured ones, so that no trial pays for a first connection.
 
-It goes through the same scheduler, engine, timeout, retries and limits as a trial, but it is none: it has no row and no
-score, only an event. What it costs counts against budget and quota.
+It goes through the same scheduler, engine, timeout, retries and limits as a trial, but has no row and no score, only an
+event. Its cost counts against budget and quota.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from abreast.execute.estimate import cost_of
+from abreast.execute.failures import suggested_fix
 from abreast.execute.job import Job, WarmUpJob
 from abreast.execute.limits.base import Limit
-from abreast.execute.limits.breaker import fix_of
 from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Failure, Outcome
@@ -33,28 +33,28 @@ class WarmUps(Source):
         targets: Sequence[Target],
         limits: Sequence[Limit],
         state: RunState,
-        tell: Callable[..., Any],
-        goes_on_cold: bool = False,
+        emit: Callable[..., Any],
+        ignores_failures: bool = False,
     ) -> None:
         super().__init__(Lanes(range(len(targets)), [limit for limit in limits if limit.holds_warmups]))
-        self._plan, self._targets, self._state, self._tell = plan, targets, state, tell
-        self._goes_on_cold = goes_on_cold
+        self._plan, self._targets, self._state, self._emit = plan, targets, state, emit
+        self._ignores_failures = ignores_failures
         self._variants = self._cold_variants()
         self._is_filled = False
-        self._left = len(self._variants)
+        self._pending = len(self._variants)
         self._failures: dict[int, Failure] = {}
 
     @property
     def is_done(self) -> bool:
-        return self._left == 0
+        return self._pending == 0
 
     def _cold_variants(self) -> list[int]:
-        """For each target that wants a warm-up, its first variant with something left to execute."""
-        left = self._plan.missing_by_variant()
+        """For each target that wants a warm-up, its first variant with trials left."""
+        missing = self._plan.missing_by_variant()
         chosen: dict[str, int] = {}
         for index, (variant, target) in enumerate(zip(self._plan.variants, self._targets, strict=True)):
             is_wanted = target.warmup if variant.warmup is None else variant.warmup
-            if left[index] and is_wanted:
+            if missing[index] and is_wanted:
                 chosen.setdefault(target.name, index)
         return list(chosen.values())
 
@@ -64,12 +64,12 @@ class WarmUps(Source):
         self._is_filled = True
         for variant in self._variants:
             trial = self._plan.trial(self._plan.position(0, 0, variant))
-            trial = dataclasses.replace(trial, position=-1 - variant)  # which no other trial has
+            trial = dataclasses.replace(trial, position=-1 - variant)  # no trial of the plan has it
             block = variant - len(self._targets)
             self.lanes.append(WarmUpJob(trial=trial, variant=variant, block=block, slot=0, case=0, ready_at=now))
 
     def skip(self, job: Job) -> bool:
-        """Skip a warm-up that can never start, as when the budget is used up; the trials report that."""
+        """Skip a warm-up that can never start, such as when the budget is used up; the trials report that."""
         self.lanes.keep(lambda other: other is not job)
         self._end(1)
         self._state.wake()
@@ -79,7 +79,7 @@ class WarmUps(Source):
         failure = outcome.failure
         if failure is not None and outcome.status == "error":
             self._failures[job.variant] = failure
-        self._tell(
+        self._emit(
             "warmup",
             target=self._targets[job.variant].name,
             status=outcome.status,
@@ -98,24 +98,24 @@ class WarmUps(Source):
         self._end(len(jobs))
 
     def _end(self, number: int) -> None:
-        self._left -= number
-        if self._left == 0 and not self._goes_on_cold:
+        self._pending -= number
+        if self._pending == 0 and not self._ignores_failures:
             self._stop_if_cold()
 
     def _stop_if_cold(self) -> None:
-        """Stop if a warm-up failed, unless by the target's own fault: such a target is up."""
+        """Stop if a warm-up failed, unless by the target's own fault, which shows that the target is up."""
         for variant in self._variants:
             failure = self._failures.get(variant)
             if failure is not None and failure.blame != "variant":
                 message = f"the warm-up of {self._targets[variant].name} failed: {failure.kind}: "
-                self._state.stop("warmup", message + " ".join(failure.message.split()), fix_of(failure))
+                self._state.stop("warmup", message + " ".join(failure.message.split()), suggested_fix(failure))
                 return
 
 
 def warmup_costs(store: Store, run_id: int) -> dict[str, list[float]]:
     """Costs of earlier warm-ups of a run, by variant."""
-    found: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
     for event in store.queries.events(run_id, "warmup"):
         if event.detail["cost_usd"] is not None:
-            found.setdefault(event.detail["variant"], []).append(event.detail["cost_usd"])
-    return found
+            costs.setdefault(event.detail["variant"], []).append(event.detail["cost_usd"])
+    return costs

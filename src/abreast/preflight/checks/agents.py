@@ -1,4 +1,4 @@
-"""Are the agents' programs there, is there room for their workspaces, and do setup and tests of the cases work?
+"""Check the agents' programs, the disk space for their workspaces, and the setup and tests of the cases.
 
 Before the first run of an experiment the tests of a few cases are tried; `abreast check SPEC --try-tests` tries all.
 """
@@ -31,8 +31,8 @@ from abreast.targets.workspace import NoWorkspace
 from abreast.targets.workspace.git import git_command
 from abreast.text import many
 
-ENOUGH = 0.5  # of the free disk space
-TEST_FIX = "mend the command, install what is missing, or leave those cases out"
+LARGE_SHARE = 0.5  # of the free disk space
+TEST_FIX = "fix the command, install what is missing, or leave those cases out"
 _CONTAINMENT = {
     "subreaper": "child subreaper",
     "group": "process group and a mark in the environment, from which a daemon can hide",
@@ -40,8 +40,10 @@ _CONTAINMENT = {
 
 
 def check_programs(context: Context) -> Finding | None:
-    """List programs and their versions. The check of targets fails for a missing program; one that only the text of a
-    shell command names is a warning."""
+    """List programs and their versions; warn if the program of a shell command is missing.
+
+    `check_targets` fails for other missing programs.
+    """
     agents = _agents(context)
     if not agents:
         return None
@@ -51,14 +53,14 @@ def check_programs(context: Context) -> Finding | None:
     for name, agent in agents:
         own = agent.cli_versions
         programs |= own
-        missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
+        missing += [f"{name}: no program {program} on the path" for program in own if own[program] == "missing"]
         versions = ", ".join(f"{program} ({version})" for program, version in own.items())
-        details.append(f"{name}: {versions or 'a program that is asked for no version'}")
+        details.append(f"{name}: {versions or 'a program without a known version'}")
     version = _git_version() if git_command.installed() else "missing"
     details.append(f"git ({version})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
     if missing:
-        return Finding("agents", "warn", listed(missing), "install it, or mend its command", tuple(details))
+        return Finding("agents", "warn", listed(missing), "install it, or fix the command", tuple(details))
     names = [
         program if version.startswith(("content ", "of the system")) else f"{program} {version}"
         for program, version in programs.items()
@@ -72,23 +74,24 @@ def check_room(context: Context) -> Finding | None:
     agents = _agents(context)
     if not agents or not context.estimate.trials:
         return None
-    first = context.plan.trial(0)  # stands for starts that cases choose
+    first = context.plan.trial(0)  # represents all cases
     size, variant = max(((agent.workspace_bytes(first), name) for name, agent in agents), key=lambda pair: pair[0])
     in_flight = Concurrency(context.limits, context.targets).likely
     root = drivers.root()
     free = shutil.disk_usage(next(folder for folder in (root, *root.parents) if folder.exists())).free
-    needed = size * (in_flight + 1)  # one that they are copied from
+    needed = size * (in_flight + 1)  # and the one that they are copied from
     message = f"{many(in_flight, 'workspace')} of {_readable_size(size)} at once, {_readable_size(free)} free in {root}"
     if needed > free:
         fix = f"set {drivers.ROOT_VARIABLE} to a folder on a larger disk, or reduce parallel"
-        return Finding("workspaces", "fail", f"{message}: there is no room for them ({variant})", fix)
-    if needed > ENOUGH * free:
-        return Finding("workspaces", "warn", f"{message}: agents that build or install may fill it", "reduce parallel")
+        return Finding("workspaces", "fail", f"{message}: not enough disk space ({variant})", fix)
+    if needed > LARGE_SHARE * free:
+        message += ": agents that build or install may fill the disk"
+        return Finding("workspaces", "warn", message, "reduce parallel")
     return Finding("workspaces", "pass", message, aside=True)
 
 
 def check_containment(context: Context) -> Finding | None:
-    """Say what ends the processes of a trial, and whether agents run in a sandbox."""
+    """Report what ends the processes of a trial, and whether agents run in a sandbox."""
     agents = _agents(context)
     if not agents:
         return None
@@ -98,7 +101,7 @@ def check_containment(context: Context) -> Finding | None:
         messages.append("PID namespace of bubblewrap")
     if open_agents:
         messages.append(_CONTAINMENT[process_tree.containment()])
-    message = f"what a trial starts ends with it: {' and '.join(messages)}"
+    message = f"processes end with their trial: {' and '.join(messages)}"
     if not open_agents:
         return Finding("containment", "pass", message, aside=True)
     message += f"; without a sandbox {listed(open_agents)} can read and change whatever you can"
@@ -112,7 +115,7 @@ def _agents(context: Context) -> list[tuple[str, Agent]]:
 
 
 def _git_version() -> str:
-    version = re.search(r"\d+\.\d+(\.\d+)?", git.ask(Path.cwd(), "--version") or "")
+    version = re.search(r"\d+\.\d+(\.\d+)?", git.output(Path.cwd(), "--version") or "")
     return version[0] if version else "unknown"
 
 
@@ -121,19 +124,21 @@ def _readable_size(count: int) -> str:
 
 
 def check_setup(context: Context) -> Finding | None:
-    """Run the `setup:` command where its environment is missing, once for all variants with the same start, so that its
-    failure is never an agent's: for every case before a run, and for the first case in `abreast check`."""
+    """Run the `setup:` command where its environment is missing, so that its failure never counts as an agent's.
+
+    It runs once for all variants with the same start: for every case before a run, for the first in `abreast check`.
+    """
     agents = [(at, agent) for at, agent in enumerate(context.targets) if isinstance(agent, Agent) and agent.has_setup]
     if not agents or not (context.estimate.trials or context.settings.try_tests > TRIED_CASES):
         return None
     if not context.settings.try_setup:
-        return Finding("setup", "note", "not tried yet", "abreast check with the same words tries it")
-    plan, environments, known = context.plan, set[str | None](), set[str]()
+        return Finding("setup", "note", "not tried yet", "run `abreast check` with the same arguments to try it")
+    plan, environments, starts = context.plan, set[str | None](), set[str]()
     cases = len(plan.cases) if context.settings.try_tests else 1
     for at, agent in agents:
-        if agent.start in known:
+        if agent.start in starts:
             continue
-        known.add(agent.start)
+        starts.add(agent.start)
         for case in range(cases):
             trial = plan.trial(plan.position(case, 0, at))
             try:
@@ -149,21 +154,21 @@ def check_setup(context: Context) -> Finding | None:
 
 
 def check_tests(context: Context) -> Finding | None:
-    """Check that the tests of the cases fail on what agents begin with, and pass in what people did."""
+    """Check that the tests of the cases fail without a change, and pass with the reference solution."""
     target = next((target for target in context.targets if isinstance(target, Agent) and target.checks), None)
-    some = context.settings.try_tests
-    tries_all = some > TRIED_CASES
+    most = context.settings.try_tests
+    tries_all = most > TRIED_CASES
     if target is None or not (context.estimate.trials or tries_all):
         return None
     plan = context.plan
     trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
     was_run = context.previous is not None  # then its results were reported
-    if not some and not was_run and run_sync(lambda: _are_known(target, plan)):
-        tries_all = True  # that takes no time
-    elif not some or (was_run and not tries_all):
-        fix = "abreast check with the same words and --try-tests runs them before anybody is paid"
-        return Finding("tests", "note", "not tried yet whether they say anything", fix, aside=was_run)
-    results = run_sync(lambda: _try_all(target, list(trials)) if tries_all else _try_some(target, trials, some))
+    if not most and not was_run and run_sync(lambda: _are_cached(target, plan)):
+        tries_all = True  # takes no time
+    elif not most or (was_run and not tries_all):
+        fix = "run `abreast check` with the same arguments and --try-tests to run them at no cost"
+        return Finding("tests", "note", "not tried yet", fix, aside=was_run)
+    results = run_sync(lambda: _try_all(target, list(trials)) if tries_all else _try_some(target, trials, most))
     return _tests_finding(results, tries_all) if results else None
 
 
@@ -173,11 +178,11 @@ def _tests_finding(results: dict[str, dict[str, Told]], tried_all: bool) -> Find
     if useful and not tried_all:
         return None
     if not useful:
-        message = f"tried in {many(len(results), 'case')}, they say nothing; {first_of(silent)}"
-        return Finding("tests", "fail", message, f"{TEST_FIX}; --force goes on without", tuple(silent))
-    with_people = any("human" in test for tests in results.values() for test in tests.values())
-    people = ", and pass in what people did" if with_people else ""
-    message = f"{useful:,} of {many(len(results), 'case')} have tests that fail without any change{people}"
+        message = f"no useful test in the {many(len(results), 'case')} tried; {first_of(silent)}"
+        return Finding("tests", "fail", message, f"{TEST_FIX}; or run without them: --force", tuple(silent))
+    has_reference = any("human" in test for tests in results.values() for test in tests.values())
+    passing = ", and pass with the reference solution" if has_reference else ""
+    message = f"{useful:,} of {many(len(results), 'case')} have tests that fail without any change{passing}"
     if not silent:
         return Finding("tests", "pass", message)
     return Finding("tests", "warn", f"{message}; {listed(silent, 2)}", TEST_FIX, tuple(silent))
@@ -191,43 +196,42 @@ def _are_useless(tests: dict[str, Told]) -> bool:
     return all(map(says_nothing, tests.values()))
 
 
-async def _are_known(target: Agent, plan: Plan) -> bool:
-    """Whether the tests of all cases were tried earlier."""
+async def _are_cached(target: Agent, plan: Plan) -> bool:
     for case in range(len(plan.cases)):
-        if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), Threads()):
+        if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), PreflightWorkers()):
             return False
     return True
 
 
-async def _try_some(target: Agent, trials: Iterable[Trial], some: int) -> dict[str, dict[str, Told]]:
-    """Try one case after another until one has useful tests; cases without tests do not count."""
+async def _try_some(target: Agent, trials: Iterable[Trial], most: int) -> dict[str, dict[str, Told]]:
+    """Try up to `most` cases until one has useful tests; cases without tests do not count."""
     results: dict[str, dict[str, Told]] = {}
     for trial in trials:
-        tests = await target.checked_without_agent(trial, Threads())
+        tests = await target.checked_without_agent(trial, PreflightWorkers())
         if all(test.get("untested") == BRINGS_NONE for test in tests.values()):
             continue
         results[trial.case.id] = tests
-        if not _are_useless(tests) or len(results) == some:
+        if not _are_useless(tests) or len(results) == most:
             break
     return results
 
 
 async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, Told]]:
     """Try all cases, on all cores but one."""
-    places = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
+    slots = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
     async def try_one(trial: Trial) -> tuple[str, dict[str, Told]]:
-        async with places:
-            return trial.case.id, await target.checked_without_agent(trial, Threads())
+        async with slots:
+            return trial.case.id, await target.checked_without_agent(trial, PreflightWorkers())
 
     return dict(await asyncio.gather(*map(try_one, trials)))
 
 
-class Threads:
-    """Workers outside of a run."""
+class PreflightWorkers:
+    """Workers outside a run."""
 
     def clock(self, moment: Moment, ago: float = 0.0) -> None:
-        """Nobody measures this."""
+        """Measure nothing."""
 
     def more_time(self) -> Callable[[float], None]:
         return lambda seconds: None
@@ -238,4 +242,4 @@ class Threads:
     in_turn = in_thread
 
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]:
-        raise NotImplementedError("no check needs one")
+        raise NotImplementedError("no check needs a process")

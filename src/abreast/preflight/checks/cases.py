@@ -1,4 +1,4 @@
-"""Are these the cases of the previous run, is none of them there twice, and are their files what DVC tracks?"""
+"""Check for changes of cases since the previous run, duplicates, and files that differ from what DVC tracks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from abreast.preflight.previous_run import PreviousRun
 from abreast.spec.cases import CaseTable
 from abreast.text import many
 
-RUNS = 20  # looked at to find one with all cases
-COPIES = 10_000  # whose tags are read
+RUNS = 20  # searched for one with all cases
+COPIES = 10_000  # most cases whose tags are read
 TRAINING = ("train", "training")
 HELD_OUT = ("test", "testing", "validation", "valid", "val", "dev", "eval", "holdout")
 LARGEST_DVC_FILE = 1_000_000  # bytes; they have a few hundred
@@ -56,59 +56,40 @@ def check_data(context: Context) -> Finding:
     changes = case_changes(context, previous)
     if not changes:
         is_part = context.settings.selects_cases
-        message = f"a part of the cases of {previous.run}" if is_part else f"more cases than {previous.run} stored"
+        message = f"part of the cases of {previous.run}" if is_part else f"more cases than {previous.run} stored"
         return Finding("data", "note", message, "", files, aside=True)
     message = f"cases since {previous.run}: {changes.sentence()}; answers to the same input are reused"
     before: Mapping[str, str] = previous.provenance.get("case_files") or {}
-    other = [f"{name} is not the file it was" for name, md5 in case_files.items() if before.get(name, md5) != md5]
+    other = [f"{name} changed" for name, md5 in case_files.items() if before.get(name, md5) != md5]
     return Finding("data", "warn" if changes.changed else "note", message, "", (*other, *files))
 
 
 def _last_complete(previous: PreviousRun) -> PreviousRun:
-    """The last run that left no case out, else the previous one."""
-    run: PreviousRun | None = previous
-    for _ in range(RUNS):
-        if run is None or not run.selects:
-            break
-        run = run.before
-    return run if run is not None and not run.selects else previous
+    """The last run with all cases, else the previous one."""
+    return next((run for run in previous.with_earlier(RUNS) if not run.selects), previous)
 
 
 def case_changes(context: Context, previous: PreviousRun) -> CaseChanges:
-    """Compare cases by id and content, except those left out on purpose, now or then."""
+    """Compare cases by id and content, except those deselected in one of the runs."""
     previous = _last_complete(previous)
     if previous.provenance.get("data_hash") == context.plan.cases.hash:
         return CaseChanges()
-    cases = context.plan.cases
-    return compare_cases(
-        previous.cases,
-        {case: cases.digest(index) for index, case in enumerate(cases.ids)},
-        all_of_before=not previous.selects and len(previous.cases) >= int(previous.provenance.get("cases") or 0),
-        all_of_now=not context.settings.selects_cases,
-    )
-
-
-def compare_cases(
-    before: Mapping[str, str], now: Mapping[str, str], all_of_before: bool = True, all_of_now: bool = True
-) -> CaseChanges:
-    """Compare digests by id.
-
-    >>> compare_cases({"a": "1", "b": "1"}, {"a": "2", "c": "1"})
-    CaseChanges(added=('c',), removed=('b',), changed=('a',))
-    """
+    before, cases = previous.cases, context.plan.cases
+    now = {case: cases.digest(index) for index, case in enumerate(cases.ids)}
+    has_all_before = not previous.selects and len(before) >= int(previous.provenance.get("cases") or 0)
     return CaseChanges(
-        tuple(case for case in now if case not in before) if all_of_before else (),
-        tuple(case for case in before if case not in now) if all_of_now else (),
-        tuple(case for case, digest in now.items() if before.get(case, digest) != digest),
+        added=tuple(case for case in now if case not in before) if has_all_before else (),
+        removed=() if context.settings.selects_cases else tuple(case for case in before if case not in now),
+        changed=tuple(case for case, digest in now.items() if before.get(case, digest) != digest),
     )
 
 
 def check_duplicates(context: Context) -> Finding:
-    """Find cases that count twice, and inputs that are in training and in test data."""
+    """Find duplicate cases, and inputs that are in both training and test data."""
     cases = context.plan.cases
     copies = same_inputs(cases)
     if not copies:
-        return Finding("duplicates", "pass", "no input is there twice", aside=True)
+        return Finding("duplicates", "pass", "no duplicate inputs", aside=True)
     groups, read = list[list[Case]](), 0
     for indexes in copies:
         read += len(indexes)
@@ -118,25 +99,25 @@ def check_duplicates(context: Context) -> Finding:
     overlap = [same for same in groups if _is_in_both(same)]
     if overlap:
         ids = [case.id for same in overlap for case in same]
-        message = f"{many(len(overlap), 'input')} in training and in test data ({listed(ids)})"
-        return Finding("duplicates", "warn", message, "take them out of one of the two", tuple(ids[:100]))
+        message = f"{many(len(overlap), 'input')} in both training and test data ({listed(ids)})"
+        return Finding("duplicates", "warn", message, "remove them from one of the two", tuple(ids[:100]))
     by_tags = _reads_tags(context)
     alike = [part for same in groups for part in _indistinguishable(same, by_tags)]
     independent = [part for part in alike if part[0].group is None or len({case.group for case in part}) > 1]
     if not independent:
-        grouped, tagged = "cases of one group share an input", "cases that share an input are told apart by their tags"
-        return Finding("duplicates", "note", grouped if alike else tagged, aside=True)
+        message = "cases of one group share an input" if alike else "cases that share an input have different tags"
+        return Finding("duplicates", "note", message, aside=True)
     ids = [case.id for part in independent for case in part]
     surplus = len(ids) - len(independent)
-    message = f"{many(surplus, 'input')} there more than once ({listed(ids)}): copies are no evidence of their own"
-    fix = "remove them, or give the cases of one input one group"
+    message = f"{many(surplus, 'duplicate input')} ({listed(ids)}): copies are not independent evidence"
+    fix = "remove them, or put cases with the same input into one group"
     return Finding("duplicates", "warn", message, fix, tuple(ids[:100]))
 
 
 def same_inputs(cases: CaseTable) -> list[list[int]]:
-    """Indexes of the cases of each duplicate input."""
-    everything = cases.input_digests()
-    digests = [everything[at : at + SIZE] for at in range(0, len(everything), SIZE)]
+    """Case indexes by duplicate input."""
+    joined = cases.input_digests()
+    digests = [joined[at : at + SIZE] for at in range(0, len(joined), SIZE)]
     if len(set(digests)) == len(digests):
         return []
     by_digest: dict[bytes, list[int]] = {}
@@ -177,14 +158,15 @@ def check_dvc(context: Context) -> Finding | None:
     details = tuple(f"{relative_path(file.path, base)}  {file.md5}" for file in files)
     names = listed([relative_path(path, base) for path in changed or [file.path for file in files]])
     if not changed:
-        return Finding("dvc", "pass", f"{names} as DVC tracks it", "", details, aside=True)
+        return Finding("dvc", "pass", f"{names} as tracked by DVC", "", details, aside=True)
     words = " ".join(shlex.quote(relative_path(path, Path.cwd())) for path in changed)
     message = f"{names} differs from what DVC tracks"
-    return Finding("dvc", "warn", message, f"dvc add {words}, or dvc checkout {words} for what was tracked", details)
+    fix = f"run `dvc add {words}`, or `dvc checkout {words}` to restore the tracked content"
+    return Finding("dvc", "warn", message, fix, details)
 
 
 def hash_files(files: Iterable[Path], base: Path) -> dict[str, str]:
-    """The MD5 of each file, which is what DVC uses, by its path relative to `base`; unreadable files are left out."""
+    """MD5 hashes, as used by DVC, by path relative to `base`; without unreadable files."""
     hashes = {}
     for file in files:
         try:
@@ -208,8 +190,6 @@ def relative_path(file: Path, base: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DvcFile:
-    """A file that DVC tracks, with the MD5 in its `.dvc` file."""
-
     path: Path
     md5: str
     is_unchanged: bool
@@ -228,18 +208,18 @@ def _md5_of_text(file: Path) -> str:
     digest = _md5()
     try:
         digest.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    except OSError:  # gone a moment ago
+    except OSError:
         return ""
     return str(digest.hexdigest())
 
 
 def _dvc_entry(file: Path) -> dict[str, Any]:
-    """The entry of a file in the `.dvc` file beside it; empty if there is none."""
-    beside = file.with_name(f"{file.name}.dvc")
+    """The entry of a file in its `.dvc` file; empty if there is none."""
+    dvc = file.with_name(f"{file.name}.dvc")
     try:
-        if not beside.is_file() or beside.stat().st_size > LARGEST_DVC_FILE:
+        if not dvc.is_file() or dvc.stat().st_size > LARGEST_DVC_FILE:
             return {}
-        content = yaml.safe_load(beside.read_text(encoding="utf-8"))
+        content = yaml.safe_load(dvc.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     outs = content.get("outs") if isinstance(content, dict) else None

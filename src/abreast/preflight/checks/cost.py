@@ -1,4 +1,4 @@
-"""What the run will probably take in words, and whether the budget covers it."""
+"""Describe the estimate of a run, and check that the budget covers it."""
 
 from __future__ import annotations
 
@@ -19,89 +19,89 @@ def check_cost(context: Context) -> Finding:
     cost, spent = estimate.cost_usd, context.spent_usd
     cost = cost + estimate.judges_usd if cost is not None else estimate.judges_usd or None
     if budget is not None and cost is not None and spent + cost > budget:
-        before = f", {dollars(spent)} of it spent" if spent else ""
+        before = f", {dollars(spent)} already spent" if spent else ""
         fits = int(estimate.trials * max(0.0, budget - spent) / cost)
         message += f"; the budget is {dollars(budget)}{before}: about {fits:,} of {estimate.trials:,} trials fit"
-        return Finding("estimate", "warn", message, "--budget USD raises it; resume goes on later")
+        return Finding("estimate", "warn", message, "raise it with --budget USD, or resume later")
     if estimate.seconds is not None and estimate.seconds > DAY_S:
-        return Finding("estimate", "note", f"{message}; that is more than a day", "--parallel N does more at once")
+        return Finding("estimate", "note", f"{message}; that is more than a day", "run more at once with --parallel N")
     return Finding("estimate", "note" if _unknown(estimate) else "pass", message)
 
 
 def question(context: Context) -> str | None:
     """The question to confirm the cost; None if it is low."""
     limits, cost = context.limits, context.estimate.real_cost_usd
-    left = cost if limits.budget_usd is None else max(0.0, limits.budget_usd - context.spent_usd)
-    if min(cost, left) <= limits.ask_above_usd:
+    remaining = cost if limits.budget_usd is None else max(0.0, limits.budget_usd - context.spent_usd)
+    if min(cost, remaining) <= limits.ask_above_usd:
         return None
-    capped = f", {dollars(left)} by its budget" if left < cost else ""
+    capped = f", limited to {dollars(remaining)} by its budget" if remaining < cost else ""
     return f"this will cost about {dollars(cost)}{capped} ({many(context.estimate.trials, 'trial')})"
 
 
 def sentence(estimate: Estimate) -> str:
     """`24 trials to execute · about 9,600 tokens in, 400 out · $0.03 · 20 s, 4 at a time (from 40 earlier trials)`."""
-    judges = "".join(f" · {_of_judge(one)}" for one in estimate.judges)
+    judges = "".join(f" · {_of_judge(judge)}" for judge in estimate.judges)
     if not estimate.trials:
         return f"nothing to execute{judges}"
     at_once = "one" if estimate.in_flight == 1 else f"{estimate.in_flight:,}"
-    known = [
+    parts = [
         *_tokens(estimate),
         *([] if estimate.cost_usd is None else [dollars(estimate.cost_usd)]),
         *([] if estimate.seconds is None else [f"{duration(estimate.seconds)}, {at_once} at a time"]),
     ]
-    basis = f" ({_basis(estimate.variants)})" if known else ""
-    return " · ".join([f"{many(estimate.trials, 'trial')} to execute", *known]) + basis + _unknown(estimate) + judges
+    basis = f" ({_basis(estimate.variants)})" if parts else ""
+    return " · ".join([f"{many(estimate.trials, 'trial')} to execute", *parts]) + basis + _unknown(estimate) + judges
 
 
-def _of_judge(one: JudgeEstimate) -> str:
-    calls = f"{many(one.calls, 'call')} of {one.scorer}"
-    return f"{calls}, cost unknown" if one.cost_usd is None else f"{calls}, {dollars(one.cost_usd)}"
+def _of_judge(judge: JudgeEstimate) -> str:
+    calls = f"{many(judge.calls, 'call')} of {judge.scorer}"
+    return f"{calls}, cost unknown" if judge.cost_usd is None else f"{calls}, {dollars(judge.cost_usd)}"
 
 
 def _tokens(estimate: Estimate) -> list[str]:
-    given, gotten = estimate.input_tokens, estimate.output_tokens
-    if given is None:
+    sent, received = estimate.input_tokens, estimate.output_tokens
+    if sent is None:
         return []
-    unit = "token" if count(given) == "1" else "tokens"
-    return [f"about {count(given)} {unit} in" + ("" if gotten is None else f", {count(gotten)} out")]
+    unit = "token" if count(sent) == "1" else "tokens"
+    return [f"about {count(sent)} {unit} in" + ("" if received is None else f", {count(received)} out")]
 
 
 def _basis(variants: Sequence[VariantEstimate]) -> str:
     groups: dict[tuple[str, tuple[str, ...]], list[VariantEstimate]] = {}
-    for one in variants:
-        groups.setdefault((one.basis, one.expected), []).append(one)
+    for variant in variants:
+        groups.setdefault((variant.basis, variant.expected), []).append(variant)
     parts = []
     for (basis, expected), members in groups.items():
-        seen = sum(one.seen for one in members) if basis == "variant" else max(one.seen for one in members)
-        words = {
+        of_each = [variant.seen for variant in members]
+        seen = sum(of_each) if basis == "variant" else max(of_each)
+        source = {
             "variant": f"from {many(seen, 'earlier trial')}",
             "target": f"from {many(seen, 'earlier trial')} of the same target",
-            "declared": "from what the target says of itself",
+            "declared": "as declared by the target",
             "prompts": "from the size of the prompts",
-            "inputs": "from the size of the inputs, before their transform",
+            "inputs": "from the size of the inputs before their transform",
         }[basis] + _as_expected(expected)
-        parts.append(words if len(groups) == 1 else f"{_names(members)} {words}")
+        parts.append(source if len(groups) == 1 else f"{_names(members)} {source}")
     return "; ".join(parts)
 
 
 def _as_expected(names: Sequence[str]) -> str:
-    """`, seconds and tokens out as the spec expects`: nobody measured them."""
+    """`, seconds and tokens out as the spec expects`."""
     words = {"seconds": "seconds", "output_tokens": "tokens out"}
     return f", {' and '.join(words[name] for name in names)} as the spec expects" if names else ""
 
 
 def _unknown(estimate: Estimate) -> str:
-    """What is unknown, and why."""
-    real = [one for one in estimate.variants if not one.simulated]
-    silent = [one for one in real if one.cost_usd is None or one.seconds is None]
-    if not silent:
+    real = [variant for variant in estimate.variants if not variant.simulated]
+    unknown = [variant for variant in real if variant.cost_usd is None or variant.seconds is None]
+    if not unknown:
         return ""
-    values = {"cost": [one.cost_usd for one in silent], "time": [one.seconds for one in silent]}
+    values = {"cost": [variant.cost_usd for variant in unknown], "time": [variant.seconds for variant in unknown]}
     missing = [word for word in values if None in values[word]]
-    new = [one for one in silent if not one.seen]
-    why = f"the earlier trials of {_names(silent)} did not report it"
+    new = [variant for variant in unknown if not variant.seen]
+    why = f"the earlier trials of {_names(unknown)} did not report it"
     if new:
-        why = f"no earlier trial of {_names(new)}; the first ones will tell"
+        why = f"no earlier trials of {_names(new)}"
     return f" · {' and '.join(missing)} unknown: {why}"
 
 
@@ -110,7 +110,7 @@ def _names(variants: Sequence[VariantEstimate]) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Cents, and two digits of what is less.
+    """Dollars with cents, or two significant digits of smaller amounts.
 
     >>> dollars(12.4), dollars(0.0), dollars(0.00123)
     ('$12.40', '$0.00', '$0.0012')
@@ -123,19 +123,19 @@ def dollars(amount: float) -> str:
 
 
 def count(number: float) -> str:
-    """Two digits are all that an estimate has.
+    """A number with two significant digits.
 
     >>> count(9_617), count(12), count(0.4), count(1_234_567)
     ('9,600', '12', '1', '1.2 M')
     """
-    whole = max(1, round(number)) if number > 0 else 0
-    if whole >= 1_000_000:
-        return f"{whole / 1e6:,.1f} M"
-    return f"{whole:,}" if whole < 100 else f"{round(whole, 2 - len(str(whole))):,}"
+    rounded = max(1, round(number)) if number > 0 else 0
+    if rounded >= 1_000_000:
+        return f"{rounded / 1e6:,.1f} M"
+    return f"{rounded:,}" if rounded < 100 else f"{round(rounded, 2 - len(str(rounded))):,}"
 
 
 def duration(seconds: float) -> str:
-    """In the unit people would use.
+    """A time in a readable unit.
 
     >>> duration(0.2), duration(20.4), duration(250), duration(7_800), duration(3 * 86_400)
     ('under 1 s', '20 s', '4 min', '2 h 10 min', '3 days')

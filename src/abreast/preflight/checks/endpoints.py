@@ -1,11 +1,9 @@
-"""Can the providers and the MCP servers be reached?"""
+"""Check that the providers and the MCP servers can be reached."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,19 +23,16 @@ Value = TypeVar("Value")
 
 CONNECT_S = 5.0
 ANSWER_S = 10.0  # until the first bytes of a response
-SLOW_S = 2.0  # is worth mentioning
-REST_S = 0.5  # for the rest of a response
+SLOW_S = 2.0  # slower replies are reported
+REST_S, LONGEST_REST = 0.5, 1_000_000  # seconds and bytes for the rest of a response
 AT_ONCE = 8
 PORTS = {"http": 80, "https": 443}
 DOWN = (502, 503, 504)
-_STATUS = re.compile(rb"HTTP/\d\S* (\d{3})")
-
-
-TOOLS = 6  # named before the rest is counted
+TOOLS = 6  # tools named before the rest is counted
 
 
 def check_endpoints(context: Context) -> Finding | None:
-    """Request the front page of every provider that is still needed, without a key, so that nothing is billed."""
+    """Request the front page of every provider needed, without a key, so that nothing is billed."""
     if not context.settings.online:
         return None
     addresses: dict[str, list[str]] = {}
@@ -56,11 +51,11 @@ def check_endpoints(context: Context) -> Finding | None:
         if replies[address].problem
     ]
     if failed:
-        fix = "check the address and that the server is up; to run all the same, add --force"
+        fix = "check the address and that the server is up, or run anyway with --force"
         return Finding("endpoints", "fail", failed[0], fix, tuple(failed) if len(failed) > 1 else ())
     doubts = [f"{address} {doubt}" for address, reply in replies.items() if (doubt := reply.doubt)]
     if doubts:
-        return Finding("endpoints", "warn", "; ".join(doubts), "check that the server is well, or go on")
+        return Finding("endpoints", "warn", "; ".join(doubts), "check the server, or continue")
     return Finding("endpoints", "pass", f"{listed(list(addresses))} can be reached", aside=True)
 
 
@@ -73,61 +68,54 @@ class ProbeReply:
     @property
     def doubt(self) -> str:
         if self.status in DOWN:
-            return f"answers HTTP {self.status}: a gateway whose server is down answers so"
-        return f"took {self.seconds:.1f} s to answer a request for nothing" if self.seconds > SLOW_S else ""
+            return f"answers HTTP {self.status}, like a gateway whose server is down"
+        return f"took {self.seconds:.1f} s to answer an empty request" if self.seconds > SLOW_S else ""
 
 
 def probe(address: str) -> ProbeReply:
     """Request the front page. Any answer will do; behind a proxy nothing is requested."""
+    import ssl
+    from http import client
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     if parts.scheme in getproxies() and not proxy_bypass(host):
         return ProbeReply()
-    begin, connected = time.monotonic(), False
+    begin, is_connected = time.monotonic(), False
+    if parts.scheme == "https":  # nothing secret is sent, and the target may trust other authorities
+        unverified = ssl._create_unverified_context()
+        connection: client.HTTPConnection = client.HTTPSConnection(host, port, timeout=CONNECT_S, context=unverified)
+    else:
+        connection = client.HTTPConnection(host, port, timeout=CONNECT_S)
     try:
-        with socket.create_connection((host, port), CONNECT_S) as plain:
-            connected = True
-            plain.settimeout(ANSWER_S)
-            with _secured(plain, host) if parts.scheme == "https" else plain as connection:
-                connection.sendall(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
-                reply = connection.recv(100)
-                _read_rest(connection)
+        with contextlib.closing(connection):
+            connection.connect()
+            is_connected, stream = True, connection.sock
+            stream.settimeout(ANSWER_S)
+            connection.request("GET", "/", headers={"Connection": "close"})
+            response = connection.getresponse()
+            seconds = time.monotonic() - begin
+            stream.settimeout(REST_S)
+            with contextlib.suppress(OSError, client.HTTPException):
+                response.read(LONGEST_REST)  # or the server might log an error
     except TimeoutError:
         return ProbeReply(
-            f"it accepts connections and does not answer within {ANSWER_S:g} s"
-            if connected
+            f"it accepts connections but does not answer within {ANSWER_S:g} s"
+            if is_connected
             else f"no connection within {CONNECT_S:g} s"
         )
+    except client.RemoteDisconnected:
+        return ProbeReply("it closes connections without an answer")
     except OSError as error:
         return ProbeReply(str(error.strerror or error).lower())
-    status = _STATUS.match(reply)
-    if status is None:
-        return ProbeReply("it does not speak HTTP" if reply else "it closes connections without an answer")
-    return ProbeReply(status=int(status[1]), seconds=time.monotonic() - begin)
-
-
-def _read_rest(connection: socket.socket) -> None:
-    """Read the rest of a reply that comes soon: if closed earlier, the server would log an error."""
-    connection.settimeout(REST_S)
-    with contextlib.suppress(OSError):
-        for _ in range(16):
-            if not connection.recv(65_536):
-                return
-
-
-def _secured(plain: socket.socket, host: str) -> socket.socket:
-    """Add TLS. Nothing secret is sent, so the certificate is left to the target, which may know other authorities."""
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(plain, server_hostname=host)
+    except client.HTTPException:
+        return ProbeReply("it does not speak HTTP")
+    return ProbeReply(status=response.status, seconds=seconds)
 
 
 def _address(endpoint: str | None) -> str | None:
-    """The part of an address that says where to connect to: the rest may hold a secret.
+    """Scheme, host and port of an address: the rest may contain a secret.
 
     >>> _address("https://name:password@models.example.com/v1?key=1"), _address("http://127.0.0.1:8000/v1")
     ('https://models.example.com', 'http://127.0.0.1:8000')
@@ -146,64 +134,64 @@ def _address(endpoint: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _UsedServer:
+class McpServerUse:
     server: Server
     folder: Path
     variants: list[str]
 
 
 def check_mcp(context: Context) -> Finding | None:
-    """Start each MCP server once and list its tools: without them, clients continue silently."""
+    """Start each MCP server once and list its tools, because clients continue silently without them."""
     users = _used_servers(context)
     if not users:
         return None
-    looks = [look for folder in dict.fromkeys(user.folder for user in users) for look in _look(users, folder)]
-    broken = [(user, server) for user, server in looks if server.problem]
-    details = tuple(line for _, server in looks if not server.problem for line in _tools(server))
+    results = [result for folder in dict.fromkeys(user.folder for user in users) for result in _start(users, folder)]
+    broken = [(user, server) for user, server in results if server.problem]
+    details = tuple(line for _, server in results if not server.problem for line in _tools(server))
     if broken:
         problems = [f"{listed(user.variants)}: {server.server}: {server.problem}" for user, server in broken]
         return Finding("mcp", "fail", "; ".join(problems[:2]), broken[0][1].fix, (*problems[2:], *details))
-    return Finding("mcp", "pass", "; ".join(_tool_sentence(server) for _, server in looks), "", details)
+    return Finding("mcp", "pass", "; ".join(_tool_sentence(server) for _, server in results), "", details)
 
 
-def _used_servers(context: Context) -> list[_UsedServer]:
-    users: list[_UsedServer] = []
+def _used_servers(context: Context) -> list[McpServerUse]:
+    users: list[McpServerUse] = []
     for _, variant, target in context.open_variants():
         folder = Path(target.mcp_folder or context.environment.base)
         for server in target.mcp_servers:
             same = next((user for user in users if (user.server, user.folder) == (server, folder)), None)
             if same is None:
-                users.append(_UsedServer(server, folder, [variant]))
+                users.append(McpServerUse(server, folder, [variant]))
             else:
                 same.variants.append(variant)
     return users
 
 
-def _look(users: Iterable[_UsedServer], folder: Path) -> list[tuple[_UsedServer, Found]]:
+def _start(users: Iterable[McpServerUse], folder: Path) -> list[tuple[McpServerUse, Found]]:
     from abreast.targets.mcp import look_at_all  # late: most experiments have no such server
 
-    mine = [user for user in users if user.folder == folder]
-    servers = [user.server for user in mine]
-    return list(zip(mine, run_sync(lambda: look_at_all(servers, folder)), strict=True))
+    in_folder = [user for user in users if user.folder == folder]
+    servers = [user.server for user in in_folder]
+    return list(zip(in_folder, run_sync(lambda: look_at_all(servers, folder)), strict=True))
 
 
-def _tool_sentence(found: Found) -> str:
-    names = [tool.name for tool in found.tools]
+def _tool_sentence(server: Found) -> str:
+    names = [tool.name for tool in server.tools]
     rest = len(names) - TOOLS
     first = ", ".join(names[:TOOLS]) + (f" and {many(rest, 'other')}" if rest > 0 else "")
-    return f"{found.server}: {many(len(names), 'tool')} ({first}) in {found.seconds:.1f} s"
+    return f"{server.server}: {many(len(names), 'tool')} ({first}) in {server.seconds:.1f} s"
 
 
-def _tools(found: Found) -> list[str]:
+def _tools(server: Found) -> list[str]:
     from abreast.targets.mcp.text import line
 
-    title = f" ({found.title})" if found.title else ""
-    tools = (f"  {tool.name}: {line(tool.description)}".rstrip(": ") for tool in found.tools)
-    return [f"{found.server}{title}", *tools]
+    title = f" ({server.title})" if server.title else ""
+    tools = (f"  {tool.name}: {line(tool.description)}".rstrip(": ") for tool in server.tools)
+    return [f"{server.server}{title}", *tools]
 
 
 def run_sync(work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
-    """Run a coroutine to its end, also where a loop is running, as in a notebook."""
+    """Run a coroutine synchronously, also where a loop is running, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

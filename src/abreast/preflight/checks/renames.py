@@ -1,28 +1,29 @@
-"""Which names were renamed: `lr` is `learning_rate`, but `top_k` is not `top_p`.
+"""Detect renamed names: `lr` became `learning_rate`, but `top_k` did not become `top_p`.
 
-Two names are one if they say the same words: written otherwise, abbreviated, with another order, or with one slip of
-the pen. A word that is merely missing is believed only where the values are the same. Words that differ in meaning
-(`min_tokens` and `max_tokens`) look alike just as much, so likeness of letters counts for next to nothing.
+Two names are the same if their words are: in another spelling, abbreviated, in another order, or with a typo. A missing
+word is accepted only if the values are the same. Words that differ in meaning (`min_tokens` and `max_tokens`) often
+look alike, so similar letters hardly count.
 
-Where the values of both are known, at least by their type, a name may also keep its subject and say something else of
-it: `model_name` is `model`, and `embedding_dim` is `embedding_size`, if nothing else is about that subject.
+If the types of both values are known, names may also share only their subject: `model_name` became `model`, and
+`embedding_dim` became `embedding_size`, if no other name has that subject.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-MOST_PAIRS = 10_000  # looked at one by one; beyond, only names that differ in their writing
+MOST_PAIRS = 10_000  # of more, only names that differ in spelling are compared
 SUBJECT = 4  # letters of a word that is a subject: `embedding`, but not `max` or `num`
-LONGEST = 100  # characters of a name that is taken apart
+LONGEST = 100  # characters of a name that is split into words
 
 Values = Mapping[str, Collection[Any]]
 """The values that each name had."""
 
-_SAME = (  # abbreviations that are no beginnings of their words
+_SAME = (  # abbreviations that are not prefixes of their words
     ("n", "num", "number", "nr"),
     ("avg", "average", "mean"),
     ("cfg", "config", "configuration"),
@@ -41,7 +42,7 @@ _SAME = (  # abbreviations that are no beginnings of their words
 )
 _GROUP = {word: number for number, words in enumerate(_SAME) for word in words}
 _WORDS_OF_TWO = re.compile("am|an|as|at|by|do|go|id|if|in|is|it|me|my|no|of|ok|on|or|so|to|up|us|we")
-_TELL_NOTHING = (None, True, False, 0, 1, "")
+_COMMON_VALUES = (None, True, False, 0, 1, "")
 
 
 def renames(
@@ -51,66 +52,61 @@ def renames(
     new_values: Values | None = None,
     new_kinds: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
-    """Pairs of an old name that is gone and a new one that stands for it; each name at most once.
+    """Pairs of a removed name and the added one that replaces it; each name at most once.
 
-    `new_kinds` says of names without values yet whether they will be numbers or texts.
+    `new_kinds` says whether names without values yet will be numbers or texts.
 
     >>> renames(["lr", "top_k", "seed"], ["learning_rate", "top_p", "seed"])
     [('lr', 'learning_rate')]
     >>> renames(["tokens"], ["max_tokens"]), renames(["tokens"], ["max_tokens"], {"tokens": [64]}, {"max_tokens": [64]})
     ([], [('tokens', 'max_tokens')])
     """
-    before, after = list(dict.fromkeys(old)), list(dict.fromkeys(new))
-    kept = set(before) & set(after)
-    gone = [name for name in before if name not in kept]
-    come = [name for name in after if name not in kept]
-    before_values, after_values = old_values or {}, new_values or {}
+    old, new = dict.fromkeys(old), dict.fromkeys(new)
+    common = set(old) & set(new)
+    removed, added = ([name for name in names if name not in common] for names in (old, new))
+    before, after = old_values or {}, new_values or {}
     candidates = []
-    for one, other in _worth_a_look(gone, come):
-        strength = _strength(one, other, before_values.get(one), after_values.get(other))
+    for old_name, new_name in _possible_pairs(removed, added):
+        strength = _strength(old_name, new_name, before.get(old_name), after.get(new_name))
         if strength:
-            candidates.append((-strength, gone.index(one), come.index(other)))
-    by_old: dict[str, str] = {}
-    by_new: dict[str, str] = {}
-    for _, one_at, other_at in sorted(candidates):
-        one, other = gone[one_at], come[other_at]
-        if one not in by_old and other not in by_new:
-            by_old[one], by_new[other] = other, one
-    left = [name for name in gone if name not in by_old]
-    right = [name for name in come if name not in by_new]
-    kinds = {name: _common_kind(values) for name, values in after_values.items()} | dict(new_kinds or {})
-    by_old |= _same_subject(left, right, kept, before_values, after_values, kinds)
-    return sorted(by_old.items(), key=lambda pair: gone.index(pair[0]))
+            candidates.append((-strength, removed.index(old_name), added.index(new_name)))
+    pairs: dict[str, str] = {}
+    for _, old_index, new_index in sorted(candidates):
+        if removed[old_index] not in pairs and added[new_index] not in pairs.values():
+            pairs[removed[old_index]] = added[new_index]
+    kinds = {name: _common_kind(values) for name, values in after.items()} | dict(new_kinds or {})
+    rest = [name for name in removed if name not in pairs], [name for name in added if name not in pairs.values()]
+    pairs |= _same_subject(*rest, common, before, after, kinds)
+    return sorted(pairs.items(), key=lambda pair: removed.index(pair[0]))
 
 
 def _same_subject(
-    gone: list[str], come: list[str], kept: set[str], before: Values, after: Values, kinds: Mapping[str, str]
+    removed: list[str], added: list[str], common: set[str], before: Values, after: Values, kinds: Mapping[str, str]
 ) -> Iterable[tuple[str, str]]:
-    """Pairs of names that begin with the same word, which no other name begins with, and hold alike values."""
-    others = [words[0] for name in kept if (words := words_of(name))]
+    """Pairs of names that begin with the same word, which no other name begins with, and have similar values."""
+    others = [words[0] for name in common if (words := words_of(name))]
     by_subject: dict[str, tuple[list[str], list[str]]] = {}
-    for side, names in enumerate((gone, come)):
+    for side, names in enumerate((removed, added)):
         for name in names:
             if len(name) <= LONGEST and (words := words_of(name)):
                 by_subject.setdefault(words[0], ([], []))[side].append(name)
-    for subject, (old, new) in by_subject.items():
-        if len(subject) < SUBJECT or subject in others or len(old) != 1 or len(new) != 1:
+    for subject, (old_names, new_names) in by_subject.items():
+        if len(subject) < SUBJECT or subject in others or len(old_names) != 1 or len(new_names) != 1:
             continue
-        (one,), (other,) = old, new
-        kind = _common_kind(before.get(one, ()))
-        is_typed = kind in ("number", "text") and kind == kinds.get(other)
-        if is_typed and _says_otherwise(one, other) and _are_alike(before[one], after.get(other, ())):
-            yield one, other
+        (old,), (new,) = old_names, new_names
+        kind = _common_kind(before.get(old, ()))
+        is_typed = kind in ("number", "text") and kind == kinds.get(new)
+        if is_typed and _differ_at_end(words_of(old), words_of(new)) and _are_alike(before[old], after.get(new, ())):
+            yield old, new
 
 
-def _says_otherwise(one: str, other: str) -> bool:
-    """Whether two names of one subject differ in one word at the end; similar-looking words are different."""
-    left, right = words_of(one), words_of(other)
-    if left[: len(right)] == right or right[: len(left)] == left:
-        return abs(len(left) - len(right)) == 1
-    short, long = sorted((left[-1], right[-1]), key=len)
+def _differ_at_end(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    """Whether names of one subject differ in one word at the end; similar-looking words are different."""
+    if old[: len(new)] == new or new[: len(old)] == old:
+        return abs(len(old) - len(new)) == 1
+    short, long = sorted((old[-1], new[-1]), key=len)
     looks_alike = len(long) - len(short) <= 1 and sum(a != b for a, b in zip(short, long, strict=False)) <= 1
-    return left[:-1] == right[:-1] and not looks_alike
+    return old[:-1] == new[:-1] and not looks_alike
 
 
 def _common_kind(values: Collection[Any]) -> str:
@@ -124,45 +120,41 @@ def _are_alike(before: Collection[Any], after: Collection[Any]) -> bool:
         return True
     if _common_kind(before) == "text":
         return bool({*before} & {*after})
-    left, right = ([abs(value) for value in values if value] for values in (before, after))
-    return not left or not right or (max(right) <= 10 * max(left) and max(left) <= 10 * max(right))
+    old, new = ([abs(value) for value in values if value] for values in (before, after))
+    return not old or not new or (max(new) <= 10 * max(old) and max(old) <= 10 * max(new))
 
 
-def _worth_a_look(gone: list[str], come: list[str]) -> Iterable[tuple[str, str]]:
-    if len(gone) * len(come) <= MOST_PAIRS:
-        return ((one, other) for one in gone for other in come)
-    written: dict[str, str] = {}
-    for name in come:
-        written.setdefault(_squashed(name), name)
-    return ((one, written[_squashed(one)]) for one in gone if _squashed(one) in written)
+def _possible_pairs(removed: list[str], added: list[str]) -> Iterable[tuple[str, str]]:
+    if len(removed) * len(added) <= MOST_PAIRS:
+        return itertools.product(removed, added)
+    by_spelling = {_squashed(name): name for name in reversed(added)}
+    return ((name, by_spelling[_squashed(name)]) for name in removed if _squashed(name) in by_spelling)
 
 
-def _strength(one: str, other: str, before: Collection[Any] | None, after: Collection[Any] | None) -> int:
-    """0 if the names are different things, else how certain the rename is."""
-    same_values = _are_same(before, after)
-    if _squashed(one) and _squashed(one) == _squashed(other):
+def _strength(old: str, new: str, before: Collection[Any] | None, after: Collection[Any] | None) -> int:
+    """How certain the rename is; 0 if the names are different things."""
+    same_values = _are_same_values(before, after)
+    if _squashed(old) and _squashed(old) == _squashed(new):
         return 8 + same_values
     if before and after and not {_kind(value) for value in before} & {_kind(value) for value in after}:
         return 0
-    left, right = words_of(one), words_of(other)
-    if not left or not right or max(len(one), len(other)) > LONGEST:
+    old_words, new_words = words_of(old), words_of(new)
+    if not old_words or not new_words or max(len(old), len(new)) > LONGEST:
         return 0
-    if _says_the_same(left, right):
+    if _are_synonymous(old_words, new_words):
         return 6 + same_values
-    if len(left) > 1 and sorted(left) == sorted(right) and min(map(len, left)) > 2:
+    if len(old_words) > 1 and sorted(old_words) == sorted(new_words) and min(map(len, old_words)) > 2:
         return 4 + same_values
-    shorter, longer = sorted((left, right), key=len)
-    if same_values and len(shorter) < len(longer) and _are_among(shorter, longer):
-        return 2
-    return 0
+    shorter, longer = sorted((old_words, new_words), key=len)
+    return 2 if same_values and len(shorter) < len(longer) and _is_subsequence(shorter, longer) else 0
 
 
-def _are_same(before: Collection[Any] | None, after: Collection[Any] | None) -> bool:
+def _are_same_values(before: Collection[Any] | None, after: Collection[Any] | None) -> bool:
     """Whether both had the same values, and not only common ones."""
     if not before or not after:
         return False
-    left, right = {repr(value) for value in before}, {repr(value) for value in after}
-    return left == right and not left <= {repr(value) for value in _TELL_NOTHING}
+    old, new = {repr(value) for value in before}, {repr(value) for value in after}
+    return old == new and not old <= {repr(value) for value in _COMMON_VALUES}
 
 
 def _kind(value: Any) -> str:
@@ -173,11 +165,11 @@ def _kind(value: Any) -> str:
     return "none" if value is None else "text" if isinstance(value, str) else "thing"
 
 
-def _are_among(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
+def _is_subsequence(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
     """Whether all words of one name, at least one of them long, are in the other, in order."""
-    left = iter(longer)
+    words = iter(longer)
     return any(len(word) > 2 for word in shorter) and all(
-        any(_is_same(word, other) for other in left) for word in shorter
+        any(_is_same_word(word, other) for other in words) for word in shorter
     )
 
 
@@ -188,59 +180,58 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("maxTokens"), words_of("n_layers"), words_of("HTTPTimeout"), words_of("x1")
     (('max', 'tokens'), ('n', 'layers'), ('http', 'timeout'), ('x1',))
     """
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    apart = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", apart)
-    return tuple(word.lower() for word in re.split(r"[\W_]+", apart) if word)
+    separated = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    separated = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", separated)
+    return tuple(word.lower() for word in re.split(r"[\W_]+", separated) if word)
 
 
 def _squashed(name: str) -> str:
     """The name without case and separators, except separators between digits."""
-    apart = re.sub(r"(?<=\d)[\W_]+(?=\d)", ".", name.lower())
-    return re.sub(r"[^\w.]+|_", "", apart)
+    return re.sub(r"[^\w.]+|_", "", re.sub(r"(?<=\d)[\W_]+(?=\d)", ".", name.lower()))
 
 
-def _says_the_same(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+def _are_synonymous(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
     """Compare word by word; a word may be the initials of several, or several written as one."""
-    if not left or not right:
-        return not left and not right
-    if _is_same(left[0], right[0]) and _says_the_same(left[1:], right[1:]):
+    if not old or not new:
+        return not old and not new
+    if _is_same_word(old[0], new[0]) and _are_synonymous(old[1:], new[1:]):
         return True
-    return _begins(left, right) or _begins(right, left)
+    return _begins_with_abbreviation(old, new) or _begins_with_abbreviation(new, old)
 
 
-def _begins(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether the first word of one name stands for several of the other, and the rest is the same."""
+def _begins_with_abbreviation(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
+    """Whether the first word of one name abbreviates several of the other, and the rest is the same."""
     return any(
-        _stands_for(one[0], other[:count]) and _says_the_same(one[1:], other[count:])
-        for count in range(2, len(other) + 1)
+        _abbreviates(short[0], long[:count]) and _are_synonymous(short[1:], long[count:])
+        for count in range(2, len(long) + 1)
     )
 
 
-def _stands_for(word: str, some: tuple[str, ...]) -> bool:
-    if word == _squashed("_".join(some)):
+def _abbreviates(word: str, words: tuple[str, ...]) -> bool:
+    if word == _squashed("_".join(words)):
         return True
-    return word == "".join(each[0] for each in some) and word.isalpha() and not _WORDS_OF_TWO.fullmatch(word)
+    return word == "".join(part[0] for part in words) and word.isalpha() and not _WORDS_OF_TWO.fullmatch(word)
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same_word(first: str, second: str) -> bool:
     """Whether two words are the same: abbreviated, plural, or with a typo; numbers must agree."""
-    if one == other:
+    if first == second:
         return True
-    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
+    if re.findall(r"\d+", first) != re.findall(r"\d+", second):
         return False
-    if one in _GROUP and _GROUP[one] == _GROUP.get(other):
+    if first in _GROUP and _GROUP[first] == _GROUP.get(second):
         return True
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((first, second), key=len)
     if len(short) >= 3 and (long == f"{short}s" or (len(long) >= len(short) + 3 and long.startswith(short))):
         return True
     if len(short) >= 3 and short == re.sub("(?<=.)[aeiou]", "", long):
         return True
-    return len(short) >= 6 and one[0] == other[0] and _is_a_slip(short, long)
+    return len(short) >= 6 and first[0] == second[0] and _is_typo(short, long)
 
 
-def _is_a_slip(short: str, long: str) -> bool:
+def _is_typo(short: str, long: str) -> bool:
     """Whether a typo explains the difference; not at the end, where words change meaning."""
-    at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
+    at = next((index for index, letter in enumerate(short) if letter != long[index]), len(short))
     if at >= len(short) - 1:
         return False
     if len(long) == len(short) + 1:

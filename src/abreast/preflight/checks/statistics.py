@@ -1,4 +1,4 @@
-"""What this plan can decide: how large a difference, how early, and by which rules fixed beforehand."""
+"""Check what this plan can decide: which differences, how early, and by which rules."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from abreast.text import many
 
 TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
 TYPICAL_REPEAT_SD = 0.5  # of yes-or-no scores of one case, at most
-FAIR = 0.2  # a difference that many would want to detect
+FAIR = 0.2  # a difference that most experiments should detect
 SMALL = 0.15
 
 
 def check_power(context: Context) -> Finding:
-    """Say how large a difference this many cases can detect."""
+    """Report how large a difference this many cases can detect."""
     plan, noun = context.plan, context.spec.case_noun
     if len(plan.variants) < 2:
-        return Finding("power", "note", "one variant: scores only, nothing to compare with")
+        return Finding("power", "note", "one variant: scores only, no comparison")
     if not context.is_scored:
-        return Finding("power", "note", "no scorer: answers are stored, nothing is compared", "add scorers: [exact]")
+        return Finding("power", "note", "no scorer: answers are stored but not compared", "add scorers: [exact]")
     cases, independent, comparisons = len(plan.cases), plan.independent_cases, len(plan.variants) - 1
     size = f"{many(cases, noun)} × {many(plan.repeats, 'repeat')}"
     these = f"this {noun}" if cases == 1 else f"these {cases:,} {noun}s"
     is_grouped = cases != independent
     if plan.is_chained and independent < GROUPS:
-        chains = f"{cases:,} cases in {many(independent, 'chain')}: each begins with what the one before left"
-        message = f"{chains}, so they say no more than {many(independent, 'case')} would"
-        return Finding("power", "warn", message, "ask for cases that are independent")
+        message = f"{cases:,} cases in {many(independent, 'chain')}: each continues from the one before"
+        message += f", so they count as {many(independent, 'independent case')}"
+        return Finding("power", "warn", message, "use independent cases")
     if plan.population == THESE_CASES:
         spread = TYPICAL_REPEAT_SD * math.sqrt(2)
         effect = smallest_detectable(spread, cases * plan.repeats, alpha=sum(alphas(1, comparisons)))
@@ -40,11 +40,11 @@ def check_power(context: Context) -> Finding:
             f"{size} can decide about {these} alone, and can usually detect "
             f"differences of {min(1.0, effect) * 100:.0f} points or more on {'it' if cases == 1 else 'them'}"
         )
-        return Finding("power", "warn", message, _for_cases_in_general(comparisons, noun, is_grouped))
+        return Finding("power", "warn", message, _cases_in_general_fix(comparisons, noun, is_grouped))
     if independent < units_needed(comparisons) and not (is_grouped and independent >= GROUPS):
-        message = f"{size} cannot decide anything, whatever the answers are, and --fail-if worse always passes"
-        on_these = f"--repeats {repeats_needed(cases, comparisons)} can decide about {these}"
-        fix = f"{on_these}; {_for_cases_in_general(comparisons, noun, is_grouped)}"
+        message = f"{size} cannot decide anything, and --fail-if worse always passes"
+        on_these = f"use --repeats {repeats_needed(cases, comparisons)} to decide about {these}"
+        fix = f"{on_these}; {_cases_in_general_fix(comparisons, noun, is_grouped)}"
         return Finding("power", "warn", message, fix)
     effect = smallest_detectable(TYPICAL_SD, independent, alpha=alphas(cases, comparisons)[1])
     groups = f" in {many(independent, 'group')}" if is_grouped else ""
@@ -57,49 +57,49 @@ def check_power(context: Context) -> Finding:
     return Finding("power", "pass", message)
 
 
-def _for_cases_in_general(comparisons: int, noun: str, is_grouped: bool) -> str:
-    """What a plan needs to decide about cases in general."""
+def _cases_in_general_fix(comparisons: int, noun: str, is_grouped: bool) -> str:
+    """How many cases decide about cases in general."""
     least = units_needed(comparisons)
     enough = cases_needed(TYPICAL_SD, FAIR, alpha=alphas(least, comparisons)[1])
     units = many(least, "group" if is_grouped else noun)
-    return f"{noun}s in general need at least {units}, and about {enough:,} to detect {FAIR * 100:.0f} points"
+    return (
+        f"use at least {units} to decide about {noun}s in general, about {enough:,} to detect {FAIR * 100:.0f} points"
+    )
 
 
 def check_early_stop(context: Context) -> Finding | None:
-    """Check that a run with `--until-decided` can stop early."""
     if not context.spec.until_decided:
         return None
     if len(context.plan.variants) < 2:
-        return Finding("early stop", "fail", "one variant: there is nothing to decide", "leave out --until-decided")
+        return Finding("early stop", "fail", "one variant: there is nothing to decide", "omit --until-decided")
     if not context.is_scored:
         return Finding("early stop", "fail", "no scorer: nothing can be decided", "add scorers: [exact]")
     cases = len(context.plan.cases)
     if cases < SEQUENTIAL_CASES:
         message = f"{cases:,} cases are fewer than {SEQUENTIAL_CASES}: the verdict comes at the end"
         return Finding("early stop", "note", message)
-    return Finding("early stop", "pass", f"once it is decided, at the latest after {cases:,} cases")
+    return Finding("early stop", "pass", f"as soon as it is decided, at the latest after {cases:,} cases")
 
 
 def check_extension(context: Context) -> Finding | None:
-    """Say which earlier run this one extends, and what can still decide."""
+    """Report which earlier run this one extends, and what can still decide."""
     extension = context.extension
     if extension is None:
         return None
     if extension.added:
-        what = f"this run extends {extension.run} by {many(extension.added, 'case')}"
+        message = f"this run extends {extension.run} by {many(extension.added, 'case')}"
     else:
-        what = f"this run repeats {many(extension.cases, 'case')} of {extension.run}"
-    message = f"{what}; {extension.rule}"
+        message = f"this run repeats {many(extension.cases, 'case')} of {extension.run}"
+    message += f"; {extension.rule}"
     if not extension.grown_groups:
         return Finding("extension", "note", message)
     groups = f"{many(extension.grown_groups, 'group')} of {extension.run}"
     verb = "has" if extension.grown_groups == 1 else "have"
-    message += f"; {groups} {verb} new cases, so results that were looked at change"
+    message += f"; {groups} {verb} new cases, so reported results change"
     return Finding("extension", "warn", message, "put new cases into new groups")
 
 
 def check_lock(context: Context) -> Finding | None:
-    """Check that this run keeps to the locked plan."""
     lock = context.lock
     if lock is None:
         return None
@@ -108,8 +108,8 @@ def check_lock(context: Context) -> Finding | None:
         if not lock.earlier_runs:
             return Finding("lock", "note", message)
         stored = f"{many(lock.earlier_runs, 'run')} of this experiment {'is' if lock.earlier_runs == 1 else 'are'}"
-        return Finding("lock", "warn", f"{message}; {stored} already stored, so results are known before it")
+        return Finding("lock", "warn", f"{message}; {stored} already stored, so its results are known")
     if lock.differences:
-        fix = "keep to the plan, or lock another one in a new file: --lock=FILE"
+        fix = "follow the plan, or lock another one in a new file with --lock=FILE"
         return Finding("lock", "warn", lock.sentence(), fix)
-    return Finding("lock", "pass", f"keeps to {lock.plan} ({lock.name})")
+    return Finding("lock", "pass", f"follows {lock.plan} ({lock.name})")

@@ -1,4 +1,4 @@
-"""Can every target answer, can its requests be rendered, and does its model still mean the same?"""
+"""Check that targets can answer, that requests can be rendered, and that models have not changed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from abreast.errors import classify, location
 from abreast.model import Failure, Request, Trial
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, first_of, listed, summarised
-from abreast.preflight.previous_run import PreviousRun
 from abreast.targets import Target
 from abreast.targets.base import may_render
 
-RENDERED_CASES = 3  # of each variant
-RUNS = 10  # whose models are compared
+RENDERED_CASES = 3  # per variant
+RUNS = 10  # most runs whose models are compared
 
 
 def check_targets(context: Context) -> Finding | None:
-    """Ask the targets that are still needed what they lack: a key, a program, a folder."""
+    """Report what the targets needed lack, such as a key, a program or a folder."""
     notes: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
-    for where, target in _needed(context):
+    for user, target in _needed(context):
         for problem in target.problems():
-            problems.setdefault(f"{where}: {problem.message.removeprefix(f'{where}: ')}", problem.fix)
+            problems.setdefault(f"{user}: {problem.message.removeprefix(f'{user}: ')}", problem.fix)
         for note in target.notes():
-            notes.setdefault(note, []).append(where)
+            notes.setdefault(note, []).append(user)
     if problems:
         return summarised("targets", "fail", list(problems), next(iter(problems.values())))
     variants = len(context.plan.variants)
@@ -33,7 +32,7 @@ def check_targets(context: Context) -> Finding | None:
 
 
 def _needed(context: Context) -> Iterator[tuple[str, Target]]:
-    """Place in the spec and target: all variants if a trial is left, and the judges that will be called."""
+    """User and target: all variants if trials are left, and the judges that will be called."""
     if context.estimate.trials:
         for variant, target in zip(context.plan.variants, context.targets, strict=True):
             yield f'variant "{variant.name}"', target
@@ -42,7 +41,7 @@ def _needed(context: Context) -> Iterator[tuple[str, Target]]:
 
 
 def check_requests(context: Context) -> Finding | None:
-    """Render the first few cases of each variant with something left to execute; nothing is sent."""
+    """Render the first few cases of each variant with trials left; nothing is sent."""
     plan = context.plan
     blocks = plan.open_blocks()[: RENDERED_CASES * plan.repeats]
     cases = list(dict.fromkeys(map(plan.case, blocks)))[:RENDERED_CASES]
@@ -58,15 +57,20 @@ def check_requests(context: Context) -> Finding | None:
     if broken:
         return Finding("requests", "fail", first_of(broken), "fix the template or the transform", tuple(broken))
     if partly:
-        return Finding("requests", "warn", first_of(partly), "such cases will count as failures", tuple(partly))
+        return Finding(
+            "requests",
+            "warn",
+            first_of(partly),
+            "fix the template or the transform, or such cases count as failures",
+            tuple(partly),
+        )
     return None
 
 
 def render_request(target: Target, trial: Trial) -> Request | Failure:
-    """The request of a trial, or why there is none."""
     try:
         return target.request(trial)
-    except Exception as error:  # noqa: BLE001 - a user's transform, or a target from a package
+    except Exception as error:  # noqa: BLE001 - from a user's transform or a plugin
         return classify(error)
 
 
@@ -75,9 +79,9 @@ def _crash(target: Target, trial: Trial) -> str:
     failure = render_request(target, trial)
     if isinstance(failure, Request) or failure.kind != "crash":
         return ""
-    place = location(failure.detail)
-    where = f'variant "{trial.variant.name}", case "{trial.case.id}"'
-    return f"{where}: {failure.message}" + (f", at {place}" if place else "")
+    line = location(failure.detail)
+    message = f'variant "{trial.variant.name}", case "{trial.case.id}": {failure.message}'
+    return message + (f", at {line}" if line else "")
 
 
 def check_models(context: Context) -> Finding | None:
@@ -87,31 +91,23 @@ def check_models(context: Context) -> Finding | None:
         for target, params in zip(context.targets, context.columns.params, strict=True)
         if not target.simulated
     }
-    seen: dict[tuple[str, str], list[tuple[str, set[str]]]] = {}  # runs and models by requested model, newest first
-    for run in _last_runs(context.previous):
+    models: dict[tuple[str, str], list[tuple[str, set[str]]]] = {}  # runs and models by requested model, newest first
+    for run in context.previous.with_earlier(RUNS) if context.previous else ():
         answered: dict[tuple[str, str], set[str]] = {}
         for target, requested, model in run.models():
             answered.setdefault((target, requested), set()).add(model)
         for key in answered.keys() & used:
-            seen.setdefault(key, []).append((run.run, answered[key]))
-    moved = []
-    for (target, requested), runs in sorted(seen.items()):
+            models.setdefault(key, []).append((run.run, answered[key]))
+    changed = []
+    for (target, requested), runs in sorted(models.items()):
         (name, now), (before, then) = runs[0], runs[min(1, len(runs) - 1)]
         if not now & then:
-            models = f"answered as {listed(sorted(now))} in {name}, as {listed(sorted(then))} in {before}"
-            moved.append(f"{requested or target} {models}")
-    if moved:
-        fix = "name the model by its full version to keep it"
-        return Finding("models", "warn", "; ".join(moved[:2]), fix, tuple(moved))
-    if seen:
-        known = sorted({model for runs in seen.values() for model in runs[0][1]})
-        return Finding("models", "pass", f"answers come from {listed(known)}", aside=True)
+            change = f"answered as {listed(sorted(now))} in {name}, as {listed(sorted(then))} in {before}"
+            changed.append(f"{requested or target} {change}")
+    if changed:
+        fix = "use the full version of the model name to pin it"
+        return Finding("models", "warn", "; ".join(changed[:2]), fix, tuple(changed))
+    if models:
+        names = sorted({model for runs in models.values() for model in runs[0][1]})
+        return Finding("models", "pass", f"answers come from {listed(names)}", aside=True)
     return None
-
-
-def _last_runs(run: PreviousRun | None) -> Iterator[PreviousRun]:
-    for _ in range(RUNS):
-        if run is None:
-            return
-        yield run
-        run = run.before

@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass
 
 STEP = 1.2  # from one band of levels to the next
-EVIDENCE = 8.0  # log-likelihood ratio at which a knee counts as found
+EVIDENCE = 8.0  # log-likelihood ratio from which the data show a knee
 LEAST_SD = 0.1  # of log latency: smaller differences are noise of the machine
 LEAST_RISE = math.log(1.25)  # of latency above that without a queue
 GENTLE = 0.5  # a server that batches slows down a little with every request: up to this exponent nothing queues
-BASE_TOKENS = 40.0  # an answer takes about as long before its first token as for so many
+BASE_TOKENS = 40.0  # the time to the first token is about that of so many tokens
 MEMORY = 128.0  # answers by band; older ones fade
-LEAST_CUT = 0.3  # of the log level: smaller ones are not judged
+LEAST_CUT = 0.3  # of the log level: smaller cuts are not judged
 LEAST_ANSWERS = 12  # to judge a cut by
 
 
@@ -77,7 +77,6 @@ class LatencyCurve:
         self._bands = {at: sums for at, sums in self._bands.items() if sums.n >= 0.5}
 
     def knee(self) -> Knee | None:
-        """The knee, if the data show one."""
         bands = sorted(self._bands.values(), key=lambda sums: sums.l / sums.n)
         total = sum(sums.n for sums in bands)
         if len(bands) < 2 or total < 8:
@@ -98,7 +97,7 @@ class LatencyCurve:
 
 @dataclass(slots=True)
 class LatencyTrial:
-    """Whether latency falls when the limit does, to `after` requests in flight from `before`."""
+    """Whether latency falls after a cut of the limit from `before` to `after` requests in flight."""
 
     after: int
     before: int
@@ -121,19 +120,19 @@ class LatencyTrial:
     @property
     def has_helped(self) -> bool:
         """In a queue, latency falls in proportion; a third of that is enough. Small cuts are not judged."""
-        fewer = self.log_level - self.levels / self.answers
-        return fewer < LEAST_CUT or self.log_latency - self.latencies / self.answers >= fewer / 3
+        cut = self.log_level - self.levels / self.answers
+        return cut < LEAST_CUT or self.log_latency - self.latencies / self.answers >= cut / 3
 
 
 def _within(bands: list[LatencySums]) -> tuple[float, float]:
-    """Slope of log latency on log length within bands, and the variance that is left."""
+    """Slope of log latency on log length within bands, and the residual variance."""
     xx = sum(sums.xx - sums.x * sums.x / sums.n for sums in bands)
     xt = sum(sums.xt - sums.x * sums.t / sums.n for sums in bands)
     tt = sum(sums.tt - sums.t * sums.t / sums.n for sums in bands)
     slope = min(1.0, max(0.0, xt / tt)) if tt > 1e-9 else 0.0
-    left = max(0.0, xx - 2 * slope * xt + slope * slope * tt)
+    squares = max(0.0, xx - 2 * slope * xt + slope * slope * tt)
     freedom = max(1.0, sum(sums.n for sums in bands) - len(bands))
-    return slope, max(LEAST_SD**2, left / freedom)
+    return slope, max(LEAST_SD**2, squares / freedom)
 
 
 def _error(points: list[tuple[float, float, float]], law: list[float]) -> float:

@@ -1,9 +1,9 @@
-"""The adaptive limit: grow while answers come back, fall back to what the target serves when it is congested.
+"""The adaptive limit: grow while answers arrive, fall back to what the target serves when it is congested.
 
-Growth is paced: one more place at a time, many in the time of one answer, and never to more than 5/3 of what was
+Growth is paced: one more slot at a time, many in the time of one answer, and never to more than 5/3 of what was
 answered within the last answer time. So the first refusals, even late ones, stop it near the edge. After a cut the
-limit rests for some rounds of answers, longer if the last attempt to grow cost many refusals, and then tries again. If
-it is refused where the last cut ended, the first refusal sends it back.
+limit rests for some rounds of answers, longer if the last attempt to grow cost many refusals, and then tries again. A
+single refusal where the last cut ended cuts it again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
 
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
-DOUBLING_ANSWERS = 0.5  # answer times that doubling takes at least,
+DOUBLING_ANSWERS = 0.5  # doubling takes at least so many answer times,
 DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
-CATCH_UP = 8.0  # a growth that was held up makes up for this part of a doubling at once
+CATCH_UP = 8.0  # delayed growth catches up by 1/8 of a doubling at once
 REST, LONGEST_REST = 3.0, 10.0  # rounds of answers before the limit grows again after a cut
-COST = 0.04  # of requests: the refusals that growing may cost in the long run
-SAME_EDGE = 0.16  # of the edge, or 1: two cuts this close to each other found the same edge
+COST = 0.04  # share of requests that may be refused in the long run because of growth
+SAME_EDGE = 0.16  # share of the edge, or 1: two cuts this close to each other are at the same edge
 LATE = 0.5  # answer times: later refusals leave rejected requests among those in flight
 HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
 SLACK = 1.15  # times that: a limit this close to it stays
 BELOW = 0.7  # of the lowest level tried, if latency already grows there
-BLIND_EVERY_S = 0.5  # before the first answer of a service, which may announce a limit: one request in this time
+BLIND_EVERY_S = 0.5  # seconds per request before the first answer of a service, which may announce a limit
 UNSTORED = 1.25  # times the limit: requests in flight and answers that are not stored yet, which a kill would repeat
 BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between two looks at the background; the share worth reporting
 
@@ -61,7 +61,7 @@ class Adaptive(Limit):
         self.variants = variants
         self._refusals = RefusalTest()
         self._curve = LatencyCurve() if is_service else None
-        self._places = 0  # requests in flight and answers that are not stored yet
+        self._slots = 0  # requests in flight and answers that are not stored yet
         self._levels: dict[int, int] = {}  # by position: how many were in flight when the request was sent
         self._sent = 0
         self._first_sent_at = 0.0
@@ -77,8 +77,8 @@ class Adaptive(Limit):
         self._rest = 0.0  # answers to wait for before the limit grows
         self._edge = 0  # where the last cut ended
         self._cost = 0  # refusals that led to the last cut or came with it
-        self._fitted = 0  # answers since the curve was last fitted
-        self._log_s, self._log_level = 0.0, 0.0  # running means of log latency and of the log level it was seen at
+        self._unfitted = 0  # answers since the curve was last fitted
+        self._log_s, self._log_level = 0.0, 0.0  # running means of log latency and of the log level
         self._before: tuple[int, float, float] | None = None  # limit and these means before the first cut in a row
         self._trial: LatencyTrial | None = None  # of the last cut
         self._reported, self._reported_background, self._answers = self.allowed, 0.0, 0
@@ -88,7 +88,7 @@ class Adaptive(Limit):
     def wait(self, job: Job, now: float) -> float:
         if self._answer_s is None and self._levels:
             return self._wait_blind(now)
-        if self._places >= min(self._most, UNSTORED * self.allowed):
+        if self._slots >= min(self._most, UNSTORED * self.allowed):
             return UNTIL_AN_EVENT
         if len(self._levels) < self.allowed:
             return 0.0
@@ -97,7 +97,7 @@ class Adaptive(Limit):
         return max(0.0, self._next_place_at() - now)
 
     def _wait_blind(self, now: float) -> float:
-        """Before the first answer, places of refused requests stay empty, and a service gets few requests."""
+        """Before the first answer, refused requests are not replaced, and a service gets few requests."""
         if self._sent >= self.allowed:
             return UNTIL_AN_EVENT
         if self._curve is None:
@@ -118,7 +118,7 @@ class Adaptive(Limit):
         if not self._sent:
             self._first_sent_at = now
         self._sent += 1
-        self._places += 1
+        self._slots += 1
         self._levels[job.trial.position] = len(self._levels) + 1
         self._refusals.send(job.trial.position, len(self._levels))
         if len(self._levels) > self.allowed:
@@ -128,7 +128,7 @@ class Adaptive(Limit):
                 self._report("raise")
 
     def release(self, job: Job, now: float) -> None:
-        self._places -= 1
+        self._slots -= 1
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
@@ -185,14 +185,14 @@ class Adaptive(Limit):
             self._report_background()
 
     def _end_of_congestion(self) -> None:
-        """A round of requests sent since the cut is answered: choose when to grow again."""
+        """Choose when to grow again after a round of requests sent since the cut is answered."""
         if self._refusal_s > LATE * (self._answer_s or 0.0):
             self.allowed = max(self._least, min(self.allowed, max(len(self._answered_at), int(0.85 * self.allowed))))
         self._pause(self._cost / COST)
         self._report("cut", reason="refusals")
 
     def _pause(self, answers: float) -> None:
-        """Rest for some rounds, or for this many answers if the edge is where it was at the last cut."""
+        """Rest for some rounds, or for this many answers if the edge is the same as at the last cut."""
         self._rest = REST * self.allowed
         if self._is_at_edge(self.allowed):
             self._rest = max(self._rest, min(answers, LONGEST_REST * max(self.allowed, LONGEST_REST)))
@@ -220,10 +220,10 @@ class Adaptive(Limit):
             if self._trial.is_over:
                 self._judge(self._trial, now)
             return
-        self._fitted += 1
-        if self._fitted < max(4, self.allowed // 4):
+        self._unfitted += 1
+        if self._unfitted < max(4, self.allowed // 4):
             return
-        self._fitted = 0
+        self._unfitted = 0
         knee = curve.knee()
         if knee is not None:
             self._queued(knee, now)
@@ -241,7 +241,7 @@ class Adaptive(Limit):
         self._report("cut", reason="latency", latency=round(knee.rise, 2))
 
     def _judge(self, trial: LatencyTrial, now: float) -> None:
-        """Keep a cut only if latency fell with it. If not, something else slows answers down: start measuring again."""
+        """Undo a cut if latency did not fall with it: something else slows answers down."""
         self._trial = None
         if trial.has_helped or self._is_draining:
             return

@@ -4,8 +4,8 @@ Some providers refuse a few percent of all requests however few are in flight. T
 capacity. So the test (CUSUM) weighs two hypotheses, request by request: the share of refusals is the background, or the
 odds of a refusal are three times as high. The background is estimated from requests sent at lower concurrency.
 
-Refusals usually arrive long before answers. So requests are counted in the order of sending: when one is refused, those
-that were sent before it and are still in flight count as accepted.
+Refusals usually arrive long before answers. So requests count in the order of sending: when one is refused, earlier
+ones that are still in flight count as accepted.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import math
 from dataclasses import dataclass
 
 STEP = 1.05  # from one band of levels to the next
-ASSUMED_SHARE = 0.01  # of refusals, before anything is known,
-ASSUMED_REQUESTS = 50.0  # and the number of observed requests that weigh as much as this assumption
+ASSUMED_SHARE = 0.01  # prior share of refusals,
+ASSUMED_REQUESTS = 50.0  # and its weight in requests
 ODDS = 3.0  # congestion multiplies the odds of a refusal by at least this,
-LEAST_SHARE = 0.1  # and is never less than this share
-EVIDENCE = 6.5  # log-likelihood ratio at which refusals count as congestion
-EXPECTED = 2.0  # the same where congestion is expected: the first refusal is enough unless there is a background
+LEAST_SHARE = 0.1  # and means at least this share
+EVIDENCE = 6.5  # log-likelihood ratio from which refusals mean congestion
+EXPECTED = 2.0  # the same where congestion is expected: one refusal suffices unless there is a background
 CAUTION = 1.5  # standard errors that are added to a share before the lowest is chosen
 ENOUGH = 50.0  # requests to estimate a share from
 MEMORY = 2_000  # requests; older ones count half
@@ -42,7 +42,7 @@ class RefusalCount:
 
     @property
     def share(self) -> float:
-        """The share of refusals, drawn towards the assumed one while there are few requests."""
+        """The share of refusals, shrunk towards the assumed one while there are few requests."""
         return (self.refused + ASSUMED_SHARE * ASSUMED_REQUESTS) / (self.requests + ASSUMED_REQUESTS)
 
     @property
@@ -52,13 +52,13 @@ class RefusalCount:
 
 
 class RefusalTest:
-    """Tells congestion from background refusals."""
+    """Distinguishes congestion from background refusals."""
 
     def __init__(self) -> None:
         self._tallies: dict[int, RefusalCount] = {}
         self._requests = 0
         self._evidence = 0.0
-        self._backgrounds: dict[int, float] = {}  # by band, as estimated lately
+        self._backgrounds: dict[int, float] = {}  # by band; cached estimates
         self._uncounted: dict[int, int] = {}  # levels of requests in flight, in the order of sending
         self.streak = 0  # refusals behind the present suspicion
 
@@ -105,7 +105,7 @@ class RefusalTest:
         return True
 
     def background(self, level: int) -> float:
-        """The lowest share of refusals up to any lower level; while little is known of those, the share up to this."""
+        """The lowest share of refusals up to any lower level, or up to this level while there are few requests."""
         own = band(level)
         if own not in self._backgrounds:
             self._backgrounds[own] = self._estimate(own)

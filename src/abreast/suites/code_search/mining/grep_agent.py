@@ -101,8 +101,8 @@ def _run(repository: Repository, *options: str) -> str:
     """Run `git grep` in the files that git tracks; in all files where there is no git."""
     tracked = ("grep", "-I", "-z", "-F", *options)
     if repository.is_tracked:
-        return git.ask(repository.root, *tracked) or ""
-    return git.ask(repository.root, "grep", "--no-index", *tracked[1:]) or ""
+        return git.output(repository.root, *tracked) or ""
+    return git.output(repository.root, "grep", "--no-index", *tracked[1:]) or ""
 
 
 def _files_with_words(repository: Repository, message: str) -> list[str]:

@@ -79,7 +79,7 @@ class Repository:
     @classmethod
     def open(cls, root: Path) -> Repository:
         """List what git tracks, or without git all that is not hidden, built or installed."""
-        output = git.ask(root, "ls-files", "-z")
+        output = git.output(root, "ls-files", "-z")
         paths: Iterable[str] = dict.fromkeys(filter(None, (output or "").split("\0")))
         is_tracked = bool(paths) or (output is not None and (root / ".git").exists())
         if not is_tracked:

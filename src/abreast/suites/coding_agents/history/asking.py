@@ -9,7 +9,8 @@ from types import TracebackType
 from abreast.errors import BadInput
 from abreast.execute.engine.base import EngineSetup, find_engine
 from abreast.execute.estimate import cost_of
-from abreast.execute.job import Job, Retry, TrialJob
+from abreast.execute.failures import Retry
+from abreast.execute.job import Job, TrialJob
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.sources.lanes import Lanes, Source

@@ -53,7 +53,7 @@ def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
 
 def _count_subjects(repository: Repository) -> Counter[str]:
     """How many commits have a subject. Merges count: a merged pull request may be called as one of its commits."""
-    output = git.ask(repository.root, "log", "-z", "--format=%s")
+    output = git.output(repository.root, "log", "-z", "--format=%s")
     return Counter(_plain(subject) for subject in (output or "").split("\0"))
 
 
@@ -62,7 +62,7 @@ def _plain(subject: str) -> str:
 
 
 def _commits(repository: Repository) -> Iterator[ChangedFiles]:
-    output = git.ask(
+    output = git.output(
         repository.root,
         *("log", "--no-merges", f"-n{MOST_COMMITS}", "--numstat", "-w", "--no-renames", "--relative", "-z"),
         *("--format=%x01%H%x02%s%x02", "--", "."),

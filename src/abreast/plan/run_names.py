@@ -1,4 +1,4 @@
-"""Names that can be said aloud: `brave-otter-4821`."""
+"""Speakable names of runs: `brave-otter-4821`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ADJECTIVES = tuple(_ADJECTIVES.split())
 ANIMALS = tuple(_ANIMALS.split())
 
 
-_chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
+_random = random.Random()  # its own: seeding the global one must not repeat names
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_chance.seed)
+    os.register_at_fork(after_in_child=_random.seed)
 
 
 def new_name(taken: Container[str]) -> str:
     while True:
-        name = f"{_chance.choice(ADJECTIVES)}-{_chance.choice(ANIMALS)}-{_chance.randrange(10_000):04d}"
+        name = f"{_random.choice(ADJECTIVES)}-{_random.choice(ANIMALS)}-{_random.randrange(10_000):04d}"
         if name not in taken:
             return name

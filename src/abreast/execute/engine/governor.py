@@ -1,8 +1,8 @@
-"""The governor of the machine: as many trials as requested, unless their memory or their computing is too much for it.
+"""The governor of a machine: run as many trials as requested, unless memory or cores are short.
 
-Trials that only wait, for an API or for anything else, are never held back because of cores, however busy other
-programs keep them. All decisions rest on readings of the machine that are taken elsewhere, once a second, and sooner
-after the first start of a variant. One trial may always run, or nothing would finish.
+Trials that only wait, such as for an API, never wait for cores, however busy other programs keep them. All decisions
+rest on readings of the machine that a thread takes once a second, and sooner after the first start of a variant. One
+trial may always run, or nothing would finish.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ SAMPLE_S = 1.0  # between two readings
 FIRST_SAMPLE_S, EARLY_SAMPLE_S = 0.025, 0.1  # the same in the first seconds of a variant: at first, and at most
 EARLY_S = 5.0
 GUESS: dict[Place, int] = {"loop": 0, "thread": 50_000_000, "process": 200_000_000}  # bytes, before any trial ended
-FIRST = 8  # trials in flight before any of them is seen to be idle or has ended
+FIRST = 8  # trials in flight before any of them is idle or has ended
 PRESSED = 10.0  # per cent of the time in which something waits for memory
 COMPUTING = 2 / 3  # of its time; trials that compute less are mostly waiting
 SATURATED = 0.9  # of all cores
 ROOM = 0.75  # of all cores; if trials use less, more may run
-HALF_LIFE_S = 5.0  # of what readings say about cores
-EVIDENCE_S = 10.0  # of readings, before trials that have not ended are taken to compute
+HALF_LIFE_S = 5.0  # of readings of cores
+EVIDENCE_S = 10.0  # of readings, before trials that have not ended count as computing
 MARGIN = 1.25  # on the average of trials, some of which may still grow
-NOTICE_S = 1.0  # shorter holds are not worth an event
+NOTICE_S = 1.0  # shorter waits are not reported
 
 
-def governor(limits: Limits, places: Sequence[Place], requested: int | None, tell: Callable[..., Any]) -> Resources:
-    """The governor of this machine. `places` are by variant; `requested` trials may be in flight."""
+def governor(limits: Limits, places: Sequence[Place], requested: int | None, emit: Callable[..., Any]) -> Resources:
+    """The governor of this machine. `places` are by variant."""
     machine = Machine()
     free = max(256_000_000, machine.total_memory() // 20)
     declared = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
@@ -46,7 +46,7 @@ def governor(limits: Limits, places: Sequence[Place], requested: int | None, tel
         cores=Cores(machine.cores(), limits.free_cores),
         free_memory=free if limits.free_memory is None else size_in_bytes(limits.free_memory),
         requested=requested,
-        on_change=tell,
+        on_change=emit,
     )
 
 
@@ -59,8 +59,7 @@ _EVENTS: dict[Reason, tuple[str, str]] = {
 
 
 class Memory:
-    """How much memory trials need, by variant: declared, reported by trials that ended, or the share of each in what
-    all of them took."""
+    """Memory that trials need, by variant: declared, reported by trials that ended, or their share of the total."""
 
     def __init__(self, places: Sequence[Place], declared: int | None) -> None:
         self._places, self._declared = places, declared
@@ -94,13 +93,13 @@ class Memory:
         self._has_ended[variant] = self._has_ended[variant] or outcome.status in ("ok", "error")
 
     def confirm(self) -> None:
-        """After a reading, take the shares of variants with a finished trial as known."""
+        """After a reading, trust the shares of variants with a finished trial."""
         for variant, has_ended in enumerate(self._has_ended):
             self._is_known[variant] = self._is_known[variant] or has_ended
 
 
 class Cores:
-    """How many trials may run in processes, by how much those that run compute."""
+    """How many trials may run in processes, by the CPU time that running ones use."""
 
     def __init__(self, cores: float, free: float) -> None:
         self._cores, self._allowed = cores, max(1.0, cores - free)
@@ -116,7 +115,6 @@ class Cores:
         return self._used / self._seconds if self._seconds else 0.0
 
     def sample(self, reading: MachineReading, running: int, elapsed: float) -> None:
-        """Take account of a reading of the machine."""
         fading = 0.5 ** (elapsed / HALF_LIFE_S)
         before, self._cpu_s = self._cpu_s, reading.own.cpu_s
         self._used = fading * self._used + (0.0 if before is None else max(0.0, self._cpu_s - before))
@@ -135,7 +133,7 @@ class Cores:
 
 
 class Resources(Limit):
-    """Admission by measured memory, and for processes by measured computing."""
+    """Admits trials by measured memory, and processes also by measured CPU time."""
 
     holds_warmups = False
 
@@ -149,8 +147,7 @@ class Resources(Limit):
         requested: int | None,
         on_change: Callable[..., Any],
     ) -> None:
-        """`reading` is from before the first trial. `requested` is how many trials may be in flight, None if that is
-        found out."""
+        """`reading` is from before the first trial. `requested` trials may be in flight, None if that is adaptive."""
         self._places, self._memory, self._cores = places, memory, cores
         self._reading, self._base = reading, reading.own.memory
         self._free_memory, self._requested, self._on_change = free_memory, requested, on_change
@@ -158,11 +155,11 @@ class Resources(Limit):
         self._started = 0  # since the last reading
         self._first = FIRST
         self._sampled_at: float | None = None
-        self._held: tuple[Reason, int] | None = None  # why a job had to wait since the last reading, and its variant
-        self._held_since: float | None = None
+        self._wait_reason: tuple[Reason, int] | None = None  # of a job since the last reading, and its variant
+        self._waiting_since: float | None = None
         self._reported: Reason | None = None  # by an event
         self._explained: set[Reason] = set()
-        self.is_starting = asyncio.Event()  # a variant has its first trial in flight: a reading is due soon
+        self.is_starting = asyncio.Event()  # a variant has its first trial in flight, so a reading is due
 
     async def watch(self, wake: Callable[[], None]) -> None:
         """Take readings of the machine in a thread: once a second, and sooner after the first start of a variant."""
@@ -185,11 +182,10 @@ class Resources(Limit):
         reason = self._reason(job.variant) if any(self._in_flight) else None
         if reason is None:
             return 0.0
-        self._held = reason, job.variant
+        self._wait_reason = reason, job.variant
         return UNTIL_AN_EVENT
 
     def _reason(self, variant: int) -> Reason | None:
-        """Why a trial of this variant has to wait."""
         if not self._memory.is_known(variant) and self._unknown >= self._first:
             return "unknown"
         most = self._cores.most
@@ -220,7 +216,7 @@ class Resources(Limit):
             return False
         size = self._memory.of(variant)
         promised = sum(self._memory.of(other) * number for other, number in enumerate(self._in_flight))
-        started = min(self._started, sum(self._in_flight)) * size  # the reading knows nothing of these
+        started = min(self._started, sum(self._in_flight)) * size  # since the reading
         return self._reading.available - max(promised - self._grown, started) - size >= self._free_memory
 
     def take(self, job: Job, now: float) -> None:
@@ -238,7 +234,6 @@ class Resources(Limit):
     # -- readings --------------------------------------------------------------------------------------------------
 
     def sample(self, reading: MachineReading, now: float) -> None:
-        """Take account of a reading."""
         elapsed = 0.0 if self._sampled_at is None else now - self._sampled_at
         self._reading, self._sampled_at = reading, now
         heavy = sum(number for number, place in zip(self._in_flight, self._places, strict=True) if place != "loop")
@@ -246,25 +241,25 @@ class Resources(Limit):
             if number and self._places[variant] != "loop":
                 self._memory.share(variant, self._grown / heavy)
         self._memory.confirm()
-        self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # of threads nobody can tell
+        self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # threads cannot be seen idling
         self._started = 0
         self._cores.sample(reading, self._processes, elapsed)
-        self._tell(now)
+        self._report_waits(now)
 
-    def _tell(self, now: float) -> None:
+    def _report_waits(self, now: float) -> None:
         """Report when fewer trials than requested run, and when that is over."""
-        held, self._held = self._held, None
+        waiting, self._wait_reason = self._wait_reason, None
         in_flight = sum(self._in_flight)
-        if held is None or (self._requested is not None and in_flight >= self._requested):
-            self._held_since = None
+        if waiting is None or (self._requested is not None and in_flight >= self._requested):
+            self._waiting_since = None
             if self._reported is not None:
                 self._on_change(_EVENTS[self._reported][1], in_flight=in_flight)
                 self._reported = None
             return
-        reason, variant = held
-        if self._held_since is None:
-            self._held_since = now
-        if now - self._held_since < NOTICE_S or reason == self._reported:
+        reason, variant = waiting
+        if self._waiting_since is None:
+            self._waiting_since = now
+        if now - self._waiting_since < NOTICE_S or reason == self._reported:
             return
         self._reported = reason
         why, setting, figures = self._explanation(reason, variant)
@@ -279,7 +274,7 @@ class Resources(Limit):
         """Why trials wait, which setting changes that, and the figures behind it."""
         if reason == "cores":
             used = round(self._cores.used, 1)
-            return f"they keep {used:g} cores busy", "{free_cores: 0} or parallel", {"cores": used}
+            return f"they use {used:g} cores", "{free_cores: 0} or parallel", {"cores": used}
         size, available = int(self._memory.of(variant) / 1e6), int(self._reading.available / 1e6)
         figures = {"available_mb": available, "per_trial_mb": size}
         if reason == "unknown":
@@ -290,8 +285,7 @@ class Resources(Limit):
 
 
 class Stagger(Limit):
-    """Programs that take a while to start do not start at once, as that would only make each of them slower: after a
-    start, none for as long as the cores need for it."""
+    """Spaces out starts of programs that need CPU time to start, because starting them together slows each down."""
 
     def __init__(self, start_cpu_s: Sequence[float], cores: float) -> None:
         """`start_cpu_s` is by variant: CPU seconds to start one."""
