@@ -607,7 +607,7 @@ def test_passwords_in_addresses_are_neither_stored_nor_shown(
         address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
         agents = {"assistants": list(TWO), "agent_config": TWO}
         told = refused(prompts, **agents, repo_url=address).said
-        assert "has a password before its host, which would be stored" in told
+        assert "contains a password or token, which would be stored" in told
         told += refused(prompts, **agents, repo_path=address).said
         write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
         done = prompts.abreast("run", "settings.json", "--repeats", "1")

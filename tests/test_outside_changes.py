@@ -137,7 +137,7 @@ def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
 def test_a_folder_that_is_too_large_is_not_looked_at_and_the_check_says_so(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_changes, "LARGEST", 10)
+    monkeypatch.setattr(outside_changes, "MAX_ENTRIES", 10)
     for number in range(11):
         folder.write(f"data/{number}.txt", "x")
     done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"})

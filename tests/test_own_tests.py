@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from abreast.targets.checks.test_commands import decides, runnable, runner_of
-from abreast.targets.workspace.files.copies import put_over
+from abreast.targets.workspace.files.copies import overlay_tests
 from conftest import Done, Folder
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -425,7 +425,7 @@ def test_files_are_put_as_people_left_them(tmp_path: Path) -> None:
     (work / "conftest.py").symlink_to(people / "pkg/app.py")
     tests = ["pkg/tests/test_a.py", "pkg/a_test.go"]
     began = time.time() - 1
-    put_over(people, work, tests, lambda name: decides(name, tests, known=False))
+    overlay_tests(people, work, tests, lambda name: decides(name, tests, known=False))
 
     found = {str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir()}
     of_tests = {f"pkg/tests/{name}" for name in ("test_a.py", "data/blob", "run", "link")}

@@ -145,4 +145,4 @@ def test_setup_is_a_key_of_settings_and_of_workspaces_of_repositories(shop: Fold
     shop.write("spec.yaml", json.dumps({**spec, "params": {"workspace": {"copy": "shop", "setup": "true"}}}))
     refused = shop.abreast("check", "spec.yaml")
     assert refused.code == 2
-    assert "setup is for git, not for copy" in refused.err
+    assert "setup needs git, not copy" in refused.err

@@ -29,7 +29,7 @@ from abreast.store import open_store
 from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces
 from abreast.targets.workspace.files import copies
 from abreast.targets.workspace.files.directories import remove_tree
-from abreast.targets.workspace.git.diff import Counts, replaced
+from abreast.targets.workspace.git.diff import DiffCounts, count_replaced_lines
 from abreast.targets.workspace.git.scan import LARGE
 
 CASE = Case("c1", "do it")
@@ -166,7 +166,7 @@ def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path, monkeypatch: py
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     copies.copy_tree(source, tmp_path / "one")
-    monkeypatch.setattr(copies, "_cp_is_able", lambda: False)
+    monkeypatch.setattr(copies, "_has_gnu_cp", lambda: False)
     copies.copy_tree(source, tmp_path / "other")
 
     def seen(folder: Path) -> list[Any]:
@@ -215,7 +215,7 @@ def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> No
     workspaces = made(copy=str(source))
     found = names(workspaces.make(CASE, "x").path)
     assert {name for name in found if "db" in name} == {"fixture.db"}
-    assert any("stores are left out" in note for note in workspaces.notes())
+    assert any("stores and their reports are left out" in note for note in workspaces.notes())
 
 
 def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_no_change(tmp_path: Path) -> None:
@@ -519,10 +519,10 @@ def test_every_case_has_the_commit_that_its_input_names(project: Project, root: 
     assert git(workspace.path, "rev-parse", "HEAD") == project.start
     with pytest.raises(NoWorkspace, match="'commit' is undefined"):
         workspaces.make(CASE, "x")
-    with pytest.raises(NoWorkspace, match="has none such"):
+    with pytest.raises(NoWorkspace, match="no such commit"):
         workspaces.make(CASE, {"commit": "0" * 40})
     for bad in ("--upload-pack=touch x", "", "a\nb", "HEAD..side"):
-        with pytest.raises(NoWorkspace, match="has none such"):
+        with pytest.raises(NoWorkspace, match="no such commit"):
             workspaces.make(CASE, {"commit": bad})
 
 
@@ -596,12 +596,12 @@ def test_every_changed_file_is_of_one_kind_and_replaced_lines_are_counted(at_sta
 @given(st.lists(st.sampled_from("+- "), max_size=40))
 def test_lines_are_replaced_as_often_as_both_signs_stand_together(signs: list[str]) -> None:
     stretches = "".join(signs).split(" ")
-    assert replaced(signs) == sum(min(one.count("+"), one.count("-")) for one in stretches)
+    assert count_replaced_lines(signs) == sum(min(one.count("+"), one.count("-")) for one in stretches)
 
 
 def test_a_diff_that_is_cut_does_not_say_how_many_lines_were_replaced(at_start: Workspace) -> None:
     write(at_start.path, app_py="".join(f"line {n}\n" for n in range(1000)))
-    assert at_start.diff(most=500).counts.lines_modified is None
+    assert at_start.diff(max_bytes=500).counts.lines_modified is None
     assert at_start.diff().counts.lines_modified == 1
 
 
@@ -657,7 +657,7 @@ def test_the_diff_is_the_same_whatever_the_agent_does_to_git(at_start: Workspace
     as_left(at_start.path, how, project)
     found = at_start.diff()
     assert (found.files, found.problem) == (("app.py", "new.txt"), "")
-    counts = Counts(files_added=1, files_modified=1, lines_added=2, lines_deleted=1, lines_modified=1)
+    counts = DiffCounts(files_added=1, files_modified=1, lines_added=2, lines_deleted=1, lines_modified=1)
     assert found.counts == counts
     assert not (project.path / "evil").exists()
 
@@ -722,7 +722,7 @@ def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspac
 def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
     at_start: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.git.git_command.PATIENCE_S", 5.0)
+    monkeypatch.setattr("abreast.targets.workspace.git.git_command.TIMEOUT_S", 5.0)
     (at_start.path / "new").mkdir()
     for name in (".gitattributes", "new/.gitignore", "new/pipe"):
         (at_start.path / name).unlink(missing_ok=True)
@@ -763,7 +763,7 @@ def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(proj
 
 
 def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.git.scan.RULES_S", 0.5)
+    monkeypatch.setattr("abreast.targets.workspace.git.scan.IGNORE_RULES_TIMEOUT_S", 0.5)
     deep = "/".join(["aaa"] * 40)
     write(at_start.path, **{f"{deep}/{'a' * 100}": "here\n", "x.log": "log\n"})
     write(at_start.path, _gitignore="/".join(["**", "aaa"] * 25) + "/b\n" + "**/a*/" * 30 + "b\n")
@@ -845,14 +845,14 @@ def test_names_of_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start:
 
 def test_a_diff_that_is_too_long_ends_at_a_line_and_says_so(at_start: Workspace) -> None:
     write(at_start.path, many_txt="".join(f"line {number}\n" for number in range(10_000)))
-    found = at_start.diff(most=5_000)
+    found = at_start.diff(max_bytes=5_000)
     assert found.counts.lines_modified is None
     assert 4_000 < len(found.text) <= 5_000
     assert found.text.endswith("\n")
     assert (found.counts.lines_added, found.files) == (10_000, ("many.txt",))
     whole = at_start.diff()
     assert whole.counts.lines_modified == 0
-    assert at_start.diff(most=len(whole.text.encode())) == whole
+    assert at_start.diff(max_bytes=len(whole.text.encode())) == whole
 
 
 def test_a_huge_file_is_named_and_not_read(at_start: Workspace) -> None:
@@ -883,7 +883,9 @@ def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> Non
         found = workspace.diff()
         assert found.files == ("gone.bin", "large.bin")
         assert len(found.text) < 2_000
-        assert found.counts == Counts(files_modified=1, files_deleted=1, files_binary=2), "nobody counted their lines"
+        assert found.counts == DiffCounts(files_modified=1, files_deleted=1, files_binary=2), (
+            "nobody counted their lines"
+        )
 
 
 def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
@@ -1140,20 +1142,20 @@ def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("setting", "said", "fix"),
     [
-        ("emtpy", 'workspace: "emtpy" is none (did you mean "empty"?)', "write workspace: empty"),
-        ("data", 'workspace: "data" is none', "{copy: FOLDER}"),
-        (3, "workspace: 3 is none", "write workspace"),
-        ([], "workspace: [] is none", "write workspace"),
-        ({}, "one of copy and git is needed", "{copy: FOLDER}"),
-        ({"copy": "a", "git": "b"}, "one of copy and git is needed, and only one", "{copy: FOLDER}"),
-        ({"commit": "x"}, "one of copy and git is needed", "{copy: FOLDER}"),
-        ({"git": "a", "comit": "x"}, 'unknown key "comit" (did you mean "commit"?)', "write workspace"),
+        ("emtpy", 'workspace: "emtpy" is not a workspace (did you mean "empty"?)', "use workspace: empty"),
+        ("data", 'workspace: "data" is not a workspace', "{copy: FOLDER}"),
+        (3, "workspace: 3 is not a workspace", "use workspace"),
+        ([], "workspace: [] is not a workspace", "use workspace"),
+        ({}, "exactly one of copy and git", "{copy: FOLDER}"),
+        ({"copy": "a", "git": "b"}, "exactly one of copy and git is required", "{copy: FOLDER}"),
+        ({"commit": "x"}, "exactly one of copy and git", "{copy: FOLDER}"),
+        ({"git": "a", "comit": "x"}, 'unknown key "comit" (did you mean "commit"?)', "use workspace"),
         ({"git": "a", "commit": 1234567}, "commit must be text, got 1234567", 'commit: "1234567"'),
         ({"git": ""}, "git must be text", "write it as text"),
-        ({"copy": "a", "commit": "x"}, "commit is for git, not for copy", "write git: instead"),
-        ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is no revision', "write a commit"),
-        ({"git": "ext::sh -c evil"}, "names a program", "write a folder"),
-        ({"git": "https://me:pass@host/x.git"}, "git https://host/x.git has a password", "git help credentials"),
+        ({"copy": "a", "commit": "x"}, "commit needs git, not copy", "use git: instead"),
+        ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is not a revision', "use a commit"),
+        ({"git": "ext::sh -c evil"}, "runs a remote helper program", "use a folder"),
+        ({"git": "https://me:pass@host/x.git"}, "git https://host/x.git contains a password", "git help credentials"),
         ({"git": "a", "commit": "{{ x"}, "workspace: commit template, line 1", ""),
     ],
 )
@@ -1169,15 +1171,15 @@ def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> Non
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     for setting, said, fix in [
-        ({"copy": "nowhere"}, "there is no such folder", "write a folder that is there"),
-        ({"copy": "file"}, "is a file, not a folder", "write a folder"),
-        ({"git": "nowhere"}, "there is no such folder", "its URL"),
-        ({"git": "folder"}, "is not a git repository", "copy: instead"),
-        ({"git": "project/src"}, f"inside of the repository {project.path}", f"write git: {project.path}"),
-        ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": project has none such', "git log"),
-        ({"git": f"file://{tmp_path}/nowhere"}, "cannot be reached", "git fetches it"),
-        ({"git": f"file://{project.path}", "commit": "nowhere"}, "has none such", "git log"),
-        ({"git": "https://secret@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
+        ({"copy": "nowhere"}, "no such folder", "use an existing folder"),
+        ({"copy": "file"}, "is a file, not a folder", "use an existing folder"),
+        ({"git": "nowhere"}, "no such folder", "its URL"),
+        ({"git": "folder"}, "is not a git repository", "`copy:` instead"),
+        ({"git": "project/src"}, f"inside the repository {project.path}", f"use git: {project.path}"),
+        ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": no such commit in project', "git log"),
+        ({"git": f"file://{tmp_path}/nowhere"}, "cannot reach", "git ls-remote"),
+        ({"git": f"file://{project.path}", "commit": "nowhere"}, "no such commit", "git log"),
+        ({"git": "https://secret@127.0.0.1:1/x.git"}, "cannot reach https://127.0.0.1:1/x.git", "git ls-remote"),
     ]:
         workspaces = Workspaces('variant "v"', setting, tmp_path)
         ((message, told),) = workspaces.problems()
@@ -1234,7 +1236,7 @@ def test_notes_say_what_trials_do_not_see_and_what_they_get(project: Project) ->
     workspaces = project.workspaces()
     assert workspaces.notes() == ["each trial gets 5 files (0.0 MB) and their history"]
     write(project.path, app_py="changed", never_added_txt="x")
-    assert f"2 uncommitted changes in {project.path} are not seen by trials" in project.workspaces().notes()
+    assert f"trials do not see 2 uncommitted changes in {project.path}" in project.workspaces().notes()
 
 
 # -- what is left out --------------------------------------------------------------------------------------------------
@@ -1290,7 +1292,7 @@ def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Pat
 
 @pytest.mark.parametrize("name", ["", ".", "/etc", "..", "a/../..", ".git", ".git/config", 3, "a\0b"])
 def test_what_leads_out_cannot_be_left_out(tmp_path: Path, name: Any) -> None:
-    with pytest.raises(BadInput, match=r"without: .* is no path in it"):
+    with pytest.raises(BadInput, match=r"without: .* is not a path inside it"):
         Workspaces("variants.v", {"copy": str(tmp_path), "without": [name]}, tmp_path)
 
 

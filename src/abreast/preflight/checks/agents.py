@@ -54,7 +54,7 @@ def check_programs(context: Context) -> Finding | None:
         missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
         versions = ", ".join(f"{program} ({version})" for program, version in own.items())
         details.append(f"{name}: {versions or 'a program that is asked for no version'}")
-    version = _git_version() if git_command.installed() else "missing"
+    version = _git_version() if git_command.is_installed() else "missing"
     details.append(f"git ({version})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
     if missing:

@@ -36,9 +36,9 @@ from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.untrusted_json import count, dollars
-from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
-from abreast.targets.workspace.files.directories import seen_from
-from abreast.targets.workspace.outside_changes import LISTED, OutsideChanges
+from abreast.targets.workspace import Diff, NotCarried, PreviousState, Workspace, Workspaces, WorkspaceState
+from abreast.targets.workspace.files.directories import relative_paths
+from abreast.targets.workspace.outside_changes import MAX_LISTED, OutsideChanges
 
 CLEANING_S = 60.0  # for what is left to be removed at the end of a run
 # A program that one of its own kind started behaves otherwise.
@@ -61,7 +61,7 @@ class Attempt:
     workspace: Workspace
     scratch: Path
     mark: str
-    carried: Carried | None  # what it begins with, where trials go on with what others left
+    carried: PreviousState | None  # what it begins with, where trials go on with what others left
     memory_kills: int | None  # processes that the system had ended before it, because memory was short
     stream: Stream | None  # follows what its program prints, if it prints one
 
@@ -181,12 +181,12 @@ class Agent(Target):
         return notes
 
     def after(self, case: Case) -> str | None:
-        return self._workspaces.after(case) if self._workspaces.carries else None
+        return self._workspaces.previous_case(case) if self._workspaces.is_chained else None
 
     def workspace_bytes(self, trial: Trial) -> int:
         """The size of what this trial begins with; 0 if it is unknown."""
         try:
-            return self._workspaces.weight(trial.case, self.request(trial).input)
+            return self._workspaces.start_size(trial.case, self.request(trial).input)
         except TrialError:  # whoever prepares the trial will say so
             return 0
 
@@ -261,15 +261,15 @@ class Agent(Target):
         except Exception as error:  # noqa: BLE001 - is raised once the folders are known to the caller
             return _Start(attempt, program, error=error)
 
-    def _carried(self, trial: Trial) -> Carried | None:
+    def _carried(self, trial: Trial) -> PreviousState | None:
         """What it begins with; who executes the run knows what the trial before left."""
-        if not self._workspaces.carries:
+        if not self._workspaces.is_chained:
             return None
-        if not self._workspaces.after(trial.case):
-            return Carried()
+        if not self._workspaces.previous_case(trial.case):
+            return PreviousState()
         if "carrying" not in self._shared:
             raise NotCarried("what the trial before left is known only in a run")
-        carried: Carried = self._shared["carrying"](trial)
+        carried: PreviousState = self._shared["carrying"](trial)
         return carried
 
     async def _finished(self, start: _Start, workers: Workers) -> process.Ended | Exception:
@@ -396,7 +396,7 @@ class Agent(Target):
         if errors:
             artifacts["stderr"] = errors
         if self.changes_files or attempt.carried is not None:
-            diff = attempt.workspace.left(attempt.trial.case.id, find_secret)
+            diff = attempt.workspace.final_diff(attempt.trial.case.id, find_secret)
             if diff.text:
                 artifacts["diff"] = diff.text
             if diff.problem:
@@ -409,7 +409,7 @@ class Agent(Target):
             data |= self._changed_outside(attempt)
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
-        text = seen_from(attempt.workspace.path, answer.text)
+        text = relative_paths(attempt.workspace.path, answer.text)
         return replace(answer, text=text, artifacts=artifacts, data=data)
 
     def _changed_outside(self, attempt: Attempt) -> dict[str, Any]:
@@ -418,7 +418,7 @@ class Agent(Target):
         if changed is None:
             return {}
         names = [name.encode("utf-8", "replace").decode() for name in changed]
-        return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:LISTED]} if names else {})}
+        return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:MAX_LISTED]} if names else {})}
 
     # -- sandbox and environment -----------------------------------------------------------------------------------
 
@@ -456,7 +456,7 @@ class Agent(Target):
 
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
-        attempt.workspace.may_change()
+        attempt.workspace.mark_changed()
         trial = self._trialled(attempt.trial, attempt.request, workers, state, attempt.workspace)
         try:
             return await self.checks.added_to(answer, attempt.workspace, trial)
@@ -477,7 +477,7 @@ class Agent(Target):
         trial: Trial,
         request: Request,
         workers: Workers,
-        state: State | None = None,
+        state: WorkspaceState | None = None,
         workspace: Workspace | None = None,
     ) -> Trialled:
         return Trialled(

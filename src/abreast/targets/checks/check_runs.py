@@ -28,9 +28,15 @@ from abreast.targets.checks.test_results import (
 )
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import mapping
-from abreast.targets.workspace import State, Workspace, Workspaces
-from abreast.targets.workspace.files.copies import put_over
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, seen_from, walk
+from abreast.targets.workspace import Workspace, Workspaces, WorkspaceState
+from abreast.targets.workspace.files.copies import overlay_tests
+from abreast.targets.workspace.files.directories import (
+    new_folder,
+    relative_paths,
+    remove_empty_parents,
+    remove_tree,
+    walk,
+)
 
 _NO_SOURCES = (".git", "node_modules", ".venv", "venv", ".tox")
 _PLACEHOLDER = re.compile(r"\{(case|folder|tests)\}")
@@ -119,7 +125,7 @@ def put_there(task: Task, folder: Path, workspaces: Workspaces) -> None:
     if own.tests and own.commit is not None:
         with workspaces.files_at(own.commit) as people:
             tests = (*own.tests, *(_untouched_tests(own, people, workspaces) if task.rest else ()))
-            put_over(people, folder, tests, partial(decides, tests=tests, known=not task.check.command))
+            overlay_tests(people, folder, tests, partial(decides, tests=tests, known=not task.check.command))
 
 
 def _untouched_tests(own: Own, people: Path, workspaces: Workspaces) -> list[str]:
@@ -145,7 +151,7 @@ class Trialled:
 
     case: Case
     value: Any  # what the templates of its workspace see
-    state: State | None  # what it begins with instead of its commit
+    state: WorkspaceState | None  # what it begins with instead of its commit
     workspaces: Workspaces
     environment: Mapping[str, str]
     workers: Workers
@@ -235,10 +241,10 @@ async def run_command(task: Task, words: Sequence[str], folder: Path, trial: Tri
         )
     finally:
         await workers.in_thread(remove_tree, scratch)
-        drop_empty(scratch)
+        remove_empty_parents(scratch)
 
 
 def _printed(task: Task, scratch: Path, folder: Path) -> str:
     out = readable_output(task.reporter, process.tail(scratch / "stdout", 20_000))
     parts = (out, process.tail(scratch / "stderr", 20_000))
-    return seen_from(folder, "\n".join(part for part in parts if part))
+    return relative_paths(folder, "\n".join(part for part in parts if part))

@@ -24,7 +24,7 @@ from abreast.globs import matcher
 from abreast.targets.checks.check_runs import Task
 from abreast.targets.checks.test_commands import NO_SCRIPT, is_test_name
 from abreast.targets.untrusted_json import mapping, mappings
-from abreast.targets.workspace.files.copies import make_same, reached
+from abreast.targets.workspace.files.copies import resolve_folder, sync_path
 from abreast.targets.workspace.files.directories import walk
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "testdata", "__snapshots__"))
@@ -85,7 +85,7 @@ def restore(
         changed += _changed_settings(start, work, protected)
     renamed = [new for old, new in renames if old in changed and is_test_name(new)]
     for name in (*changed, *renamed):
-        make_same(start, work, name)
+        sync_path(start, work, name)
     return sorted(set(changed))
 
 
@@ -151,7 +151,7 @@ def _link_target(start: Path, name: str) -> str | None:
 
 def _is_changed(start: Path, work: Path, name: str, since: int) -> bool:
     """Whether a file differs from the start in content, kind or permissions."""
-    folder = reached(work, PurePosixPath(name).parts[:-1])
+    folder = resolve_folder(work, PurePosixPath(name).parts[:-1])
     if folder is None:
         return True
     try:
@@ -182,7 +182,7 @@ def _changed_settings(start: Path, work: Path, protected: Protected) -> list[str
     readers = {**_SETTINGS, **(dict.fromkeys(_MAKEFILES, _make_rules) if runs_make else {})}
     found = []
     for folder in protected.folders or ["."]:
-        here = reached(work, () if folder == "." else PurePosixPath(folder).parts)
+        here = resolve_folder(work, () if folder == "." else PurePosixPath(folder).parts)
         listed = () if here is None else os.listdir(here)  # noqa: PTH208 - names only
         for name in sorted({*listed, *readers}):
             path = str(PurePosixPath(folder) / name)

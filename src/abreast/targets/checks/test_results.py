@@ -15,7 +15,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from abreast.targets.untrusted_json import mapping, mappings, parsed
-from abreast.targets.workspace.files.directories import seen_from
+from abreast.targets.workspace.files.directories import relative_paths
 
 Status = Literal["passed", "failed", "skipped"]
 Results = dict[str, Status]
@@ -158,7 +158,10 @@ _JEST: Mapping[str, Status] = {
 def parse_jest(text: str, folder: Path) -> Results:
     """Read the JSON document of jest and vitest, with files as they are seen from a folder."""
     return _merged(
-        (f"{seen_from(folder, str(file.get('name', '')))}::{test.get('fullName') or test.get('title') or ''}", status)
+        (
+            f"{relative_paths(folder, str(file.get('name', '')))}::{test.get('fullName') or test.get('title') or ''}",
+            status,
+        )
         for file in mappings(mapping(parsed(text)).get("testResults"))
         for test in mappings(file.get("assertionResults"))
         if (status := _JEST.get(str(test.get("status"))))

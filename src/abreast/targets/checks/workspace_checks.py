@@ -192,7 +192,7 @@ class Checks:
     def _find_protected(self, task: Task, trial: Trialled) -> Protected:
         """The files that decide a check, found once for all trials that begin alike. Raises NoWorkspace."""
         begins = (trial.case, trial.value, trial.state)
-        key = (task.check, task.words, trial.workspaces.beginning(*begins))
+        key = (task.check, task.words, trial.workspaces.start_key(*begins))
         if key not in self._protected:
             with trial.workspaces.start_files(*begins) as start:
                 self._protected[key] = find_protected(start, task)
@@ -210,7 +210,7 @@ class Checks:
                 protected = await trial.workers.in_thread(self._find_protected, task, trial)
                 reports_tests = check.fails_before or bool(task.reporter) or runs_pytest(protected.words)
                 lists_tests = reports_tests and bool(protected.files)
-            begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
+            begins = trial.workspaces.start_key(trial.case, trial.value, trial.state)
             return task, await self._once((task, begins), lambda: self._reference(task, trial, lists_tests))
         except Untested as reason:
             return None, Reference({"untested": str(reason)})
@@ -236,8 +236,8 @@ class Checks:
         assert task.own.commit is not None
         program = shutil.which(task.words[0], path=trial.environment.get("PATH")) or task.words[0]
         machine = (platform.system(), platform.machine(), str(Path(program).resolve()))
-        begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
-        parts = (REFERENCE_REVISION, begins, trial.workspaces.name_of(task.own.commit), task, machine, trial.sandbox)
+        begins = trial.workspaces.start_key(trial.case, trial.value, trial.state)
+        parts = (REFERENCE_REVISION, begins, trial.workspaces.commit_key(task.own.commit), task, machine, trial.sandbox)
         files = [content_digest(file, self._shared) for file in self._files(task.check)]
         return digest([*map(repr, parts), *files])
 

@@ -10,7 +10,7 @@ import stat
 import threading
 from pathlib import Path
 
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, rename_folder
+from abreast.targets.workspace.files.directories import new_folder, remove_empty_parents, remove_tree, rename_folder
 
 TEMPORARY = "tmp"
 PROMPT = "prompt.txt"
@@ -65,7 +65,7 @@ def write_prompt(folder: Path, prompt: bytes) -> Path:
 
 def _remove(folder: Path) -> None:
     remove_tree(folder)
-    drop_empty(folder)
+    remove_empty_parents(folder)
 
 
 def _empty(folder: Path) -> bool:
