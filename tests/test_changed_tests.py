@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.model import Check
-from abreast.targets.checks.check_runs import NONE, Task
+from abreast.targets.checks.check_runs import NO_CASE_TESTS, CheckTask
 from abreast.targets.checks.protected_files import find_protected, restore
 from conftest import Done, Folder
 from repositories import Project
@@ -443,7 +443,7 @@ CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).
 def test_settings_of_any_content_are_read_and_restored_or_kept_as_a_whole(
     name: str, before: bytes, after: bytes
 ) -> None:
-    task = Task(Check("tests", ("make", "test")), ("make", "test"), (), NONE)
+    task = CheckTask(Check("tests", ("make", "test")), ("make", "test"), (), NO_CASE_TESTS)
     with tempfile.TemporaryDirectory() as folder:
         start, work = Path(folder, "start"), Path(folder, "work")
         for place, content in ((start, before), (work, after)):

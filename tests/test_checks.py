@@ -177,7 +177,7 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
         ({"command": ["a"], "shell": True}, {}, 2, "with shell: true, command is one text"),
         ({"timeout": 0}, {}, 2, "seconds above 0"),
         ({"fails_before": "yes"}, {}, 2, "true or false"),
-        ({"command": "no-such-program-anywhere"}, {}, 4, "the program no-such-program-anywhere is not found"),
+        ({"command": "no-such-program-anywhere"}, {}, 4, "program no-such-program-anywhere not found"),
         ({}, {"target": "simulated", "params": {}, "variants": {"a": {}}}, 2, "has no workspace to run it in"),
     ],
 )

@@ -252,7 +252,7 @@ def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
     rows = {(row["variant"], row["case_id"]): row for row in bench.rows("variant, case_id, status, error, error_kind")}
     assert rows["tells", "pr-1"]["status"] == rows["swells", "pr-2"]["status"] == "ok"
     assert rows["tells", "pr-2"]["error_kind"] == rows["swells", "pr-3"]["error_kind"] == "not_carried"
-    assert "what pr-1 left cannot be carried on: MY_API_KEY is written into it" in rows["tells", "pr-2"]["error"]
+    assert "it contains MY_API_KEY, and keys are not stored" in rows["tells", "pr-2"]["error"]
     assert "'film.bin' is too large" in rows["swells", "pr-3"]["error"]
     assert ("tells", "pr-3") not in rows
     stored = b"".join(path.read_bytes() for path in bench.path.glob("results.db*"))
@@ -277,7 +277,7 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
         ("two", "g", "git: repo", "case one begins with what two left, which does not stand before it"),
         ('""', "h", "git: repo", "so they are not independent, and not in one group"),
         ('""', "g", "copy: repo", "after needs git, not copy"),
-        ('""', "g", "git: repo, without: [log.txt]", "after and without do not go together"),
+        ('""', "g", "git: repo, without: [log.txt]", "after and without cannot be combined"),
     ):
         bench.write("spec.yaml", spec.format(first=first, group=group, workspace=workspace))
         refused = bench.abreast("check", "spec.yaml")

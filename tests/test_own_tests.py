@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from abreast.targets.checks.test_commands import decides, runnable, runner_of
+from abreast.targets.checks.test_commands import infer_command, is_test_config, runnable_tests
 from abreast.targets.workspace.files.copies import overlay_tests
 from conftest import Done, Folder
 
@@ -134,7 +134,7 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh -e {tests}", "--no-with-tests")
     assert "abreast check with the same words and --try-tests runs them before anybody is paid" in done.err
     assert counted(shop) == 2 * (1 + 2), "only who asks for it waits for it"
-    for command, why in (("true", "succeeds without any change"), ("false", "fails in what people did too")):
+    for command, why in (("true", "succeeds without any change"), ("false", "also fails with the human change")):
         done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
         assert done.code == 4, done.said
         assert f"error: tests: tried in 2 cases, they say nothing; pr-1: {why}" in done.err
@@ -145,7 +145,7 @@ def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop
     words = ["--agent", "one=true", "--agent", "two=true", "--repo", "shop", "--pull-requests", "2", "--check", "false"]
     done = shop.abreast("run", "coding-agents", *words)
     assert done.code == 4, "before anybody is paid"
-    assert "tests: tried in 2 cases, they say nothing; pr-1: fails in what people did too: exit code 1" in done.err
+    assert "tests: tried in 2 cases, they say nothing; pr-1: also fails with the human change: exit code 1" in done.err
     assert "--force goes on without" in done.err
     assert not (shop.path / "results.db").exists()
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
@@ -265,7 +265,7 @@ def test_an_agent_cannot_lead_the_tests_elsewhere_nor_write_there(folder: Folder
     found = {name: value for (_, name), value in values(folder).items()}
     right = dict.fromkeys(agents, 1.0) | {"wrong": 0.0, "gone": 0.0, "moved": 0.0}
     assert found == right
-    assert scored(folder)["one", "gone"][1] == "the folder where it worked is gone"
+    assert scored(folder)["one", "gone"][1] == "the workspace was removed"
     assert [path.name for path in elsewhere.iterdir()] == ["test_value.sh"]
     assert (elsewhere / "test_value.sh").read_text() == "mine\n"
 
@@ -297,8 +297,8 @@ def test_where_tests_say_nothing_there_is_no_score_but_a_reason(folder: Folder) 
     assert reasons["brings", "fails"] == (
         "fails in what people did too, so it says nothing: exit code 3: no such package"
     )
-    assert reasons["brings", "without_command"] == "no command is known that runs tests/test_value.sh: say one"
-    assert reasons["nothing", "plain"] == reasons["nothing", "without_command"] == "the case brings no tests of its own"
+    assert reasons["brings", "without_command"] == "no default command for tests/test_value.sh; set `command`"
+    assert reasons["nothing", "plain"] == reasons["nothing", "without_command"] == "the case has no tests of its own"
     assert reasons["missing", "plain"].startswith("tests/test_other.sh is not among the files of commit")
     assert reasons["unknown", "plain"].startswith("could not be run: workspace: commit")
     (kept,) = folder.sql("select distinct content from artifacts where name = 'fails'")
@@ -366,7 +366,7 @@ def test_a_command_knows_the_case_and_the_folder_of_the_spec(folder: Folder) -> 
     (folder.path / "checks.py").unlink()
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 4
-    assert f"there is no {folder.path / 'checks.py'}" in done.said
+    assert f"{folder.path / 'checks.py'} does not exist" in done.said
 
 
 def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None:
@@ -425,7 +425,7 @@ def test_files_are_put_as_people_left_them(tmp_path: Path) -> None:
     (work / "conftest.py").symlink_to(people / "pkg/app.py")
     tests = ["pkg/tests/test_a.py", "pkg/a_test.go"]
     began = time.time() - 1
-    overlay_tests(people, work, tests, lambda name: decides(name, tests, known=False))
+    overlay_tests(people, work, tests, lambda name: is_test_config(name, tests, known=False))
 
     found = {str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir()}
     of_tests = {f"pkg/tests/{name}" for name in ("test_a.py", "data/blob", "run", "link")}
@@ -469,6 +469,6 @@ def test_the_command_follows_from_the_files(
         (tmp_path / name).write_text(content)
     if tests == ["-test_a.py"]:  # no option
         words = "python3 -m pytest -q ./-test_a.py"
-    found = runner_of(tmp_path, tests, os.environ["PATH"])
+    found = infer_command(tmp_path, tests, os.environ["PATH"])
     assert found == (None if words is None else tuple(words.split()))
-    assert set(runnable(tests)) <= {*tests, "./-test_a.py"}
+    assert set(runnable_tests(tests)) <= {*tests, "./-test_a.py"}

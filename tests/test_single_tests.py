@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.targets.checks.reference_tests import compare
+from abreast.targets.checks.reference_tests import compare_runs
 from abreast.targets.checks.test_results import instrument, parse_cargo, parse_go, parse_jest, parse_junit, reporter_of
 from conftest import Folder
 from repositories import Project
@@ -111,7 +111,7 @@ def test_flaky_tests_are_neither() -> None:
     human = {"new": "passed", "old": "passed", "flaky": "passed", "broken": "failed", "skipped": "skipped"}
     again = {**human, "flaky": "failed"}
     before = {"old": "passed", "flaky": "passed", "new": "failed", "broken": "failed"}
-    assert compare(before, human, again) == (("new",), ("old",), 1)  # type: ignore[arg-type]
+    assert compare_runs(before, human, again) == (("new",), ("old",), 1)  # type: ignore[arg-type]
 
 
 # Reports

@@ -28,7 +28,7 @@ from abreast.targets.agents.presets.agent_output import Said
 from abreast.targets.agents.presets.claude import KEYS, PARTIAL_LINE, Stream
 from abreast.targets.api.prices import Prices
 from abreast.targets.base import Problem, Target, Workers, widest
-from abreast.targets.checks.workspace_checks import Checks, Told, Trialled
+from abreast.targets.checks.workspace_checks import CheckContext, CheckFacts, Checks
 from abreast.targets.mcp.declaration import Variables
 from abreast.targets.processes import process, process_tree
 from abreast.targets.processes.process_usage import recent_memory_kills
@@ -72,7 +72,7 @@ class _Start:
 
     attempt: Attempt
     program: process.Program | None = None
-    running: process.Running | None = None
+    running: process.RunningProcess | None = None
     error: Exception | None = None
 
 
@@ -133,7 +133,7 @@ class Agent(Target):
         """What a program printed, by the files of its output, complete or not."""
 
     @abstractmethod
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
         """What a program that has ended printed, and why that is no answer; None if it is one. Called in a thread."""
 
     def _new_stream(self) -> Stream | None:
@@ -272,7 +272,7 @@ class Agent(Target):
         carried: PreviousState = self._shared["carrying"](trial)
         return carried
 
-    async def _finished(self, start: _Start, workers: Workers) -> process.Ended | Exception:
+    async def _finished(self, start: _Start, workers: Workers) -> process.ProcessResult | Exception:
         """Wait for the end of the program. Return how it ended, or the error that kept it from running."""
         stream, give_time = start.attempt.stream, workers.more_time()
 
@@ -329,11 +329,11 @@ class Agent(Target):
             attempt.workspace.reuse()
         else:
             attempt.workspace.remove()
-        self._scratch.give_back(attempt.scratch, reuse)
+        self._scratch.release(attempt.scratch, reuse)
 
     # -- what comes of it ------------------------------------------------------------------------------------------
 
-    def _read_answer(self, attempt: Attempt, ended: process.Ended | Exception) -> Answer:
+    def _read_answer(self, attempt: Attempt, ended: process.ProcessResult | Exception) -> Answer:
         """The answer with the change of the workspace, or what is known of it with the error that is raised."""
         if not isinstance(ended, Exception):
             said, problem = self._outcome(attempt, ended)
@@ -357,7 +357,7 @@ class Agent(Target):
         error.answer = answer
         return error
 
-    def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
+    def _answer(self, said: Said, attempt: Attempt, ended: process.ProcessResult | None) -> Answer:
         usage = Usage(*map(count, astuple(said.usage)))
         cost, basis = self._cost(said, usage)
         return Answer(
@@ -457,30 +457,30 @@ class Agent(Target):
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
         attempt.workspace.mark_changed()
-        trial = self._trialled(attempt.trial, attempt.request, workers, state, attempt.workspace)
+        trial = self._check_context(attempt.trial, attempt.request, workers, state, attempt.workspace)
         try:
-            return await self.checks.added_to(answer, attempt.workspace, trial)
+            return await self.checks.add_results(answer, attempt.workspace, trial)
         except TrialError as error:
             error.answer = answer
             raise
 
-    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
+    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, CheckFacts]:
         """What the checks of a trial say before anybody works on it."""
-        return await self.checks.without_agent(self._trialled(trial, self.request(trial), workers))
+        return await self.checks.run_without_agent(self._check_context(trial, self.request(trial), workers))
 
     async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
         """Whether what the checks of a trial say without an agent is kept already."""
-        return await self.checks.is_known(self._trialled(trial, self.request(trial), workers))
+        return await self.checks.is_cached(self._check_context(trial, self.request(trial), workers))
 
-    def _trialled(
+    def _check_context(
         self,
         trial: Trial,
         request: Request,
         workers: Workers,
         state: WorkspaceState | None = None,
         workspace: Workspace | None = None,
-    ) -> Trialled:
-        return Trialled(
+    ) -> CheckContext:
+        return CheckContext(
             case=trial.case,
             value=request.input,
             state=state,
