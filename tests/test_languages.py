@@ -333,8 +333,8 @@ def test_any_heap_of_words_has_an_outline_in_every_language(text: str) -> None:
 
 def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
-    grammars._loaded.cache_clear()
+    grammars._load_grammar.cache_clear()
     with pytest.raises(BadInput, match="reading source code needs tree-sitter") as raised:
         outline("a.go", b"package a")
     assert raised.value.fix == 'pip install "abreast[code]"'
-    grammars._loaded.cache_clear()
+    grammars._load_grammar.cache_clear()

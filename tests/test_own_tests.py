@@ -425,7 +425,7 @@ def test_files_are_put_as_people_left_them(tmp_path: Path) -> None:
     (work / "conftest.py").symlink_to(people / "pkg/app.py")
     tests = ["pkg/tests/test_a.py", "pkg/a_test.go"]
     began = time.time() - 1
-    overlay_tests(people, work, tests, lambda name: is_test_config(name, tests, known=False))
+    overlay_tests(people, work, tests, lambda name: is_test_config(name, tests, is_inferred=False))
 
     found = {str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir()}
     of_tests = {f"pkg/tests/{name}" for name in ("test_a.py", "data/blob", "run", "link")}

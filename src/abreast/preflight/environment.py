@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abreast.code.parts import Parts, parts, returned_keys
+from abreast.code.parts import CodeParts, parts, returned_keys
 from abreast.code.reference import load_function, references_in
 from abreast.errors import AbreastError
 from abreast.model import Variant
@@ -28,7 +28,7 @@ class Environment:
 
     base: Path
     repository: git.State | None
-    code: Mapping[str, Parts]  # by the name of a measured function
+    code: Mapping[str, CodeParts]  # by the name of a measured function
     returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
     versions: Mapping[str, str]  # by variant
     case_files: Mapping[str, str]  # MD5 by path
@@ -67,7 +67,7 @@ def read_environment(
 ) -> Environment:
     """Ask git, hash the case files and read the code, without executing it."""
     functions = list(_functions(variants, targets))
-    code: dict[str, Parts] = {}
+    code: dict[str, CodeParts] = {}
     for name, function in functions:
         code[name] = _merged(code[name], parts(function)) if name in code else parts(function)
     hashes = hash_files(case_files, base)
@@ -107,10 +107,10 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
                 yield name, function
 
 
-def _merged(one: Parts, other: Parts) -> Parts:
+def _merged(one: CodeParts, other: CodeParts) -> CodeParts:
     """Merge functions of one name, such as lambdas."""
     owns = sorted({*one.own.split("+"), other.own})
-    return Parts(
+    return CodeParts(
         "+".join(owns),
         {**one.modules, **other.modules},
         {**one.packages, **other.packages},

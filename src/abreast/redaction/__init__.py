@@ -1,14 +1,14 @@
-"""Redaction: keeps secrets out of everything that is stored or shown.
+"""Redaction: keep secrets out of everything that is stored or shown.
 
-Known secret values are replaced everywhere. Whatever merely has the format of a key is replaced in errors, logs, diffs
-and artifacts, but not in prompts and answers.
+Known secret values are replaced everywhere. Texts in the format of a key are replaced in errors, logs, diffs and
+artifacts, but not in prompts and answers.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from abreast.redaction.known import KNOWN
+from abreast.redaction.known_secrets import KNOWN
 from abreast.redaction.names import is_secret_name
 from abreast.redaction.outcomes import redact_case, redact_outcome
 from abreast.redaction.patterns import redact_patterns
@@ -40,7 +40,7 @@ def redact(text: str) -> str:
 
 
 def redact_log(text: str) -> str:
-    """Replace known secrets, parts of them at a cut end, and whatever has the format of a key."""
+    """Replace known secrets, fragments of them at a cut end, and texts in the format of a key."""
     return redact_patterns(KNOWN.redactor.redact_cut(text))
 
 
