@@ -72,7 +72,6 @@ def is_data(value: Any) -> bool:
 
 
 def container_pieces(value: Any) -> Iterator[Piece]:
-    """The pieces of a container, except sets, or of other plain data."""
     if isinstance(value, dict | types.MappingProxyType):
         for key, item in value.items():
             yield "", key
@@ -123,7 +122,6 @@ def foreign_object_pieces(value: Any) -> list[Piece]:
 
 
 def declared_pieces(kind: type) -> Iterator[Piece]:
-    """The declarations of a dataclass or an enumeration."""
     if is_dataclass(kind):
         flags = vars(kind).get("__dataclass_params__")
         yield from ((name, getattr(flags, name, None)) for name in ("eq", "frozen", "init", "order", "repr"))

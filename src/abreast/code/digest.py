@@ -14,25 +14,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from abreast.code.content import (
-    ACCESSORS,
-    BUILTIN,
-    CODE,
-    PLAIN,
-    NoContentError,
-    Piece,
-    cell_value,
-    container_pieces,
-    declared_pieces,
-    foreign_object_pieces,
-    has_type,
-    is_container,
-    is_data,
-    is_random_source,
-    is_service,
-    own_object_pieces,
-    qualified_name,
-)
+from abreast.code import content
+from abreast.code.content import CODE, NoContentError, Piece, has_type, qualified_name
 from abreast.code.modules import Home, Modules, home, is_standard, project_folder
 from abreast.code.source import Definition, code_parts, names_in
 from abreast.errors import BadInput
@@ -102,7 +85,7 @@ class _Digester:
         kind = type(value)
         if kind is str:
             return f"str {self._relocatable(value)}"
-        if value is None or kind in PLAIN:
+        if value is None or kind in content.PLAIN:
             return f"int {value:x}" if kind is int else f"{kind.__name__} {value!r}"
         if id(value) in self._digests:
             return self._digests[id(value)]
@@ -161,7 +144,7 @@ class _Digester:
             yield from self._held_values(function, origin)
 
     def _held_values(self, function: types.FunctionType, origin: Home) -> Iterator[str]:
-        cells = zip(function.__code__.co_freevars, map(cell_value, function.__closure__ or ()), strict=True)
+        cells = zip(function.__code__.co_freevars, map(content.cell_value, function.__closure__ or ()), strict=True)
         held = vars(function) if origin != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
         yield from self._pieces([*cells, *sorted(held.items())])
         yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
@@ -193,7 +176,7 @@ class _Digester:
             if id(value) in _INITIAL_DIGESTS or (name in definition.changes and type(value) in _MUTABLE):
                 yield from (dotted, self._initial_digest(value))
             else:
-                counts = not is_random_source(value) and (origin == "script" or is_data(value))
+                counts = not content.is_random_source(value) and (origin == "script" or content.is_data(value))
                 yield from self._pieces([(dotted, value if counts else type(value))])
 
     def _initial_digest(self, value: Any) -> str:
@@ -211,13 +194,13 @@ class _Digester:
             definition = self._class_source(value) if origin == "script" else ["(in the file)"]
             yield from definition
             yield from map(self.of, value.__bases__)
-            yield from self._pieces(declared_pieces(value))
+            yield from self._pieces(content.declared_pieces(value))
             for name, member in sorted(vars(value).items()):
                 if has_type(member, *CODE):
                     if not self._is_generated(name, member, bool(definition)):
                         yield from self._pieces([(name, member)])
                 elif not issubclass(value, enum.Enum) and not (name.startswith("__") and name.endswith("__")):
-                    yield from self._pieces([(name, member if is_data(member) else type(member))])
+                    yield from self._pieces([(name, member if content.is_data(member) else type(member))])
 
     def _class_source(self, value: type) -> list[str]:
         """The digests of the source of a class in a script; in a notebook, located by its methods."""
@@ -231,7 +214,7 @@ class _Digester:
 
     def _is_generated(self, name: str, member: Any, class_is_written: bool) -> bool:
         """Whether a standard decorator or metaclass generated a member from the source of the class."""
-        if has_type(member, *BUILTIN, type):
+        if has_type(member, *content.BUILTIN, type):
             return name.startswith("_") and home(getattr(member, "__module__", None) or "builtins") == "foreign"
         function = inspect.unwrap(getattr(member, "__func__", member))
         if not has_type(function, types.FunctionType) or not (class_is_written or _GENERATED_METHODS.fullmatch(name)):
@@ -245,21 +228,21 @@ class _Digester:
     def _object(self, value: Any) -> Iterator[str]:
         kind = type(value)
         if home(kind.__module__) != "foreign":
-            yield from self._pieces(own_object_pieces(value))
+            yield from self._pieces(content.own_object_pieces(value))
             return
         self._modules.add(kind.__module__)
         if kind in (set, frozenset):
             yield from sorted(map(self.of, value))
-        elif is_container(value):
-            yield from self._pieces(container_pieces(value))
-        elif not is_service(value):
+        elif content.is_container(value):
+            yield from self._pieces(content.container_pieces(value))
+        elif not content.is_service(value):
             with self._within("", "foreign"):
                 yield from self._suspended(value) if has_type(value, *_SUSPENDED) else self._foreign(value)
 
     def _foreign(self, value: Any) -> Iterator[str]:
         """The parts of a library's object, which is refused if it has no content and the user's own code holds it."""
         try:
-            pieces = foreign_object_pieces(value)
+            pieces = content.foreign_object_pieces(value)
         except NoContentError as error:
             if self._versioned or self._foreign_depth > 1:
                 return
@@ -288,15 +271,14 @@ class _Digester:
 
 
 def _wrapper_pieces(value: Any) -> Iterator[Piece]:
-    """The pieces of a method, a partial or a property."""
     if has_type(value, types.MethodType):
         yield from (("__func__", value.__func__), ("__self__", value.__self__))
     elif has_type(value, functools.partial):
         yield from (("func", value.func), ("args", value.args))
         yield from (*sorted(value.keywords.items()), *sorted(vars(value).items()))
-    elif has_type(value, *ACCESSORS):
+    elif has_type(value, *content.ACCESSORS):
         yield from ((name, getattr(value, name, None)) for name in ("fget", "fset", "fdel", "__func__", "func"))
-    elif has_type(value, *BUILTIN) and not has_type(value.__self__, types.ModuleType):
+    elif has_type(value, *content.BUILTIN) and not has_type(value.__self__, types.ModuleType):
         yield "__self__", value.__self__
 
 

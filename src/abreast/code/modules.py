@@ -32,14 +32,14 @@ class Modules:
     """Collects the user's modules and those they import, by file, and installed packages, by version."""
 
     def __init__(self) -> None:
-        self._files: dict[str, str] = {}
-        self._packages: set[str] = set()
+        self.files: dict[str, str] = {}
+        self.packages: set[str] = set()
         self._visited: set[str] = set()
         self._texts: dict[str, bytes] = {}
 
     def parts(self) -> Iterator[str]:
-        yield from (f"{name} {content}" for name, content in sorted(self._files.items()))
-        yield from sorted(self._packages)
+        yield from (f"{name} {content}" for name, content in sorted(self.files.items()))
+        yield from sorted(self.packages)
 
     def add(self, name: Any) -> None:
         pending = [name]
@@ -82,13 +82,13 @@ class Modules:
             return
         if _is_installed(origin):
             top = name.partition(".")[0]
-            self._packages.add(_version(top, _origin(top) or origin))  # a namespace package has no file of its own
+            self.packages.add(_version(top, _origin(top) or origin))  # a namespace package has no file of its own
             return
         content = _content(name, origin)
         if content is None:
             return
         source = read_source(content) if origin.endswith(".py") else None
-        self._files[name] = source.digest if source else hashlib.blake2b(content, digest_size=16).hexdigest()
+        self.files[name] = source.digest if source else hashlib.blake2b(content, digest_size=16).hexdigest()
         if source:
             yield from resolve_imports(source.module.imports, name if Path(origin).name == "__init__.py" else parent)
         yield from _referenced_modules(name)
@@ -203,7 +203,6 @@ def _is_installed(origin: str) -> bool:
 
 
 def is_own_file(file: str) -> bool:
-    """Whether the user wrote this file."""
     return Path(file).is_file() and not (
         _is_installed(file) or _is_in_standard_library(file) or Path(file).is_relative_to(Path(__file__).parent)
     )

@@ -30,17 +30,6 @@ class CodeParts:
     files: tuple[Path, ...] = ()
 
 
-class _ModuleListing(Modules):
-    """Lists the modules and packages that a digest is computed from."""
-
-    def modules(self) -> dict[str, str]:
-        return {name: content[:SHORT_DIGEST] for name, content in sorted(self._files.items())}
-
-    def packages(self) -> dict[str, str]:
-        entries = (text.split(" ") for text in sorted(self._packages))
-        return {entry[0]: entry[1] if len(entry) > 1 else "" for entry in entries}
-
-
 def parts(function: Any) -> CodeParts:
     """List the code that a function depends on, without importing or running any of it.
 
@@ -50,7 +39,7 @@ def parts(function: Any) -> CodeParts:
     """
     inner = unwrap_function(function)
     code, scope = getattr(inner, "__code__", None), getattr(inner, "__globals__", None)
-    listing = _ModuleListing()
+    listing = Modules()
     module = getattr(inner, "__module__", None)
     listing.add(module)
     own = ""
@@ -62,13 +51,15 @@ def parts(function: Any) -> CodeParts:
             listing.add_imports(definition.imports, scope)
         if is_own_file(code.co_filename):
             files.add(Path(code.co_filename))
-    modules = listing.modules()
+    modules = {name: content[:SHORT_DIGEST] for name, content in sorted(listing.files.items())}
     for name in modules:
         origin = getattr(sys.modules.get(name), "__file__", None)
         if origin and is_own_file(origin):
             files.add(Path(origin))
-    short = dict(list(modules.items())[:MAX_MODULES])
-    return CodeParts(own, short, listing.packages(), tuple(sorted(files)))
+    entries = (text.split(" ") for text in sorted(listing.packages))
+    packages = {name: details[0] if details else "" for name, *details in entries}
+    first_modules = dict(list(modules.items())[:MAX_MODULES])
+    return CodeParts(own, first_modules, packages, tuple(sorted(files)))
 
 
 def unwrap_function(function: Any) -> Any:

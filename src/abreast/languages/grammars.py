@@ -36,7 +36,6 @@ def language_of(path: str | PurePath) -> str | None:
 
 
 def grammar_of(path: str | PurePath) -> Language:
-    """The grammar for a file in a supported language."""
     _, package, function = _SUFFIXES[PurePath(path).suffix.lower()]
     return _load_grammar(package, function)
 

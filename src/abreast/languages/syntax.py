@@ -12,50 +12,36 @@ Kind = Literal["function", "method", "class", "interface", "type", "constant"]
 
 OWNER_KINDS: tuple[Kind, ...] = ("class", "interface", "type")  # kinds that can have methods
 
+
+def _kind(kind: Kind, *nodes: str) -> dict[str, Kind]:
+    return dict.fromkeys(nodes, kind)
+
+
 # Nodes that define the name in their field `name`.
 _DEFINITIONS: dict[str, dict[str, Kind]] = {
     "python": {"function_definition": "function", "class_definition": "class"},
     "go": {
         "function_declaration": "function",
-        "method_declaration": "method",
-        "method_elem": "method",
-        "type_spec": "type",
-        "type_alias": "type",
+        **_kind("method", "method_declaration", "method_elem"),
+        **_kind("type", "type_spec", "type_alias"),
     },
     "typescript": {
-        "function_declaration": "function",
-        "generator_function_declaration": "function",
-        "function_signature": "function",
-        "class_declaration": "class",
-        "abstract_class_declaration": "class",
-        "method_definition": "method",
-        "method_signature": "method",
-        "abstract_method_signature": "method",
+        **_kind("function", "function_declaration", "generator_function_declaration", "function_signature"),
+        **_kind("class", "class_declaration", "abstract_class_declaration"),
+        **_kind("method", "method_definition", "method_signature", "abstract_method_signature"),
         "interface_declaration": "interface",
-        "type_alias_declaration": "type",
-        "enum_declaration": "type",
+        **_kind("type", "type_alias_declaration", "enum_declaration"),
     },
     "java": {
-        "class_declaration": "class",
-        "enum_declaration": "class",
-        "record_declaration": "class",
-        "interface_declaration": "interface",
-        "annotation_type_declaration": "interface",
-        "method_declaration": "method",
-        "constructor_declaration": "method",
-        "compact_constructor_declaration": "method",
+        **_kind("class", "class_declaration", "enum_declaration", "record_declaration"),
+        **_kind("interface", "interface_declaration", "annotation_type_declaration"),
+        **_kind("method", "method_declaration", "constructor_declaration", "compact_constructor_declaration"),
     },
     "rust": {
-        "function_item": "function",
-        "function_signature_item": "function",
-        "struct_item": "type",
-        "enum_item": "type",
-        "union_item": "type",
-        "type_item": "type",
-        "associated_type": "type",
+        **_kind("function", "function_item", "function_signature_item"),
+        **_kind("type", "struct_item", "enum_item", "union_item", "type_item", "associated_type"),
         "trait_item": "interface",
-        "const_item": "constant",
-        "static_item": "constant",
+        **_kind("constant", "const_item", "static_item"),
     },
 }
 # Nodes that call, with the field of the callee.
@@ -209,7 +195,6 @@ def bases_of(language: str, node: Node) -> list[Node]:
 
 
 def _clauses(node: Node) -> list[Node]:
-    """The lists of types in a heritage clause."""
     inner = [child for child in node.named_children if child.type in _HERITAGE or child.type == "type_list"]
     return inner or [node]
 
@@ -236,7 +221,6 @@ def is_import(node: Node) -> bool:
 
 
 def is_quoted(node: Node) -> bool:
-    """Whether a node is a comment or a string."""
     return node.type in _QUOTED
 
 

@@ -45,7 +45,6 @@ def redact_log(text: str) -> str:
 
 
 def redact_log_value(value: Any) -> Any:
-    """Apply `redact_log` to every text in a value."""
     return redact_texts(value, redact_log)
 
 

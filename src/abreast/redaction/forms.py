@@ -92,6 +92,5 @@ def byte_forms(value: str) -> list[bytes]:
 
 
 def _lowercase_percent(text: str) -> str:
-    """Convert the digits of percent-encoding to lower case."""
     head, *rest = text.split("%")
     return "%".join([head, *(part[:2].lower() + part[2:] for part in rest)])

@@ -24,7 +24,6 @@ class KnownSecrets:
 
     @property
     def redactor(self) -> Redactor:
-        """A redactor for the current environment."""
         if _raw_environment() != self._environment:
             self._read_environment()
         return self._redactor

@@ -48,7 +48,6 @@ class Redactor:
         self._spaced = {char.join(value): name for value, name in names.items() for char in "\0\ufffd"}  # UTF-16
 
     def redact(self, text: str) -> str:
-        """Replace every known secret."""
         if len(text) >= self._shortest:
             for form in self._forms:
                 if form in text:

@@ -74,7 +74,6 @@ def is_plain(value: str) -> bool:
 
 
 def secret_values(name: str, value: str) -> set[str]:
-    """Find the secrets in the value of an environment variable."""
     secrets = {*url_secrets(value), *_passwords(value), *_json_secrets(value, every_field=False)}
     if is_secret_name(name):
         secrets.update(() if is_plain(value) and not is_strong_name(name) else secret_parts(name, value))

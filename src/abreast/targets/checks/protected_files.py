@@ -95,9 +95,9 @@ def restore(
 def _find_tests(names: Sequence[str]) -> list[str]:
     """Find tests by name, and all files in folders of tests.
 
-    >>> _tests_among(["src/app.py", "app_test.go", "tests/data/a.json", "spec/api.yaml"])
+    >>> _find_tests(["src/app.py", "app_test.go", "tests/data/a.json", "spec/api.yaml"])
     ['app_test.go', 'tests/data/a.json']
-    >>> _tests_among(["spec/models/user_spec.rb", "spec/spec_helper.rb"])
+    >>> _find_tests(["spec/models/user_spec.rb", "spec/spec_helper.rb"])
     ['spec/models/user_spec.rb', 'spec/spec_helper.rb']
     """
     tests = {name for name in names if is_test_name(name)}
@@ -243,9 +243,9 @@ def _read_makefile(text: str, words: Sequence[str]) -> Any:
     """The rules for `test`, `check` and the targets of the command in a makefile, the variables they use, the
     variables that configure make itself, and included makefiles.
 
-    >>> _make_rules("app: app.o\\n\\tcc -o app app.o\\ntest: app\\n\\t./run\\n", ["make", "test"])
+    >>> _read_makefile("app: app.o\\n\\tcc -o app app.o\\ntest: app\\n\\t./run\\n", ["make", "test"])
     ['test: app', '\\t./run']
-    >>> _make_rules("RUN = ./run\\nCC = cc\\ntest:\\n\\t$(RUN)\\n", ["make", "test"])
+    >>> _read_makefile("RUN = ./run\\nCC = cc\\ntest:\\n\\t$(RUN)\\n", ["make", "test"])
     ['test:', '\\t$(RUN)', 'RUN = ./run']
     """
     rules, values, inside = [], [], False
@@ -266,7 +266,6 @@ def _read_makefile(text: str, words: Sequence[str]) -> Any:
 
 
 def _read_npmrc(text: str, words: Sequence[str]) -> Any:
-    """Options that change how npm runs scripts."""
     return re.findall(r"^\s*((?:ignore-scripts|script-shell|node-options)\b.*)$", text, re.M)
 
 

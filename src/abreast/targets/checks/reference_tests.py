@@ -130,7 +130,7 @@ def _facts(name: str, run: CheckRun) -> CheckFacts:
 def compare_runs(before: Results, human: Results, repeated: Results) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Determine FAIL_TO_PASS, PASS_TO_PASS and the number of flaky tests.
 
-    >>> compare({"b": "passed"}, dict.fromkeys("abc", "passed"), dict.fromkeys("ab", "passed"))
+    >>> compare_runs({"b": "passed"}, dict.fromkeys("abc", "passed"), dict.fromkeys("ab", "passed"))
     (('a',), ('b',), 1)
     """
     names = sorted({*human, *repeated})
@@ -142,7 +142,6 @@ def compare_runs(before: Results, human: Results, repeated: Results) -> tuple[tu
 
 
 def judge(reference: ReferenceResult, run: CheckRun, results: Results) -> CheckFacts:
-    """Judge a run of an agent's work by individual tests."""
     failing = [name for name in reference.f2p if results.get(name) != "passed"]
     broken = [name for name in reference.p2p if results.get(name) != "passed"]
     totals = {"f2p_total": len(reference.f2p), "p2p_total": len(reference.p2p)}
@@ -215,7 +214,6 @@ def abbreviate_names(names: Iterable[str]) -> str:
 
 
 def load_reference(key: str) -> ReferenceResult | None:
-    """Load the stored result with this key, if any."""
     with contextlib.suppress(OSError, ValueError, TypeError, RuntimeError):
         fields = json.loads(_path(key).read_text(encoding="utf-8"))
         return ReferenceResult(**{**fields, "f2p": tuple(fields["f2p"]), "p2p": tuple(fields["p2p"])})

@@ -26,7 +26,7 @@ _SCRIPT_CONFIG = re.compile(r"(?:jest|vitest|vite|karma|ava|playwright)\.config\
 def runnable_tests(tests: Sequence[str]) -> tuple[str, ...]:
     """Files that are tests by name, without their data files; all files if none is.
 
-    >>> runnable(["tests/conftest.py", "tests/test_a.py", "tests/data/a.json"])
+    >>> runnable_tests(["tests/conftest.py", "tests/test_a.py", "tests/data/a.json"])
     ('tests/test_a.py',)
     """
     named_tests = list(filter(is_test_name, tests))
@@ -45,9 +45,9 @@ def is_test_name(path: str) -> bool:
 def rest_command(words: Sequence[str], tests: Sequence[str]) -> tuple[str, ...]:
     """The command that runs the other tests of the project, or all; empty if unknown or if `words` run them already.
 
-    >>> rest_of(["python3", "-m", "pytest", "-q", "tests/test_a.py"], ["tests/test_a.py"])
+    >>> rest_command(["python3", "-m", "pytest", "-q", "tests/test_a.py"], ["tests/test_a.py"])
     ('python3', '-m', 'pytest', '-q', '--ignore=tests/test_a.py')
-    >>> rest_of(["go", "test", "./a"], ["a/a_test.go"]), rest_of(["make", "test"], ["a_test.c"])
+    >>> rest_command(["go", "test", "./a"], ["a/a_test.go"]), rest_command(["make", "test"], ["a_test.c"])
     (('go', 'test', './...'), ())
     """
     names = [posixpath.basename(word) for word in words]
@@ -116,7 +116,6 @@ def _has(*names: str) -> Callable[[Path], bool]:
 
 
 def npm_test_script(folder: Path) -> str | None:
-    """The script that `npm test` runs in a folder, if any."""
     try:
         package = parsed((folder / "package.json").read_bytes())
     except OSError:
@@ -139,8 +138,8 @@ def is_test_config(name: str, tests: Sequence[str], is_inferred: bool) -> bool:
     """Whether a file of this name, beside or above such tests, decides what passing means. With an inferred command,
     project files matter too: they only configure the tests, since nothing is installed.
 
-    >>> decides("conftest.py", ["tests/test_a.py"], False), decides("pyproject.toml", ["tests/test_a.py"], False)
-    (True, False)
+    >>> [is_test_config(name, ["tests/test_a.py"], False) for name in ("conftest.py", "pyproject.toml")]
+    [True, False]
     """
     if any(test.endswith(".py") for test in tests) and (
         name in _PYTEST_FILES or (is_inferred and name in _PYTHON_PROJECT_FILES)

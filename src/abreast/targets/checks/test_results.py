@@ -55,7 +55,6 @@ def runs_pytest(words: Sequence[str]) -> bool:
 
 
 def pytest_variables(reports: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that make pytest report individual tests into a folder."""
     options = shlex.join([*_PYTEST_OPTIONS, f"--junitxml={reports / 'pytest.xml'}"])
     return {"PYTEST_ADDOPTS": f"{environment.get('PYTEST_ADDOPTS', '')} {options}".strip()}
 

@@ -134,7 +134,6 @@ class Checks:
         return {check.name: (await self._prepare(check, trial))[1].facts for check in self._checks}
 
     async def is_cached(self, trial: CheckContext) -> bool:
-        """Whether all results of `run_without_agent` are stored."""
         for check in self._checks:
             if not await trial.workers.in_thread(self._is_stored, check, trial):
                 return False

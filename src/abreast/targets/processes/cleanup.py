@@ -33,8 +33,6 @@ class DeadFolder:
 
 @dataclass(slots=True)
 class Cleanup:
-    """What was removed, or with `dry_run` would be."""
-
     processes: list[DeadProcess] = field(default_factory=list)
     folders: list[DeadFolder] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)  # hosts of drivers that may still be alive
@@ -127,7 +125,6 @@ def _mounts_in(path: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Bytes of the files below, as far as they can be listed."""
     if path.is_symlink():
         return 0
     total = 0

@@ -88,7 +88,6 @@ def _is_resource_tracker(process: psutil.Process) -> bool:
 
 
 def reap(marks: Collection[str], variable: str = MARK) -> int:
-    """End the processes with these marks; return their number."""
     return _end(lambda: find(marks, variable))
 
 

@@ -36,8 +36,6 @@ LineHandler = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run: command line, working folder, environment and input."""
-
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]

@@ -53,13 +53,8 @@ class ScratchFolders:
 
 def write_prompt(folder: Path, prompt: bytes) -> Path:
     path = folder / PROMPT
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        written = os.write(descriptor, prompt)
-        while written < len(prompt):
-            written += os.write(descriptor, memoryview(prompt)[written:])
-    finally:
-        os.close(descriptor)
+    with path.open("xb") as file:
+        file.write(prompt)
     return path
 
 

@@ -27,8 +27,6 @@ KEYS = ("copy", "git", "commit", "without", "after", "setup")
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceConfig:
-    """What trials start from: nothing, a copied folder, or a commit of a repository."""
-
     copy: Path | None = None
     git: str | None = None
     commit: str = "HEAD"
@@ -110,7 +108,6 @@ def parse_workspace(where: str, setting: Any, base: Path) -> WorkspaceConfig:
 
 
 def _setup_command(where: str, value: Any, base: Path) -> tuple[str, ...]:
-    """The words of a command that is run without a shell."""
     if value is None:
         return ()
     try:

@@ -213,7 +213,6 @@ def _run_setup(command: Sequence[str], work: Path, log: Path) -> None:
 
 
 def _paths(folder: Path, enters: Callable[[str], bool] = lambda name: True) -> list[str]:
-    """Everything in a folder except its repository."""
     below = walk(folder, lambda name: name != ".git" and enters(name))
     return [name for name, _ in below if name != ".git"]
 

@@ -44,8 +44,6 @@ Entries = dict[str, tuple[int, bool]]
 
 
 class OutsideChanges:
-    """Observes some folders for changes. Thread-safe."""
-
     def __init__(self, folders: Iterable[Path], own_files: Callable[[], Iterable[Path]]) -> None:
         self._candidates, self._own_files = list(folders), own_files
         self._lock = threading.Lock()
@@ -204,7 +202,6 @@ def _is_folder_changed(name: str, time_ns: int) -> bool:
 
 
 def _is_relevant(folder: str, name: str, own: set[str]) -> bool:
-    """Whether changes of a file or folder matter."""
     if name in _SKIPPED_FOLDERS or _STORE.fullmatch(name) or f"{folder}/{name}" in own:
         return False
     return name in _GIT_FILES or not folder.endswith("/.git")

@@ -13,7 +13,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,42 +40,33 @@ class Snapshot:
     size: int  # bytes of all files
 
     def is_unchanged(self, copy: Path, since: int) -> bool:
-        """Whether a copy was not changed after the time `since`, by the clock of the file system."""
+        """Whether a copy was not changed after the time `since`, by the clock of the file system. Raises OSError."""
         top = os.fsencode(copy)
-        try:
-            names = set(os.listdir(top))  # noqa: PTH208 - names of any bytes
-            if copy.is_symlink() or names != self.folders[b""].keys():
-                return False
-            if not names:
-                return True
-            with _ONE_SCAN:
-                for folder in self.folders:
-                    with os.scandir(top + folder) as entries:
-                        for entry in entries:
-                            if entry.stat(follow_symlinks=False).st_ctime_ns >= since:
-                                return False
-        except OSError:
+        names = set(os.listdir(top))  # noqa: PTH208 - names of any bytes
+        if copy.is_symlink() or names != self.folders[b""].keys():
             return False
+        with _ONE_SCAN:
+            for folder in self.folders if names else ():
+                with os.scandir(top + folder) as entries:
+                    if any(entry.stat(follow_symlinks=False).st_ctime_ns >= since for entry in entries):
+                        return False
         return True
 
     def restore(self, copy: Path, since: int) -> bool:
-        """Undo all changes in a copy. Return False if that is impossible; then the copy is unusable."""
+        """Undo all changes in a copy. If that fails or raises OSError, the copy is unusable."""
         top = os.fsencode(copy)
-        try:
-            if copy.is_symlink() or _has_attributes(top):
-                return False
-            copy.chmod(0o700)
-            for folder, looks in self.folders.items():
-                if not self._restore_folder(top, folder, looks, since):
-                    return False
-            for folder, looks in reversed(self.folders.items()):
-                for name, (mode, _, date) in looks.items():
-                    path = top + folder + b"/" + name
-                    if stat.S_ISDIR(mode) and os.lstat(path).st_mtime_ns != date:
-                        os.utime(path, ns=(date, date))
-            time.sleep(TICK_S)  # or the next trial would take it for its own change
-        except OSError:
+        if copy.is_symlink() or _has_attributes(top):
             return False
+        copy.chmod(0o700)
+        for folder, looks in self.folders.items():
+            if not self._restore_folder(top, folder, looks, since):
+                return False
+        for folder, looks in reversed(self.folders.items()):
+            for name, (mode, _, date) in looks.items():
+                path = top + folder + b"/" + name
+                if stat.S_ISDIR(mode) and os.lstat(path).st_mtime_ns != date:
+                    os.utime(path, ns=(date, date))
+        time.sleep(TICK_S)  # or the next trial would take it for its own change
         return True
 
     def _restore_folder(self, top: bytes, folder: bytes, looks: dict[bytes, FileLook], since: int) -> bool:
@@ -97,21 +88,17 @@ class Snapshot:
 
 
 def take_snapshot(source: Path) -> Snapshot:
-    """Take a snapshot of all files and folders below a folder. Raises OSError."""
-    top = os.fsencode(source)
-    folders = dict(_list_folders(top))
-    sizes = (size for looks in folders.values() for mode, size, _ in looks.values() if stat.S_ISREG(mode))
-    return Snapshot(top, folders, sum(sizes))
-
-
-def _list_folders(top: bytes) -> Iterator[tuple[bytes, dict[bytes, FileLook]]]:
+    top, size = os.fsencode(source), 0
+    folders: dict[bytes, dict[bytes, FileLook]] = {}
     pending = [b""]
     while pending:
         folder = pending.pop()
         with os.scandir(top + folder) as entries:
             looks = {entry.name: _file_look(entry.stat(follow_symlinks=False)) for entry in entries}
-        pending += [folder + b"/" + name for name, look in looks.items() if stat.S_ISDIR(look[0])]
-        yield folder, looks
+        pending += [folder + b"/" + name for name, (mode, _, _) in looks.items() if stat.S_ISDIR(mode)]
+        size += sum(size for mode, size, _ in looks.values() if stat.S_ISREG(mode))
+        folders[folder] = looks
+    return Snapshot(top, folders, size)
 
 
 def _file_look(status: os.stat_result) -> FileLook:
@@ -187,7 +174,6 @@ class WorkspaceTemplate:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot of the prepared files. Raises OSError."""
         with self._lock:
             if self._snapshot is None:
                 self._snapshot = take_snapshot(self._prepare() / "files")
@@ -206,7 +192,6 @@ class WorkspaceTemplate:
         return False
 
     def files(self) -> Path:
-        """The folder of the prepared files, read-only."""
         with self._lock:
             return self._prepare() / "files"
 
@@ -232,8 +217,6 @@ class WorkspaceTemplate:
 
 
 class TemplatePool:
-    """The templates of this process, by the key of their start."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._restored = threading.Condition(self._lock)
@@ -259,7 +242,6 @@ class TemplatePool:
             return template.spares.pop() if template.spares else None
 
     def expect_spare(self, template: WorkspaceTemplate) -> None:
-        """Announce a call of `keep_spare`."""
         with self._lock:
             template.restoring += 1
 

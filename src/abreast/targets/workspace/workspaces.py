@@ -70,7 +70,6 @@ class Workspaces:
         return compose("git", "unknown", repository.display_name, config.commit, *config.without)
 
     def problems(self) -> list[tuple[str, str]]:
-        """What would prevent trials from starting, each with its fix."""
         problems = [*self._root_problems(), *self._source_problems()]
         if not problems and self._repository is not None and self._config.template is None:
             problems += self._commit_problems(self._repository, self._config.commit)
@@ -222,11 +221,9 @@ class Workspaces:
             raise
 
     def start_key(self, case: Case, value: Any, state: WorkspaceState | None = None) -> Hashable:
-        """A key that trials with the same start share."""
         return self._start(case, value, state)[0]
 
     def commit_key(self, revision: str) -> Hashable:
-        """The start key of another commit of the repository."""
         return self._start_at(revision)[0]
 
     def _start(self, case: Case, value: Any, state: WorkspaceState | None) -> tuple[Hashable, Fill | None]:
@@ -279,7 +276,6 @@ class Workspaces:
 
     @property
     def origin(self) -> Path | None:
-        """The local folder that workspaces are made from, if any."""
         if self._repository is not None:
             return None if self._repository.is_remote else Path(self._repository.address)
         return self._config.copy
@@ -311,7 +307,6 @@ class Workspace:
         self._is_expected = False
 
     def mark_changed(self) -> None:
-        """Note that another program is about to run there."""
         self.is_unchanged = False
 
     @property

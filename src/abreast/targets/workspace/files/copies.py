@@ -146,7 +146,6 @@ def copy_contents(contents: FolderContents, to: Path) -> None:
 
 
 def copy_tree(source: Path, to: Path) -> None:
-    """Copy a prepared folder into an empty one."""
     if not _has_gnu_cp():
         shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True)
         return

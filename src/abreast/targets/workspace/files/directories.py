@@ -63,7 +63,6 @@ def remove_empty_parents(folder: Path) -> None:
 
 
 def repository_above(folder: Path) -> Path | None:
-    """The repository that git would find from a folder by walking up."""
     return next((path for path in (folder, *folder.parents) if (path / ".git").exists()), None)
 
 

@@ -18,18 +18,12 @@ from pathlib import Path
 
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree
-from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.git_command import GitFailed
-from abreast.targets.workspace.git.scan import (
-    SETTINGS,
-    UPDATE_INDEX,
-    IndexUpdate,
-    StartRecord,
-    find_changes,
-    git_environment,
-    large_files,
-    remove_pipes,
-)
+from abreast.targets.workspace.git import git_command, scan
+from abreast.targets.workspace.git.git_command import EnvVars, GitFailed
+from abreast.targets.workspace.git.scan import SETTINGS, IndexUpdate, StartRecord
+
+Changes = Mapping[bytes, list[bytes]]
+"""By name: the modes and digests before and after, and the kind of change."""
 
 MAX_STATE_BYTES = 64_000_000  # of the files changed in one trial, and of what a chain of trials adds
 _DELETED_MODE = b"000000"
@@ -89,12 +83,11 @@ class StateOptions:
 
 
 def capture_state(
-    start: StartRecord, update: IndexUpdate, environment: Mapping[str, str], scratch: Path, options: StateOptions
+    start: StartRecord, update: IndexUpdate, environment: EnvVars, scratch: Path, options: StateOptions
 ) -> WorkspaceState:
     """Capture the state in the index of that environment. Raises NotCarried if it would not be exact."""
     raw = git_command.run(*_RAW, start.tree, settings=SETTINGS, environment=environment)
     parts = [part for part in raw.split(b"\0") if part]
-    # By name: the modes and digests before and after, and the kind of change.
     changes = {name: fields.split() for fields, name in zip(parts[::2], parts[1::2], strict=True)}
     if update.is_incomplete:
         raise NotCarried("some files could not be read, or there are too many new ones")
@@ -118,9 +111,7 @@ def capture_state(
     return WorkspaceState(commit, objects)
 
 
-def _check_contents(
-    changes: Mapping[bytes, list[bytes]], environment: Mapping[str, str], options: StateOptions
-) -> None:
+def _check_contents(changes: Changes, environment: EnvVars, options: StateOptions) -> None:
     """Refuse changes that are too large or contain a key: others can read what is stored."""
     digests = b"".join(fields[3] + b"\n" for fields in changes.values() if fields[1] != _DELETED_MODE)
     sizes = git_command.run("cat-file", "--batch-check=%(objectsize)", environment=environment, stdin=digests).split()
@@ -132,14 +123,12 @@ def _check_contents(
         raise NotCarried(f"it contains {key}, and keys are not stored")
 
 
-def _commit_changes(
-    start: StartRecord, changes: Mapping[bytes, list[bytes]], environment: Mapping[str, str], message: str
-) -> str:
+def _commit_changes(start: StartRecord, changes: Changes, environment: EnvVars, message: str) -> str:
     """Commit on top of the start with the start's date, so that equal states have equal hashes."""
     git_command.run("read-tree", start.commit, environment=environment)
     deletions_first = sorted(changes.items(), key=lambda change: change[1][1] != _DELETED_MODE)
     lines = [fields[1] + b" " + fields[3] + b"\t" + name + b"\0" for name, fields in deletions_first]
-    git_command.run(*UPDATE_INDEX, environment=environment, stdin=b"".join(lines))
+    git_command.run(*scan.UPDATE_INDEX, environment=environment, stdin=b"".join(lines))
     tree = git_command.run("write-tree", environment=environment).decode().strip()
     seconds = git_command.run("show", "-s", "--format=%ct", start.commit, environment=environment)
     date = f"@{git_command.parse_commit_date(seconds)} +0000"
@@ -208,12 +197,12 @@ def measure_diff(
             folder = scratch / "nothing"
             folder.mkdir()
         environment = {
-            **git_environment(start.git_dir, index, folder),
+            **scan.git_environment(start.git_dir, index, folder),
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quote_path(start.git_dir / "objects"),
         }
-        remove_pipes(folder)
-        update = find_changes(folder, environment, start.files, since)
+        scan.remove_pipes(folder)
+        update = scan.find_changes(folder, environment, start.files, since)
         update.apply(environment, scratch)
         diff = _compare(start, environment, update, max_bytes)
         if options is None:
@@ -229,8 +218,8 @@ def measure_diff(
         directories.remove_empty_parents(scratch)
 
 
-def _compare(start: StartRecord, environment: dict[str, str], update: IndexUpdate, max_bytes: int) -> Diff:
-    by_name_only = {name for name, _, _ in update.placeholders} | large_files(start.files)
+def _compare(start: StartRecord, environment: EnvVars, update: IndexUpdate, max_bytes: int) -> Diff:
+    by_name_only = {name for name, _, _ in update.placeholders} | scan.large_files(start.files)
     files, renames, counts, placeholder_lines = _count_changes(start, environment, by_name_only)
     if not files:
         return Diff()
@@ -243,7 +232,7 @@ def _compare(start: StartRecord, environment: dict[str, str], update: IndexUpdat
 
 
 def _count_changes(
-    start: StartRecord, environment: dict[str, str], by_name_only: Collection[bytes]
+    start: StartRecord, environment: EnvVars, by_name_only: Collection[bytes]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...], DiffCounts, int]:
     """Return the files, the renames, the counts, and how many replaced lines belong to placeholders: files listed by
     name only have no lines, like binary ones."""
@@ -294,7 +283,7 @@ def _hunk_signs(diff: str) -> Iterator[list[str]]:
 def count_replaced_lines(signs: Iterable[str]) -> int:
     """Count the replaced lines of a hunk: in each run of changed lines, as many as were both deleted and added.
 
-    >>> replaced("--++++ - +")
+    >>> count_replaced_lines("--++++ - +")
     2
     """
     total = plus = minus = 0
@@ -312,6 +301,5 @@ def _decode(data: bytes) -> str:
 
 
 def _quote_path(path: Path) -> str:
-    """Quote a path for a colon-separated list."""
     text = os.fspath(path)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

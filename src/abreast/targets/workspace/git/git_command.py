@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+EnvVars = Mapping[str, str]
+
 TIMEOUT_S = 300.0
 FETCH_TIMEOUT_S = 3600.0
 LATEST_DATE = 253_402_300_799  # the last second of the year 9999
@@ -53,7 +55,7 @@ def is_installed() -> bool:
 def run(
     *arguments: str | os.PathLike[str],
     settings: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: EnvVars | None = None,
     stdin: bytes = b"",
     allowed: Sequence[int] = (0,),
     timeout_s: float | None = None,
@@ -69,7 +71,7 @@ def run_as_user(*arguments: str | os.PathLike[str], timeout_s: float = FETCH_TIM
     return _run(_command(_SETTINGS, arguments), {**environment, **_QUIET}, b"", (0,), timeout_s)
 
 
-def first_bytes(limit: int, *arguments: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bytes:
+def first_bytes(limit: int, *arguments: str, settings: Mapping[str, str], environment: EnvVars) -> bytes:
     """Return the first bytes of git's output and kill it at the limit."""
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     command = _command({**_ISOLATED_SETTINGS, **settings}, arguments)
@@ -146,7 +148,6 @@ def is_address(address: str) -> bool:
 
 
 def strip_credentials(text: str) -> str:
-    """Remove user names and passwords from URLs."""
     return _CREDENTIALS.sub("", text)
 
 

@@ -57,7 +57,6 @@ class Repository:
         self._commits: dict[str, str] = {}
 
     def problem(self) -> tuple[str, str] | None:
-        """Why the repository cannot be used, and the fix."""
         if not git_command.is_installed():
             return "git is not installed", "install git, or use workspace: {copy: FOLDER}"
         if self.is_remote:
@@ -103,7 +102,6 @@ class Repository:
         return None
 
     def _resolve_remotely(self, revision: str) -> str | None:
-        """Ask the server for the commit of a branch or tag."""
         command = ("ls-remote", "--", self.address, revision, f"{revision}^{{}}")
         try:
             listing = git_command.run_as_user(*command, timeout_s=REMOTE_TIMEOUT_S).decode("utf-8", "replace")
@@ -128,13 +126,11 @@ class Repository:
         return self._folder
 
     def _git(self, *arguments: str) -> bytes:
-        """Run git in the source repository; return its output."""
         with self._lock:
             source = self._source()
         return git_command.run_as_user("--git-dir", source, *arguments)
 
     def _list(self, commit: str, *options: str) -> list[bytes]:
-        """List the files of a commit, one line of `ls-tree` each."""
         return self._git("ls-tree", "-r", *options, "-z", "--full-tree", commit).split(b"\0")[:-1]
 
     def check_out(
@@ -174,11 +170,9 @@ class Repository:
         )
 
     def files_digest(self, commit: str, without: Sequence[str]) -> str:
-        """A digest of the files of a commit, without those at some paths."""
         return _digest(_without_paths(self._list(commit), without))
 
     def dependencies_digest(self, commit: str) -> str:
-        """A digest of the dependency files of a commit, such as lock files and manifests."""
         return _digest(line for line in self._list(commit) if is_dependency_file(os.fsdecode(line.partition(b"\t")[2])))
 
     def size(self, commit: str, without: Sequence[str] = ()) -> CommitSize:
@@ -201,7 +195,6 @@ class Repository:
         return False
 
     def count_uncommitted(self) -> int:
-        """Count files that are modified or untracked."""
         with contextlib.suppress(GitFailed):  # a bare repository has no files
             command = ("status", "--porcelain", "-z", "--no-renames")
             return 0 if self.is_remote else git_command.run_as_user("-C", self.address, *command).count(b"\0")
@@ -216,8 +209,6 @@ class Repository:
 
 
 def _top_level(path: Path) -> Path:
-    """The top folder of the working tree, or of a bare repository."""
-
     def rev_parse(*arguments: str) -> str:
         output = git_command.run_as_user("-C", path, "rev-parse", *arguments, timeout_s=REMOTE_TIMEOUT_S)
         return os.fsdecode(output.removesuffix(b"\n"))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.targets.workspace.git import git_command
+from abreast.targets.workspace.git.git_command import EnvVars
 
 LARGE = 16_000_000  # bytes; larger files are listed by name only
 MAX_NEW_BYTES = 256_000_000  # read for one comparison
@@ -27,8 +28,6 @@ UPDATE_INDEX = ("update-index", "--replace", "-z", "--index-info")
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What `lstat` tells of a file."""
-
     kind: int
     executable: bool
     size: int
@@ -68,7 +67,7 @@ class IndexUpdate:
         mode = b"100755" if status.st_mode & 0o100 else b"100644"
         self.placeholders.append((name, mode, f"(not shown: {content})"))
 
-    def apply(self, environment: Mapping[str, str], scratch: Path) -> None:
+    def apply(self, environment: EnvVars, scratch: Path) -> None:
         """Update the index of that environment."""
         remove_from_index(self.deleted, environment)
         if self.placeholders:
@@ -86,7 +85,7 @@ class IndexUpdate:
                 stdin=b"\0".join(self.paths) + b"\0",
             )
 
-    def _store_placeholders(self, environment: Mapping[str, str], scratch: Path) -> list[bytes]:
+    def _store_placeholders(self, environment: EnvVars, scratch: Path) -> list[bytes]:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             paths = [Path(folder) / str(number) for number in range(len(self.placeholders))]
             for path, (_, _, content) in zip(paths, self.placeholders, strict=True):
@@ -101,7 +100,7 @@ def large_files(files: Mapping[bytes, FileState]) -> set[bytes]:
     return {name for name, state in files.items() if state.kind == stat.S_IFREG and state.size > LARGE}
 
 
-def remove_from_index(names: Iterable[bytes], environment: Mapping[str, str]) -> None:
+def remove_from_index(names: Iterable[bytes], environment: EnvVars) -> None:
     lines = b"".join(name + b"\0" for name in names)
     if lines:
         git_command.run("update-index", "--force-remove", "-z", "--stdin", environment=environment, stdin=lines)
@@ -123,7 +122,7 @@ def remove_pipes(folder: Path) -> None:
 
 def find_changes(
     folder: Path,
-    environment: Mapping[str, str],
+    environment: EnvVars,
     files: Mapping[bytes, FileState],
     since: int | None,
     find_new: bool = True,
@@ -161,7 +160,7 @@ def _is_folder(top: bytes, name: bytes, folders: dict[bytes, bool]) -> bool:
     return folders[name]
 
 
-def _add_untracked(update: IndexUpdate, top: bytes, environment: Mapping[str, str]) -> None:
+def _add_untracked(update: IndexUpdate, top: bytes, environment: EnvVars) -> None:
     untracked = [name for name in _list_untracked(environment).split(b"\0") if name]
     names = [name for name in untracked if not name.endswith(b"/")]
     for nested in (name for name in untracked if name.endswith(b"/")):
@@ -179,7 +178,7 @@ def _add_untracked(update: IndexUpdate, top: bytes, environment: Mapping[str, st
         update.add(name, top + b"/" + name, status, is_new=True)
 
 
-def _list_untracked(environment: Mapping[str, str]) -> bytes:
+def _list_untracked(environment: EnvVars) -> bytes:
     """List untracked files that are not ignored. An agent may write rules that git never finishes; then the rules of
     the start apply."""
     command = ("ls-files", "-z", "--others")
@@ -201,7 +200,7 @@ def _nested_files(top: bytes, folder: bytes) -> Iterator[bytes]:
                 yield parent[len(top) + 1 :] + b"/" + name
 
 
-def _not_ignored(names: list[bytes], environment: Mapping[str, str]) -> Iterable[bytes]:
+def _not_ignored(names: list[bytes], environment: EnvVars) -> Iterable[bytes]:
     if not names:
         return []
     lines = b"".join(name + b"\0" for name in names)
@@ -278,7 +277,7 @@ def git_environment(git_dir: Path, index: Path, files: Path) -> dict[str, str]:
     return {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(files), "GIT_INDEX_FILE": str(index)}
 
 
-def _read_commit(commit: str, files: Path, environment: Mapping[str, str]) -> dict[bytes, FileState]:
+def _read_commit(commit: str, files: Path, environment: EnvVars) -> dict[bytes, FileState]:
     """Read a commit without its submodules into the index; return the state of its files."""
     git_command.run("read-tree", commit, environment=environment)
     listing = git_command.run("ls-files", "-s", "-z", environment=environment)
@@ -288,7 +287,7 @@ def _read_commit(commit: str, files: Path, environment: Mapping[str, str]) -> di
     return _file_states(files, environment)
 
 
-def _converted_files(commit: str, files: Mapping[bytes, FileState], environment: Mapping[str, str]) -> list[bytes]:
+def _converted_files(commit: str, files: Mapping[bytes, FileState], environment: EnvVars) -> list[bytes]:
     """Files that a checkout writes differently from their blobs, for example with `eol=crlf`. Bytes are compared as
     they are, so the record must have the bytes that the trial started with."""
     if not any(name.rpartition(b"/")[2] == b".gitattributes" for name in files):
@@ -299,7 +298,7 @@ def _converted_files(commit: str, files: Mapping[bytes, FileState], environment:
     return [name for name, state in files.items() if state.size <= LARGE and sizes.get(name) != b"%d" % state.size]
 
 
-def _file_states(files: Path, environment: Mapping[str, str]) -> dict[bytes, FileState]:
+def _file_states(files: Path, environment: EnvVars) -> dict[bytes, FileState]:
     folder, states = os.fsencode(files), {}
     for name in filter(None, git_command.run("ls-files", "-z", environment=environment).split(b"\0")):
         with contextlib.suppress(OSError):
@@ -321,7 +320,7 @@ def _ignore_rules(files: Path, name: bytes) -> bytes:
 def rebase_rule(folder: bytes, rule: bytes) -> bytes:
     """Rewrite a rule of a folder's `.gitignore` for the one at the root.
 
-    >>> rebased(b"a", b"*.o"), rebased(b"a", b"/build/"), rebased(b"a/b", b"!x/y"), rebased(b"", b"*.o")
+    >>> rebase_rule(b"a", b"*.o"), rebase_rule(b"a", b"/build/"), rebase_rule(b"a/b", b"!x/y"), rebase_rule(b"", b"*.o")
     (b'/a/**/*.o', b'/a/build/', b'!/a/b/x/y', b'*.o')
     """
     if not folder:
