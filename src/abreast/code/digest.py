@@ -77,8 +77,8 @@ class _Digester:
     def digest(self, value: Any) -> str:
         entry, digests = self.of(value), []
         while self._pending:
-            named = self._pending.pop()
-            digests.append(_hash(qualified_name(named), *self._parts(named)))
+            pending_value = self._pending.pop()
+            digests.append(_hash(qualified_name(pending_value), *self._parts(pending_value)))
         return _hash(entry, *sorted(digests), *self._modules.parts())
 
     def of(self, value: Any) -> str:
@@ -145,8 +145,8 @@ class _Digester:
 
     def _held_values(self, function: types.FunctionType, origin: Home) -> Iterator[str]:
         cells = zip(function.__code__.co_freevars, map(content.cell_value, function.__closure__ or ()), strict=True)
-        held = vars(function) if origin != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
-        yield from self._pieces([*cells, *sorted(held.items())])
+        attributes = vars(function) if origin != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
+        yield from self._pieces([*cells, *sorted(attributes.items())])
         yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
 
     def _code(self, code: types.CodeType, scope: dict[str, Any], origin: Home) -> Iterator[str]:

@@ -99,11 +99,14 @@ def definition_of(language: str, node: Node, depth: int) -> tuple[Kind, list[Nod
         case "python", "type_alias_statement":
             return "type", _bare_names(node.child_by_field_name("left"))
         case "python", "assignment":
-            left = node.child_by_field_name("left")
+            target = node.child_by_field_name("left")
             is_constant = (
-                depth == 2 and left is not None and left.type == "identifier" and _CONSTANT_NAME.match(_text(left))
+                depth == 2
+                and target is not None
+                and target.type == "identifier"
+                and _CONSTANT_NAME.match(_text(target))
             )
-            return ("constant", [left]) if is_constant and left is not None else None
+            return ("constant", [target]) if is_constant and target is not None else None
         case "go", "const_spec" | "var_spec":
             names = [name for name in node.children_by_field_name("name") if name.type == "identifier"]
             return ("constant", names) if depth <= 3 else None

@@ -55,4 +55,4 @@ def _raw_environment() -> Mapping[Any, Any]:
     return raw
 
 
-KNOWN = KnownSecrets()
+KNOWN_SECRETS = KnownSecrets()

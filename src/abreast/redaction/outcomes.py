@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from abreast.model import STATE, Answer, Case, Failure, Outcome
-from abreast.redaction.known_secrets import KNOWN
+from abreast.redaction.known_secrets import KNOWN_SECRETS
 from abreast.redaction.patterns import redact_patterns
 from abreast.redaction.redactor import Redactor, redact_texts
 
@@ -58,7 +58,7 @@ _REDACTED_FIELDS = ("text", "value", "data", "model", "raw_response")
 
 def redact_outcome(outcome: Outcome) -> Outcome:
     """Redact everything in an outcome that is stored or shown; return the same object if nothing changes."""
-    redactor = KNOWN.redactor
+    redactor = KNOWN_SECRETS.redactor
     answer, failure = outcome.answer, outcome.failure
     clean_answer = answer if answer is None else redact_answer(answer, redactor)
     clean_failure = failure if failure is None else _redact_failure(failure, redactor)
@@ -93,7 +93,7 @@ def _redact_parsed(text: str | None, redactor: Redactor) -> str | None:
 
 def redact_case(case: Case) -> Case:
     """Redact the input and the expected value of a case, like the store."""
-    redactor = KNOWN.redactor
+    redactor = KNOWN_SECRETS.redactor
     value, expected = redactor.redact_value(case.input), redactor.redact_value(case.expected)
     unchanged = value is case.input and expected is case.expected
     return case if unchanged else replace(case, input=value, expected=expected)
