@@ -16,34 +16,15 @@ from typing import Any, TypeVar
 from abreast.model import Case, Check, variable_of
 from abreast.redaction import is_secret_setting
 from abreast.targets.base import Workers
-from abreast.targets.checks.test_commands import (
-    infer_command,
-    is_test_config,
-    is_test_name,
-    npm_test_script,
-    rest_command,
-    runnable_tests,
-)
-from abreast.targets.checks.test_results import (
-    Reporter,
-    Results,
-    instrument,
-    pytest_variables,
-    read_results,
-    readable_output,
-    reporter_of,
-)
+from abreast.targets.checks import test_commands, test_results
+from abreast.targets.checks.test_commands import is_test_name, runnable_tests
+from abreast.targets.checks.test_results import Reporter, Results
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import mapping
 from abreast.targets.workspace import Workspace, Workspaces, WorkspaceState
+from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.copies import overlay_tests
-from abreast.targets.workspace.files.directories import (
-    new_folder,
-    relative_paths,
-    remove_empty_parents,
-    remove_tree,
-    walk,
-)
+from abreast.targets.workspace.files.directories import relative_paths, remove_tree, walk
 
 _SKIPPED_FOLDERS = (".git", "node_modules", ".venv", "venv", ".tox")
 _PLACEHOLDER = re.compile(r"\{(case|folder|tests)\}")
@@ -118,8 +99,8 @@ def prepare_task(
         words=tuple(words),
         variables=(),
         own=own,
-        rest=rest_command(words, tests),
-        reporter=reporter_of(words, script),
+        rest=test_commands.rest_command(words, tests),
+        reporter=test_results.reporter_of(words, script),
     )
 
 
@@ -133,7 +114,8 @@ def _resolve_command(
         for test in own.tests:
             if not os.path.lexists(solution / test):
                 raise NoTests(f"{test} is not among the files of commit {own.commit[:12]}")
-        command, script = check.command or infer_command(solution, own.tests, path), npm_test_script(solution)
+        command = check.command or test_commands.infer_command(solution, own.tests, path)
+        script = test_commands.npm_test_script(solution)
     if command is None:
         raise NoTests(f"no default command for {runnable_tests(own.tests)[0]}; set `command`")
     return command, script
@@ -146,7 +128,7 @@ def install_tests(task: CheckTask, folder: Path, workspaces: Workspaces) -> None
     if own.tests and own.commit is not None:
         with workspaces.files_at(own.commit) as solution:
             tests = (*own.tests, *(_unchanged_tests(own, solution, workspaces) if task.rest else ()))
-            is_config = partial(is_test_config, tests=tests, is_inferred=not task.check.command)
+            is_config = partial(test_commands.is_test_config, tests=tests, is_inferred=not task.check.command)
             overlay_tests(solution, folder, tests, is_config)
 
 
@@ -237,14 +219,14 @@ async def run_command(
     task: CheckTask, words: Sequence[str], folder: Path, trial: CheckContext, timeout_s: float
 ) -> CheckRun:
     """Run a command of a task, without keys in its environment: it runs code of a model."""
-    scratch, workers = new_folder("scratch"), trial.workers
+    scratch, workers = directories.new_folder("scratch"), trial.workers
     visible = {name: value for name, value in trial.environment.items() if not is_secret_setting(name, value)}
     variables = trial.workspaces.variables(folder, visible) | dict(task.variables)
     reports = scratch / "tmp" / "reports"
     try:
         reports.mkdir(0o700, parents=True)
-        command = instrument(list(words), task.reporter, reports)
-        variables |= {"TMPDIR": str(scratch / "tmp"), **pytest_variables(reports, variables)}
+        command = test_results.instrument(list(words), task.reporter, reports)
+        variables |= {"TMPDIR": str(scratch / "tmp"), **test_results.pytest_variables(reports, variables)}
 
         def prepare() -> process.Program:
             return process.Program(trial.wrap(command, folder, scratch, variables), folder, variables)
@@ -264,14 +246,16 @@ async def run_command(
             message=ended.description + (f": {last}" if last else ""),
             seconds=round(ended.seconds, 3),
             output=output,
-            results=await workers.in_thread(read_results, task.reporter, reports, scratch / "stdout", folder),
+            results=await workers.in_thread(
+                test_results.read_results, task.reporter, reports, scratch / "stdout", folder
+            ),
         )
     finally:
         await workers.in_thread(remove_tree, scratch)
-        remove_empty_parents(scratch)
+        directories.remove_empty_parents(scratch)
 
 
 def _read_output(task: CheckTask, scratch: Path, folder: Path) -> str:
-    out = readable_output(task.reporter, process.tail(scratch / "stdout", 20_000))
+    out = test_results.readable_output(task.reporter, process.tail(scratch / "stdout", 20_000))
     parts = (out, process.tail(scratch / "stderr", 20_000))
     return relative_paths(folder, "\n".join(part for part in parts if part))

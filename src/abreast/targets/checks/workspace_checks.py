@@ -14,31 +14,10 @@ from typing import Any
 from abreast.digest import digest
 from abreast.model import TEST_FILES, Answer, Check
 from abreast.targets.base import Problem, Sees
-from abreast.targets.checks.check_runs import (
-    NO_CASE_TESTS,
-    CaseTests,
-    CheckContext,
-    CheckRun,
-    CheckTask,
-    NoTests,
-    install_tests,
-    parse_case_tests,
-    prepare_task,
-    run_all,
-)
+from abreast.targets.checks import check_runs, reference_tests
+from abreast.targets.checks.check_runs import NO_CASE_TESTS, CaseTests, CheckContext, CheckRun, CheckTask, NoTests
 from abreast.targets.checks.protected_files import Protected, find_protected, restore
-from abreast.targets.checks.reference_tests import (
-    COUNTS,
-    CheckFacts,
-    ReferenceResult,
-    abbreviate_names,
-    find_avoided,
-    find_reference,
-    judge,
-    load_reference,
-    save_reference,
-    why_uninformative,
-)
+from abreast.targets.checks.reference_tests import COUNTS, CheckFacts, ReferenceResult, judge, why_uninformative
 from abreast.targets.checks.test_results import runs_pytest
 from abreast.targets.processes.programs import content_digest, file_in_argument
 from abreast.targets.workspace import NoWorkspace, Workspace
@@ -140,16 +119,17 @@ class Checks:
         return True
 
     def _is_stored(self, check: Check, trial: CheckContext) -> bool:
-        own = parse_case_tests(trial.case) if check.own else NO_CASE_TESTS
+        own = check_runs.parse_case_tests(trial.case) if check.own else NO_CASE_TESTS
         try:
-            return (
-                own.commit is not None and load_reference(self._key(self._task(check, own, trial), trial)) is not None
-            )
+            key = "" if own.commit is None else self._key(self._task(check, own, trial), trial)
         except (NoTests, NoWorkspace):
             return False
+        return bool(key) and reference_tests.load_reference(key) is not None
 
     def _task(self, check: Check, own: CaseTests, trial: CheckContext) -> CheckTask:
-        return prepare_task(check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
+        return check_runs.prepare_task(
+            check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH")
+        )
 
     async def _outcome(
         self, check: Check, workspace: Workspace, trial: CheckContext
@@ -167,10 +147,10 @@ class Checks:
         try:
             if not task.own.tests:
                 changed = await trial.workers.in_thread(self._restore, task, workspace, trial)
-            await trial.workers.in_thread(install_tests, task, folder, trial.workspaces)
+            await trial.workers.in_thread(check_runs.install_tests, task, folder, trial.workspaces)
         except NoWorkspace as error:
             return {**reference.facts, "problem": str(error)}, "", changed
-        run, results, _ = await run_all(task, folder, trial, check.timeout_s if reference.runs_rest else 0.0)
+        run, results, _ = await check_runs.run_all(task, folder, trial, check.timeout_s if reference.runs_rest else 0.0)
         if run.problem:
             return {**reference.facts, "problem": run.problem}, run.output, changed
         if reference.has_tests:
@@ -179,9 +159,10 @@ class Checks:
         passed, message = run.passed, run.message
         if passed and reference.start:
             restored = self._find_protected(task, trial).files
-            avoided = find_avoided(reference.start, results or {}, restored, task.reporter)
+            avoided = reference_tests.find_avoided(reference.start, results or {}, restored, task.reporter)
             if avoided:
-                passed, message = False, f"{message}; tests of the start that did not run: {abbreviate_names(avoided)}"
+                names = reference_tests.abbreviate_names(avoided)
+                passed, message = False, f"{message}; tests of the start that did not run: {names}"
         return {**reference.facts, "passed": passed, "told": message, **seconds}, run.output, changed
 
     def _restore(self, task: CheckTask, workspace: Workspace, trial: CheckContext) -> list[str]:
@@ -203,7 +184,7 @@ class Checks:
 
     async def _prepare(self, check: Check, trial: CheckContext) -> tuple[CheckTask | None, ReferenceResult]:
         """The task of a check, None if there is nothing to run, and its results without an agent."""
-        own = parse_case_tests(trial.case) if check.own else NO_CASE_TESTS
+        own = check_runs.parse_case_tests(trial.case) if check.own else NO_CASE_TESTS
         try:
             task = await trial.workers.in_thread(self._task, check, own, trial)
             lists_tests = False
@@ -223,15 +204,15 @@ class Checks:
     async def _reference(self, task: CheckTask, trial: CheckContext, lists_tests: bool) -> ReferenceResult:
         """The results without an agent: a check must fail at the start and pass with the human change."""
         if task.own.commit is None or trial.state is not None:
-            return await find_reference(task, trial, lists_tests)
+            return await reference_tests.find_reference(task, trial, lists_tests)
         key = await trial.workers.in_thread(self._key, task, trial)
-        reference: ReferenceResult | None = await trial.workers.in_thread(load_reference, key)
+        reference: ReferenceResult | None = await trial.workers.in_thread(reference_tests.load_reference, key)
         if reference is None:
-            reference = await find_reference(task, trial)
+            reference = await reference_tests.find_reference(task, trial)
             facts = reference.facts
             is_informative = facts.get("human") == "passed" and not why_uninformative(facts)
             if is_informative or facts.get("before") == "passed":  # other results may be fixed meanwhile
-                await trial.workers.in_thread(save_reference, key, reference)
+                await trial.workers.in_thread(reference_tests.save_reference, key, reference)
         return reference
 
     def _key(self, task: CheckTask, trial: CheckContext) -> str:

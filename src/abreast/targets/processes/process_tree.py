@@ -107,11 +107,6 @@ def containment() -> Containment:
     return "subreaper" if _LAUNCHER.open() else "group"
 
 
-def close_launcher() -> None:
-    """End the launcher if no program runs; the next program starts another one."""
-    _LAUNCHER.close_if_idle()
-
-
 def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
@@ -294,6 +289,7 @@ class Launcher:
         _close(handle.channel)
 
     def close_if_idle(self) -> None:
+        """End the launcher if no program runs; the next program starts another one."""
         with self._lock:
             if not self._busy and self._owner == os.getpid():
                 self._close()
@@ -385,6 +381,7 @@ def _close(channel: socket.socket) -> None:
 
 
 _LAUNCHER = Launcher()
+close_launcher = _LAUNCHER.close_if_idle
 atexit.register(close_launcher)
 
 

@@ -20,7 +20,7 @@ from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree
 from abreast.targets.workspace.git import git_command, scan
 from abreast.targets.workspace.git.git_command import EnvVars, GitFailed
-from abreast.targets.workspace.git.scan import SETTINGS, IndexUpdate, StartRecord
+from abreast.targets.workspace.git.scan import IndexUpdate, StartRecord
 
 Changes = Mapping[bytes, list[bytes]]
 """By name: the modes and digests before and after, and the kind of change."""
@@ -86,7 +86,7 @@ def capture_state(
     start: StartRecord, update: IndexUpdate, environment: EnvVars, scratch: Path, options: StateOptions
 ) -> WorkspaceState:
     """Capture the state in the index of that environment. Raises NotCarried if it would not be exact."""
-    raw = git_command.run(*_RAW, start.tree, settings=SETTINGS, environment=environment)
+    raw = git_command.run(*_RAW, start.tree, environment=environment)
     parts = [part for part in raw.split(b"\0") if part]
     changes = {name: fields.split() for fields, name in zip(parts[::2], parts[1::2], strict=True)}
     if update.is_incomplete:
@@ -224,7 +224,7 @@ def _compare(start: StartRecord, environment: EnvVars, update: IndexUpdate, max_
     if not files:
         return Diff()
     command = (*_COMPARE, "--patch", "--binary", "--full-index", start.tree)
-    patch = git_command.first_bytes(max_bytes + 1, *command, settings=SETTINGS, environment=environment)
+    patch = git_command.first_bytes(max_bytes + 1, *command, environment=environment)
     is_cut = len(patch) > max_bytes
     text = _decode(patch[: patch.rfind(b"\n", 0, max_bytes) + 1] if is_cut else patch)
     counts.lines_modified = None if is_cut else sum(map(count_replaced_lines, _hunk_signs(text))) - placeholder_lines
@@ -237,7 +237,7 @@ def _count_changes(
     """Return the files, the renames, the counts, and how many replaced lines belong to placeholders: files listed by
     name only have no lines, like binary ones."""
     command = (*_COMPARE, "--raw", "--numstat", "-z", start.tree)
-    parts = iter(git_command.run(*command, settings=SETTINGS, environment=environment).split(b"\0"))
+    parts = iter(git_command.run(*command, environment=environment).split(b"\0"))
     files, renames, counts, placeholder_lines = [], [], DiffCounts(), 0
     for part in parts:
         if part.startswith(b":"):  # modes, digests and the kind; then one name, or two for a rename

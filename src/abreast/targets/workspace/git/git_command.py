@@ -37,6 +37,8 @@ _ISOLATED_SETTINGS = {
     "core.protectNTFS": "false",
     "core.protectHFS": "false",
     "core.untrackedCache": "false",
+    "core.looseCompression": "0",
+    "core.bigFileThreshold": "32000000",  # bytes; twice the size of files that are listed by name only
 }
 
 
@@ -54,14 +56,13 @@ def is_installed() -> bool:
 
 def run(
     *arguments: str | os.PathLike[str],
-    settings: Mapping[str, str] | None = None,
     environment: EnvVars | None = None,
     stdin: bytes = b"",
     allowed: Sequence[int] = (0,),
     timeout_s: float | None = None,
 ) -> bytes:
     """Run git in a repository of ours, without the user's or the machine's settings; return its output."""
-    command = _command({**_ISOLATED_SETTINGS, **(settings or {})}, arguments)
+    command = _command(_ISOLATED_SETTINGS, arguments)
     return _run(command, {**_isolated_environment(), **(environment or {})}, stdin, allowed, timeout_s or TIMEOUT_S)
 
 
@@ -71,10 +72,10 @@ def run_as_user(*arguments: str | os.PathLike[str], timeout_s: float = FETCH_TIM
     return _run(_command(_SETTINGS, arguments), {**environment, **_QUIET}, b"", (0,), timeout_s)
 
 
-def first_bytes(limit: int, *arguments: str, settings: Mapping[str, str], environment: EnvVars) -> bytes:
+def first_bytes(limit: int, *arguments: str, environment: EnvVars) -> bytes:
     """Return the first bytes of git's output and kill it at the limit."""
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    command = _command({**_ISOLATED_SETTINGS, **settings}, arguments)
+    command = _command(_ISOLATED_SETTINGS, arguments)
     with subprocess.Popen(command, env={**_isolated_environment(), **environment}, **streams) as process:
         assert process.stdout is not None
         watchdog = threading.Timer(TIMEOUT_S, process.kill)

@@ -22,7 +22,6 @@ MAX_NEW_BYTES = 256_000_000  # read for one comparison
 MAX_NEW_FILES = 50_000
 IGNORE_RULES_TIMEOUT_S = 30.0  # for git to apply the rules of .gitignore files
 MAX_DIGESTED = 1_000_000_000  # bytes; larger files are compared by size and date
-SETTINGS = {"core.looseCompression": "0", "core.bigFileThreshold": str(2 * LARGE)}
 UPDATE_INDEX = ("update-index", "--replace", "-z", "--index-info")
 
 
@@ -78,12 +77,8 @@ class IndexUpdate:
             ]
             git_command.run(*UPDATE_INDEX, environment=environment, stdin=b"".join(lines))
         if self.paths:
-            git_command.run(
-                *("update-index", "--add", "--remove", "--replace", "-z", "--stdin"),
-                settings=SETTINGS,
-                environment=environment,
-                stdin=b"\0".join(self.paths) + b"\0",
-            )
+            command = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+            git_command.run(*command, environment=environment, stdin=b"\0".join(self.paths) + b"\0")
 
     def _store_placeholders(self, environment: EnvVars, scratch: Path) -> list[bytes]:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
