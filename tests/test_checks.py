@@ -54,12 +54,12 @@ def run(folder: Folder, tests: dict[str, Any], *words: str, **more: Any) -> Done
 
 
 def scores(folder: Folder) -> dict[str, tuple[Any, str]]:
-    asked = (
+    query = (
         "select v.name, s.value, s.explanation from scores s join trials t using (run_id, position) "
         "join variants v on v.run_id = t.run_id and v.variant = t.variant "
         "where s.run_id = (select max(run_id) from runs)"
     )
-    return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(asked)}
+    return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(query)}
 
 
 def counted(folder: Folder) -> int:
@@ -69,9 +69,9 @@ def counted(folder: Folder) -> int:
 def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) -> None:
     done = run(project, {})
     assert done.code == 0, done.err
-    found = scores(project)
-    assert {name: value for name, (value, _) in found.items()} == {"idle": 0, "wrong": 0, "right": 1}
-    assert found["wrong"][1].startswith("exit code 3")
+    outcomes = scores(project)
+    assert {name: value for name, (value, _) in outcomes.items()} == {"idle": 0, "wrong": 0, "right": 1}
+    assert outcomes["wrong"][1].startswith("exit code 3")
     shown = project.abreast("show", "latest", "one").out
     assert "score_tests: 0 exit code 3: " in shown, "and why"
     (printed,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
@@ -141,7 +141,11 @@ def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_sta
     until(lambda: (project.path / "counted.txt").exists(), "it is tried", process)
     process.send_signal(signal.SIGINT)
     assert ended(process).code == 130
-    alive = [one for one in psutil.process_iter(["cmdline"]) if any(mark in word for word in one.info["cmdline"] or ())]
+    alive = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(mark in word for word in process.info["cmdline"] or ())
+    ]
     assert alive == []
 
 

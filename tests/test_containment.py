@@ -36,10 +36,10 @@ def write_spec(folder: Folder, variant: dict[str, Any], cases: int = 1, **limits
     folder.write("spec.json", json.dumps(spec))
 
 
-def wait_until(holds: Callable[[], Any], what: str, seconds: float = 30.0) -> None:
+def wait_until(holds: Callable[[], Any], condition: str, seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        assert time.monotonic() < deadline, f"waited in vain: {condition}"
         time.sleep(0.01)
 
 

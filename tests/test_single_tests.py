@@ -109,9 +109,9 @@ def test_what_tests_say_without_an_agent_is_found_out_once(shop: Folder) -> None
 
 def test_flaky_tests_are_neither() -> None:
     human = {"new": "passed", "old": "passed", "flaky": "passed", "broken": "failed", "skipped": "skipped"}
-    again = {**human, "flaky": "failed"}
+    repeated = {**human, "flaky": "failed"}
     before = {"old": "passed", "flaky": "passed", "new": "failed", "broken": "failed"}
-    assert compare_runs(before, human, again) == (("new",), ("old",), 1)  # type: ignore[arg-type]
+    assert compare_runs(before, human, repeated) == (("new",), ("old",), 1)  # type: ignore[arg-type]
 
 
 # Reports

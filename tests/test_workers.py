@@ -24,17 +24,17 @@ def with_workers(use: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:
 
 
 def test_every_short_call_is_made_once_and_gets_its_own_result() -> None:
-    made: list[int] = []
+    calls: list[int] = []
 
     def square(number: int) -> int:
-        made.append(number)
+        calls.append(number)
         return number * number
 
     async def use(workers: Workers) -> list[int]:
         return await asyncio.gather(*(workers.in_turn(square, number) for number in range(200)))
 
     assert with_workers(use) == [number * number for number in range(200)]
-    assert sorted(made) == list(range(200))
+    assert sorted(calls) == list(range(200))
 
 
 def test_a_call_that_blocks_does_not_hold_up_those_behind_it() -> None:
