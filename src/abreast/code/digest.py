@@ -141,13 +141,11 @@ class _Digester:
                 self._modules.add(module)
             if origin != "foreign":
                 yield from self._code(function.__code__, scope, origin)
-            yield from self._held_values(function, origin)
-
-    def _held_values(self, function: types.FunctionType, origin: Home) -> Iterator[str]:
-        cells = zip(function.__code__.co_freevars, map(content.cell_value, function.__closure__ or ()), strict=True)
-        attributes = vars(function) if origin != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
-        yield from self._pieces([*cells, *sorted(attributes.items())])
-        yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
+            values = map(content.cell_value, function.__closure__ or ())
+            cells = zip(function.__code__.co_freevars, values, strict=True)
+            attributes = vars(function) if origin != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
+            yield from self._pieces([*cells, *sorted(attributes.items())])
+            yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
 
     def _code(self, code: types.CodeType, scope: dict[str, Any], origin: Home) -> Iterator[str]:
         self._project = self._project or project_folder(code.co_filename)
@@ -174,16 +172,12 @@ class _Digester:
                     break
                 value = vars(value).get(attribute)
             if id(value) in _INITIAL_DIGESTS or (name in definition.changes and type(value) in _MUTABLE):
-                yield from (dotted, self._initial_digest(value))
+                if id(value) not in _INITIAL_DIGESTS:
+                    _INITIAL_DIGESTS[id(value)] = (value, self.of(value))
+                yield from (dotted, _INITIAL_DIGESTS[id(value)][1])
             else:
                 counts = not content.is_random_source(value) and (origin == "script" or content.is_data(value))
                 yield from self._pieces([(dotted, value if counts else type(value))])
-
-    def _initial_digest(self, value: Any) -> str:
-        """The digest of a container before the function filled it."""
-        if id(value) not in _INITIAL_DIGESTS:
-            _INITIAL_DIGESTS[id(value)] = (value, self.of(value))
-        return _INITIAL_DIGESTS[id(value)][1]
 
     def _class(self, value: type) -> Iterator[str]:
         origin = home(value.__module__)
@@ -191,13 +185,13 @@ class _Digester:
         if origin == "foreign":
             return
         with self._within(value.__qualname__, origin):
-            definition = self._class_source(value) if origin == "script" else ["(in the file)"]
-            yield from definition
+            source_digests = self._class_source(value) if origin == "script" else ["(in the file)"]
+            yield from source_digests
             yield from map(self.of, value.__bases__)
             yield from self._pieces(content.declared_pieces(value))
             for name, member in sorted(vars(value).items()):
                 if has_type(member, *CODE):
-                    if not self._is_generated(name, member, bool(definition)):
+                    if not self._is_generated(name, member, bool(source_digests)):
                         yield from self._pieces([(name, member)])
                 elif not issubclass(value, enum.Enum) and not (name.startswith("__") and name.endswith("__")):
                     yield from self._pieces([(name, member if content.is_data(member) else type(member))])

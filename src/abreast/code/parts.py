@@ -88,7 +88,7 @@ def returned_keys(function: Any) -> frozenset[str] | None:
     if not isinstance(first, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     keys: set[str] = set()
-    values = [value for value in _return_values(first) if not _is_none(value)]
+    values = list(_return_values(first))
     for value in values:
         if not isinstance(value, ast.Dict):
             return None
@@ -99,14 +99,12 @@ def returned_keys(function: Any) -> frozenset[str] | None:
     return frozenset(keys) if values else None
 
 
-def _return_values(function: ast.AST) -> Iterator[ast.expr | None]:
-    """The values that a function returns, without those of inner functions."""
+def _return_values(function: ast.AST) -> Iterator[ast.expr]:
+    """The values that a function returns except None, without those of inner functions."""
     for node in ast.iter_child_nodes(function):
         if isinstance(node, ast.Return):
-            yield node.value
+            is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+            if node.value is not None and not is_none:
+                yield node.value
         elif not isinstance(node, _INNER):
             yield from _return_values(node)
-
-
-def _is_none(value: ast.expr | None) -> bool:
-    return value is None or (isinstance(value, ast.Constant) and value.value is None)

@@ -143,7 +143,8 @@ def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> En
     try:
         folder = cache_folder() / "environments"
         folder.mkdir(parents=True, exist_ok=True)
-        with _exclusive_lock(folder / f"{key}.lock"):
+        with (folder / f"{key}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             manifest = folder / key / "environment.json"
             if not manifest.exists():
                 remove_tree(folder / key)
@@ -158,13 +159,6 @@ def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> En
         raise SetupFailed(f"workspace: setup: {error}") from error
 
 
-@contextlib.contextmanager
-def _exclusive_lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _create_environment(folder: Path, log: Path, command: Sequence[str], fill: Callable[[Path], None]) -> None:
     work = folder / "work"
     work.mkdir(parents=True)
@@ -172,7 +166,9 @@ def _create_environment(folder: Path, log: Path, command: Sequence[str], fill: C
         fill(work)
         paths = set(_paths(work))
         _run_setup(command, work, log)
-        entries = tuple(_created_paths(work, paths))
+        created = [name for name in _paths(work, paths.__contains__) if name not in paths]
+        # Bytecode of sources belongs to one commit.
+        entries = tuple(sorted(name for name in created if not name.endswith(("__pycache__", ".pytest_cache"))))
         environment = Environment(str(work), entries, tuple(_files_naming(work, entries)))
         manifest = folder / "environment.json.new"
         manifest.write_text(json.dumps(asdict(environment)), encoding="utf-8")
@@ -215,12 +211,6 @@ def _run_setup(command: Sequence[str], work: Path, log: Path) -> None:
 def _paths(folder: Path, enters: Callable[[str], bool] = lambda name: True) -> list[str]:
     below = walk(folder, lambda name: name != ".git" and enters(name))
     return [name for name, _ in below if name != ".git"]
-
-
-def _created_paths(work: Path, before: set[str]) -> list[str]:
-    """The paths that the setup created, without the bytecode of sources, which belongs to one commit."""
-    created = [name for name in _paths(work, before.__contains__) if name not in before]
-    return sorted(name for name in created if not name.endswith(("__pycache__", ".pytest_cache")))
 
 
 def _files_naming(work: Path, entries: Sequence[str]) -> Iterator[str]:

@@ -28,6 +28,16 @@ Fill = Callable[[Path], Environment | None]
 MAX_DIFF_BYTES = 2_000_000  # bytes of a diff
 
 
+@contextlib.contextmanager
+def _convert_errors() -> Iterator[None]:
+    try:
+        yield
+    except GitFailed as error:
+        raise NoWorkspace(f"workspace: {error}") from error
+    except OSError as error:
+        raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or drivers.root()}") from error
+
+
 class Workspaces:
     """The workspaces of one variant: prepared once, copied for each trial. Thread-safe.
 
@@ -140,42 +150,42 @@ class Workspaces:
             notes.append(f"Git LFS files of {name} stay pointers")
         return notes
 
+    @_convert_errors()
     def start_size(self, case: Case, value: Any) -> int:
         """Bytes that a trial of this case starts with, including history. Raises NoWorkspace."""
         repository, without = self._repository, self._config.without
-        with _as_no_workspace():
-            if self._config.copy is not None:
-                return list_contents(self._config.copy, without).size
-            if repository is None:
-                return 0
-            commit = self._commit(repository, self._config.revision(case, value))
-            return repository.size(commit, without).bytes + (0 if without else repository.history_size())
+        if self._config.copy is not None:
+            return list_contents(self._config.copy, without).size
+        if repository is None:
+            return 0
+        commit = self._commit(repository, self._config.revision(case, value))
+        return repository.size(commit, without).bytes + (0 if without else repository.history_size())
 
     def previous_case(self, case: Case) -> str:
         """The id of the case whose final state this one starts from; empty if it starts from the commit."""
         return self._config.previous_case(case)
 
+    @_convert_errors()
     def make(self, case: Case, value: Any, state: WorkspaceState | None = None) -> Workspace:
         """Create a workspace for a trial; templates see `value`; a `state` replaces the commit. Raises NoWorkspace."""
-        with _as_no_workspace():
-            base_commit = None
-            if self.is_chained and self._repository is not None:
-                base_commit = self._repository.commit(self._config.revision(case, value))
-            return self._create(*self._start(case, value, state), base_commit)
+        base_commit = None
+        if self.is_chained and self._repository is not None:
+            base_commit = self._repository.commit(self._config.revision(case, value))
+        return self._create(*self._start(case, value, state), base_commit)
 
+    @_convert_errors()
     def make_at(self, revision: str, case: Case, value: Any) -> Workspace:
         """Create a workspace at another commit, with the environment of this case. Raises NoWorkspace."""
-        with _as_no_workspace():
-            return self._create(*self._start_at(revision, None, self._config.revision(case, value)))
+        return self._create(*self._start_at(revision, None, self._config.revision(case, value)))
 
+    @_convert_errors()
     def set_up(self, case: Case, value: Any) -> str | None:
         """Create the environment of a case if needed; return its key, None without `setup:`. Raises NoWorkspace."""
-        with _as_no_workspace():
-            if self._repository is None or not self._config.setup:
-                return None
-            commit = self._commit(self._repository, self._config.revision(case, value))
-            self._environment(self._repository, commit)
-            return self._environment_key(self._repository, commit)
+        if self._repository is None or not self._config.setup:
+            return None
+        commit = self._commit(self._repository, self._config.revision(case, value))
+        self._environment(self._repository, commit)
+        return self._environment_key(self._repository, commit)
 
     def variables(self, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
         """The environment variables of a program in a workspace: programs installed by `setup:` come first."""
@@ -184,13 +194,13 @@ class Workspaces:
     @contextlib.contextmanager
     def files_at(self, revision: str) -> Iterator[Path]:
         """A read-only folder with the files of another commit. Raises NoWorkspace."""
-        with _as_no_workspace(), self._files(*self._start_at(revision)) as files:
+        with _convert_errors(), self._files(*self._start_at(revision)) as files:
             yield files
 
     @contextlib.contextmanager
     def start_files(self, case: Case, value: Any, state: WorkspaceState | None = None) -> Iterator[Path]:
         """A read-only folder with the files that a trial starts from. Raises NoWorkspace."""
-        with _as_no_workspace(), self._files(*self._start(case, value, state)) as files:
+        with _convert_errors(), self._files(*self._start(case, value, state)) as files:
             yield files
 
     @contextlib.contextmanager
@@ -215,7 +225,9 @@ class Workspaces:
             if template.environment is not None:
                 template.environment.relocate(work)
                 time.sleep(TICK_S)  # changes by the trial get a later date
-            return Workspace(work, template, _touch(work), base_commit)
+            os.utime(work)
+            since = work.lstat().st_ctime_ns  # by the clock of the file system; the trial makes all later changes
+            return Workspace(work, template, since, base_commit)
         except BaseException:
             TEMPLATES.release(template, folder)
             raise
@@ -357,22 +369,6 @@ class Workspace:
         if not self._removed:
             self._removed = True
             TEMPLATES.release(self._template, self.path.parent)
-
-
-def _touch(folder: Path) -> int:
-    """The time now, by the clock of the file system: the trial makes all later changes."""
-    os.utime(folder)
-    return folder.lstat().st_ctime_ns
-
-
-@contextlib.contextmanager
-def _as_no_workspace() -> Iterator[None]:
-    try:
-        yield
-    except GitFailed as error:
-        raise NoWorkspace(f"workspace: {error}") from error
-    except OSError as error:
-        raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or drivers.root()}") from error
 
 
 _NO_GIT = "git is not installed: changes made by trials are not shown"
