@@ -139,7 +139,6 @@ def cell_value(cell: types.CellType) -> Any:
 
 
 def _array_pieces(value: Any) -> list[Piece] | None:
-    """The pieces of an array, or of a frame or tensor that converts to one."""
     kind = type(value)
     if hasattr(kind, "tobytes") and hasattr(kind, "dtype") and hasattr(kind, "shape"):
         if value.dtype.hasobject:
@@ -209,7 +208,6 @@ def _stable_text(value: Any) -> str:
 
 
 def qualified_name(value: Any) -> str:
-    """The qualified name of a function or class, or of the class of an object."""
     owner = value if has_type(value, *CODE) and hasattr(value, "__qualname__") else type(value)
     module = str(getattr(owner, "__module__", None))
     if is_standard(module):  # differs between Python versions: collections or _collections

@@ -156,11 +156,9 @@ class _Digester:
             definition = Definition("", names, imports={(name, ()) for name in names - scope.keys()})
         yield definition.digest
         self._modules.add_imports(definition.imports, scope)
-        yield from self._references(definition, names, scope, origin)
+        yield from self._globals(definition, names, scope, origin)
 
-    def _references(
-        self, definition: Definition, names: set[str], scope: dict[str, Any], origin: Home
-    ) -> Iterator[str]:
+    def _globals(self, definition: Definition, names: set[str], scope: dict[str, Any], origin: Home) -> Iterator[str]:
         """The globals that a function reads. Globals that a module's function also rebinds are state, not code."""
         for dotted in sorted(definition.reads):
             name, *attributes = dotted.split(".")

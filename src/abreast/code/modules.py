@@ -115,7 +115,6 @@ def _is_edited(file: str) -> bool:
 
 
 def _content(name: str, origin: str) -> bytes | None:
-    """The bytes of a module, possibly in an archive."""
     try:
         return Path(origin).read_bytes()
     except OSError:

@@ -122,8 +122,6 @@ def _walk(root: Node) -> Iterator[tuple[Node, int]]:
 
 
 class _OutlineReader:
-    """Collects the outline while visiting nodes in order."""
-
     def __init__(self, language: str, source: bytes) -> None:
         self.definitions: list[SymbolDefinition] = []
         self.references: list[SymbolReference] = []

@@ -18,7 +18,7 @@ def _kind(kind: Kind, *nodes: str) -> dict[str, Kind]:
 
 
 # Nodes that define the name in their field `name`.
-_DEFINITIONS: dict[str, dict[str, Kind]] = {
+_DEFINES: dict[str, dict[str, Kind]] = {
     "python": {"function_definition": "function", "class_definition": "class"},
     "go": {
         "function_declaration": "function",
@@ -67,7 +67,7 @@ _SPECIAL = {
     *("export_statement",),
 }
 NODES = {
-    language: frozenset({*define, *_CALLS, *_IMPORTS, *_QUOTED, *_SPECIAL}) for language, define in _DEFINITIONS.items()
+    language: frozenset({*define, *_CALLS, *_IMPORTS, *_QUOTED, *_SPECIAL}) for language, define in _DEFINES.items()
 }
 """The nodes of each language that matter besides names."""
 
@@ -91,7 +91,7 @@ _MAX_STEPS = 20  # steps from a type such as `&mut a::Store<T>` to its name
 
 def definition_of(language: str, node: Node, depth: int) -> tuple[Kind, list[Node]] | None:
     """The kind and the name nodes of what a node defines, if anything. `depth` is 0 for the root."""
-    kind = _DEFINITIONS[language].get(node.type)
+    kind = _DEFINES[language].get(node.type)
     if kind is not None:
         name = node.child_by_field_name("name")
         return None if name is None else (_go_kind(kind, node), [name])

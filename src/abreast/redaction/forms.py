@@ -33,9 +33,8 @@ def decode_escapes(text: str) -> Iterator[str]:
 def _decode(escape: str) -> str:
     codes = re.sub(r"\\+", r"\\", escape)
     character = json.loads(f'"{codes}"')
-    return (
-        escape if "\ud800" <= character <= "\udfff" else _ENCODER.encode(character)[1:-1]
-    )  # half a surrogate pair stays
+    is_half_pair = "\ud800" <= character <= "\udfff"
+    return escape if is_half_pair else _ENCODER.encode(character)[1:-1]
 
 
 def unwrap(text: str) -> Iterator[str]:

@@ -37,9 +37,8 @@ class Redactor:
             for form in text_forms(value):
                 forms[form] = name
                 self._encoded.pop(form, None)
-        self._names = dict(
-            sorted(forms.items(), key=lambda item: -len(item[0]))
-        )  # longest first: one may contain another
+        # Longest first, since one may contain another.
+        self._names = dict(sorted(forms.items(), key=lambda item: -len(item[0])))
         self._forms = tuple(self._names)
         self._shortest = min(map(len, self._forms), default=0)
         self.longest = max(map(len, self._forms), default=0)
@@ -88,7 +87,6 @@ class Redactor:
         return content
 
     def find_in_bytes(self, content: bytes) -> str | None:
-        """Return the name of a secret that these bytes contain."""
         name = next((name for form, name in self._bytes.items() if form in content), None)
         if name is not None or not self._forms:
             return name
@@ -108,13 +106,11 @@ class Redactor:
         return text
 
     def _redact_start(self, text: str) -> str:
-        """Replace the end of a secret at the beginning of the text."""
         head = text[: self.longest]
         length, name = self._longest_fragment(head, self._ends, lambda form, n: form.endswith(head[:n]))
         return f"[{name}]{text[length:]}" if length else text
 
     def _redact_end(self, text: str) -> str:
-        """Replace the beginning of a secret at the end of the text."""
         tail = text[-self.longest :]
         length, name = self._longest_fragment(tail, self._starts, lambda form, n: form.startswith(tail[-n:]))
         return f"{text[:-length]}[{name}]" if length else text

@@ -49,8 +49,6 @@ NO_CASE_TESTS = CaseTests()
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """What to run for a check of a case."""
-
     check: Check
     words: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
@@ -180,7 +178,7 @@ class CheckRun:
 Returned = TypeVar("Returned")
 
 
-async def run_in_new_workspace(
+async def run_in_workspace(
     trial: CheckContext,
     make: Callable[[], Workspace],
     run: Callable[[Path], Awaitable[Returned]],

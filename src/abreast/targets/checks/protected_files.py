@@ -108,7 +108,6 @@ def _find_tests(names: Sequence[str]) -> list[str]:
 
 
 def _folder_named(name: str, folders: frozenset[str]) -> str | None:
-    """The uppermost folder of a path that has one of these names."""
     parts = PurePosixPath(name).parts[:-1]
     return next(("/".join(parts[: at + 1]) for at, part in enumerate(parts) if part.lower() in folders), None)
 
@@ -138,7 +137,6 @@ def _command_words(task: CheckTask) -> list[str]:
 
 
 def _link_target(start: Path, name: str) -> str | None:
-    """The file inside `start` that a link leads to."""
     path = start / name
     if not path.is_symlink():
         return None
@@ -150,7 +148,6 @@ def _link_target(start: Path, name: str) -> str | None:
 
 
 def _is_changed(start: Path, work: Path, name: str, since: int) -> bool:
-    """Whether a file differs from the start in content, kind or permissions."""
     folder = resolve_folder(work, PurePosixPath(name).parts[:-1])
     if folder is None:
         return True

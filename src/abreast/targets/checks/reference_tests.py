@@ -18,14 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from abreast.store.user_state.quota_ledger import cache_folder
-from abreast.targets.checks.check_runs import (
-    CheckContext,
-    CheckRun,
-    CheckTask,
-    run_all,
-    run_command,
-    run_in_new_workspace,
-)
+from abreast.targets.checks.check_runs import CheckContext, CheckRun, CheckTask, run_all, run_command, run_in_workspace
 from abreast.targets.checks.test_results import Reporter, Results
 
 MAX_NAMED = 20  # tests named in a row
@@ -81,7 +74,7 @@ async def find_reference(task: CheckTask, trial: CheckContext, lists_tests: bool
         return bool(compare_runs(before.results or {}, run.results or {}, run.results or {})[0])
 
     def run_with_solution(rest_s: float) -> Awaitable[tuple[CheckRun, Results | None, bool]]:
-        return run_in_new_workspace(
+        return run_in_workspace(
             trial,
             lambda: trial.workspaces.make_at(commit, trial.case, trial.value),
             lambda folder: run_all(task, folder, trial, rest_s, is_target),
@@ -113,7 +106,7 @@ async def find_reference(task: CheckTask, trial: CheckContext, lists_tests: bool
 
 
 def _run_before(task: CheckTask, trial: CheckContext, words: Sequence[str], timeout_s: float) -> Awaitable[CheckRun]:
-    return run_in_new_workspace(
+    return run_in_workspace(
         trial,
         lambda: trial.workspaces.make(trial.case, trial.value, trial.state),
         lambda folder: run_command(task, words, folder, trial, timeout_s),
@@ -147,10 +140,8 @@ def judge(reference: ReferenceResult, run: CheckRun, results: Results) -> CheckF
     totals = {"f2p_total": len(reference.f2p), "p2p_total": len(reference.p2p)}
     passed = {"f2p_passed": len(reference.f2p) - len(failing), "p2p_passed": len(reference.p2p) - len(broken)}
     parts = [f"{passed['f2p_passed']} of {totals['f2p_total']} target tests pass"]
-    parts += [f"still failing: {abbreviate_names(failing)}"] if failing else []
-    parts += (
-        [f"{len(broken)} of {totals['p2p_total']} other tests broken: {abbreviate_names(broken)}"] if broken else []
-    )
+    parts += [f"still failing: {short_list(failing)}"] if failing else []
+    parts += [f"{len(broken)} of {totals['p2p_total']} other tests broken: {short_list(broken)}"] if broken else []
     return {
         "passed": not failing and not broken,
         "told": "; ".join([*parts, run.message]),
@@ -208,7 +199,7 @@ def _without_parameters(name: str) -> str:
     return f"{owner}{separator}{test.partition('[')[0]}"
 
 
-def abbreviate_names(names: Iterable[str]) -> str:
+def short_list(names: Iterable[str]) -> str:
     first, *rest = list(names)
     return f"{first} and {len(rest)} more" if rest else first
 
@@ -221,7 +212,6 @@ def load_reference(key: str) -> ReferenceResult | None:
 
 
 def save_reference(key: str, reference: ReferenceResult) -> None:
-    """Store a result, if the cache folder is writable."""
     with contextlib.suppress(OSError, RuntimeError):
         path = _path(key)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -155,7 +155,6 @@ _JEST_STATUS: Mapping[str, Status] = {
 
 
 def parse_jest(text: str, folder: Path) -> Results:
-    """Read the JSON document of jest and vitest, with files relative to a folder."""
     return _merge_results(
         (
             f"{relative_paths(folder, str(file.get('name', '')))}::{test.get('fullName') or test.get('title') or ''}",

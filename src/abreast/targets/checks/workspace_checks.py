@@ -46,7 +46,6 @@ class Checks:
 
     @property
     def own(self) -> Check | None:
-        """The check that uses the tests of each case, if any."""
         return next((check for check in self._checks if check.own), None)
 
     @property
@@ -127,9 +126,8 @@ class Checks:
         return bool(key) and reference_tests.load_reference(key) is not None
 
     def _task(self, check: Check, own: CaseTests, trial: CheckContext) -> CheckTask:
-        return check_runs.prepare_task(
-            check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH")
-        )
+        path = trial.environment.get("PATH")
+        return check_runs.prepare_task(check, trial.case, own, self._base, trial.workspaces, path)
 
     async def _outcome(
         self, check: Check, workspace: Workspace, trial: CheckContext
@@ -161,7 +159,7 @@ class Checks:
             restored = self._find_protected(task, trial).files
             avoided = reference_tests.find_avoided(reference.start, results or {}, restored, task.reporter)
             if avoided:
-                names = reference_tests.abbreviate_names(avoided)
+                names = reference_tests.short_list(avoided)
                 passed, message = False, f"{message}; tests of the start that did not run: {names}"
         return {**reference.facts, "passed": passed, "told": message, **seconds}, run.output, changed
 

@@ -104,7 +104,6 @@ def _make_listable(path: Path) -> None:
 
 
 def _removable_trees(path: Path, preserved: Collection[Path]) -> Iterator[Path]:
-    """The largest subtrees of a folder that contain nothing to preserve."""
     if path in preserved:
         return
     if path.is_symlink() or not any(folder.is_relative_to(path) for folder in preserved):
@@ -136,7 +135,6 @@ def _size(path: Path) -> int:
 
 
 def _reason(path: Path) -> str:
-    """Why a removal failed: the error of the first file that cannot be removed."""
     try:
         while path.is_dir() and not path.is_symlink() and (entry := next(path.iterdir(), None)):
             path = entry

@@ -65,7 +65,6 @@ def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
 
 
 def _candidate_pids(marks: Collection[str], variable: str) -> Iterator[int]:
-    """Processes that may have one of these marks; all processes where there is no `/proc`."""
     folder = Path("/proc")
     if not (folder / "self/environ").exists():
         import psutil

@@ -44,8 +44,6 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a program ended, and the resources that it and its children used."""
-
     code: int  # negative: the signal
     out: Path
     err: Path
@@ -170,7 +168,6 @@ def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
 
 
 def tail(path: Path, max_bytes: int = 4_000) -> str:
-    """The last lines of a file."""
     _, end, size = _read_ends(path, 0, max_bytes)
     if not end:
         return ""

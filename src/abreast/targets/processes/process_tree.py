@@ -36,8 +36,6 @@ Containment = Literal["subreaper", "group"]
 
 
 class Exit(NamedTuple):
-    """How a program ended, and the resources that it and its children used."""
-
     code: int  # negative: the signal
     cpu_s: float
     max_rss: int = 0  # bytes of the largest process; 0 if unknown
@@ -64,8 +62,6 @@ class Launch:
 
 
 class ProcessTree(ABC):
-    """A running program and its descendants."""
-
     is_supervised: bool
 
     @abstractmethod
@@ -103,7 +99,6 @@ def start(launch: Launch) -> ProcessTree:
 
 
 def containment() -> Containment:
-    """How the processes of a trial are kept together on this machine."""
     return "subreaper" if _LAUNCHER.open() else "group"
 
 

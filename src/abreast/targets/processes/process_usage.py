@@ -24,8 +24,6 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessInfo(NamedTuple):
-    """A process at a point in time."""
-
     pid: int
     parent: int
     state: str  # as in ps: R runs or waits for a core, D waits for a disk

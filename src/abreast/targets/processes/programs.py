@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-MAX_DIGESTED_BYTES = 64_000_000  # of larger files, only the size counts
+MAX_DIGESTED = 64_000_000  # of larger files, only the size counts
 VERSION_TIMEOUT_S = 30.0
 
 
@@ -55,9 +55,7 @@ def content_digest(path: Path, shared: dict[str, Any]) -> str:
         try:
             size = path.stat().st_size
             with path.open("rb") as file:
-                digest = (
-                    hashlib.file_digest(file, "sha256").hexdigest() if size <= MAX_DIGESTED_BYTES else f"{size:012}"
-                )
+                digest = hashlib.file_digest(file, "sha256").hexdigest() if size <= MAX_DIGESTED else f"{size:012}"
         except OSError:
             digest = "unreadable"
         digests[str(path)] = digest

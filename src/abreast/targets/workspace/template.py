@@ -112,7 +112,6 @@ def _is_changed(status: os.stat_result, look: FileLook, since: int) -> bool:
 
 
 def _has_attributes(path: bytes) -> bool:
-    """Whether a path has extended attributes or access lists; prepared folders have none."""
     return bool(hasattr(os, "listxattr") and os.listxattr(path, follow_symlinks=False))
 
 
@@ -164,7 +163,6 @@ class WorkspaceTemplate:
         return self._folder
 
     def copy_to(self, folder: Path) -> None:
-        """Create a folder for a trial; the first call prepares the template."""
         folder.mkdir(0o700)
         with self._lock:
             prepared = self._prepare()
@@ -258,7 +256,6 @@ class TemplatePool:
         self.release(template, folder)
 
     def release(self, template: WorkspaceTemplate, folder: Path | None = None) -> None:
-        """End the use of a template by a trial and remove its folder."""
         if folder is not None:
             remove_tree(folder)
             directories.remove_empty_parents(folder)

@@ -24,8 +24,6 @@ Subtree = Literal["trials", "templates", "sources", "measures", "scratch"]
 
 
 class NoWorkspace(TrialError):
-    """A workspace could not be created."""
-
     kind = "workspace"
     blame: Blame = "infrastructure"
 

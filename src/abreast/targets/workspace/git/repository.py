@@ -218,7 +218,6 @@ def _top_level(path: Path) -> Path:
 
 
 def _without_paths(lines: Sequence[bytes], without: Sequence[str]) -> list[bytes]:
-    """The lines of `ls-tree` whose files are at none of these paths."""
     excluded = tuple(os.fsencode(name) + b"/" for name in without)
     return [line for line in lines if not (line.partition(b"\t")[2] + b"/").startswith(excluded)]
 

@@ -67,7 +67,6 @@ class IndexUpdate:
         self.placeholders.append((name, mode, f"(not shown: {content})"))
 
     def apply(self, environment: EnvVars, scratch: Path) -> None:
-        """Update the index of that environment."""
         remove_from_index(self.deleted, environment)
         if self.placeholders:
             digests = self._store_placeholders(environment, scratch)
@@ -91,7 +90,6 @@ class IndexUpdate:
 
 
 def large_files(files: Mapping[bytes, FileState]) -> set[bytes]:
-    """The files that are listed by name only."""
     return {name for name, state in files.items() if state.kind == stat.S_IFREG and state.size > LARGE}
 
 
@@ -268,7 +266,6 @@ def record_start(files: Path, git_dir: Path, is_checkout: bool) -> StartRecord:
 
 
 def git_environment(git_dir: Path, index: Path, files: Path) -> dict[str, str]:
-    """The environment in which git compares a folder with a record."""
     return {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(files), "GIT_INDEX_FILE": str(index)}
 
 
