@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abreast.model import Check
+from abreast.targets.checks.check_runs import CaseTests, CheckTask
 from abreast.targets.checks.reference_tests import compare_runs
 from abreast.targets.checks.test_results import instrument, parse_cargo, parse_go, parse_jest, parse_junit, reporter_of
 from conftest import Folder
@@ -112,6 +114,15 @@ def test_flaky_tests_are_neither() -> None:
     repeated = {**human, "flaky": "failed"}
     before = {"old": "passed", "flaky": "passed", "new": "failed", "broken": "failed"}
     assert compare_runs(before, human, repeated) == (("new",), ("old",), 1)  # type: ignore[arg-type]
+
+
+def test_the_key_of_stored_results_survives_renamed_classes() -> None:
+    check, own = Check(name="tests", command=("sh",)), CaseTests("c0ffee", ("a.py",), "ba5e")
+    task = CheckTask(check, ("sh", "a.py"), (("CASE", "1"),), own, ("make",), "go")
+    assert task.cache_text() == (
+        f"Task(check={check!r}, words=('sh', 'a.py'), variables=(('CASE', '1'),), "
+        "own=Own(commit='c0ffee', tests=('a.py',), base='ba5e'), rest=('make',), reporter='go')"
+    )
 
 
 # Reports

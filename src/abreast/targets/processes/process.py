@@ -137,14 +137,9 @@ async def finish(
 
 def open_output(path: Path) -> IO[bytes]:
     """Open an output file, unless the program has replaced it, for example by an endless pipe. Raises OSError."""
-    return os.fdopen(_open_output(path)[0], "rb")
-
-
-def _open_output(path: Path) -> tuple[int, int]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return descriptor, status.st_size
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise FileNotFoundError(errno.ENOENT, "the output is no longer a regular file", str(path))
 
@@ -152,18 +147,15 @@ def _open_output(path: Path) -> tuple[int, int]:
 def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
     """The first and last bytes of a file as text, and its size; a short file is entirely in the second text."""
     try:
-        descriptor, size = _open_output(path)
+        with open_output(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= head + end:
+                head, end = 0, size
+            first = file.read(head)
+            file.seek(size - end)
+            last = file.read(end)
     except OSError:
         return "", "", 0
-    try:
-        if size <= head + end:
-            head, end = 0, size
-        first = os.pread(descriptor, head, 0) if head else b""
-        last = os.pread(descriptor, end, size - end) if end else b""
-    except OSError:
-        return "", "", 0
-    finally:
-        os.close(descriptor)
     return first.decode("utf-8", "replace"), last.decode("utf-8", "replace"), size
 
 

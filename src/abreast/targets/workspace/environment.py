@@ -19,7 +19,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -133,7 +132,6 @@ def _file_digest(path: Path) -> str:
 
 
 _failures: dict[str, str] = {}  # by key: setups that this process does not retry
-_lock = threading.Lock()
 
 
 def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> Environment:
@@ -152,8 +150,7 @@ def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> En
             fields = json.loads(manifest.read_text(encoding="utf-8"))
             return Environment(fields["folder"], tuple(fields["entries"]), tuple(fields["rewritten"]))
     except SetupFailed as error:
-        with _lock:
-            _failures[key] = str(error)
+        _failures[key] = str(error)
         raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise SetupFailed(f"workspace: setup: {error}") from error
