@@ -531,7 +531,7 @@ def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(p
     assert len(json.loads(seen[0]["params_workspace"])["commit"]) == 40
     (project / "app.py").write_text("print('not committed')\n")
     done = prompts.abreast("check", "settings.json", "--fresh")
-    told = "· targets:     1 uncommitted change in "
+    told = "trials do not see 1 uncommitted change in "
     assert told in done.err, "once for all agents"
     done = refused(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="mian")
     assert 'no branch "mian"' in done.err

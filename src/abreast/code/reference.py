@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from abreast.code.modules import is_own_file
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.plugins import is_async
 
 _PREFIX = "python:"
@@ -157,9 +157,7 @@ def _check_arguments(where: str, call: Call, first: Sequence[str]) -> None:
     if not any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         for name in call.arguments:
             if name not in names:
-                hint = suggestion(name, names) if names else ""
-                hint = hint if "did you mean" in hint else ""
-                raise BadInput(f'{where}: {call.name} does not take "{name}"{hint}', fix)
+                raise BadInput(f'{where}: {call.name} does not take "{name}"{did_you_mean(name, names)}', fix)
     for parameter in keywords:
         name = parameter.name
         if parameter.default is parameter.empty and name not in call.arguments:
@@ -261,8 +259,7 @@ def _import_fix(name: str, reference: str) -> str:
                 dotted = ".".join(file.relative_to(folder).with_suffix("").parts)
                 if not dotted.startswith(".") and all(part.isidentifier() for part in dotted.split(".")):
                     return f"use {_PREFIX}{dotted}:{function} for {file}"
-    hint = suggestion(name, [file.stem for file in cwd.glob("*.py")]) if name.isidentifier() else ""
-    hint = hint if "did you mean" in hint else ""
+    hint = did_you_mean(name, [file.stem for file in cwd.glob("*.py")]) if name.isidentifier() else ""
     return f'install "{name}", or put it in {cwd} or on PYTHONPATH{hint}'
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.model import Case
 from abreast.targets.request import compile_template, names_of
 from abreast.targets.workspace.files.directories import NoWorkspace
@@ -60,8 +60,7 @@ def parse_workspace(where: str, setting: Any, base: Path) -> WorkspaceConfig:
     if setting is None or setting == "empty":
         return WorkspaceConfig()
     if isinstance(setting, str):
-        similar = suggestion(setting, ["empty"])
-        raise BadInput(f'{where}: "{setting}" is not a workspace{similar if "did you mean" in similar else ""}', FIX)
+        raise BadInput(f'{where}: "{setting}" is not a workspace{did_you_mean(setting, ["empty"])}', FIX)
     if not isinstance(setting, Mapping):
         raise BadInput(f"{where}: {setting!r} is not a workspace", FIX)
     for key in setting:

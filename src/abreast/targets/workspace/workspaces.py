@@ -23,6 +23,7 @@ from abreast.targets.workspace.git.diff import Diff, StateOptions, WorkspaceStat
 from abreast.targets.workspace.git.git_command import GitFailed
 from abreast.targets.workspace.git.repository import Repository
 from abreast.targets.workspace.template import TEMPLATES, TICK_S, WorkspaceTemplate
+from abreast.text import many
 
 Fill = Callable[[Path], Environment | None]
 MAX_DIFF_BYTES = 2_000_000  # bytes of a diff
@@ -136,14 +137,13 @@ class Workspaces:
     def _repository_notes(self, repository: Repository) -> list[str]:
         notes, name = [], repository.display_name
         if count := repository.count_uncommitted():
-            changes = "change in" if count == 1 else "changes in"
-            notes.append(f"trials do not see {count:,} uncommitted {changes} {name}")
+            notes.append(f"trials do not see {many(count, 'uncommitted change')} in {name}")
         commit = None if self._config.template is not None else repository.commit(self._config.commit)
         if commit is None:
             return notes
         size = repository.size(commit, self._config.without)
         history = "without their history" if self._config.without else "and their history"
-        notes.append(f"each trial gets {_files(size.files)} ({_megabytes(size.bytes)}) {history}")
+        notes.append(f"each trial gets {many(size.files, 'file')} ({size.bytes / 1e6:,.1f} MB) {history}")
         if size.submodules:
             notes.append(f"{size.submodules:,} submodules of {name} stay empty folders")
         if repository.uses_lfs(commit):
@@ -375,7 +375,7 @@ _NO_GIT = "git is not installed: changes made by trials are not shown"
 
 
 def _folder_notes(folder: Path, contents: FolderContents) -> list[str]:
-    notes = [f"each trial gets {_files(contents.files)} ({_megabytes(contents.size)})"]
+    notes = [f"each trial gets {many(contents.files, 'file')} ({contents.size / 1e6:,.1f} MB)"]
     if (folder / ".git").is_dir():
         notes.append(f"{folder}: trials get its .git too, with every branch; use git: instead of copy: to hide them")
     for names, note in (
@@ -387,11 +387,3 @@ def _folder_notes(folder: Path, contents: FolderContents) -> list[str]:
         if names:
             notes.append(f"{folder}: {len(names):,} {note} ({', '.join(map(ascii, names[:3]))})")
     return notes if git_command.is_installed() else [*notes, _NO_GIT]
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
