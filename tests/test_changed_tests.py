@@ -344,7 +344,7 @@ def test_what_the_command_names_is_restored(
         ),
     ],
 )
-def test_what_is_the_work_of_the_agent_is_left_alone(
+def test_the_agents_own_files_are_not_restored(
     folder: Folder, what: str, command: str, start: dict[str, str], work: str
 ) -> None:
     run(folder, start, {"works": work}, {"command": command, "fails_before": True})
@@ -440,9 +440,7 @@ CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).
 
 @settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(SETTINGS), before=CONTENT, after=CONTENT)
-def test_settings_of_any_content_are_read_and_restored_or_kept_as_a_whole(
-    name: str, before: bytes, after: bytes
-) -> None:
+def test_settings_of_any_content_are_restored_or_kept_entirely(name: str, before: bytes, after: bytes) -> None:
     task = CheckTask(Check("tests", ("make", "test")), ("make", "test"), (), NO_CASE_TESTS)
     with tempfile.TemporaryDirectory() as folder:
         start, work = Path(folder, "start"), Path(folder, "work")

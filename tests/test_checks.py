@@ -104,7 +104,7 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
     assert scores(project) == {"right": (0, "took longer than 1 s")}
 
 
-def test_the_time_that_tests_take_is_none_of_the_agents(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_tests_does_not_count_for_the_agent(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that ended in time has not run out of it because of what came after."""
     monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
@@ -156,7 +156,7 @@ def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.Monk
     assert "keys: []" in output["content"]
 
 
-def test_a_shell_is_used_only_if_it_is_asked_for(project: Folder) -> None:
+def test_a_shell_is_used_only_on_request(project: Folder) -> None:
     assert run(project, {"command": "test -f value.txt && exit 7", "shell": True}, "--variant", "right").code == 0
     assert scores(project)["right"] == (0, "exit code 7")
     assert run(project, {"command": "test -f value.txt && exit 7"}, "--variant", "right").code == 0
@@ -193,7 +193,7 @@ def test_a_check_that_cannot_be_run_is_refused(
     assert said in done.err
 
 
-def test_a_program_that_is_missing_in_the_workspace_is_nobodys_failure(project: Folder) -> None:
+def test_a_program_that_is_missing_in_the_workspace_is_not_the_agents_failure(project: Folder) -> None:
     done = run(project, {"command": "./missing"}, "--variant", "right")
     assert done.code == 1
     assert scores(project)["right"][0] is None

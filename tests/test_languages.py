@@ -196,7 +196,7 @@ def test_definitions_of_typescript(name: str) -> None:
     assert calls_in(name, TYPESCRIPT) == {("helper", "run"), ("Made", "Store.get"), ("helper", "plain")}
 
 
-def test_what_a_module_is_bound_to_is_imported_and_not_defined() -> None:
+def test_names_bound_to_modules_are_imports_not_definitions() -> None:
     source = """\
         const files = require("./files");
         const { open: opened, close } = require("./files");
@@ -262,14 +262,14 @@ def test_definitions_of_rust_and_a_macro_is_no_function() -> None:
         ("a.rs", RUST, {"std", "fmt", "Display"}),
     ],
 )
-def test_what_is_imported_is_no_call_and_no_definition(name: str, text: str, imported: set[str]) -> None:
+def test_imports_are_neither_calls_nor_definitions(name: str, text: str, imported: set[str]) -> None:
     assert {symbol.name for symbol in parse(name, text).references if symbol.kind == "import"} == imported
 
 
 @pytest.mark.parametrize(
     ("name", "text"), [("a.py", PYTHON), ("a.go", GO), ("a.ts", TYPESCRIPT), ("A.java", JAVA), ("a.rs", RUST)]
 )
-def test_every_name_stands_where_the_outline_says_and_once(name: str, text: str) -> None:
+def test_every_name_occurs_once_at_the_position_in_the_outline(name: str, text: str) -> None:
     result, source = parse(name, text), text.encode()
     assert not result.broken
     symbols = [*result.definitions, *result.references]
@@ -282,14 +282,14 @@ def test_every_name_stands_where_the_outline_says_and_once(name: str, text: str)
         assert symbol.line <= symbol.end_line <= len(text.splitlines())
 
 
-def test_comments_and_strings_are_known_by_their_place() -> None:
+def test_comments_and_strings_are_listed_by_position() -> None:
     text = 'x = "helper"  # helper\n'
     result = parse("a.py", text)
     assert [text[start:end] for start, end in result.quoted] == ['"helper"', "# helper"]
     assert [symbol.name for symbol in result.references] == ["x"]
 
 
-def test_what_can_be_read_of_a_broken_file_is_read() -> None:
+def test_the_readable_part_of_a_broken_file_is_read() -> None:
     result = parse("a.py", "def whole():\n    pass\n\ndef broken(:\n")
     assert result.broken
     assert result.definitions[0].qualified == "whole"
@@ -301,7 +301,7 @@ def test_deep_nesting_needs_no_deep_stack(ending: str) -> None:
     assert result is not None
 
 
-def test_a_huge_file_is_not_read_and_said_to_be_broken() -> None:
+def test_a_huge_file_is_not_read_and_counts_as_broken() -> None:
     result = parse("a.py", "x = 1\n" * 1_000_000)
     assert result.broken
     assert not result.references
@@ -331,7 +331,7 @@ def test_any_heap_of_words_has_an_outline_in_every_language(text: str) -> None:
         assert all(text.encode()[symbol.at :].startswith(symbol.name.encode()) for symbol in result.references)
 
 
-def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tree_sitter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
     grammars._load_grammar.cache_clear()
     with pytest.raises(BadInput, match="reading source code needs tree-sitter") as raised:

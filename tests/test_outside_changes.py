@@ -86,7 +86,7 @@ def test_changes_are_found_with_and_without_a_watch(
     assert {(row["variant"], row["outside_changes"]) for row in rows} == {("later", 0), ("writes", 1)}
 
 
-def test_what_the_run_itself_and_the_rest_of_its_pipeline_write_does_not_count(folder: Folder) -> None:
+def test_writes_of_the_run_and_its_pipeline_do_not_count(folder: Folder) -> None:
     spec = {
         "cases": [{"id": name, "input": name} for name in "abc"],
         "target": "command",
@@ -134,7 +134,7 @@ def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
     assert MARK not in done.out
 
 
-def test_a_folder_that_is_too_large_is_not_looked_at_and_the_check_says_so(
+def test_a_folder_that_is_too_large_is_not_observed_and_the_check_says_so(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outside_changes, "MAX_ENTRIES", 10)

@@ -124,7 +124,7 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     assert values(shop) == {("pr-1", "good"): 1.0, ("pr-2", "good"): 1.0}
 
 
-def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Folder) -> None:
+def test_whether_tests_are_informative_can_be_tried_before_any_cost(shop: Folder) -> None:
     worked = shop.path / "worked.txt"
     words = ["--agent", f"agent=touch {worked}", "--repo", "shop", "--pull-requests", "2"]
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}", "--try-tests")
@@ -143,7 +143,7 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
     assert not worked.exists()
 
 
-def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop: Folder) -> None:
+def test_uninformative_tests_are_reported_before_and_after_a_first_run(shop: Folder) -> None:
     words = ["--agent", "one=true", "--agent", "two=true", "--repo", "shop", "--pull-requests", "2", "--check", "false"]
     done = shop.abreast("run", "coding-agents", *words)
     assert done.code == 4, "before anybody is paid"
@@ -272,7 +272,7 @@ def test_an_agent_cannot_lead_the_tests_elsewhere_nor_write_there(folder: Folder
     assert (elsewhere / "test_value.sh").read_text() == "mine\n"
 
 
-def test_where_tests_say_nothing_there_is_no_score_but_a_reason(folder: Folder) -> None:
+def test_uninformative_tests_give_a_reason_instead_of_a_score(folder: Folder) -> None:
     cases: dict[str, dict[str, Any]] = {
         "brings": {},
         "nothing": {"tests": []},
@@ -315,7 +315,7 @@ def test_without_tests_of_its_own_a_case_is_decided_by_the_command_alone(folder:
     assert {(facts["before"], facts["human"]) for facts in rows} == {("failed", "passed")}
 
 
-def test_scores_are_made_again_of_what_is_stored_and_other_tests_ask_anew(folder: Folder) -> None:
+def test_rescoring_uses_stored_results_and_other_tests_run_again(folder: Folder) -> None:
     assert run(folder, {"a": SETS}, {}, "--json").json[0]["executed"] == 1
     assert run(folder, {"a": SETS}, {}, "--json").json[0]["executed"] == 0
     (folder.path / "project").rename(folder.path / "away")
@@ -393,9 +393,7 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
         ({"own": "yes"}, "own must be true or false"),
     ],
 )
-def test_a_command_that_would_not_mean_what_it_says_is_refused(
-    folder: Folder, tests: dict[str, Any], said: str
-) -> None:
+def test_a_command_with_a_misleading_meaning_is_refused(folder: Folder, tests: dict[str, Any], said: str) -> None:
     done = run(folder, {"a": SETS}, tests)
     assert done.code == 2
     assert said in done.err
@@ -409,7 +407,7 @@ def test_a_shell_finds_the_tests_in_a_variable(folder: Folder) -> None:
 # The files themselves
 
 
-def test_files_are_put_as_people_left_them(tmp_path: Path) -> None:
+def test_files_are_restored_to_the_human_change(tmp_path: Path) -> None:
     people, work = tmp_path / "people", tmp_path / "work"
     for folder in (people, work):
         (folder / "pkg/tests/data").mkdir(parents=True)

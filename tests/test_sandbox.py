@@ -97,7 +97,7 @@ def test_an_agent_sees_neither_home_nor_spec_nor_store_nor_other_processes(folde
     assert "PRIVATE" in agent_view(folder, "none")["key"], "without a sandbox it reads what you can read"
 
 
-def test_an_agent_writes_only_into_its_workspace_and_into_what_goes_with_it(folder: Folder, home: Path) -> None:
+def test_an_agent_writes_only_to_its_workspace_and_temporary_folders(folder: Folder, home: Path) -> None:
     agent(
         folder,
         f"""

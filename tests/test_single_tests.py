@@ -101,7 +101,7 @@ def test_all_target_tests_must_pass_and_no_other_test_may_break(shop: Folder) ->
     assert "still failing: tests.test_greeting::test_a_name_is_greeted and 1 more" in rows["lazy"]["told"]
 
 
-def test_what_tests_say_without_an_agent_is_found_out_once(shop: Folder) -> None:
+def test_results_without_an_agent_are_computed_once(shop: Folder) -> None:
     counter = shop.path / "counted.txt"
     run(shop, "good")
     assert len(counter.read_text()) == 1 + 2 + 1, "before, twice in what people did, and in what the agent left"

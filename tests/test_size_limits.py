@@ -133,7 +133,7 @@ def test_an_output_of_several_megabytes_is_stored_in_full(folder: Folder) -> Non
     assert folder.sql("select status, length(answer) as n from predictions") == [{"status": "ok", "n": 5_000_000}]
 
 
-def test_an_oversized_reply_of_a_judge_is_no_score_and_is_not_asked_for_again(folder: Folder) -> None:
+def test_an_oversized_reply_of_a_judge_gives_no_score_and_is_not_requested_again(folder: Folder) -> None:
     scorers = "[{judge: {target: 'python:mine:judge', rubric: Is it good}}]"
     experiment(folder, "{target: simulated, accuracy: 1}", cases=1, scorers=scorers)
     done = folder.abreast("run", "experiment.yaml")
@@ -247,7 +247,7 @@ sys.exit(code)
 """
 
 
-def test_a_response_that_decompresses_to_a_gigabyte_costs_little_memory_and_is_asked_for_once(
+def test_a_response_that_decompresses_to_a_gigabyte_costs_little_memory_and_one_request(
     folder: Folder, provider: Provider
 ) -> None:
     target = f"{{target: openai, model: m, base_url: 'http://127.0.0.1:{provider.port}/v1'}}"

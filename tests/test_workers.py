@@ -37,7 +37,7 @@ def test_every_short_call_is_made_once_and_gets_its_own_result() -> None:
     assert sorted(calls) == list(range(200))
 
 
-def test_a_call_that_blocks_does_not_hold_up_those_behind_it() -> None:
+def test_a_blocking_call_does_not_delay_later_calls() -> None:
     """Each call but the last waits for the next one, so all of them have to run at the same time."""
     events = [threading.Event() for _ in range(20)]
 

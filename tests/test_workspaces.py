@@ -235,7 +235,7 @@ def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_
     assert copied == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
 
 
-def test_a_ledger_that_is_none_hides_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+def test_an_invalid_ledger_hides_nothing_and_does_not_block(tmp_path: Path) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a", runs__deep___abreast_json="[" * 100_000)
     (source / "runs" / "pipe").mkdir()
@@ -281,7 +281,7 @@ def test_a_folder_that_changes_between_plan_and_start_is_refused(tmp_path: Path)
         workspaces.make(CASE, "x")
 
 
-def test_all_trials_of_a_run_begin_alike_though_the_folder_is_edited_meanwhile(tmp_path: Path) -> None:
+def test_all_trials_of_a_run_start_alike_even_if_the_folder_is_edited(tmp_path: Path) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a")
     workspaces = new_workspaces(copy=str(source))
@@ -324,7 +324,7 @@ def test_a_checkout_has_nothing_but_the_ancestry_of_its_commit(at_start: Workspa
     assert names(at_start.path) == {"app.py", "link", "run.sh", ".gitignore", "src", "src/deep", "src/deep/x.txt"}
 
 
-def test_the_same_holds_for_a_url_a_packed_a_bare_and_a_sha256_repository(tmp_path: Path, project: Project) -> None:
+def test_urls_and_packed_bare_and_sha256_repositories_give_the_same_checkout(tmp_path: Path, project: Project) -> None:
     git(project.path, "gc", "--quiet", "--aggressive")
     git(project.path, "repack", "-adbq")
     git(tmp_path, "clone", "--quiet", "--bare", str(project.path), "bare.git")
@@ -346,7 +346,7 @@ def test_the_same_holds_for_a_url_a_packed_a_bare_and_a_sha256_repository(tmp_pa
         workspaces.close()
 
 
-def test_a_commit_that_only_a_server_hands_out_is_found(tmp_path: Path, project: Project) -> None:
+def test_a_commit_on_no_branch_is_fetched_if_the_server_allows_it(tmp_path: Path, project: Project) -> None:
     """One that no branch leads to, as of a pull request: a clone does not have it."""
     git(project.path, "update-ref", "refs/pull/1/head", project.aside)
     git(project.path, "branch", "-D", "side")
@@ -367,7 +367,7 @@ def test_a_shallow_repository_can_be_the_source(tmp_path: Path, project: Project
     assert workspace.diff().files == ("new.txt",)
 
 
-def test_submodules_and_files_of_lfs_stay_as_they_are_and_it_is_said(tmp_path: Path, project: Project) -> None:
+def test_submodules_and_lfs_files_stay_unchanged_with_a_note(tmp_path: Path, project: Project) -> None:
     parent = Project(tmp_path / "whole")
     write(parent.path, _gitattributes="*.bin filter=lfs diff=lfs merge=lfs -text\n", big_bin="version https://lfs\n")
     git(parent.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(project.path), "part")
@@ -426,7 +426,7 @@ def test_git_need_not_read_the_files_of_a_fresh_checkout_again(at_start: Workspa
     assert len(set(map(int, dates))) == len(dates), "so that it tells any two files apart"
 
 
-def test_files_that_change_places_are_seen_by_git_and_by_the_diff(tmp_path: Path) -> None:
+def test_git_and_the_diff_detect_files_that_swap_names(tmp_path: Path) -> None:
     path = tmp_path / "twins"
     path.mkdir()
     git(path, "init", "--quiet")
@@ -468,7 +468,7 @@ def test_whatever_a_trial_does_to_its_objects_the_others_keep_theirs(project: Pr
     assert outside == [], "no file is shared with anybody"
 
 
-def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project, root: Path) -> None:
+def test_forty_concurrent_workspaces_are_complete_and_prepared_once(project: Project, root: Path) -> None:
     workspaces, together = project.workspaces(), threading.Barrier(40)
     twin = project.workspaces("side~1")  # another variant that begins with the same commit
 
@@ -594,7 +594,7 @@ def test_every_changed_file_is_of_one_kind_and_replaced_lines_are_counted(at_sta
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from("+- "), max_size=40))
-def test_lines_are_replaced_as_often_as_both_signs_stand_together(signs: list[str]) -> None:
+def test_replaced_lines_are_the_deletions_next_to_additions(signs: list[str]) -> None:
     stretches = "".join(signs).split(" ")
     assert count_replaced_lines(signs) == sum(min(stretch.count("+"), stretch.count("-")) for stretch in stretches)
 
@@ -719,7 +719,7 @@ def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspac
     assert at_start.diff().files == expected
 
 
-def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
+def test_pipes_in_place_of_files_that_git_reads_do_not_block(
     at_start: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("abreast.targets.workspace.git.git_command.TIMEOUT_S", 5.0)
@@ -855,7 +855,7 @@ def test_a_diff_that_is_too_long_ends_at_a_line_and_says_so(at_start: Workspace)
     assert at_start.diff(max_bytes=len(complete.text.encode())) == complete
 
 
-def test_a_huge_file_is_named_and_not_read(at_start: Workspace) -> None:
+def test_a_huge_file_is_listed_by_name_and_not_read(at_start: Workspace) -> None:
     with (at_start.path / "huge.bin").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte of nothing
     write(at_start.path, new_txt="new\n")
@@ -1023,7 +1023,7 @@ def as_somebody(code: str) -> None:
         remove_tree(folder)
 
 
-def test_whatever_an_agent_leaves_is_removed_and_what_links_lead_to_is_not() -> None:
+def test_everything_an_agent_leaves_is_removed_except_the_targets_of_links() -> None:
     as_somebody(
         """
         import os
@@ -1070,7 +1070,7 @@ def test_whatever_an_agent_leaves_is_removed_and_what_links_lead_to_is_not() -> 
     )
 
 
-def test_what_may_not_be_read_is_said_and_the_rest_is_in_the_diff() -> None:
+def test_unreadable_files_are_reported_and_the_rest_is_in_the_diff() -> None:
     as_somebody(
         """
         from pathlib import Path
@@ -1123,7 +1123,7 @@ def test_trials_cannot_list_the_folders_of_others() -> None:
     )
 
 
-def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_that_another_user_prepared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABREAST_WORKSPACES")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "trap").mkdir()
@@ -1159,7 +1159,7 @@ def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypat
         ({"git": "a", "commit": "{{ x"}, "workspace: commit template, line 1", ""),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_what_to_write(setting: Any, message: str, fix: str) -> None:
+def test_invalid_settings_are_refused_with_a_fix(setting: Any, message: str, fix: str) -> None:
     with pytest.raises(BadInput) as caught:
         Workspaces('variant "with_mcp"', setting, Path.cwd())
     assert caught.value.message.startswith('variant "with_mcp": workspace')
@@ -1167,7 +1167,7 @@ def test_settings_that_cannot_be_are_refused_with_what_to_write(setting: Any, me
     assert fix in caught.value.fix
 
 
-def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> None:
+def test_problems_are_reported_before_a_run(tmp_path: Path, project: Project) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     for setting, expected, fix in [
@@ -1261,7 +1261,9 @@ def annotated(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["git", "worktree", "bare", "shallow", "copy"])
-def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Path, tmp_path: Path, kind: str) -> None:
+def test_excluded_paths_are_missing_everywhere_and_all_others_are_present(
+    annotated: Path, tmp_path: Path, kind: str
+) -> None:
     source = tmp_path / kind
     if kind == "worktree":
         git(annotated, "worktree", "add", "--quiet", "--detach", str(source))
@@ -1291,7 +1293,7 @@ def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Pat
 
 
 @pytest.mark.parametrize("name", ["", ".", "/etc", "..", "a/../..", ".git", ".git/config", 3, "a\0b"])
-def test_what_leads_out_cannot_be_left_out(tmp_path: Path, name: Any) -> None:
+def test_paths_outside_the_repository_cannot_be_excluded(tmp_path: Path, name: Any) -> None:
     with pytest.raises(BadInput, match=r"without: .* is not a path inside it"):
         Workspaces("variants.v", {"copy": str(tmp_path), "without": [name]}, tmp_path)
 
