@@ -20,7 +20,7 @@ import pytest
 
 import abreast
 from abreast.cli import main
-from abreast.redaction import KNOWN
+from abreast.redaction import KNOWN_SECRETS
 
 ABREAST = [sys.executable, "-m", "abreast"]
 
@@ -193,4 +193,4 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.fixture(autouse=True)
 def _forget_secrets() -> None:
     """Start without the secrets of earlier tests: a process never forgets a value, and tests share values."""
-    KNOWN.__init__()  # type: ignore[misc]
+    KNOWN_SECRETS.__init__()  # type: ignore[misc]

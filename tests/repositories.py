@@ -47,7 +47,7 @@ class Project:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         people = {"GIT_AUTHOR_NAME": author, "GIT_AUTHOR_EMAIL": f"{author}@example.org"}
         people |= {"GIT_COMMITTER_NAME": "host", "GIT_COMMITTER_EMAIL": "host@example.org"}
-        dates = {f"GIT_{who}_DATE": f"{self.now} +0000" for who in ("AUTHOR", "COMMITTER")}
+        dates = {f"GIT_{role}_DATE": f"{self.now} +0000" for role in ("AUTHOR", "COMMITTER")}
         done = subprocess.run(
             ["git", *words], cwd=self.path, env={**clean, **QUIET, **people, **dates}, capture_output=True
         )

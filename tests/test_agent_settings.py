@@ -531,7 +531,7 @@ def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(p
     assert len(json.loads(seen[0]["params_workspace"])["commit"]) == 40
     (project / "app.py").write_text("print('not committed')\n")
     done = prompts.abreast("check", "settings.json", "--fresh")
-    told = "· targets:     1 uncommitted change in "
+    told = "trials do not see 1 uncommitted change in "
     assert told in done.err, "once for all agents"
     done = refused(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="mian")
     assert 'no branch "mian"' in done.err
@@ -607,7 +607,7 @@ def test_passwords_in_addresses_are_neither_stored_nor_shown(
         address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
         agents = {"assistants": list(TWO), "agent_config": TWO}
         told = refused(prompts, **agents, repo_url=address).said
-        assert "has a password before its host, which would be stored" in told
+        assert "contains a password or token, which would be stored" in told
         told += refused(prompts, **agents, repo_path=address).said
         write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
         done = prompts.abreast("run", "settings.json", "--repeats", "1")

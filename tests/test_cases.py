@@ -268,9 +268,12 @@ def test_a_function_with_arguments_gives_cases_from_python_too(folder: Folder) -
             "{from: 'python:mine:made', cuont: 2}",
             'experiment.yaml:1: cases: python:mine:made does not take "cuont" (did you mean "count"?)',
         ),
-        ("{from: 'python:mine:made', cuont: 2}", "it takes count, prefix, sizes"),
+        ("{from: 'python:mine:made', cuont: 2}", "use the arguments count, prefix, sizes"),
         ("{from: 'python:mine:made', prefix: x}", 'cases: python:mine:made needs "count"'),
-        ("{from: 'python:mine:made', prefix: x}", "add count: VALUE beside from; it takes count, prefix, sizes"),
+        (
+            "{from: 'python:mine:made', prefix: x}",
+            "add count: VALUE next to from; use the arguments count, prefix, sizes",
+        ),
         ("{from: 'python:mine:anything', 3: 2}", "the key 3 is not text"),
         ("{from: 'python:mine:wants_a_place'}", "missing a required"),
         ("{from: 'python:mine:wants_a_place', count: 1}", 'does not take "count"'),
@@ -288,7 +291,7 @@ def test_arguments_that_do_not_fit_are_refused_with_what_does(folder: Folder, ca
 def test_an_argument_that_no_file_could_keep_is_refused(folder: Folder, value: Any) -> None:
     folder.write("mine.py", MADE)
     given = {"from": "python:mine:anything", "one": value}
-    with pytest.raises(BadInput, match="cases: one must be what JSON can say, got"):
+    with pytest.raises(BadInput, match="cases: one must be a JSON value, got"):
         Experiment(cases=given, variants={"a": {"target": "simulated"}}, base=folder.path).check()
 
 

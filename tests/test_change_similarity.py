@@ -424,12 +424,12 @@ def test_without_tree_sitter_it_goes_by_lines_and_says_so(
 ) -> None:
     there = repository({"a.py": "a = 1\n"})
     human = there.diff({"a.py": "a = 2\n"}, FULL)
-    grammars._loaded.cache_clear()
+    grammars._load_grammar.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "tree_sitter", None)
     try:
         score = scored(human, human)[0]
     finally:
-        grammars._loaded.cache_clear()
+        grammars._load_grammar.cache_clear()
     assert score.value == 1
     assert "by lines: 1; syntax not read in 1" in score.explanation
     assert 'pip install "abreast[code]"' in score.explanation

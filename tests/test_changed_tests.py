@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.model import Check
-from abreast.targets.checks.check_runs import NONE, Task
+from abreast.targets.checks.check_runs import NO_CASE_TESTS, CheckTask
 from abreast.targets.checks.protected_files import find_protected, restore
 from conftest import Done, Folder
 from repositories import Project
@@ -55,12 +55,12 @@ def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: di
 def outcomes(folder: Folder) -> dict[str, tuple[float | None, list[str] | None]]:
     """Of each agent of the last run the score, and the test files that it changed (None if nobody looked)."""
     rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
-    found = {}
+    results = {}
     for row in rows:
         files = json.loads(row.get("test_files_changed") or "[]")
         assert row["tests_changed"] in (None, len(files))
-        found[row["variant"]] = (row["score"], None if row["tests_changed"] is None else files)
-    return found
+        results[row["variant"]] = (row["score"], None if row["tests_changed"] is None else files)
+    return results
 
 
 def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(folder: Folder) -> None:
@@ -75,8 +75,8 @@ def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(fo
     assert "cheat changed tests in 1 of 1 trial;" in done.out
     assert "both changed tests in 1 of 1 trial;" in done.out
     assert "honest changed tests" not in done.out
-    shown = folder.abreast("show", "latest", "one").out
-    assert shown.count("changed tests, which were restored before the check: test_app.py") == 2
+    output = folder.abreast("show", "latest", "one").out
+    assert output.count("changed tests, which were restored before the check: test_app.py") == 2
     (diff,) = folder.sql("select content from artifacts where name = 'diff' and content like '%pass%' limit 1")
     assert "+    pass" in diff["content"], "what the agent did is kept as it was"
 
@@ -89,8 +89,8 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
         text = file.read_text().replace("\\", "")
         assert "cheat changed tests in 1 of 1 trial;" in text, form
         assert "test_app.py" in text
-    told = json.loads(folder.abreast("report", "--format", "json").out)
-    assert told["flags"] == [
+    document = json.loads(folder.abreast("report", "--format", "json").out)
+    assert document["flags"] == [
         {"case": "one", "variant": "cheat", "repeat": 0, "tests_changed": ["test_app.py"], "outside_changes": []}
     ]
 
@@ -202,8 +202,8 @@ def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
     start = {"app.py": ADD, "tests/test_app.py": TEST, "tests/test_more.py": "import app\n" + TEST}
     run(folder, start, {"cheat": cheat, "honest": RIGHT}, {"command": PYTEST, **tests})
     assert outcomes(folder) == {"cheat": (0, []), "honest": (1, [])}
-    told = folder.abreast("show", "latest", "one").out
-    assert "tests of the start that did not run: tests.test_app::test_add and 1 more" in told
+    output = folder.abreast("show", "latest", "one").out
+    assert "tests of the start that did not run: tests.test_app::test_add and 1 more" in output
 
 
 def test_tests_whose_module_could_not_be_imported_must_run_in_the_end(folder: Folder) -> None:
@@ -344,7 +344,7 @@ def test_what_the_command_names_is_restored(
         ),
     ],
 )
-def test_what_is_the_work_of_the_agent_is_left_alone(
+def test_the_agents_own_files_are_not_restored(
     folder: Folder, what: str, command: str, start: dict[str, str], work: str
 ) -> None:
     run(folder, start, {"works": work}, {"command": command, "fails_before": True})
@@ -414,7 +414,7 @@ def test_settings_files_and_flags_name_tests_in_a_repository(folder: Folder) -> 
     assert outcomes(folder) == {"cheat": (0, ["test_app.py"]), "honest": (1, [])}
     assert "cheat changed tests in 1 of 1 trial;" in done.out
     results = json.loads((folder.path / "bench.json").read_text())["results"]
-    assert {one["assistant"]: one["runs"][0]["tests_changed"] for one in results} == {"cheat": 1, "honest": 0}
+    assert {result["assistant"]: result["runs"][0]["tests_changed"] for result in results} == {"cheat": 1, "honest": 0}
     assert folder.abreast("run", "settings.json", "--check", "python3 probe.py", "--tests", "probe.py").code == 0
     assert outcomes(folder)["cheat"] == (0, ["probe.py"])
     assert folder.abreast("run", "settings.json", "--tests", "none").code == 0
@@ -440,10 +440,8 @@ CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).
 
 @settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(SETTINGS), before=CONTENT, after=CONTENT)
-def test_settings_of_any_content_are_read_and_restored_or_kept_as_a_whole(
-    name: str, before: bytes, after: bytes
-) -> None:
-    task = Task(Check("tests", ("make", "test")), ("make", "test"), (), NONE)
+def test_settings_of_any_content_are_restored_or_kept_entirely(name: str, before: bytes, after: bytes) -> None:
+    task = CheckTask(Check("tests", ("make", "test")), ("make", "test"), (), NO_CASE_TESTS)
     with tempfile.TemporaryDirectory() as folder:
         start, work = Path(folder, "start"), Path(folder, "work")
         for place, content in ((start, before), (work, after)):

@@ -54,12 +54,12 @@ def run(folder: Folder, tests: dict[str, Any], *words: str, **more: Any) -> Done
 
 
 def scores(folder: Folder) -> dict[str, tuple[Any, str]]:
-    asked = (
+    query = (
         "select v.name, s.value, s.explanation from scores s join trials t using (run_id, position) "
         "join variants v on v.run_id = t.run_id and v.variant = t.variant "
         "where s.run_id = (select max(run_id) from runs)"
     )
-    return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(asked)}
+    return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(query)}
 
 
 def counted(folder: Folder) -> int:
@@ -69,9 +69,9 @@ def counted(folder: Folder) -> int:
 def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) -> None:
     done = run(project, {})
     assert done.code == 0, done.err
-    found = scores(project)
-    assert {name: value for name, (value, _) in found.items()} == {"idle": 0, "wrong": 0, "right": 1}
-    assert found["wrong"][1].startswith("exit code 3")
+    outcomes = scores(project)
+    assert {name: value for name, (value, _) in outcomes.items()} == {"idle": 0, "wrong": 0, "right": 1}
+    assert outcomes["wrong"][1].startswith("exit code 3")
     shown = project.abreast("show", "latest", "one").out
     assert "score_tests: 0 exit code 3: " in shown, "and why"
     (printed,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
@@ -104,7 +104,7 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
     assert scores(project) == {"right": (0, "took longer than 1 s")}
 
 
-def test_the_time_that_tests_take_is_none_of_the_agents(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_tests_does_not_count_for_the_agent(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that ended in time has not run out of it because of what came after."""
     monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
@@ -141,7 +141,11 @@ def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_sta
     until(lambda: (project.path / "counted.txt").exists(), "it is tried", process)
     process.send_signal(signal.SIGINT)
     assert ended(process).code == 130
-    alive = [one for one in psutil.process_iter(["cmdline"]) if any(mark in word for word in one.info["cmdline"] or ())]
+    alive = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(mark in word for word in process.info["cmdline"] or ())
+    ]
     assert alive == []
 
 
@@ -152,7 +156,7 @@ def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.Monk
     assert "keys: []" in output["content"]
 
 
-def test_a_shell_is_used_only_if_it_is_asked_for(project: Folder) -> None:
+def test_a_shell_is_used_only_on_request(project: Folder) -> None:
     assert run(project, {"command": "test -f value.txt && exit 7", "shell": True}, "--variant", "right").code == 0
     assert scores(project)["right"] == (0, "exit code 7")
     assert run(project, {"command": "test -f value.txt && exit 7"}, "--variant", "right").code == 0
@@ -177,7 +181,7 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
         ({"command": ["a"], "shell": True}, {}, 2, "with shell: true, command is one text"),
         ({"timeout": 0}, {}, 2, "seconds above 0"),
         ({"fails_before": "yes"}, {}, 2, "true or false"),
-        ({"command": "no-such-program-anywhere"}, {}, 4, "the program no-such-program-anywhere is not found"),
+        ({"command": "no-such-program-anywhere"}, {}, 4, "program no-such-program-anywhere not found"),
         ({}, {"target": "simulated", "params": {}, "variants": {"a": {}}}, 2, "has no workspace to run it in"),
     ],
 )
@@ -189,7 +193,7 @@ def test_a_check_that_cannot_be_run_is_refused(
     assert said in done.err
 
 
-def test_a_program_that_is_missing_in_the_workspace_is_nobodys_failure(project: Folder) -> None:
+def test_a_program_that_is_missing_in_the_workspace_is_not_the_agents_failure(project: Folder) -> None:
     done = run(project, {"command": "./missing"}, "--variant", "right")
     assert done.code == 1
     assert scores(project)["right"][0] is None

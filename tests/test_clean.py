@@ -186,8 +186,8 @@ def test_clean_says_what_it_removes_and_a_dry_run_removes_nothing(
     rows = folder.command("clean", "--json").json
     assert all(row["removed"] for row in rows)
     assert [row["path"] for row in rows if row["kind"] == "folder"] == [of_folder["path"]]
-    again = folder.command("clean")
-    assert (again.code, again.out, again.err) == (0, "", "nothing to clean\n")
+    second = folder.command("clean")
+    assert (second.code, second.out, second.err) == (0, "", "nothing to clean\n")
     assert folder.command("clean", "--json").json == []
 
 
@@ -211,8 +211,8 @@ def moved(record: Path, host: str | None = None, boot: str | None = None) -> Non
     """Let the record be of another host, or of an earlier start of this one."""
     first, *rest = record.read_text().splitlines()
     own_host, own_boot, namespace = json.loads(first)["place"].split("|")
-    place = "|".join((host or own_host, boot or own_boot, namespace))
-    record.write_text("\n".join([json.dumps({"place": place}), *rest]) + "\n")
+    location = "|".join((host or own_host, boot or own_boot, namespace))
+    record.write_text("\n".join([json.dumps({"place": location}), *rest]) + "\n")
 
 
 def test_after_a_restart_of_the_machine_the_folders_are_removed(

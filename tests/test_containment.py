@@ -36,10 +36,10 @@ def write_spec(folder: Folder, variant: dict[str, Any], cases: int = 1, **limits
     folder.write("spec.json", json.dumps(spec))
 
 
-def wait_until(holds: Callable[[], Any], what: str, seconds: float = 30.0) -> None:
+def wait_until(holds: Callable[[], Any], condition: str, seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        assert time.monotonic() < deadline, f"waited in vain: {condition}"
         time.sleep(0.01)
 
 
@@ -226,7 +226,7 @@ def test_no_daemon_outlives_its_trial(folder: Folder, content: str) -> None:
     assert len(folder.sql("select status from predictions")) == 1
 
 
-def test_agents_that_stop_the_launcher_hold_up_neither_the_next_trial_nor_the_end(folder: Folder) -> None:
+def test_agents_that_stop_the_launcher_delay_neither_the_next_trial_nor_the_end(folder: Folder) -> None:
     """A trial that runs out of time needs another supervisor, which only the launcher can fork."""
     stopping = """
     os.kill(LAUNCHER, signal.SIGSTOP)
@@ -285,7 +285,7 @@ def test_a_trial_goes_on_while_the_daemons_of_another_end(folder: Folder) -> Non
     assert [row["score"] for row in folder.sql("select score from predictions")] == [1.0, 1.0]
 
 
-def test_what_a_python_function_leaves_ends_with_the_run_whatever_its_name(folder: Folder) -> None:
+def test_processes_left_by_a_python_function_end_with_the_run_whatever_their_name(folder: Folder) -> None:
     marker = folder.path / "children.txt"
     folder.write(
         "mine.py",

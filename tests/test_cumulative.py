@@ -28,7 +28,7 @@ from abreast.spec.cases import load_cases
 from abreast.spec.schema import Limits
 from abreast.suites.coding_agents.history import cases as cases_of
 from abreast.targets import build
-from abreast.targets.workspace import NotCarried, NoWorkspace, State, Workspaces
+from abreast.targets.workspace import NotCarried, NoWorkspace, Workspaces, WorkspaceState
 from conftest import Folder
 from virtual import Memory, Rig, run
 
@@ -252,7 +252,7 @@ def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
     rows = {(row["variant"], row["case_id"]): row for row in bench.rows("variant, case_id, status, error, error_kind")}
     assert rows["tells", "pr-1"]["status"] == rows["swells", "pr-2"]["status"] == "ok"
     assert rows["tells", "pr-2"]["error_kind"] == rows["swells", "pr-3"]["error_kind"] == "not_carried"
-    assert "cannot continue from pr-1: MY_API_KEY is written into it" in rows["tells", "pr-2"]["error"]
+    assert "it contains MY_API_KEY, and keys are not stored" in rows["tells", "pr-2"]["error"]
     assert "'film.bin' is too large" in rows["swells", "pr-3"]["error"]
     assert ("tells", "pr-3") not in rows
     stored = b"".join(path.read_bytes() for path in bench.path.glob("results.db*"))
@@ -276,8 +276,8 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
     for first, group, workspace, told in (
         ("two", "g", "git: repo", "case one continues from two, which comes after it"),
         ('""', "h", "git: repo", "so they are not independent, but they have no common group"),
-        ('""', "g", "copy: repo", "after is for git, not for copy"),
-        ('""', "g", "git: repo, without: [log.txt]", "after and without do not go together"),
+        ('""', "g", "copy: repo", "after needs git, not copy"),
+        ('""', "g", "git: repo, without: [log.txt]", "after and without cannot be combined"),
     ):
         bench.write("spec.yaml", spec.format(first=first, group=group, workspace=workspace))
         refused = bench.abreast("check", "spec.yaml")
@@ -327,14 +327,14 @@ def listed(folder: Path) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-def left(places: Workspaces, state: State | None, change: Any) -> State:
+def left(places: Workspaces, state: WorkspaceState | None, change: Any) -> WorkspaceState:
     """What is left of a workspace that begins with a state, after a change."""
     workspace = places.make(CASE, CASE.input, state)
     try:
         change(workspace.path)
-        found = workspace.left("pr-1", lambda _content: None)
+        found = workspace.final_diff("pr-1", lambda _content: None)
         assert found.state is not None, found.not_carried
-        again = places.make(CASE, CASE.input, State.of_text(found.state.as_text()))
+        again = places.make(CASE, CASE.input, WorkspaceState.of_text(found.state.as_text()))
         kept = {name: what for name, what in listed(workspace.path).items() if not name.endswith(".o")}
         assert listed(again.path) == kept
         assert git(again.path, "status", "--porcelain") == ""
@@ -398,7 +398,7 @@ def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_pa
     found = Workspaces("a", {"git": "shallow", "after": "{{ after }}"}, tmp_path)
     workspace = found.make(CASE, CASE.input)
     (workspace.path / "log.txt").write_text("changed\n")
-    state = workspace.left("one", lambda _content: None).state
+    state = workspace.final_diff("one", lambda _content: None).state
     assert state is not None
     again = found.make(CASE, CASE.input, state)
     tree = git(again.path, "ls-tree", "-r", "HEAD")
@@ -412,16 +412,16 @@ def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_pa
 def test_a_state_that_was_changed_in_the_store_is_refused(places: Workspaces) -> None:
     workspace = places.make(CASE, CASE.input)
     (workspace.path / "log.txt").write_text("x\n")
-    state = workspace.left("one", lambda _content: None).state
+    state = workspace.final_diff("one", lambda _content: None).state
     workspace.remove()
     assert state is not None
     text = state.as_text()
-    damaged = State.of_text(text[:-40] + "AAAA" + text[-36:])
+    damaged = WorkspaceState.of_text(text[:-40] + "AAAA" + text[-36:])
     with pytest.raises(NoWorkspace, match="workspace: "):
         places.make(CASE, CASE.input, damaged)
     for broken in ("", "no commit\n", f"{state.commit}\n[KEY]"):
         with pytest.raises(NotCarried):
-            State.of_text(broken)
+            WorkspaceState.of_text(broken)
 
 
 # -- the order ---------------------------------------------------------------------------------------------------------

@@ -129,8 +129,8 @@ HAMMER = """
 
 
 def hammer(folder: Folder, calls: int) -> None:
-    found = run_script(folder, HAMMER, str(calls), timeout=600).json
-    assert found == {"acknowledged": 4 * calls, "lost": 0, "back": 0, "integrity": "ok", "errors": []}
+    counts = run_script(folder, HAMMER, str(calls), timeout=600).json
+    assert counts == {"acknowledged": 4 * calls, "lost": 0, "back": 0, "integrity": "ok", "errors": []}
 
 
 def test_four_threads_track_while_others_read_and_delete_by_sqlite3_pandas_and_sqlalchemy(folder: Folder) -> None:

@@ -122,37 +122,37 @@ fn main() { pass(helper) }
 """
 
 
-def read(name: str, text: str) -> Outline:
-    found = outline(name, textwrap.dedent(text).encode())
-    assert found is not None
-    return found
+def parse(name: str, text: str) -> Outline:
+    result = outline(name, textwrap.dedent(text).encode())
+    assert result is not None
+    return result
 
 
-def defined(name: str, text: str) -> set[tuple[str, str, int]]:
-    return {(one.kind, one.qualified, one.line) for one in read(name, text).definitions}
+def definitions_in(name: str, text: str) -> set[tuple[str, str, int]]:
+    return {(symbol.kind, symbol.qualified, symbol.line) for symbol in parse(name, text).definitions}
 
 
-def called(name: str, text: str) -> set[tuple[str, str | None]]:
-    return {(one.name, one.inside) for one in read(name, text).references if one.kind == "call"}
+def calls_in(name: str, text: str) -> set[tuple[str, str | None]]:
+    return {(symbol.name, symbol.inside) for symbol in parse(name, text).references if symbol.kind == "call"}
 
 
 def test_the_language_is_known_by_the_suffix() -> None:
     names = ["a.py", "a.pyi", "b/a.go", "a.ts", "a.tsx", "a.mts", "a.cts", "a.js", "a.jsx", "a.mjs", "a.cjs"]
-    found = ["python"] * 2 + ["go"] + ["typescript"] * 8
-    assert [language_of(name) for name in [*names, "A.java", "a.rs"]] == [*found, "java", "rust"]
+    languages = ["python"] * 2 + ["go"] + ["typescript"] * 8
+    assert [language_of(name) for name in [*names, "A.java", "a.rs"]] == [*languages, "java", "rust"]
     assert [language_of(name) for name in ("Makefile", "a.c", ".py", "")] == [None] * 4
     assert outline("notes.md", b"def f(): pass") is None
 
 
 def test_definitions_of_python() -> None:
-    assert defined("a.py", PYTHON) == {
+    assert definitions_in("a.py", PYTHON) == {
         ("constant", "LIMIT", 4),
         ("class", "Store", 9),
         ("method", "Store.get", 13),
         ("function", "inner", 14),
         ("function", "open_store", 19),
     }
-    assert called("a.py", PYTHON) == {
+    assert calls_in("a.py", PYTHON) == {
         ("helper", "inner"),
         ("helper", "Store.get"),
         ("join", "Store.get"),
@@ -161,7 +161,7 @@ def test_definitions_of_python() -> None:
 
 
 def test_definitions_of_go() -> None:
-    assert defined("a.go", GO) == {
+    assert definitions_in("a.go", GO) == {
         ("constant", "First", 6),
         ("constant", "Second", 6),
         ("constant", "Global", 9),
@@ -171,7 +171,7 @@ def test_definitions_of_go() -> None:
         ("method", "Store.Get", 17),
         ("function", "Find", 23),
     }
-    assert called("a.go", GO) == {
+    assert calls_in("a.go", GO) == {
         ("Println", "Store.Get"),
         ("Find", "Store.Get"),
         ("other", "Find"),
@@ -181,7 +181,7 @@ def test_definitions_of_go() -> None:
 
 @pytest.mark.parametrize("name", ["a.ts", "a.tsx"])
 def test_definitions_of_typescript(name: str) -> None:
-    assert defined(name, TYPESCRIPT) == {
+    assert definitions_in(name, TYPESCRIPT) == {
         ("constant", "LIMIT", 3),
         ("function", "run", 4),
         ("class", "Store", 8),
@@ -193,10 +193,10 @@ def test_definitions_of_typescript(name: str) -> None:
         ("type", "Color", 18),
         ("function", "plain", 19),
     }
-    assert called(name, TYPESCRIPT) == {("helper", "run"), ("Made", "Store.get"), ("helper", "plain")}
+    assert calls_in(name, TYPESCRIPT) == {("helper", "run"), ("Made", "Store.get"), ("helper", "plain")}
 
 
-def test_what_a_module_is_bound_to_is_imported_and_not_defined() -> None:
+def test_names_bound_to_modules_are_imports_not_definitions() -> None:
     source = """\
         const files = require("./files");
         const { open: opened, close } = require("./files");
@@ -204,15 +204,15 @@ def test_what_a_module_is_bound_to_is_imported_and_not_defined() -> None:
         const part = require("./files").part;
         const made = require("./files")(3);
         """
-    found = outline("a.js", textwrap.dedent(source).encode())
-    assert found is not None
-    assert [one.name for one in found.definitions] == ["made"]
-    imported = [one.name for one in found.references if one.kind == "import" and one.name != "require"]
+    result = outline("a.js", textwrap.dedent(source).encode())
+    assert result is not None
+    assert [symbol.name for symbol in result.definitions] == ["made"]
+    imported = [symbol.name for symbol in result.references if symbol.kind == "import" and symbol.name != "require"]
     assert imported == ["files", "open", "opened", "close", "lazy"]
 
 
 def test_definitions_of_java() -> None:
-    assert defined("A.java", JAVA) == {
+    assert definitions_in("A.java", JAVA) == {
         ("class", "Store", 3),
         ("constant", "Store.LIMIT", 4),
         ("method", "Store.Store", 6),
@@ -227,7 +227,7 @@ def test_definitions_of_java() -> None:
         ("class", "Point", 12),
         ("method", "Point.Point", 12),
     }
-    assert called("A.java", JAVA) == {
+    assert calls_in("A.java", JAVA) == {
         ("make", "Store.Store"),
         ("find", "Store.get"),
         ("then", "Store.get"),
@@ -238,7 +238,7 @@ def test_definitions_of_java() -> None:
 
 
 def test_definitions_of_rust_and_a_macro_is_no_function() -> None:
-    assert defined("a.rs", RUST) == {
+    assert definitions_in("a.rs", RUST) == {
         ("constant", "LIMIT", 2),
         ("constant", "NAME", 3),
         ("type", "Store", 4),
@@ -250,7 +250,7 @@ def test_definitions_of_rust_and_a_macro_is_no_function() -> None:
         ("function", "main", 17),
     }
     inside = {("generic", "Store.get"), ("scoped", "Store.get"), ("member", "Store.get"), ("printed", "Store.get")}
-    assert called("a.rs", RUST) == inside | {("pass", "main")}
+    assert calls_in("a.rs", RUST) == inside | {("pass", "main")}
 
 
 @pytest.mark.parametrize(
@@ -262,58 +262,58 @@ def test_definitions_of_rust_and_a_macro_is_no_function() -> None:
         ("a.rs", RUST, {"std", "fmt", "Display"}),
     ],
 )
-def test_what_is_imported_is_no_call_and_no_definition(name: str, text: str, imported: set[str]) -> None:
-    assert {one.name for one in read(name, text).references if one.kind == "import"} == imported
+def test_imports_are_neither_calls_nor_definitions(name: str, text: str, imported: set[str]) -> None:
+    assert {symbol.name for symbol in parse(name, text).references if symbol.kind == "import"} == imported
 
 
 @pytest.mark.parametrize(
     ("name", "text"), [("a.py", PYTHON), ("a.go", GO), ("a.ts", TYPESCRIPT), ("A.java", JAVA), ("a.rs", RUST)]
 )
-def test_every_name_stands_where_the_outline_says_and_once(name: str, text: str) -> None:
-    found, source = read(name, text), text.encode()
-    assert not found.broken
-    places = [*found.definitions, *found.references]
-    assert len({one.at for one in places}) == len(places), "a name is a definition or a reference, never both"
-    for one in places:
-        word = one.name.encode()
-        assert source[one.at : one.at + len(word)] == word
-        assert source[: one.at].count(b"\n") + 1 == one.line
-    for one in found.definitions:
-        assert one.line <= one.end_line <= len(text.splitlines())
+def test_every_name_occurs_once_at_the_position_in_the_outline(name: str, text: str) -> None:
+    result, source = parse(name, text), text.encode()
+    assert not result.broken
+    symbols = [*result.definitions, *result.references]
+    assert len({symbol.at for symbol in symbols}) == len(symbols), "a name is a definition or a reference, never both"
+    for symbol in symbols:
+        word = symbol.name.encode()
+        assert source[symbol.at : symbol.at + len(word)] == word
+        assert source[: symbol.at].count(b"\n") + 1 == symbol.line
+    for symbol in result.definitions:
+        assert symbol.line <= symbol.end_line <= len(text.splitlines())
 
 
-def test_comments_and_strings_are_known_by_their_place() -> None:
+def test_comments_and_strings_are_listed_by_position() -> None:
     text = 'x = "helper"  # helper\n'
-    found = read("a.py", text)
-    assert [text[start:end] for start, end in found.quoted] == ['"helper"', "# helper"]
-    assert [one.name for one in found.references] == ["x"]
+    result = parse("a.py", text)
+    assert [text[start:end] for start, end in result.quoted] == ['"helper"', "# helper"]
+    assert [symbol.name for symbol in result.references] == ["x"]
 
 
-def test_what_can_be_read_of_a_broken_file_is_read() -> None:
-    found = read("a.py", "def whole():\n    pass\n\ndef broken(:\n")
-    assert found.broken
-    assert found.definitions[0].qualified == "whole"
+def test_the_readable_part_of_a_broken_file_is_read() -> None:
+    result = parse("a.py", "def whole():\n    pass\n\ndef broken(:\n")
+    assert result.broken
+    assert result.definitions[0].qualified == "whole"
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_deep_nesting_needs_no_deep_stack(ending: str) -> None:
-    found = outline(f"a{ending}", b"x = " + b"(" * 20_000 + b")" * 20_000)
-    assert found is not None
+    result = outline(f"a{ending}", b"x = " + b"(" * 20_000 + b")" * 20_000)
+    assert result is not None
 
 
-def test_a_huge_file_is_not_read_and_said_to_be_broken() -> None:
-    found = read("a.py", "x = 1\n" * 1_000_000)
-    assert found.broken
-    assert not found.references
+def test_a_huge_file_is_not_read_and_counts_as_broken() -> None:
+    result = parse("a.py", "x = 1\n" * 1_000_000)
+    assert result.broken
+    assert not result.references
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_have_an_outline_in_every_language(source: bytes) -> None:
     for ending in ENDINGS:
-        found = outline(f"a{ending}", source)
-        assert found is not None
-        assert all(one.name and 1 <= one.line <= one.end_line for one in found.definitions)
+        result = outline(f"a{ending}", source)
+        assert result is not None
+        assert all(symbol.name and 1 <= symbol.line <= symbol.end_line for symbol in result.definitions)
 
 
 WORDS = (
@@ -326,15 +326,15 @@ WORDS = (
 @given(st.lists(st.sampled_from(WORDS.split(" ")), max_size=60).map(" ".join))
 def test_any_heap_of_words_has_an_outline_in_every_language(text: str) -> None:
     for ending in ENDINGS:
-        found = outline(f"a{ending}", text.encode())
-        assert found is not None
-        assert all(text.encode()[one.at :].startswith(one.name.encode()) for one in found.references)
+        result = outline(f"a{ending}", text.encode())
+        assert result is not None
+        assert all(text.encode()[symbol.at :].startswith(symbol.name.encode()) for symbol in result.references)
 
 
-def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tree_sitter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
-    grammars._loaded.cache_clear()
+    grammars._load_grammar.cache_clear()
     with pytest.raises(BadInput, match="reading source code needs tree-sitter") as raised:
         outline("a.go", b"package a")
     assert raised.value.fix == 'pip install "abreast[code]"'
-    grammars._loaded.cache_clear()
+    grammars._load_grammar.cache_clear()

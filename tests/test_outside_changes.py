@@ -36,11 +36,11 @@ def run(folder: Folder, agents: dict[str, str], *words: str, workspace: Any = "e
 def changes(folder: Folder) -> dict[str, tuple[int | None, list[str]]]:
     """By agent, with paths from the folder of the spec."""
     rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
-    found = {}
+    changes_by_agent = {}
     for row in rows:
         files = [str(Path(name).relative_to(folder.path)) for name in json.loads(row.get(LIST) or "[]")]
-        found[row["variant"]] = (row.get("outside_changes"), files)
-    return found
+        changes_by_agent[row["variant"]] = (row.get("outside_changes"), files)
+    return changes_by_agent
 
 
 LIST = "outside_files_changed"
@@ -77,16 +77,16 @@ def test_changes_are_found_with_and_without_a_watch(
         "mv notes/deep notes/other",
     }
     run(folder, agents, "--parallel", "2")
-    written, gone = ["a/b/c.txt", "notes/other/old.txt"], ["notes/deep/moved.txt", "notes/deep/old.txt"]
-    assert changes(folder)["writes"][1] == sorted([*written, *gone])
+    written, deleted = ["a/b/c.txt", "notes/other/old.txt"], ["notes/deep/moved.txt", "notes/deep/old.txt"]
+    assert changes(folder)["writes"][1] == sorted([*written, *deleted])
     assert "a/b/c.txt" in changes(folder)["waits"][1]
-    again = {"later": "echo y > inside.txt", "writes": "echo z >> $ABREAST_FOLDER/a/b/c.txt"}
-    run(folder, again, "--repeats", "2")
+    later = {"later": "echo y > inside.txt", "writes": "echo z >> $ABREAST_FOLDER/a/b/c.txt"}
+    run(folder, later, "--repeats", "2")
     rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
     assert {(row["variant"], row["outside_changes"]) for row in rows} == {("later", 0), ("writes", 1)}
 
 
-def test_what_the_run_itself_and_the_rest_of_its_pipeline_write_does_not_count(folder: Folder) -> None:
+def test_writes_of_the_run_and_its_pipeline_do_not_count(folder: Folder) -> None:
     spec = {
         "cases": [{"id": name, "input": name} for name in "abc"],
         "target": "command",
@@ -117,8 +117,8 @@ def test_the_repository_that_workspaces_are_made_from_is_looked_at(
     run(folder, agents, workspace={"git": str(project.path), "commit": "HEAD"})
     rows = folder.sql(f"select variant, outside_changes, {LIST} from predictions")
     files = {row["variant"]: json.loads(row[LIST] or "[]") for row in rows}
-    found = {agent: [name.removeprefix(f"{project.path}/") for name in names] for agent, names in files.items()}
-    assert found == {
+    changed = {agent: [name.removeprefix(f"{project.path}/") for name in names] for agent, names in files.items()}
+    assert changed == {
         "looks": [],
         "edits": ["app.py"],
         "commits": [".git/refs/heads/main"],
@@ -134,10 +134,10 @@ def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
     assert MARK not in done.out
 
 
-def test_a_folder_that_is_too_large_is_not_looked_at_and_the_check_says_so(
+def test_a_folder_that_is_too_large_is_not_observed_and_the_check_says_so(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_changes, "LARGEST", 10)
+    monkeypatch.setattr(outside_changes, "MAX_ENTRIES", 10)
     for number in range(11):
         folder.write(f"data/{number}.txt", "x")
     done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"})
@@ -162,4 +162,4 @@ def test_the_results_of_the_suite_have_it(folder: Folder) -> None:
     assert done.code == 0, done.said
     assert "files changed outside" in done.out
     results = json.loads((folder.path / "bench.json").read_text())["results"]
-    assert {one["assistant"]: one["runs"][0]["outside_changes"] for one in results} == {"good": 0, "writes": 1}
+    assert {result["assistant"]: result["runs"][0]["outside_changes"] for result in results} == {"good": 0, "writes": 1}

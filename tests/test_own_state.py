@@ -261,11 +261,11 @@ def test_a_variable_that_caller_and_call_both_change_is_an_input(
         return text
 
     tracker = Tracker("results.db", cache="cache")
-    found = []
+    results = []
     for given in (" a ", " b ", " a "):
         text = given
-        found.append(tracker.track(clean))
-    assert found == ["a", "b", "a"]
+        results.append(tracker.track(clean))
+    assert results == ["a", "b", "a"]
     assert tracker.to_df()["cache"].notna().tolist() == [False, False, True]
 
 

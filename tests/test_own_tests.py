@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from abreast.targets.checks.test_commands import decides, runnable, runner_of
-from abreast.targets.workspace.files.copies import put_over
+from abreast.targets.checks.test_commands import infer_command, is_test_config, runnable_tests
+from abreast.targets.workspace.files.copies import overlay_tests
 from conftest import Done, Folder
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-PEOPLE = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+PEOPLE = {f"GIT_{role}_{key}": "ann@example.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
 
 
 class Repository:
@@ -29,8 +29,10 @@ class Repository:
         self.git("init", "--quiet", "-b", "main")
 
     def git(self, *words: str) -> str:
-        around = {**os.environ, **QUIET, **PEOPLE}
-        done = subprocess.run(["git", *words], cwd=self.path, env=around, check=True, capture_output=True, text=True)
+        environment = {**os.environ, **QUIET, **PEOPLE}
+        done = subprocess.run(
+            ["git", *words], cwd=self.path, env=environment, check=True, capture_output=True, text=True
+        )
         return done.stdout.strip()
 
     def commit(self, message: str, files: dict[str, str]) -> str:
@@ -112,8 +114,8 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     assert "farewell" not in answers["pr-2"].lower(), "nor in its history"
     assert "no name" in answers["pr-2"]
     rows = shop.sql("select checks, files_changed n from predictions where variant = 'good' and case_id = 'pr-2'")
-    told = json.loads(rows[0]["checks"])["tests"]
-    assert (told["before"], told["human"], told["passed"]) == ("failed", "passed", True)
+    results = json.loads(rows[0]["checks"])["tests"]
+    assert (results["before"], results["human"], results["passed"]) == ("failed", "passed", True)
     assert rows[0]["n"] == 1, "the change is the agent's alone"
 
     shop.write("counted.txt", "")
@@ -122,7 +124,7 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     assert values(shop) == {("pr-1", "good"): 1.0, ("pr-2", "good"): 1.0}
 
 
-def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Folder) -> None:
+def test_whether_tests_are_informative_can_be_tried_before_any_cost(shop: Folder) -> None:
     worked = shop.path / "worked.txt"
     words = ["--agent", f"agent=touch {worked}", "--repo", "shop", "--pull-requests", "2"]
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}", "--try-tests")
@@ -134,18 +136,18 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh -e {tests}", "--no-with-tests")
     assert "run `abreast check` with the same arguments and --try-tests to run them at no cost" in done.err
     assert counted(shop) == 2 * (1 + 2), "only who asks for it waits for it"
-    for command, why in (("true", "succeeds without any change"), ("false", "fails in what people did too")):
+    for command, why in (("true", "succeeds without any change"), ("false", "also fails with the human change")):
         done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
         assert done.code == 4, done.said
         assert f"error: tests: no useful test in the 2 cases tried; pr-1: {why}" in done.err
     assert not worked.exists()
 
 
-def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop: Folder) -> None:
+def test_uninformative_tests_are_reported_before_and_after_a_first_run(shop: Folder) -> None:
     words = ["--agent", "one=true", "--agent", "two=true", "--repo", "shop", "--pull-requests", "2", "--check", "false"]
     done = shop.abreast("run", "coding-agents", *words)
     assert done.code == 4, "before anybody is paid"
-    assert "tests: no useful test in the 2 cases tried; pr-1: fails in what people did too: exit code 1" in done.err
+    assert "tests: no useful test in the 2 cases tried; pr-1: also fails with the human change: exit code 1" in done.err
     assert "or run without them: --force" in done.err
     assert not (shop.path / "results.db").exists()
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
@@ -155,8 +157,8 @@ def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop
     assert "the same run with --fresh" in done.err
     assert "Pull request by pull request\n  no run has a score\n" in done.out
     assert "/report.html" in done.out, "of all formats the page is named"
-    again = shop.abreast("run", "coding-agents", *words, "--fresh")
-    assert "not tried yet" not in again.err, "whoever ran it saw what became of it"
+    second = shop.abreast("run", "coding-agents", *words, "--fresh")
+    assert "not tried yet" not in second.err, "whoever ran it saw what became of it"
 
 
 PYTESTS = """\
@@ -222,8 +224,8 @@ def run_all(
         repository.commit("Begin", {"value.txt": "unset\n", "tests/test_old.sh": "true\n"})
         test = "cat value.txt; grep -q right value.txt\n"
         repository.commit("Set", {"value.txt": "right\n", "tests/test_value.sh": test})
-    told = subprocess.run(["git", "rev-list", "HEAD"], cwd=made, check=True, capture_output=True, text=True)
-    after, before = told.stdout.split()
+    commits = subprocess.run(["git", "rev-list", "HEAD"], cwd=made, check=True, capture_output=True, text=True)
+    after, before = commits.stdout.split()
     brings = {"commit": after, "tests": ["tests/test_value.sh"]}
     spec = {
         "cases": [
@@ -262,15 +264,15 @@ def test_an_agent_cannot_lead_the_tests_elsewhere_nor_write_there(folder: Folder
     }
     done = run(folder, agents, {})
     assert done.code == 0, done.said
-    found = {name: value for (_, name), value in values(folder).items()}
+    outcomes = {name: value for (_, name), value in values(folder).items()}
     right = dict.fromkeys(agents, 1.0) | {"wrong": 0.0, "gone": 0.0, "moved": 0.0}
-    assert found == right
-    assert scored(folder)["one", "gone"][1] == "the folder where it worked is gone"
+    assert outcomes == right
+    assert scored(folder)["one", "gone"][1] == "the workspace was removed"
     assert [path.name for path in elsewhere.iterdir()] == ["test_value.sh"]
     assert (elsewhere / "test_value.sh").read_text() == "mine\n"
 
 
-def test_where_tests_say_nothing_there_is_no_score_but_a_reason(folder: Folder) -> None:
+def test_uninformative_tests_give_a_reason_instead_of_a_score(folder: Folder) -> None:
     cases: dict[str, dict[str, Any]] = {
         "brings": {},
         "nothing": {"tests": []},
@@ -289,20 +291,20 @@ def test_where_tests_say_nothing_there_is_no_score_but_a_reason(folder: Folder) 
         "select c.id, s.name, s.value, s.explanation from scores s join trials t using (run_id, position) "
         "join cases c on c.digest = t.case_digest"
     )
-    found = {(row["id"], row["name"]): (row["value"], row["explanation"]) for row in rows}
-    assert found.pop(("brings", "plain")) == (1.0, "exit code 0: right")
-    assert {value for value, _ in found.values()} == {None}
-    reasons = {key: reason for key, (_, reason) in found.items()}
+    scores = {(row["id"], row["name"]): (row["value"], row["explanation"]) for row in rows}
+    assert scores.pop(("brings", "plain")) == (1.0, "exit code 0: right")
+    assert {value for value, _ in scores.values()} == {None}
+    reasons = {key: reason for key, (_, reason) in scores.items()}
     assert reasons["brings", "passes"] == "succeeds without any change, so it says nothing: exit code 0"
     assert reasons["brings", "fails"] == (
         "fails in what people did too, so it says nothing: exit code 3: no such package"
     )
-    assert reasons["brings", "without_command"] == "no command is known that runs tests/test_value.sh: say one"
-    assert reasons["nothing", "plain"] == reasons["nothing", "without_command"] == "the case brings no tests of its own"
+    assert reasons["brings", "without_command"] == "no default command for tests/test_value.sh; set `command`"
+    assert reasons["nothing", "plain"] == reasons["nothing", "without_command"] == "the case has no tests of its own"
     assert reasons["missing", "plain"].startswith("tests/test_other.sh is not among the files of commit")
     assert reasons["unknown", "plain"].startswith("could not be run: workspace: commit")
-    (kept,) = folder.sql("select distinct content from artifacts where name = 'fails'")
-    assert kept["content"] == "no such package", "what people's own failed with can be read"
+    (artifact,) = folder.sql("select distinct content from artifacts where name = 'fails'")
+    assert artifact["content"] == "no such package", "what people's own failed with can be read"
 
 
 def test_without_tests_of_its_own_a_case_is_decided_by_the_command_alone(folder: Folder) -> None:
@@ -310,10 +312,10 @@ def test_without_tests_of_its_own_a_case_is_decided_by_the_command_alone(folder:
     assert done.code == 0, done.said
     assert values(folder) == {("one", "a"): 1.0, ("one", "b"): 0.0}
     rows = [json.loads(row["checks"])["tests"] for row in folder.sql("select checks from predictions")]
-    assert {(told["before"], told["human"]) for told in rows} == {("failed", "passed")}
+    assert {(facts["before"], facts["human"]) for facts in rows} == {("failed", "passed")}
 
 
-def test_scores_are_made_again_of_what_is_stored_and_other_tests_ask_anew(folder: Folder) -> None:
+def test_rescoring_uses_stored_results_and_other_tests_run_again(folder: Folder) -> None:
     assert run(folder, {"a": SETS}, {}, "--json").json[0]["executed"] == 1
     assert run(folder, {"a": SETS}, {}, "--json").json[0]["executed"] == 0
     (folder.path / "project").rename(folder.path / "away")
@@ -366,7 +368,7 @@ def test_a_command_knows_the_case_and_the_folder_of_the_spec(folder: Folder) -> 
     (folder.path / "checks.py").unlink()
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 4
-    assert f"there is no {folder.path / 'checks.py'}" in done.said
+    assert f"{folder.path / 'checks.py'} does not exist" in done.said
 
 
 def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None:
@@ -374,8 +376,8 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
     settings = json.loads((folder.path / "settings.json").read_text())
     right = "grep -q area_of_square {prompt} && sed -i 's/side \\* 4/side ** 2/' shapes.py"
     own = {"right": {"commandTemplate": right}, "wrong": {"commandTemplate": "echo '#' >> shapes.py"}}
-    some = {"prompts": ["prompts/fix-area.md"], "num_prompts": 1, "runs_per_prompt": 1}
-    folder.write("settings.json", json.dumps({**settings, **some, "agents": list(own), "agent_config": own}))
+    answers = {"prompts": ["prompts/fix-area.md"], "num_prompts": 1, "runs_per_prompt": 1}
+    folder.write("settings.json", json.dumps({**settings, **answers, "agents": list(own), "agent_config": own}))
     done = folder.abreast("run", "settings.json")
     assert done.code == 0, done.said
     assert values(folder) == {("fix-area.md", "right"): 1.0, ("fix-area.md", "wrong"): 0.0}
@@ -391,9 +393,7 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
         ({"own": "yes"}, "own must be true or false"),
     ],
 )
-def test_a_command_that_would_not_mean_what_it_says_is_refused(
-    folder: Folder, tests: dict[str, Any], said: str
-) -> None:
+def test_a_command_with_a_misleading_meaning_is_refused(folder: Folder, tests: dict[str, Any], said: str) -> None:
     done = run(folder, {"a": SETS}, tests)
     assert done.code == 2
     assert said in done.err
@@ -407,7 +407,7 @@ def test_a_shell_finds_the_tests_in_a_variable(folder: Folder) -> None:
 # The files themselves
 
 
-def test_files_are_put_as_people_left_them(tmp_path: Path) -> None:
+def test_files_are_restored_to_the_human_change(tmp_path: Path) -> None:
     people, work = tmp_path / "people", tmp_path / "work"
     for folder in (people, work):
         (folder / "pkg/tests/data").mkdir(parents=True)
@@ -425,11 +425,11 @@ def test_files_are_put_as_people_left_them(tmp_path: Path) -> None:
     (work / "conftest.py").symlink_to(people / "pkg/app.py")
     tests = ["pkg/tests/test_a.py", "pkg/a_test.go"]
     began = time.time() - 1
-    put_over(people, work, tests, lambda name: decides(name, tests, known=False))
+    overlay_tests(people, work, tests, lambda name: is_test_config(name, tests, is_inferred=False))
 
-    found = {str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir()}
+    files = {str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir()}
     of_tests = {f"pkg/tests/{name}" for name in ("test_a.py", "data/blob", "run", "link")}
-    assert found == {"pkg/app.py", "pkg/a_test.go", "pkg/conftest.py", *of_tests}
+    assert files == {"pkg/app.py", "pkg/a_test.go", "pkg/conftest.py", *of_tests}
     assert (work / "pkg/app.py").read_text() == "mine"
     assert {(work / "pkg" / name).read_text() for name in ("a_test.go", "conftest.py", "tests/test_a.py")} == {"theirs"}
     assert (work / "pkg/tests/data/blob").read_bytes() == b"\0\xff\r\n"
@@ -469,6 +469,6 @@ def test_the_command_follows_from_the_files(
         (tmp_path / name).write_text(content)
     if tests == ["-test_a.py"]:  # no option
         words = "python3 -m pytest -q ./-test_a.py"
-    found = runner_of(tmp_path, tests, os.environ["PATH"])
-    assert found == (None if words is None else tuple(words.split()))
-    assert set(runnable(tests)) <= {*tests, "./-test_a.py"}
+    command = infer_command(tmp_path, tests, os.environ["PATH"])
+    assert command == (None if words is None else tuple(words.split()))
+    assert set(runnable_tests(tests)) <= {*tests, "./-test_a.py"}

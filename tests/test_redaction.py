@@ -188,19 +188,19 @@ def test_public_fields_of_credentials_are_no_secrets(folder: Folder, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("width", "around", "line_break"),
+    ("width", "surroundings", "line_break"),
     [(64, "{}", "\n"), (76, "{}", "\r\n"), (76, "{}", "\\n"), (76, "+{}", "\n"), (64, "    {}", "\n")],
 )
 def test_a_secret_is_found_in_base64_in_lines(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, width: int, around: str, line_break: str
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, width: int, surroundings: str, line_break: str
 ) -> None:
     secret = "s3cret-0123456789-abcdefghijklmnop"
     monkeypatch.setenv("ACME_KEY", secret)
     encoded = base64.b64encode(b"x" * 40 + secret.encode() + b"y" * 80).decode()
-    lines = [around.format(encoded[at : at + width]) for at in range(0, len(encoded), width)]
+    lines = [surroundings.format(encoded[at : at + width]) for at in range(0, len(encoded), width)]
     answer = echoed(folder, line_break.join(lines))
     assert "[ACME_KEY]" in answer
-    assert base64.b64encode(b"y" * 60).decode()[4:40] in answer.replace(line_break + around[:-2], "")
+    assert base64.b64encode(b"y" * 60).decode()[4:40] in answer.replace(line_break + surroundings[:-2], "")
     assert base64.b64encode(secret[2:].encode()).decode()[:12] not in answer
 
 
@@ -349,9 +349,9 @@ def test_what_the_environment_of_a_variant_refers_to_is_a_secret(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("around", ["", "\0\1\2 binary \0"])
+@pytest.mark.parametrize("content", ["", "\0\1\2 binary \0"])
 def test_a_file_that_contains_a_secret_is_not_in_the_diff(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, encoding: str, around: str
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, encoding: str, content: str
 ) -> None:
     secret = "s3cret-0123456789-abcdefghijklmnop"
     monkeypatch.setenv("ACME_KEY", secret)
@@ -359,7 +359,7 @@ def test_a_file_that_contains_a_secret_is_not_in_the_diff(
         "agent.py",
         f"""
         import os
-        text = {around!r} + os.environ["ACME_KEY"] + {around!r}
+        text = {content!r} + os.environ["ACME_KEY"] + {content!r}
         open("key.bin", "wb").write(text.encode({encoding!r}))
         open("other.bin", "wb").write(b"\\0harmless")
         print("yes")
@@ -379,12 +379,12 @@ def test_output_that_is_cut_inside_a_secret_shows_no_part_of_it(
 ) -> None:
     secret = "s3cret-0123456789-abcdefghijklmnopqrstu"
     monkeypatch.setenv("ACME_KEY", secret)
-    kept = {"stdout": 1_000_000, "stderr": 4_000}[stream]
+    size = {"stdout": 1_000_000, "stderr": 4_000}[stream]
     folder.write(
         "agent.py",
         f"""
         import os, sys
-        after = {kept} - len(os.environ["ACME_KEY"]) + {lost}
+        after = {size} - len(os.environ["ACME_KEY"]) + {lost}
         sys.{stream}.write("x" * 2_000_000 + os.environ["ACME_KEY"] + "y" * after)
         """,
     )
@@ -465,7 +465,7 @@ def documents(draw: st.DrawFn) -> tuple[str, Any]:
     secret = "s3cret" + draw(SECRETS)
     hidden = FORMS[draw(st.sampled_from(sorted(FORMS)))](secret)
     words = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
-    leaf = st.tuples(words, words).map(lambda around: around[0] + hidden + around[1])
+    leaf = st.tuples(words, words).map(lambda pair: pair[0] + hidden + pair[1])
     leaves = st.one_of(leaf, words, st.integers(), st.none())
     tree = draw(
         st.recursive(

@@ -260,15 +260,15 @@ def test_what_a_cached_property_keeps_is_no_content() -> None:
 
 
 def test_content_that_cannot_be_read_is_refused_with_the_name_of_the_object() -> None:
-    with pytest.raises(BadInput, match=r"closure.<locals>.inner.held.level is a _csv.reader, which has no") as raised:
+    with pytest.raises(BadInput, match=r"closure.<locals>.inner.held.level is a _csv.reader, whose content") as raised:
         source_digest(closure(Plain(csv.reader(["a,b"]))))
-    assert raised.value.fix == "give the variant a version:, or make it a dataclass"
+    assert raised.value.fix == "set `version:` of the variant, or make it a dataclass"
 
 
 def test_a_declared_version_answers_for_content_that_cannot_be_read(tmp_path: Path) -> None:
     variants = [Variant("a", closure(csv.reader(["a,b"])), version=version) for version in ("", "1")]
     refused, accepted = (Experiment(cases=[Case("c", "?")], variants=[variant]) for variant in variants)
-    with pytest.raises(BadInput, match="has no content"):
+    with pytest.raises(BadInput, match="content cannot be compared"):
         refused.check()
     accepted.check()
 
@@ -457,7 +457,7 @@ def test_constants_that_a_pattern_matches_count(workshop: Workshop) -> None:
 
 
 def test_a_source_says_the_same_under_every_version_of_python() -> None:
-    source = python_source.read(EVERYTHING.encode())
+    source = python_source.read_source(EVERYTHING.encode())
     assert source is not None
     assert source.digest == "b8e545c8471899b63e5c2f33d8d09ed6"
 
@@ -833,18 +833,22 @@ def loaded(folder: Folder, reference: str) -> str:
 @pytest.mark.parametrize(
     ("reference", "says", "advises"),
     [
-        ("python:absent_one:f", 'there is no module "absent_one"', 'Is "absent_one" installed, or a file in HERE'),
-        ("python:thingz_one:f", 'no module "thingz_one"', '(did you mean "things_one"?)'),
-        ("python:buried_one:f", 'no module "buried_one"', "There is HERE/deep/er/buried_one.py: write python:deep.er."),
-        ("python:deep/er/buried_one.py:f", "does not name a module", "Write python:deep.er.buried_one:f"),
-        ("python:.things_one:f", "does not name a module", "Write python:things_one:f"),
-        ("python:../things_one:f", "does not name a module", "found beside the spec"),
-        ("python:things_one", "not a function reference", "Write python:MODULE:FUNCTION"),
+        ("python:absent_one:f", 'no module named "absent_one"', 'install "absent_one", or put it in HERE'),
+        ("python:thingz_one:f", 'no module named "thingz_one"', '(did you mean "things_one"?)'),
+        (
+            "python:buried_one:f",
+            'no module named "buried_one"',
+            "use python:deep.er.buried_one:f for HERE/deep/er/buried_one.py",
+        ),
+        ("python:deep/er/buried_one.py:f", "does not name a module", "use python:deep.er.buried_one:f"),
+        ("python:.things_one:f", "does not name a module", "use python:things_one:f"),
+        ("python:../things_one:f", "does not name a module", "next to the spec"),
+        ("python:things_one", "not a function reference", "use python:MODULE:FUNCTION"),
         ("python:things_one:predic", 'HERE/things_one.py has no "predic"', '(did you mean "predict"?)'),
-        ("python:things_one:LEVEL", "LEVEL is not a function but an int", "Write a function in things_one"),
-        ("python:things_one:Judge", "Judge is a class", "judge = Judge(), and write python:things_one:judge.METHOD"),
-        ("python:things_one:Oracle", "Oracle is a class", "oracle = Oracle(), and write python:things_one:oracle"),
-        ("python:things_one:Judge.ask", "ask is a method", "judge = Judge(), and write python:things_one:judge.ask"),
+        ("python:things_one:LEVEL", "LEVEL is not a function but an int", "define a function in things_one"),
+        ("python:things_one:Judge", "Judge is a class", "judge = Judge(), and use python:things_one:judge.METHOD"),
+        ("python:things_one:Oracle", "Oracle is a class", "oracle = Oracle(), and use python:things_one:oracle"),
+        ("python:things_one:Judge.ask", "ask is a method", "judge = Judge(), and use python:things_one:judge.ask"),
         ("python:things_one:angry.word", '"word" cannot be read: ValueError: no (HERE/things_one.py, line 10)', ""),
         ("python:misspelt_one:f", "SyntaxError: '(' was never closed (HERE/misspelt_one.py, line 2)", "python -c"),
         ("python:failing_one:f", "JSONDecodeError: Expecting value", "(HERE/failing_one.py, line 2)"),
@@ -852,7 +856,7 @@ def loaded(folder: Folder, reference: str) -> str:
         (
             "python:needing_one:f",
             "No module named 'absent_one' (HERE/needing_one.py, line 1)",
-            '"absent_one" installed',
+            'install "absent_one" in',
         ),
     ],
 )

@@ -15,7 +15,7 @@ from abreast.fake import FakeProvider
 from clis import bubblewrap_folder, real_cli
 from conftest import Done, Folder
 
-LOOKING = """
+LOOK_AROUND = """
 import json, os, pathlib, socket, sys
 
 def read(path):
@@ -51,7 +51,7 @@ def home(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def agent(folder: Folder, content: str, name: str = "spec/agent") -> None:
     """Write a program next to the spec, in Python. What it prints as JSON is its answer."""
-    folder.write(name, f"#!{sys.executable}\n{LOOKING}{textwrap.dedent(content)}").chmod(0o755)
+    folder.write(name, f"#!{sys.executable}\n{LOOK_AROUND}{textwrap.dedent(content)}").chmod(0o755)
 
 
 def run(
@@ -68,7 +68,7 @@ def run(
     return folder.abreast(command, "spec/spec.json", *(["--quiet"] if command == "run" else []))
 
 
-def seen(folder: Folder, sandbox: Any = "bubblewrap", **variant: Any) -> Any:
+def agent_view(folder: Folder, sandbox: Any = "bubblewrap", **variant: Any) -> Any:
     """What the agent reports."""
     done = run(folder, sandbox, **variant)
     assert done.code == 0, done.said
@@ -89,15 +89,15 @@ def test_an_agent_sees_neither_home_nor_spec_nor_store_nor_other_processes(folde
         }}))
     """
     agent(folder, content)
-    found = seen(folder)
-    assert found["key"] == found["spec"] == found["store"] == "FileNotFoundError"
-    assert set(found["beside"]) <= {"home", "spec"}
-    assert len(found["trials"][0]) == 1, "only its own"
-    assert found["processes"] <= 3
-    assert "PRIVATE" in seen(folder, "none")["key"], "without a sandbox it reads what you can read"
+    view = agent_view(folder)
+    assert view["key"] == view["spec"] == view["store"] == "FileNotFoundError"
+    assert set(view["beside"]) <= {"home", "spec"}
+    assert len(view["trials"][0]) == 1, "only its own"
+    assert view["processes"] <= 3
+    assert "PRIVATE" in agent_view(folder, "none")["key"], "without a sandbox it reads what you can read"
 
 
-def test_an_agent_writes_only_into_its_workspace_and_into_what_goes_with_it(folder: Folder, home: Path) -> None:
+def test_an_agent_writes_only_to_its_workspace_and_temporary_folders(folder: Folder, home: Path) -> None:
     agent(
         folder,
         f"""
@@ -106,7 +106,7 @@ def test_an_agent_writes_only_into_its_workspace_and_into_what_goes_with_it(fold
         print(json.dumps([write(place) for place in places]))
         """,
     )
-    assert seen(folder) == [True] * 4 + [False] * 4
+    assert agent_view(folder) == [True] * 4 + [False] * 4
     assert not Path("/tmp/abreast-sandbox-x").exists()
     assert not (home / "x").exists()
     assert folder.sql("select files_changed from predictions", "spec/results.db") == [{"files_changed": 1}]
@@ -117,7 +117,7 @@ def test_paths_that_are_named_can_be_read_or_written(folder: Folder, home: Path)
     folder.write("cache/old.txt", "old")
     paths = [str(folder.path / "spec/data/read.txt"), str(folder.path / "cache")]
     agent(folder, f"print(json.dumps([read({paths[0]!r}), write({paths[0]!r}), write({paths[1]!r} + '/new.txt')]))")
-    assert seen(folder, {"read": ["data"], "write": ["../cache"]}) == ["data", False, True]
+    assert agent_view(folder, {"read": ["data"], "write": ["../cache"]}) == ["data", False, True]
     assert (folder.path / "cache" / "new.txt").read_text() == "x"
 
 
@@ -126,7 +126,7 @@ def test_the_network_is_on_unless_it_is_off(folder: Folder, home: Path, network:
     with FakeProvider.in_thread() as provider:
         port = int(provider.url.rpartition(":")[2])
         agent(folder, f"print(json.dumps(socket.socket().connect_ex(('127.0.0.1', {port})) == 0))")
-        assert seen(folder, {"network": network}) is (network == "on")
+        assert agent_view(folder, {"network": network}) is (network == "on")
 
 
 def test_an_agent_cannot_fill_memory_or_disk_with_temporary_files_or_one_large_file(folder: Folder, home: Path) -> None:
@@ -146,8 +146,8 @@ def test_an_agent_cannot_fill_memory_or_disk_with_temporary_files_or_one_large_f
         print(json.dumps([fill(os.environ["TMPDIR"] + "/x"), fill("/tmp/x"), fill("work.bin")]))
         """,
     )
-    assert seen(folder) == [True, True, True]
-    assert seen(folder, {"disk_mb": 2}) == [False, False, False]
+    assert agent_view(folder) == [True, True, True]
+    assert agent_view(folder, {"disk_mb": 2}) == [False, False, False]
 
 
 def test_an_agent_cannot_start_processes_without_end(folder: Folder, home: Path) -> None:
@@ -167,7 +167,7 @@ def test_an_agent_cannot_start_processes_without_end(folder: Folder, home: Path)
         done = run(folder, {"processes": 20})
         assert (done.code, "Linux sets no such limit for root" in done.err) == (4, True)
     else:
-        assert seen(folder, {"processes": 20}) is False
+        assert agent_view(folder, {"processes": 20}) is False
 
 
 def test_checks_run_in_the_sandbox_too_because_they_run_what_the_agent_wrote(folder: Folder, home: Path) -> None:
@@ -197,7 +197,7 @@ def test_daemons_end_with_their_sandbox(folder: Folder, home: Path) -> None:
         print(json.dumps("yes"))
         """,
     )
-    assert seen(folder) == "yes"
+    assert agent_view(folder) == "yes"
     lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not any(b"a-daemon-in-a-sandbox" in line for line in lines)
 
@@ -237,7 +237,7 @@ def test_settings_next_to_programs_on_the_path_stay_hidden(
     monkeypatch.setenv("PATH", ":".join([*(str(home / name) for name in on_path), os.environ["PATH"]]))
     names = [*secrets, *programs, *loaded]
     agent(folder, f"print(json.dumps(['CONTENT' in read(f'{home}/{{name}}') for name in {names!r}]))")
-    assert dict(zip(names, seen(folder), strict=True)) == {name: name not in secrets for name in names}
+    assert dict(zip(names, agent_view(folder), strict=True)) == {name: name not in secrets for name in names}
 
 
 # -- before anything is paid for ---------------------------------------------------------------------------------------
@@ -353,13 +353,13 @@ def test_codex_works_in_a_sandbox_with_its_settings(folder: Folder, home: Path) 
             """,
         )
         folder.write("home/.codex/auth.json", "{}")
-        around = {"CODEX_TEST": "any", "OPENAI_BASE_URL": address}
+        environment = {"CODEX_TEST": "any", "OPENAI_BASE_URL": address}
         call = {"cmd": f"echo new > made.txt; cat {home}/.ssh/id_ed25519 >> made.txt"}
         prompt = f'[[fake: tool=exec_command args={json.dumps(call)} then="yes"]]'
         spec = {
             "cases": [{"id": "one", "input": prompt, "expected": "yes"}],
             "limits": {"timeout": 60},
-            "variants": {"v": {"preset": "codex", "command": str(real_cli("codex")), "env": around}},
+            "variants": {"v": {"preset": "codex", "command": str(real_cli("codex")), "env": environment}},
             "params": {"sandbox": "bubblewrap", "model": "gpt-5"},
             "target": "command",
             "scorers": ["exact"],

@@ -104,7 +104,7 @@ def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None
     assert "examined 15 pull requests (the history has no more): 0 of 1 wanted" in none.err
 
 
-def test_a_setup_that_fails_is_refused_before_anybody_is_paid(shop: Folder) -> None:
+def test_a_failing_setup_is_refused_before_any_cost(shop: Folder) -> None:
     done = shop.abreast("run", "coding-agents", *words("--setup", "sh -c 'echo no such package; exit 3'"))
     assert done.code == 4, done.said
     assert "setup failed with exit code 3: no such package" in done.err
@@ -120,7 +120,7 @@ def test_check_tries_the_setup_and_a_dry_run_does_not(shop: Folder) -> None:
     assert dry.code == 0, dry.said
 
 
-def test_none_with_telling_tests_is_refused_if_they_are_asked_for(shop: Folder) -> None:
+def test_requiring_informative_tests_is_refused_if_no_pull_request_has_any(shop: Folder) -> None:
     done = shop.abreast("check", "coding-agents", *words("--with-tests", "--check", "true {tests}"))
     assert done.code == 2, done.said
     assert "0 of 1 wanted" in done.err
@@ -146,4 +146,4 @@ def test_setup_is_a_key_of_settings_and_of_workspaces_of_repositories(shop: Fold
     shop.write("spec.yaml", json.dumps({**spec, "params": {"workspace": {"copy": "shop", "setup": "true"}}}))
     refused = shop.abreast("check", "spec.yaml")
     assert refused.code == 2
-    assert "setup is for git, not for copy" in refused.err
+    assert "setup needs git, not copy" in refused.err

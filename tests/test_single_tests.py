@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.targets.checks.reference_tests import compare
+from abreast.model import Check
+from abreast.targets.checks.check_runs import CaseTests, CheckTask
+from abreast.targets.checks.reference_tests import compare_runs
 from abreast.targets.checks.test_results import instrument, parse_cargo, parse_go, parse_jest, parse_junit, reporter_of
 from conftest import Folder
 from repositories import Project
@@ -99,7 +101,7 @@ def test_all_target_tests_must_pass_and_no_other_test_may_break(shop: Folder) ->
     assert "still failing: tests.test_greeting::test_a_name_is_greeted and 1 more" in rows["lazy"]["told"]
 
 
-def test_what_tests_say_without_an_agent_is_found_out_once(shop: Folder) -> None:
+def test_results_without_an_agent_are_computed_once(shop: Folder) -> None:
     counter = shop.path / "counted.txt"
     run(shop, "good")
     assert len(counter.read_text()) == 1 + 2 + 1, "before, twice in what people did, and in what the agent left"
@@ -109,9 +111,18 @@ def test_what_tests_say_without_an_agent_is_found_out_once(shop: Folder) -> None
 
 def test_flaky_tests_are_neither() -> None:
     human = {"new": "passed", "old": "passed", "flaky": "passed", "broken": "failed", "skipped": "skipped"}
-    again = {**human, "flaky": "failed"}
+    repeated = {**human, "flaky": "failed"}
     before = {"old": "passed", "flaky": "passed", "new": "failed", "broken": "failed"}
-    assert compare(before, human, again) == (("new",), ("old",), 1)  # type: ignore[arg-type]
+    assert compare_runs(before, human, repeated) == (("new",), ("old",), 1)  # type: ignore[arg-type]
+
+
+def test_the_key_of_stored_results_survives_renamed_classes() -> None:
+    check, own = Check(name="tests", command=("sh",)), CaseTests("c0ffee", ("a.py",), "ba5e")
+    task = CheckTask(check, ("sh", "a.py"), (("CASE", "1"),), own, ("make",), "go")
+    assert task.cache_text() == (
+        f"Task(check={check!r}, words=('sh', 'a.py'), variables=(('CASE', '1'),), "
+        "own=Own(commit='c0ffee', tests=('a.py',), base='ba5e'), rest=('make',), reporter='go')"
+    )
 
 
 # Reports

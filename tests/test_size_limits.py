@@ -133,7 +133,7 @@ def test_an_output_of_several_megabytes_is_stored_in_full(folder: Folder) -> Non
     assert folder.sql("select status, length(answer) as n from predictions") == [{"status": "ok", "n": 5_000_000}]
 
 
-def test_an_oversized_reply_of_a_judge_is_no_score_and_is_not_asked_for_again(folder: Folder) -> None:
+def test_an_oversized_reply_of_a_judge_gives_no_score_and_is_not_requested_again(folder: Folder) -> None:
     scorers = "[{judge: {target: 'python:mine:judge', rubric: Is it good}}]"
     experiment(folder, "{target: simulated, accuracy: 1}", cases=1, scorers=scorers)
     done = folder.abreast("run", "experiment.yaml")
@@ -155,18 +155,18 @@ def test_a_limit_that_no_store_can_keep_is_refused(folder: Folder, size: str) ->
 
 def test_a_row_that_the_store_refuses_is_stored_as_a_failure_instead(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
-    held = store.begin(new_run("old-one-1"))
+    lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     reasons: list[StoreError] = []
 
     def event(detail: object) -> list[tuple[str, tuple[Any, ...]]]:
-        return [("events", (held.run_id, 0.0, "kind", detail))]
+        return [("events", (lease.run_id, 0.0, "kind", detail))]
 
     def substitute(reason: StoreError) -> list[tuple[str, tuple[Any, ...]]]:
         reasons.append(reason)
         return event("instead")
 
-    writer = Writer(store, held, committed.extend, reasons.append)
+    writer = Writer(store, lease, committed.extend, reasons.append)
     writer.put_together(event("before"), 1)
     writer.put_together(event(object()), 2, substitute)
     writer.put_together(event("after"), 3)
@@ -174,7 +174,7 @@ def test_a_row_that_the_store_refuses_is_stored_as_a_failure_instead(tmp_path: P
     assert sorted(committed) == [1, 2, 3]
     assert len(reasons) == 1
     assert sorted(store.rows("SELECT detail FROM events")) == [("after",), ("before",), ("instead",)]
-    store.let_go(held)
+    store.let_go(lease)
     store.close()
 
 
@@ -247,7 +247,7 @@ sys.exit(code)
 """
 
 
-def test_a_response_that_decompresses_to_a_gigabyte_costs_little_memory_and_is_asked_for_once(
+def test_a_response_that_decompresses_to_a_gigabyte_costs_little_memory_and_one_request(
     folder: Folder, provider: Provider
 ) -> None:
     target = f"{{target: openai, model: m, base_url: 'http://127.0.0.1:{provider.port}/v1'}}"

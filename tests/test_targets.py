@@ -515,7 +515,7 @@ def test_a_run_whose_transform_has_arguments_goes_on(folder: Folder) -> None:
     ("transform", "said"),
     [
         ("{to: 3}", 'spec.yaml: variant "a": transform: "from" is missing'),
-        ("{to: 3}", "write {from: python:MODULE:FUNCTION, NAME: VALUE}"),
+        ("{to: 3}", "use {from: python:MODULE:FUNCTION, NAME: VALUE}"),
         ("{from: [1], to: 3}", 'variant "a": transform: from must be text, got [1]'),
         ("{from: python:shape:cut, too: 3}", 'python:shape:cut does not take "too" (did you mean "to"?)'),
         ("{from: python:shape:cut, to: 3, value: x}", 'python:shape:cut does not take "value"'),

@@ -24,20 +24,20 @@ def with_workers(use: Callable[[LocalWorkers], Coroutine[Any, Any, Any]]) -> Any
 
 
 def test_every_short_call_is_made_once_and_gets_its_own_result() -> None:
-    made: list[int] = []
+    calls: list[int] = []
 
     def square(number: int) -> int:
-        made.append(number)
+        calls.append(number)
         return number * number
 
     async def use(workers: LocalWorkers) -> list[int]:
         return await asyncio.gather(*(workers.in_turn(square, number) for number in range(200)))
 
     assert with_workers(use) == [number * number for number in range(200)]
-    assert sorted(made) == list(range(200))
+    assert sorted(calls) == list(range(200))
 
 
-def test_a_call_that_blocks_does_not_hold_up_those_behind_it() -> None:
+def test_a_blocking_call_does_not_delay_later_calls() -> None:
     """Each call but the last waits for the next one, so all of them have to run at the same time."""
     events = [threading.Event() for _ in range(20)]
 

@@ -29,12 +29,12 @@ from abreast.store import open_store
 from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces
 from abreast.targets.workspace.files import copies
 from abreast.targets.workspace.files.directories import remove_tree
-from abreast.targets.workspace.git.diff import Counts, replaced
+from abreast.targets.workspace.git.diff import DiffCounts, count_replaced_lines
 from abreast.targets.workspace.git.scan import LARGE
 
 CASE = Case("c1", "do it")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-SOMEBODY = {f"GIT_{who}_{what}": "x@y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+SOMEBODY = {f"GIT_{role}_{key}": "x@y" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
 
 
 @pytest.fixture(autouse=True)
@@ -93,10 +93,10 @@ class Project:
         git(path, "stash", "--quiet", "--include-untracked", **SOMEBODY)
 
     def workspaces(self, revision: str | None = None, **more: Any) -> Workspaces:
-        return made(git=str(self.path), commit=revision or self.start, **more)
+        return new_workspaces(git=str(self.path), commit=revision or self.start, **more)
 
 
-def made(**setting: Any) -> Workspaces:
+def new_workspaces(**setting: Any) -> Workspaces:
     return Workspaces('variant "v"', setting or None, Path.cwd())
 
 
@@ -125,10 +125,10 @@ def names(folder: Path) -> set[str]:
 def test_an_empty_workspace_is_empty_and_alone_in_the_folder_above_it() -> None:
     for setting in (None, "empty"):
         workspaces = Workspaces('variant "v"', setting, Path.cwd())
-        one, other = workspaces.make(CASE, "x"), workspaces.make(CASE, "x")
-        assert list(one.path.iterdir()) == []
-        assert list(one.path.parent.iterdir()) == [one.path]
-        assert one.path != other.path
+        first, other = workspaces.make(CASE, "x"), workspaces.make(CASE, "x")
+        assert list(first.path.iterdir()) == []
+        assert list(first.path.parent.iterdir()) == [first.path]
+        assert first.path != other.path
         assert workspaces.problems() == []
 
 
@@ -143,7 +143,7 @@ def test_a_copy_keeps_permissions_dates_and_links_and_follows_none(tmp_path: Pat
     (source / "inside").symlink_to("sub")
     (source / "out").symlink_to(outside)
     (source / "dangling").symlink_to("nowhere")
-    workspaces = made(copy=str(source))
+    workspaces = new_workspaces(copy=str(source))
     path = workspaces.make(CASE, "x").path
     assert names(path) == {"a.txt", "sub", "sub/b.sh", "inside", "out", "dangling"}
     assert stat.S_IMODE((path / "sub" / "b.sh").stat().st_mode) == 0o751
@@ -166,17 +166,17 @@ def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path, monkeypatch: py
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     copies.copy_tree(source, tmp_path / "one")
-    monkeypatch.setattr(copies, "_cp_is_able", lambda: False)
+    monkeypatch.setattr(copies, "_has_gnu_cp", lambda: False)
     copies.copy_tree(source, tmp_path / "other")
 
-    def seen(folder: Path) -> list[Any]:
+    def copied(folder: Path) -> list[Any]:
         return [
             (str(path.relative_to(folder)), path.lstat().st_mode, path.is_file() and path.read_bytes())
             + ((path.lstat().st_mtime_ns,) if not path.is_dir() else ())
             for path in sorted(folder.rglob("*"))
         ]
 
-    assert seen(tmp_path / "one") == seen(tmp_path / "other") == seen(source)
+    assert copied(tmp_path / "one") == copied(tmp_path / "other") == copied(source)
 
 
 def test_sockets_and_pipes_are_left_out_of_a_copy_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,18 +186,18 @@ def test_sockets_and_pipes_are_left_out_of_a_copy_with_a_note(tmp_path: Path, mo
     monkeypatch.chdir(source)  # the name of a socket must be short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("sock")
-        workspaces = made(copy=str(source))
+        workspaces = new_workspaces(copy=str(source))
         assert names(workspaces.make(CASE, "x").path) == {"a.txt"}
         assert any("2 sockets, pipes or devices" in note for note in workspaces.notes())
 
 
 def test_a_copied_folder_may_contain_the_root_of_all_workspaces(root: Path) -> None:
     write(root.parent / "data", a_txt="a")
-    workspaces = made(copy=str(root.parent))
+    workspaces = new_workspaces(copy=str(root.parent))
     first = workspaces.make(CASE, "x")
     assert names(first.path) == {"data", "data/a.txt"}
     assert names(workspaces.make(CASE, "x").path) == {"data", "data/a.txt"}
-    assert made(copy=str(first.path)).problems()[0][1].startswith("set $ABREAST_WORKSPACES")
+    assert new_workspaces(copy=str(first.path)).problems()[0][1].startswith("set $ABREAST_WORKSPACES")
 
 
 def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> None:
@@ -212,35 +212,35 @@ def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> No
     ).run()
     shutil.copyfile(source / "results.db", source / "named otherwise.db")
     (source / "fixture.db").write_bytes(b"SQLite format 3\0" + bytes(200))
-    workspaces = made(copy=str(source))
-    found = names(workspaces.make(CASE, "x").path)
-    assert {name for name in found if "db" in name} == {"fixture.db"}
-    assert any("stores are left out" in note for note in workspaces.notes())
+    workspaces = new_workspaces(copy=str(source))
+    copied = names(workspaces.make(CASE, "x").path)
+    assert {name for name in copied if "db" in name} == {"fixture.db"}
+    assert any("stores and their reports are left out" in note for note in workspaces.notes())
 
 
 def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_no_change(tmp_path: Path) -> None:
     """What a user put among them is."""
     source = tmp_path / "source"
     write(source, a_txt="a")
-    before = made(copy=str(source)).version
+    before = new_workspaces(copy=str(source)).version
     store = open_store(source / "results.db")
     home = folder.home(store, "brave-otter-1")
     folder.remember(home, [folder.keep(home, "report.html", [b"what others answered"])])
     folder.publish(store, "brave-otter-1", "bench.json", b"{}")
-    workspaces = made(copy=str(source))
+    workspaces = new_workspaces(copy=str(source))
     assert names(workspaces.make(CASE, "x").path) == {"a.txt"}
     assert workspaces.version == before
     write(source, runs__mine__notes_txt="mine", own_json="{}")
-    seen = names(made(copy=str(source)).make(CASE, "x").path)
-    assert seen == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
+    copied = names(new_workspaces(copy=str(source)).make(CASE, "x").path)
+    assert copied == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
 
 
-def test_a_ledger_that_is_none_hides_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+def test_an_invalid_ledger_hides_nothing_and_does_not_block(tmp_path: Path) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a", runs__deep___abreast_json="[" * 100_000)
     (source / "runs" / "pipe").mkdir()
     os.mkfifo(source / "runs" / "pipe" / ".abreast.json")
-    assert "a.txt" in names(made(copy=str(source)).make(CASE, "x").path)
+    assert "a.txt" in names(new_workspaces(copy=str(source)).make(CASE, "x").path)
 
 
 def test_settings_of_a_repository_that_would_run_something_are_not_used(tmp_path: Path, project: Project) -> None:
@@ -260,11 +260,11 @@ def test_settings_of_a_repository_that_would_run_something_are_not_used(tmp_path
 
 
 def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path, project: Project) -> None:
-    inside = made(copy=str(project.path))
+    inside = new_workspaces(copy=str(project.path))
     assert git(inside.make(CASE, "x").path, "rev-parse", "HEAD") == project.solution
     assert any("every branch" in note for note in inside.notes())
     git(project.path, "worktree", "add", "--quiet", str(tmp_path / "tree"), "side")
-    pointing = made(copy=str(tmp_path / "tree"))
+    pointing = new_workspaces(copy=str(tmp_path / "tree"))
     path = pointing.make(CASE, "x").path
     assert (path / "other.txt").exists()
     assert not (path / ".git").exists()
@@ -274,17 +274,17 @@ def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path,
 def test_a_folder_that_changes_between_plan_and_start_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a")
-    workspaces = made(copy=str(source))
+    workspaces = new_workspaces(copy=str(source))
     assert workspaces.version
     write(source, a_txt="b")
     with pytest.raises(NoWorkspace, match="changed since the run was planned"):
         workspaces.make(CASE, "x")
 
 
-def test_all_trials_of_a_run_begin_alike_though_the_folder_is_edited_meanwhile(tmp_path: Path) -> None:
+def test_all_trials_of_a_run_start_alike_even_if_the_folder_is_edited(tmp_path: Path) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a")
-    workspaces = made(copy=str(source))
+    workspaces = new_workspaces(copy=str(source))
     workspaces.make(CASE, "x")
     write(source, a_txt="b")
     assert (workspaces.make(CASE, "x").path / "a.txt").read_text() == "a"
@@ -294,8 +294,8 @@ def test_all_trials_of_a_run_begin_alike_though_the_folder_is_edited_meanwhile(t
 
 
 def every_object(path: Path) -> set[str]:
-    told = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    return set(told.split())
+    listing = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    return set(listing.split())
 
 
 def assert_only_ancestors(path: Path, project: Project, start: str) -> None:
@@ -316,15 +316,15 @@ def test_a_checkout_has_nothing_but_the_ancestry_of_its_commit(at_start: Workspa
     assert_only_ancestors(at_start.path, project, project.start)
     for later in (project.solution, project.aside, "v1", "v2", "trunk", "side", "origin/trunk"):
         assert git(at_start.path, "cat-file", "-t", later, check=False) == ""
-    kept = b"".join(path.read_bytes() for path in (at_start.path / ".git").rglob("*") if path.is_file())
-    assert str(project.path).encode() not in kept, "nothing names the original"
+    content = b"".join(path.read_bytes() for path in (at_start.path / ".git").rglob("*") if path.is_file())
+    assert str(project.path).encode() not in content, "nothing names the original"
     assert {path.name for path in (at_start.path / ".git").iterdir()} <= {
         *("HEAD", "config", "index", "objects", "refs")
     }
     assert names(at_start.path) == {"app.py", "link", "run.sh", ".gitignore", "src", "src/deep", "src/deep/x.txt"}
 
 
-def test_the_same_holds_for_a_url_a_packed_a_bare_and_a_sha256_repository(tmp_path: Path, project: Project) -> None:
+def test_urls_and_packed_bare_and_sha256_repositories_give_the_same_checkout(tmp_path: Path, project: Project) -> None:
     git(project.path, "gc", "--quiet", "--aggressive")
     git(project.path, "repack", "-adbq")
     git(tmp_path, "clone", "--quiet", "--bare", str(project.path), "bare.git")
@@ -346,18 +346,18 @@ def test_the_same_holds_for_a_url_a_packed_a_bare_and_a_sha256_repository(tmp_pa
         workspaces.close()
 
 
-def test_a_commit_that_only_a_server_hands_out_is_found(tmp_path: Path, project: Project) -> None:
+def test_a_commit_on_no_branch_is_fetched_if_the_server_allows_it(tmp_path: Path, project: Project) -> None:
     """One that no branch leads to, as of a pull request: a clone does not have it."""
     git(project.path, "update-ref", "refs/pull/1/head", project.aside)
     git(project.path, "branch", "-D", "side")
-    workspaces = made(git=f"file://{project.path}", commit=project.aside)
+    workspaces = new_workspaces(git=f"file://{project.path}", commit=project.aside)
     assert workspaces.problems() == []
     assert_only_ancestors(workspaces.make(CASE, "x").path, project, project.aside)
 
 
 def test_a_shallow_repository_can_be_the_source(tmp_path: Path, project: Project) -> None:
     git(tmp_path, "clone", "--quiet", "--depth", "2", f"file://{project.path}", "shallow")
-    workspaces = made(git=str(tmp_path / "shallow"), commit=project.start)
+    workspaces = new_workspaces(git=str(tmp_path / "shallow"), commit=project.start)
     assert workspaces.problems() == []
     workspace = workspaces.make(CASE, "x")
     assert git(workspace.path, "log", "--format=%H") == project.start
@@ -367,19 +367,19 @@ def test_a_shallow_repository_can_be_the_source(tmp_path: Path, project: Project
     assert workspace.diff().files == ("new.txt",)
 
 
-def test_submodules_and_files_of_lfs_stay_as_they_are_and_it_is_said(tmp_path: Path, project: Project) -> None:
-    whole = Project(tmp_path / "whole")
-    write(whole.path, _gitattributes="*.bin filter=lfs diff=lfs merge=lfs -text\n", big_bin="version https://lfs\n")
-    git(whole.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(project.path), "part")
-    start = commit(whole.path, "with a submodule")
-    workspaces = whole.workspaces(start)
+def test_submodules_and_lfs_files_stay_unchanged_with_a_note(tmp_path: Path, project: Project) -> None:
+    parent = Project(tmp_path / "whole")
+    write(parent.path, _gitattributes="*.bin filter=lfs diff=lfs merge=lfs -text\n", big_bin="version https://lfs\n")
+    git(parent.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(project.path), "part")
+    start = commit(parent.path, "with a submodule")
+    workspaces = parent.workspaces(start)
     workspace = workspaces.make(CASE, "x")
     assert list((workspace.path / "part").iterdir()) == []
     assert (workspace.path / "big.bin").read_text() == "version https://lfs\n"
     assert git(workspace.path, "status", "--porcelain") == ""
-    said = "\n".join(workspaces.notes())
-    assert "1 submodules" in said
-    assert "Git LFS" in said
+    notes = "\n".join(workspaces.notes())
+    assert "1 submodules" in notes
+    assert "Git LFS" in notes
     assert workspace.diff() == Diff()
     write(workspace.path, part__filled_txt="filled\n", big_bin="version 2\n")
     assert workspace.diff().files == ("big.bin", "part/filled.txt")
@@ -426,13 +426,13 @@ def test_git_need_not_read_the_files_of_a_fresh_checkout_again(at_start: Workspa
     assert len(set(map(int, dates))) == len(dates), "so that it tells any two files apart"
 
 
-def test_files_that_change_places_are_seen_by_git_and_by_the_diff(tmp_path: Path) -> None:
+def test_git_and_the_diff_detect_files_that_swap_names(tmp_path: Path) -> None:
     path = tmp_path / "twins"
     path.mkdir()
     git(path, "init", "--quiet")
     write(path, a__x_txt="one\n", b__x_txt="two\n")
     commit(path)
-    for workspaces in (made(git=str(path)), made(copy=str(path))):
+    for workspaces in (new_workspaces(git=str(path)), new_workspaces(copy=str(path))):
         work = workspaces.make(CASE, "x")
         (work.path / "a").rename(work.path / "c")
         (work.path / "b").rename(work.path / "a")
@@ -468,7 +468,7 @@ def test_whatever_a_trial_does_to_its_objects_the_others_keep_theirs(project: Pr
     assert outside == [], "no file is shared with anybody"
 
 
-def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project, root: Path) -> None:
+def test_forty_concurrent_workspaces_are_complete_and_prepared_once(project: Project, root: Path) -> None:
     workspaces, together = project.workspaces(), threading.Barrier(40)
     twin = project.workspaces("side~1")  # another variant that begins with the same commit
 
@@ -476,18 +476,18 @@ def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project
         together.wait()
         workspace = (twin if number % 2 else workspaces).make(CASE, "x")
         (workspace.path / "app.py").write_text(f"print(10 + {number})\n")
-        found = workspace.diff()
+        results = workspace.diff()
         assert git(workspace.path, "log", "-1", "--format=%H") == project.start
         assert len(list(root.glob("*/templates/*"))) == 1
         workspace.remove()
-        return workspace.path, found
+        return workspace.path, results
 
     with ThreadPoolExecutor(40) as threads:
         done = list(threads.map(trial, range(40)))
     assert len({path for path, _ in done}) == 40
-    for number, (_, found) in enumerate(done):
-        assert f"+print(10 + {number})\n" in found.text
-        assert (found.files, found.counts.lines_added, found.counts.lines_deleted) == (("app.py",), 1, 1)
+    for number, (_, results) in enumerate(done):
+        assert f"+print(10 + {number})\n" in results.text
+        assert (results.files, results.counts.lines_added, results.counts.lines_deleted) == (("app.py",), 1, 1)
     workspaces.close()
     twin.close()
     assert list(root.iterdir()) == []
@@ -497,7 +497,7 @@ def test_workspaces_come_and_go_at_once(root: Path) -> None:
     """The last that goes takes the folder above with it, where another one is just being made."""
 
     def trials(number: int) -> None:
-        workspaces = made()
+        workspaces = new_workspaces()
         for _ in range(60):
             workspace = workspaces.make(CASE, "x")
             (workspace.path / "x").touch()
@@ -510,19 +510,19 @@ def test_workspaces_come_and_go_at_once(root: Path) -> None:
 
 
 def test_every_case_has_the_commit_that_its_input_names(project: Project, root: Path) -> None:
-    workspaces = made(git=str(project.path), commit="{{ commit }}")
+    workspaces = new_workspaces(git=str(project.path), commit="{{ commit }}")
     for start in (project.first, project.start, project.aside):
         value = {"commit": start}
         assert_only_ancestors(workspaces.make(Case("c", value), value).path, project, start)
-    named = made(git=str(project.path), commit="{{ tags.at }}^{commit}")
-    workspace = named.make(Case("c", "x", tags={"at": "v1"}), "x")
+    revision = new_workspaces(git=str(project.path), commit="{{ tags.at }}^{commit}")
+    workspace = revision.make(Case("c", "x", tags={"at": "v1"}), "x")
     assert git(workspace.path, "rev-parse", "HEAD") == project.start
     with pytest.raises(NoWorkspace, match="'commit' is undefined"):
         workspaces.make(CASE, "x")
-    with pytest.raises(NoWorkspace, match="has none such"):
+    with pytest.raises(NoWorkspace, match="no such commit"):
         workspaces.make(CASE, {"commit": "0" * 40})
     for bad in ("--upload-pack=touch x", "", "a\nb", "HEAD..side"):
-        with pytest.raises(NoWorkspace, match="has none such"):
+        with pytest.raises(NoWorkspace, match="no such commit"):
             workspaces.make(CASE, {"commit": bad})
 
 
@@ -533,7 +533,7 @@ def test_of_many_commits_only_the_last_used_stay_prepared(tmp_path: Path, root: 
     for number in range(12):
         write(path, n_txt=f"{number}\n")
         commit(path)
-    workspaces = made(git=str(path), commit="HEAD~{{ n }}")
+    workspaces = new_workspaces(git=str(path), commit="HEAD~{{ n }}")
     for number in range(12):
         workspace = workspaces.make(CASE, {"n": number})
         assert (workspace.path / "n.txt").read_text() == f"{11 - number}\n"
@@ -556,10 +556,10 @@ def test_a_diff_shows_new_changed_deleted_renamed_and_binary_files(at_start: Wor
     (path / "run.sh").unlink()
     (path / "src" / "deep" / "x.txt").rename(path / "src" / "y.txt")
     (path / "picture.png").write_bytes(b"\x89PNG\0\1\2" * 50)
-    found = at_start.diff()
-    assert set(found.files) == {"app.py", "new.txt", "picture.png", "run.sh", "src/y.txt"}
-    assert found.problem == ""
-    assert found.counts.columns() == {
+    diff = at_start.diff()
+    assert set(diff.files) == {"app.py", "new.txt", "picture.png", "run.sh", "src/y.txt"}
+    assert diff.problem == ""
+    assert diff.counts.columns() == {
         "files_changed": 5,
         "files_added": 2,
         "files_modified": 1,
@@ -574,7 +574,7 @@ def test_a_diff_shows_new_changed_deleted_renamed_and_binary_files(at_start: Wor
         *("+print(3)", "deleted file mode 100755", "rename from src/deep/x.txt", "rename to src/y.txt"),
         *("GIT binary patch", "new file mode 100644"),
     ):
-        assert f"\n{line}\n" in found.text
+        assert f"\n{line}\n" in diff.text
 
 
 def test_every_changed_file_is_of_one_kind_and_replaced_lines_are_counted(at_start: Workspace) -> None:
@@ -586,22 +586,22 @@ def test_every_changed_file_is_of_one_kind_and_replaced_lines_are_counted(at_sta
     (path / "src" / "deep" / "x.txt").write_bytes(b"\0\1\2")
     (path / "first.txt").write_text("".join(f"{n}\n" for n in range(20)))
     commit(path)  # that it did is of no account
-    found = at_start.diff().counts
-    assert (found.files_added, found.files_modified, found.files_changed) == (1, 3, 4)
-    assert (found.files_binary, found.files_deleted, found.files_renamed) == (1, 0, 0)
-    assert (found.lines_added, found.lines_deleted, found.lines_modified) == (21, 1, 0)
+    counts = at_start.diff().counts
+    assert (counts.files_added, counts.files_modified, counts.files_changed) == (1, 3, 4)
+    assert (counts.files_binary, counts.files_deleted, counts.files_renamed) == (1, 0, 0)
+    assert (counts.lines_added, counts.lines_deleted, counts.lines_modified) == (21, 1, 0)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from("+- "), max_size=40))
-def test_lines_are_replaced_as_often_as_both_signs_stand_together(signs: list[str]) -> None:
+def test_replaced_lines_are_the_deletions_next_to_additions(signs: list[str]) -> None:
     stretches = "".join(signs).split(" ")
-    assert replaced(signs) == sum(min(one.count("+"), one.count("-")) for one in stretches)
+    assert count_replaced_lines(signs) == sum(min(stretch.count("+"), stretch.count("-")) for stretch in stretches)
 
 
 def test_a_diff_that_is_cut_does_not_say_how_many_lines_were_replaced(at_start: Workspace) -> None:
     write(at_start.path, app_py="".join(f"line {n}\n" for n in range(1000)))
-    assert at_start.diff(most=500).counts.lines_modified is None
+    assert at_start.diff(max_bytes=500).counts.lines_modified is None
     assert at_start.diff().counts.lines_modified == 1
 
 
@@ -642,8 +642,8 @@ def as_left(path: Path, how: str, project: Project) -> None:
         (path / ".git" / "info").mkdir()
         (path / ".git" / "info" / "exclude").write_text("*\n")
     elif how == "fakes dates":
-        known = (path / "link").lstat()
-        os.utime(path / "app.py", ns=(known.st_mtime_ns, known.st_mtime_ns))
+        status = (path / "link").lstat()
+        os.utime(path / "app.py", ns=(status.st_mtime_ns, status.st_mtime_ns))
 
 
 HOWS = [
@@ -655,18 +655,18 @@ HOWS = [
 @pytest.mark.parametrize("how", HOWS)
 def test_the_diff_is_the_same_whatever_the_agent_does_to_git(at_start: Workspace, project: Project, how: str) -> None:
     as_left(at_start.path, how, project)
-    found = at_start.diff()
-    assert (found.files, found.problem) == (("app.py", "new.txt"), "")
-    counts = Counts(files_added=1, files_modified=1, lines_added=2, lines_deleted=1, lines_modified=1)
-    assert found.counts == counts
+    diff = at_start.diff()
+    assert (diff.files, diff.problem) == (("app.py", "new.txt"), "")
+    counts = DiffCounts(files_added=1, files_modified=1, lines_added=2, lines_deleted=1, lines_modified=1)
+    assert diff.counts == counts
     assert not (project.path / "evil").exists()
 
 
 def test_a_change_of_the_same_size_with_the_old_date_is_seen(at_start: Workspace) -> None:
     path = at_start.path / "app.py"
-    known = path.stat()
+    status = path.stat()
     path.write_text("print(7)\n")
-    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert at_start.diff().files == ("app.py",)
 
 
@@ -688,7 +688,7 @@ def test_empty_and_copied_workspaces_have_a_diff_too(tmp_path: Path) -> None:
     git_inside.mkdir()
     git(git_inside, "init", "--quiet")
     write(git_inside, v_txt="v\n")
-    copied, empty = made(copy=str(source)).make(CASE, "x"), made().make(CASE, "x")
+    copied, empty = new_workspaces(copy=str(source)).make(CASE, "x"), new_workspaces().make(CASE, "x")
     assert copied.diff() == empty.diff() == Diff()
     write(copied.path, a_txt="A\n", new_log="new\n", vendor__v_txt="V\n", vendor__w_txt="w\n", sub__also="s\n")
     write(copied.path, **{"sub__only-here": "x\n", "only-here": "y\n"})
@@ -719,18 +719,18 @@ def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspac
     assert at_start.diff().files == expected
 
 
-def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
+def test_pipes_in_place_of_files_that_git_reads_do_not_block(
     at_start: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.git.git_command.PATIENCE_S", 5.0)
+    monkeypatch.setattr("abreast.targets.workspace.git.git_command.TIMEOUT_S", 5.0)
     (at_start.path / "new").mkdir()
     for name in (".gitattributes", "new/.gitignore", "new/pipe"):
         (at_start.path / name).unlink(missing_ok=True)
         os.mkfifo(at_start.path / name)
     (at_start.path / "new" / "file.txt").write_text("here\n")
-    found = at_start.diff()
-    assert found.problem == ""
-    assert "new/file.txt" in found.files
+    diff = at_start.diff()
+    assert diff.problem == ""
+    assert "new/file.txt" in diff.files
 
 
 @pytest.mark.parametrize(
@@ -751,25 +751,25 @@ def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
 )
 def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(project: Project, attributes: str) -> None:
     """Neither at the top nor deeper, and neither in a checkout nor in a folder that began empty."""
-    for workspaces in (project.workspaces(), made()):
+    for workspaces in (project.workspaces(), new_workspaces()):
         workspace = workspaces.make(CASE, "x")
         write(workspace.path, _gitattributes=attributes, sub___gitattributes=attributes)
         write(workspace.path, app_py="print('$Id: 1 $')\r\n", sub__new_txt="größer\n")
-        found = workspace.diff()
-        assert (found.problem, found.counts.files_binary) == ("", 0)
-        assert {".gitattributes", "app.py", "sub/.gitattributes", "sub/new.txt"} == set(found.files)
-        assert "+print('$Id: 1 $')\r\n" in found.text
-        assert "+größer\n" in found.text
+        diff = workspace.diff()
+        assert (diff.problem, diff.counts.files_binary) == ("", 0)
+        assert {".gitattributes", "app.py", "sub/.gitattributes", "sub/new.txt"} == set(diff.files)
+        assert "+print('$Id: 1 $')\r\n" in diff.text
+        assert "+größer\n" in diff.text
 
 
 def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.git.scan.RULES_S", 0.5)
+    monkeypatch.setattr("abreast.targets.workspace.git.scan.IGNORE_RULES_TIMEOUT_S", 0.5)
     deep = "/".join(["aaa"] * 40)
     write(at_start.path, **{f"{deep}/{'a' * 100}": "here\n", "x.log": "log\n"})
     write(at_start.path, _gitignore="/".join(["**", "aaa"] * 25) + "/b\n" + "**/a*/" * 30 + "b\n")
-    found = at_start.diff()
-    assert found.problem == ""
-    assert set(found.files) == {".gitignore", f"{deep}/{'a' * 100}"}, "what the start ignores stays out"
+    diff = at_start.diff()
+    assert diff.problem == ""
+    assert set(diff.files) == {".gitignore", f"{deep}/{'a' * 100}"}, "what the start ignores stays out"
 
 
 def test_attributes_of_the_repository_convert_files_for_the_agent_and_not_in_the_diff(project: Project) -> None:
@@ -781,14 +781,14 @@ def test_attributes_of_the_repository_convert_files_for_the_agent_and_not_in_the
     assert workspace.diff() == Diff()
     (workspace.path / "go.bat").write_bytes(b"one\r\nthree\r\n")
     (workspace.path / "app.rc").write_bytes(b"no UTF-16")
-    found = workspace.diff()
-    assert found.files == ("app.rc", "go.bat")
-    assert "-two\r\n+three\r\n" in found.text
+    diff = workspace.diff()
+    assert diff.files == ("app.rc", "go.bat")
+    assert "-two\r\n+three\r\n" in diff.text
 
 
 def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: Project, tmp_path: Path) -> None:
     for how in ("nothing", "file", "link"):
-        of_git, of_nothing = project.workspaces().make(CASE, "x"), made().make(CASE, "x")
+        of_git, of_nothing = project.workspaces().make(CASE, "x"), new_workspaces().make(CASE, "x")
         for workspace in (of_git, of_nothing):
             shutil.rmtree(workspace.path)
             if how == "file":
@@ -808,9 +808,9 @@ def test_folders_that_became_links_are_not_followed(at_start: Workspace, tmp_pat
     write(tmp_path / "elsewhere", deep__x_txt="x\n", secret_txt="secret\n")
     shutil.rmtree(at_start.path / "src")
     (at_start.path / "src").symlink_to(tmp_path / "elsewhere")
-    found = at_start.diff()
-    assert "secret" not in found.text
-    assert set(found.files) == {"src", "src/deep/x.txt"}
+    diff = at_start.diff()
+    assert "secret" not in diff.text
+    assert set(diff.files) == {"src", "src/deep/x.txt"}
     at_start.remove()
     assert (tmp_path / "elsewhere" / "secret.txt").exists()
 
@@ -824,9 +824,9 @@ def test_files_and_folders_may_change_into_each_other(at_start: Workspace) -> No
     (at_start.path / "src").write_text("now a file\n")
     (at_start.path / "run.sh").unlink()
     os.mkfifo(at_start.path / "run.sh")
-    found = at_start.diff()
-    assert {"app.py", "app.py/inner.txt", "src", "src/deep/x.txt", "run.sh"} <= set(found.files)
-    assert found.problem == ""
+    diff = at_start.diff()
+    assert {"app.py", "app.py/inner.txt", "src", "src/deep/x.txt", "run.sh"} <= set(diff.files)
+    assert diff.problem == ""
 
 
 def test_names_of_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start: Workspace) -> None:
@@ -836,34 +836,34 @@ def test_names_of_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start:
     (at_start.path / ".GIT").mkdir()
     (at_start.path / ".GIT" / "config").write_text("x")
     (at_start.path / ".gitmodules").symlink_to("app.py")
-    found = at_start.diff()
-    assert found.problem == ""
-    assert len(found.files) == 7
-    assert "\n".join([found.text, *found.files]).encode()
-    assert "caf� and some text" in found.text
+    diff = at_start.diff()
+    assert diff.problem == ""
+    assert len(diff.files) == 7
+    assert "\n".join([diff.text, *diff.files]).encode()
+    assert "caf� and some text" in diff.text
 
 
 def test_a_diff_that_is_too_long_ends_at_a_line_and_says_so(at_start: Workspace) -> None:
     write(at_start.path, many_txt="".join(f"line {number}\n" for number in range(10_000)))
-    found = at_start.diff(most=5_000)
-    assert found.counts.lines_modified is None
-    assert 4_000 < len(found.text) <= 5_000
-    assert found.text.endswith("\n")
-    assert (found.counts.lines_added, found.files) == (10_000, ("many.txt",))
-    whole = at_start.diff()
-    assert whole.counts.lines_modified == 0
-    assert at_start.diff(most=len(whole.text.encode())) == whole
+    diff = at_start.diff(max_bytes=5_000)
+    assert diff.counts.lines_modified is None
+    assert 4_000 < len(diff.text) <= 5_000
+    assert diff.text.endswith("\n")
+    assert (diff.counts.lines_added, diff.files) == (10_000, ("many.txt",))
+    complete = at_start.diff()
+    assert complete.counts.lines_modified == 0
+    assert at_start.diff(max_bytes=len(complete.text.encode())) == complete
 
 
-def test_a_huge_file_is_named_and_not_read(at_start: Workspace) -> None:
+def test_a_huge_file_is_listed_by_name_and_not_read(at_start: Workspace) -> None:
     with (at_start.path / "huge.bin").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte of nothing
     write(at_start.path, new_txt="new\n")
-    found = at_start.diff()
-    assert found.files == ("huge.bin", "new.txt")
-    assert "+(not shown: 1,099,511,627,776 bytes, dated " in found.text
-    assert "+new\n" in found.text
-    assert (found.counts.files_added, found.counts.files_binary, found.counts.lines_added) == (2, 1, 1)
+    diff = at_start.diff()
+    assert diff.files == ("huge.bin", "new.txt")
+    assert "+(not shown: 1,099,511,627,776 bytes, dated " in diff.text
+    assert "+new\n" in diff.text
+    assert (diff.counts.files_added, diff.counts.files_binary, diff.counts.lines_added) == (2, 1, 1)
 
 
 def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> None:
@@ -873,17 +873,19 @@ def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> Non
     (path / "large.bin").write_bytes(b"x" * (LARGE + 1))
     (path / "gone.bin").write_bytes(b"y" * (LARGE + 1))
     commit(path)
-    for workspaces in (made(git=str(path)), made(copy=str(path))):
+    for workspaces in (new_workspaces(git=str(path)), new_workspaces(copy=str(path))):
         workspace = workspaces.make(CASE, "x")
         os.utime(workspace.path / "large.bin")
         assert workspace.diff() == Diff(), "touched, not changed"
         with (workspace.path / "large.bin").open("r+b") as file:
             file.write(b"z")
         (workspace.path / "gone.bin").unlink()
-        found = workspace.diff()
-        assert found.files == ("gone.bin", "large.bin")
-        assert len(found.text) < 2_000
-        assert found.counts == Counts(files_modified=1, files_deleted=1, files_binary=2), "nobody counted their lines"
+        diff = workspace.diff()
+        assert diff.files == ("gone.bin", "large.bin")
+        assert len(diff.text) < 2_000
+        assert diff.counts == DiffCounts(files_modified=1, files_deleted=1, files_binary=2), (
+            "nobody counted their lines"
+        )
 
 
 def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
@@ -893,7 +895,7 @@ def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
     (tmp_path / "bin" / "cp").symlink_to(str(shutil.which("cp")))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     write(tmp_path / "source", a_txt="a")
-    for workspaces in (made(), made(copy=str(tmp_path / "source"))):
+    for workspaces in (new_workspaces(), new_workspaces(copy=str(tmp_path / "source"))):
         workspace = workspaces.make(CASE, "x")
         assert workspaces.problems() == []
         assert any("git is not installed" in note for note in workspaces.notes())
@@ -951,16 +953,16 @@ def test_the_text_applied_to_the_start_gives_the_end(
     by_git: bool,
     renames: list[tuple[str, str]],
 ) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        source, again = Path(place) / "source", Path(place) / "again"
+    with tempfile.TemporaryDirectory() as folder:
+        source, patched = Path(folder) / "source", Path(folder) / "again"
         source.mkdir()
         put(source, before)
         if by_git:
             git(source, "init", "--quiet")
             git(source, "add", "-A")
             git(source, "commit", "--quiet", "--allow-empty", "-m", "start", **SOMEBODY)
-        shutil.copytree(source, again, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        workspaces = made(git=str(source)) if by_git else made(copy=str(source))
+        shutil.copytree(source, patched, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        workspaces = new_workspaces(git=str(source)) if by_git else new_workspaces(copy=str(source))
         workspace = workspaces.make(CASE, "x")
         assert taken(workspace.path) == taken(source)
         moved = {new: before[old] for old, new in renames if old in before}
@@ -972,15 +974,15 @@ def test_the_text_applied_to_the_start_gives_the_end(
             remove_tree(workspace.path)
             workspace.path.mkdir()
         put(workspace.path, {**moved, **after})
-        found = workspace.diff()
-        assert found.problem == ""
-        git(again, "init", "--quiet")
-        if found.text:
-            patch = Path(place) / "patch"
-            patch.write_bytes(found.text.encode())
-            git(again, "apply", "--binary", "--whitespace=nowarn", str(patch))
-        assert taken(again) == taken(workspace.path)
-        assert bool(found.files) == (taken(workspace.path) != taken(source))
+        diff = workspace.diff()
+        assert diff.problem == ""
+        git(patched, "init", "--quiet")
+        if diff.text:
+            patch = Path(folder) / "patch"
+            patch.write_bytes(diff.text.encode())
+            git(patched, "apply", "--binary", "--whitespace=nowarn", str(patch))
+        assert taken(patched) == taken(workspace.path)
+        assert bool(diff.files) == (taken(workspace.path) != taken(source))
         workspace.remove()
         workspaces.close()
 
@@ -999,29 +1001,29 @@ os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
 
 def as_somebody(code: str) -> None:
     """Run code as somebody whom permissions stop, even if this is root."""
-    place = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp())
     try:
         source = str(Path(abreast.__file__).parent.parent)
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "ABREAST_"))}
         done = subprocess.run(
             [sys.executable, "-c", WITHOUT_POWERS, textwrap.dedent(code)],
-            cwd=place,
+            cwd=folder,
             env={
                 **clean,
                 **QUIET,
                 "PYTHONPATH": source,
-                "ABREAST_STATE": str(place / "state"),
-                "ABREAST_WORKSPACES": str(place / "root"),
+                "ABREAST_STATE": str(folder / "state"),
+                "ABREAST_WORKSPACES": str(folder / "root"),
             },
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
     finally:
-        remove_tree(place)
+        remove_tree(folder)
 
 
-def test_whatever_an_agent_leaves_is_removed_and_what_links_lead_to_is_not() -> None:
+def test_everything_an_agent_leaves_is_removed_except_the_targets_of_links() -> None:
     as_somebody(
         """
         import os
@@ -1068,7 +1070,7 @@ def test_whatever_an_agent_leaves_is_removed_and_what_links_lead_to_is_not() -> 
     )
 
 
-def test_what_may_not_be_read_is_said_and_the_rest_is_in_the_diff() -> None:
+def test_unreadable_files_are_reported_and_the_rest_is_in_the_diff() -> None:
     as_somebody(
         """
         from pathlib import Path
@@ -1121,15 +1123,15 @@ def test_trials_cannot_list_the_folders_of_others() -> None:
     )
 
 
-def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_that_another_user_prepared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABREAST_WORKSPACES")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "trap").mkdir()
     (tmp_path / f"abreast-{os.getuid()}").symlink_to(tmp_path / "trap")
     with pytest.raises(NoWorkspace, match="belongs to another user"):
-        made().make(CASE, "x")
+        new_workspaces().make(CASE, "x")
     (tmp_path / f"abreast-{os.getuid()}").unlink()
-    workspace = made().make(CASE, "x")
+    workspace = new_workspaces().make(CASE, "x")
     assert stat.S_IMODE((tmp_path / f"abreast-{os.getuid()}").stat().st_mode) == 0o700
     workspace.remove()
 
@@ -1138,52 +1140,52 @@ def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("setting", "said", "fix"),
+    ("setting", "message", "fix"),
     [
-        ("emtpy", 'workspace: "emtpy" is none (did you mean "empty"?)', "write workspace: empty"),
-        ("data", 'workspace: "data" is none', "{copy: FOLDER}"),
-        (3, "workspace: 3 is none", "write workspace"),
-        ([], "workspace: [] is none", "write workspace"),
-        ({}, "one of copy and git is needed", "{copy: FOLDER}"),
-        ({"copy": "a", "git": "b"}, "one of copy and git is needed, and only one", "{copy: FOLDER}"),
-        ({"commit": "x"}, "one of copy and git is needed", "{copy: FOLDER}"),
-        ({"git": "a", "comit": "x"}, 'unknown key "comit" (did you mean "commit"?)', "write workspace"),
+        ("emtpy", 'workspace: "emtpy" is not a workspace (did you mean "empty"?)', "use workspace: empty"),
+        ("data", 'workspace: "data" is not a workspace', "{copy: FOLDER}"),
+        (3, "workspace: 3 is not a workspace", "use workspace"),
+        ([], "workspace: [] is not a workspace", "use workspace"),
+        ({}, "exactly one of copy and git", "{copy: FOLDER}"),
+        ({"copy": "a", "git": "b"}, "exactly one of copy and git is required", "{copy: FOLDER}"),
+        ({"commit": "x"}, "exactly one of copy and git", "{copy: FOLDER}"),
+        ({"git": "a", "comit": "x"}, 'unknown key "comit" (did you mean "commit"?)', "use workspace"),
         ({"git": "a", "commit": 1234567}, "commit must be text, got 1234567", 'commit: "1234567"'),
         ({"git": ""}, "git must be text", "write it as text"),
-        ({"copy": "a", "commit": "x"}, "commit is for git, not for copy", "write git: instead"),
-        ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is no revision', "write a commit"),
-        ({"git": "ext::sh -c evil"}, "names a program", "write a folder"),
-        ({"git": "https://me:pass@host/x.git"}, "git https://host/x.git has a password", "git help credentials"),
+        ({"copy": "a", "commit": "x"}, "commit needs git, not copy", "use git: instead"),
+        ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is not a revision', "use a commit"),
+        ({"git": "ext::sh -c evil"}, "runs a remote helper program", "use a folder"),
+        ({"git": "https://me:pass@host/x.git"}, "git https://host/x.git contains a password", "git help credentials"),
         ({"git": "a", "commit": "{{ x"}, "workspace: commit template, line 1", ""),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_what_to_write(setting: Any, said: str, fix: str) -> None:
+def test_invalid_settings_are_refused_with_a_fix(setting: Any, message: str, fix: str) -> None:
     with pytest.raises(BadInput) as caught:
         Workspaces('variant "with_mcp"', setting, Path.cwd())
     assert caught.value.message.startswith('variant "with_mcp": workspace')
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert fix in caught.value.fix
 
 
-def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> None:
+def test_problems_are_reported_before_a_run(tmp_path: Path, project: Project) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
-    for setting, said, fix in [
-        ({"copy": "nowhere"}, "there is no such folder", "write a folder that is there"),
-        ({"copy": "file"}, "is a file, not a folder", "write a folder"),
-        ({"git": "nowhere"}, "there is no such folder", "its URL"),
-        ({"git": "folder"}, "is not a git repository", "copy: instead"),
-        ({"git": "project/src"}, f"inside of the repository {project.path}", f"write git: {project.path}"),
-        ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": project has none such', "git log"),
-        ({"git": f"file://{tmp_path}/nowhere"}, "cannot be reached", "git fetches it"),
-        ({"git": f"file://{project.path}", "commit": "nowhere"}, "has none such", "git log"),
-        ({"git": "https://secret@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
+    for setting, expected, fix in [
+        ({"copy": "nowhere"}, "no such folder", "use an existing folder"),
+        ({"copy": "file"}, "is a file, not a folder", "use an existing folder"),
+        ({"git": "nowhere"}, "no such folder", "its URL"),
+        ({"git": "folder"}, "is not a git repository", "`copy:` instead"),
+        ({"git": "project/src"}, f"inside the repository {project.path}", f"use git: {project.path}"),
+        ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": no such commit in project', "git log"),
+        ({"git": f"file://{tmp_path}/nowhere"}, "cannot reach", "git ls-remote"),
+        ({"git": f"file://{project.path}", "commit": "nowhere"}, "no such commit", "git log"),
+        ({"git": "https://secret@127.0.0.1:1/x.git"}, "cannot reach https://127.0.0.1:1/x.git", "git ls-remote"),
     ]:
         workspaces = Workspaces('variant "v"', setting, tmp_path)
-        ((message, told),) = workspaces.problems()
+        ((message, fixes),) = workspaces.problems()
         assert message.startswith('variant "v": workspace: ')
-        assert said in message
-        assert fix in told
+        assert expected in message
+        assert fix in fixes
         assert "secret" not in message
         assert workspaces.version, "there is one all the same"
         assert isinstance(workspaces.notes(), list)
@@ -1192,14 +1194,14 @@ def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> Non
 
 def test_a_root_inside_of_a_repository_is_a_problem(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(project.path / "workspaces"))
-    ((message, fix),) = made().problems()
+    ((message, fix),) = new_workspaces().problems()
     assert "which agents would find" in message
     assert fix == "set $ABREAST_WORKSPACES to a folder elsewhere"
 
 
 def test_the_version_is_that_of_the_content(tmp_path: Path, project: Project) -> None:
     def version(**setting: Any) -> str:
-        return made(**setting).version
+        return new_workspaces(**setting).version
 
     address = str(project.path)
     at = version(git=address, commit=project.start)
@@ -1216,25 +1218,25 @@ def test_the_version_is_that_of_the_content(tmp_path: Path, project: Project) ->
     assert template != version(git=address, commit="{{ b }}")
     assert template == version(git=address, commit="{{ a }}")
 
-    one, other = tmp_path / "one", tmp_path / "other"
-    write(one, a_txt="a", sub__b="b")
+    first, other = tmp_path / "one", tmp_path / "other"
+    write(first, a_txt="a", sub__b="b")
     write(other, sub__b="b", a_txt="a")
-    found = version(copy=str(one))
-    assert found == version(copy=str(other))
+    digest = version(copy=str(first))
+    assert digest == version(copy=str(other))
     (other / "a.txt").touch()
-    assert found == version(copy=str(other)), "dates do not count"
+    assert digest == version(copy=str(other)), "dates do not count"
     (other / "sub" / "b").chmod(0o755)
-    assert found != version(copy=str(other))
-    write(one, a_txt="A")
-    assert found != version(copy=str(one))
-    assert version() not in (found, at, head)
+    assert digest != version(copy=str(other))
+    write(first, a_txt="A")
+    assert digest != version(copy=str(first))
+    assert version() not in (digest, at, head)
 
 
 def test_notes_say_what_trials_do_not_see_and_what_they_get(project: Project) -> None:
     workspaces = project.workspaces()
     assert workspaces.notes() == ["each trial gets 5 files (0.0 MB) and their history"]
     write(project.path, app_py="changed", never_added_txt="x")
-    assert f"2 uncommitted changes in {project.path} are not seen by trials" in project.workspaces().notes()
+    assert f"trials do not see 2 uncommitted changes in {project.path}" in project.workspaces().notes()
 
 
 # -- what is left out --------------------------------------------------------------------------------------------------
@@ -1259,7 +1261,9 @@ def annotated(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["git", "worktree", "bare", "shallow", "copy"])
-def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Path, tmp_path: Path, kind: str) -> None:
+def test_excluded_paths_are_missing_everywhere_and_all_others_are_present(
+    annotated: Path, tmp_path: Path, kind: str
+) -> None:
     source = tmp_path / kind
     if kind == "worktree":
         git(annotated, "worktree", "add", "--quiet", "--detach", str(source))
@@ -1271,26 +1275,26 @@ def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Pat
     setting = {"copy" if kind == "copy" else "git": str(source), "without": LEFT_OUT}
     workspaces = Workspaces("variants.v", setting, tmp_path)
     assert workspaces.problems() == []
-    made = workspaces.make(CASE, None)
-    there = {str(path.relative_to(made.path)) for path in made.path.rglob("*") if ".git" not in path.parts}
-    assert there == {"app.py", "cases", "cases/ab.jsonl", "real", "real/known.txt"}
-    assert made.diff() == Diff()
+    workspace = workspaces.make(CASE, None)
+    paths = {str(path.relative_to(workspace.path)) for path in workspace.path.rglob("*") if ".git" not in path.parts}
+    assert paths == {"app.py", "cases", "cases/ab.jsonl", "real", "real/known.txt"}
+    assert workspace.diff() == Diff()
     if kind != "copy":
-        assert git(made.path, "status", "--porcelain") == ""
-        assert git(made.path, "rev-list", "--all", "--count") == "1"
-        listed = git(made.path, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
+        assert git(workspace.path, "status", "--porcelain") == ""
+        assert git(workspace.path, "rev-list", "--all", "--count") == "1"
+        listed = git(workspace.path, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
         blobs = [line.split()[1] for line in listed.splitlines() if line.startswith("blob")]
-        texts = {git(made.path, "cat-file", "-p", blob) for blob in blobs}
+        texts = {git(workspace.path, "cat-file", "-p", blob) for blob in blobs}
         assert texts == {"this is newer", "this is cases/ab.jsonl", "this is real/known.txt"}, (
             "nor is it in git's objects"
         )
-    made.remove()
+    workspace.remove()
     workspaces.close()
 
 
 @pytest.mark.parametrize("name", ["", ".", "/etc", "..", "a/../..", ".git", ".git/config", 3, "a\0b"])
-def test_what_leads_out_cannot_be_left_out(tmp_path: Path, name: Any) -> None:
-    with pytest.raises(BadInput, match=r"without: .* is no path in it"):
+def test_paths_outside_the_repository_cannot_be_excluded(tmp_path: Path, name: Any) -> None:
+    with pytest.raises(BadInput, match=r"without: .* is not a path inside it"):
         Workspaces("variants.v", {"copy": str(tmp_path), "without": [name]}, tmp_path)
 
 
@@ -1299,7 +1303,7 @@ def test_a_workspace_that_is_used_again_is_as_new_at_another_path(tmp_path: Path
     (source / "folder").mkdir(parents=True)
     for name in ("kept", "edited", "removed", "folder/linked"):
         (source / name).write_text(name)
-    workspaces = made(copy=str(source))
+    workspaces = new_workspaces(copy=str(source))
     first = workspaces.make(CASE, "x")
     before = first.path
     (before / "edited").write_text("edited by the trial")

@@ -1,7 +1,7 @@
-"""Regular expressions and schemas of users, tried in a process that can be ended.
+"""Evaluate regular expressions and schemas of users with a timeout, in a helper process.
 
-A regular expression may take years for a text that somebody chose for it, and blocks every thread of its process
-meanwhile, even for Ctrl-C. So all but the plainest are tried in a helper process that the kernel ends in time.
+A regular expression may take years on a text crafted for it, and meanwhile blocks every thread of its process, even
+Ctrl-C. Therefore all but the simplest run in a helper process that the kernel kills in time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import IO, Any
 
 SECONDS = 5.0
-ROUNDS = 2  # whoever ends the processes of a run may have ended this one
+MAX_ATTEMPTS = 2  # the clean-up of a run may have ended the helper
 TOO_SLOW = f"took longer than {SECONDS:g} s"
 CPU_TIME, REAL_TIME = signal.ITIMER_VIRTUAL, signal.ITIMER_REAL
-_PLAIN_TEXT = 10_000  # characters that a pattern with one repeat searches in no time
+_SHORT_TEXT = 10_000  # characters; fast to search for a pattern with one repeat
 _REPEAT = re.compile(r"[*+?{]")
-_LENGTH = 8  # bytes before each message that say how long it is
+_LENGTH = 8  # bytes of the length in front of each message
 _WHEN_PARENT_ENDS = 1  # PR_SET_PDEATHSIG
 _SERVE = """\
 import sys
@@ -36,57 +36,57 @@ serve(int(sys.argv[2]), sys.argv[3] == "True")
 
 
 class TooSlow(Exception):
-    """It was not done in time."""
+    """The call timed out."""
 
 
 def search(pattern: re.Pattern[str], text: str) -> str | None:
     """Return the first match of a pattern in a text; None if there is none. Raises TooSlow."""
-    if len(text) <= _PLAIN_TEXT and len(_REPEAT.findall(pattern.pattern)) <= 1:
+    if len(text) <= _SHORT_TEXT and len(_REPEAT.findall(pattern.pattern)) <= 1:
         match = pattern.search(text)
         return match.group() if match else None
-    matched: str | None = call("abreast.regex_timeout:search_again", pattern.pattern, pattern.flags, text)
+    matched: str | None = call("abreast.regex_timeout:search_in_helper", pattern.pattern, pattern.flags, text)
     return matched
 
 
-def search_again(pattern: str, flags: int, text: str) -> str | None:
-    """Search in the helper process."""
+def search_in_helper(pattern: str, flags: int, text: str) -> str | None:
+    """The part of `search` that runs in the helper process."""
     match = re.compile(pattern, flags).search(text)
     return match.group() if match else None
 
 
 def start() -> None:
-    """Start the helper process, so that the first question does not wait for it."""
+    """Start the helper process in advance, so that the first call does not wait for it."""
     _HELPER.start()
 
 
 def call(function: str, *arguments: Any, seconds: float | None = None, clock: int = CPU_TIME) -> Any:
-    """Call `module:function` in the helper process. Arguments and result travel as JSON. Raises TooSlow."""
-    return _HELPER.ask({"function": function, "arguments": arguments, "seconds": seconds or SECONDS, "clock": clock})
+    """Call `module:function` in the helper process, with JSON arguments and result. Raises TooSlow."""
+    return _HELPER.call({"function": function, "arguments": arguments, "seconds": seconds or SECONDS, "clock": clock})
 
 
-class _Helper:
-    """A process that answers one question after the other, started when it is needed."""
+class _HelperProcess:
+    """A process that serves one call after the other, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0  # a copy of this process has none yet
+        self._owner = 0  # process id; a forked copy needs its own helper
 
-    def ask(self, question: dict[str, Any]) -> Any:
+    def call(self, request: dict[str, Any]) -> Any:
         with self._lock:
-            for _ in range(ROUNDS):
-                process = self._running()
+            for _ in range(MAX_ATTEMPTS):
+                process = self._start()
                 assert process.stdin is not None
                 assert process.stdout is not None
                 with contextlib.suppress(OSError, EOFError):
-                    _write(process.stdin, question)
+                    _write(process.stdin, request)
                     return _read(process.stdout)
                 self._end()
                 if process.returncode in (-signal.SIGVTALRM, -signal.SIGALRM):
                     break
         raise TooSlow
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
             self._owner = os.getpid()
             is_main = threading.current_thread() is threading.main_thread()
@@ -102,7 +102,7 @@ class _Helper:
 
     def start(self) -> None:
         with self._lock:
-            self._running()
+            self._start()
 
     def close(self) -> None:
         with self._lock:
@@ -117,7 +117,7 @@ class _Helper:
         self._process = None
 
 
-_HELPER = _Helper()
+_HELPER = _HelperProcess()
 atexit.register(_HELPER.close)
 
 
@@ -135,27 +135,27 @@ def _read(file: IO[bytes]) -> Any:
 
 
 def serve(parent: int, ends_with_parent: bool) -> None:
-    """Run the helper process until its input ends. The kernel ends it when the time of a question is over, and with
-    its parent if the main thread started it: for the kernel, the parent is the thread."""
+    """Run the helper process until its input ends. The kernel kills it when a call times out, and with its parent if
+    the main thread started it: for the kernel, the parent is the thread."""
     if ends_with_parent:
         end_with(parent)
     for number in (signal.SIGVTALRM, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(EOFError):
         while True:
-            question = _read(sys.stdin.buffer)
-            module, _, name = question["function"].partition(":")
+            request = _read(sys.stdin.buffer)
+            module, _, name = request["function"].partition(":")
             function = getattr(importlib.import_module(module), name)
-            signal.setitimer(question["clock"], question["seconds"])
-            result = function(*question["arguments"])
-            signal.setitimer(question["clock"], 0)
+            signal.setitimer(request["clock"], request["seconds"])
+            result = function(*request["arguments"])
+            signal.setitimer(request["clock"], 0)
             _write(sys.stdout.buffer, result)
 
 
 def end_with(parent: int) -> None:
-    """Let the kernel end this process when its parent ends, which may have been just now."""
+    """Let the kernel kill this process when its parent ends; exit if it has ended already."""
     if sys.platform == "linux":
-        import ctypes  # late: only helper processes need it
+        import ctypes  # imported late: only helper processes need it
 
         ctypes.CDLL(None).prctl(_WHEN_PARENT_ENDS, signal.SIGKILL)
     if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""What an object is made of: its content, piece by piece, so that two of equal content can be told to be equal."""
+"""The content of objects in pieces, so that objects of equal content have equal digests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from abreast.code.modules import home, is_standard
 from abreast.digest import digest
 
 Piece = str | tuple[str, Any]
-"""A text, or a value under a name, which is made of something in turn."""
+"""A text, or a named value with content of its own."""
 
 PLAIN = frozenset({str, bytes, bool, int, float, complex})
 ACCESSORS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
@@ -29,7 +29,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, bytearray)
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READABLE = (PurePath, re.Pattern, re.Match, memoryview, types.CellType, types.MappingProxyType, *_VIEWS)
 _SIMPLE = (*PLAIN, *_CONTAINERS, PurePath, enum.Enum, re.Pattern)
-_SERVICE = re.compile(  # how the class of something that does, rather than is, ends: its insides change with use
+_SERVICE = re.compile(  # suffixes of classes that act rather than hold data: their state changes with use
     "(Client|Session|Connection|Pool|Transport|Logger|Handler|Lock|Semaphore|Condition|Barrier|Queue|Thread|Process|"
     "Popen|Executor|Loop|Socket|Channel|Stub|Cookies|CookieJar|Engine|WeakSet|WeakKeyDictionary|WeakValueDictionary|"
     "TemporaryDirectory|TemporaryFileWrapper|IOBase)$"
@@ -37,33 +37,33 @@ _SERVICE = re.compile(  # how the class of something that does, rather than is, 
 
 
 class NoContentError(Exception):
-    """Neither data nor known to be a service: one cannot be told from another."""
+    """The value is neither data nor a known service, so it has no content to compare."""
 
 
-def is_a(value: Any, *kinds: type) -> bool:
-    """By the type alone: a mock or a proxy tells `isinstance` what it likes."""
+def has_type(value: Any, *kinds: type) -> bool:
+    """Check the type alone, since mocks and proxies can deceive `isinstance`."""
     return issubclass(type(value), kinds)
 
 
 def is_container(value: Any) -> bool:
-    return type(value) in _CONTAINERS or is_a(value, *_READABLE)
+    return type(value) in _CONTAINERS or has_type(value, *_READABLE)
 
 
 def is_service(value: Any) -> bool:
-    return any(_SERVICE.search(each.__name__) for each in type(value).__mro__)
+    return any(_SERVICE.search(item.__name__) for item in type(value).__mro__)
 
 
-def is_chance(value: Any) -> bool:
-    """A source of chance differs in every process."""
-    return is_a(value, random.Random) or type(value).__module__.startswith("numpy.random")
+def is_random_source(value: Any) -> bool:
+    """Whether a value is a random generator, which differs in every process."""
+    return has_type(value, random.Random) or type(value).__module__.startswith("numpy.random")
 
 
 def is_data(value: Any) -> bool:
-    """Whether a global of a module counts by its content; a library's object there is made by the module's file."""
+    """Whether a global counts by content; other objects of libraries are determined by the module's file."""
     kind = type(value)
     return (
         value is None
-        or is_a(value, *_SIMPLE, *CODE)
+        or has_type(value, *_SIMPLE, *CODE)
         or is_dataclass(kind)
         or home(kind.__module__) != "foreign"
         or hasattr(kind, "__array__")
@@ -71,14 +71,13 @@ def is_data(value: Any) -> bool:
     )
 
 
-def in_container(value: Any) -> Iterator[Piece]:
-    """What is in a container or another kind of plain data that is not a set."""
+def container_pieces(value: Any) -> Iterator[Piece]:
     if isinstance(value, dict | types.MappingProxyType):
         for key, item in value.items():
             yield "", key
             yield str(key) if type(key) in PLAIN else type(key).__name__, item
-    elif is_a(value, list, tuple, *_VIEWS):
-        yield from (("", each) for each in value)
+    elif has_type(value, list, tuple, *_VIEWS):
+        yield from (("", item) for item in value)
     elif isinstance(value, bytearray | memoryview):
         yield "", bytes(value)
     elif isinstance(value, re.Pattern):
@@ -91,8 +90,8 @@ def in_container(value: Any) -> Iterator[Piece]:
         yield "", str(value)
 
 
-def in_own_object(value: Any) -> Iterator[Piece]:
-    """An object of a class of the user's: its class, its attributes, and what a base in C keeps elsewhere."""
+def own_object_pieces(value: Any) -> Iterator[Piece]:
+    """The pieces of an object of a user's class: class, attributes, and state of a base class in C."""
     kind = type(value)
     yield "", kind
     if isinstance(value, enum.Enum):
@@ -101,19 +100,19 @@ def in_own_object(value: Any) -> Iterator[Piece]:
     attributes = _attributes(value)
     yield from sorted(attributes.items())
     if any(home(base.__module__) == "foreign" and base is not object for base in kind.__mro__):
-        yield from _array(value) or _reduced(value) or ()
+        yield from _array_pieces(value) or _copy_pieces(value) or ()
     elif not attributes and not hasattr(value, "__dict__") and not any("__slots__" in vars(b) for b in kind.__mro__):
-        yield from in_foreign_object(value)
+        yield from foreign_object_pieces(value)
 
 
-def in_foreign_object(value: Any) -> list[Piece]:
-    """An object of a library's class: as an array, as `copy` would copy it, or as it shows itself."""
-    if is_a(value, LRU):
+def foreign_object_pieces(value: Any) -> list[Piece]:
+    """The pieces of an object of a library's class: as an array, as `copy` would copy it, or its repr."""
+    if has_type(value, LRU):
         return [("", value.__wrapped__)]
-    for found in (_array(value), _reduced(value)):
-        if found is not None:
-            return found
-    is_iterator = hasattr(type(value), "__next__") and not is_a(value, io.IOBase)
+    for pieces in (_array_pieces(value), _copy_pieces(value)):
+        if pieces is not None:
+            return pieces
+    is_iterator = hasattr(type(value), "__next__") and not has_type(value, io.IOBase)
     if not is_iterator and is_standard(type(value).__module__):
         return []
     text = "" if is_iterator else _stable_text(value)
@@ -122,8 +121,7 @@ def in_foreign_object(value: Any) -> list[Piece]:
     return [text]
 
 
-def declared(kind: type) -> Iterator[Piece]:
-    """What a dataclass or an enumeration declares."""
+def declared_pieces(kind: type) -> Iterator[Piece]:
     if is_dataclass(kind):
         flags = vars(kind).get("__dataclass_params__")
         yield from ((name, getattr(flags, name, None)) for name in ("eq", "frozen", "init", "order", "repr"))
@@ -136,12 +134,11 @@ def declared(kind: type) -> Iterator[Piece]:
 def cell_value(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:  # still empty
         return None
 
 
-def _array(value: Any) -> list[Piece] | None:
-    """Arrays, and the frames and tensors that turn into them."""
+def _array_pieces(value: Any) -> list[Piece] | None:
     kind = type(value)
     if hasattr(kind, "tobytes") and hasattr(kind, "dtype") and hasattr(kind, "shape"):
         if value.dtype.hasobject:
@@ -149,52 +146,52 @@ def _array(value: Any) -> list[Piece] | None:
         return [digest(value)]
     if not hasattr(kind, "__array__"):
         return None
-    import numpy as np  # late: only for those that have it
+    import numpy as np  # imported late: optional
 
     try:
-        found = _array(np.asarray(value.detach() if hasattr(kind, "detach") else value)) or []
-        return found + [(name, getattr(value, name)) for name in ("columns", "index", "name") if hasattr(kind, name)]
-    except Exception:  # noqa: BLE001 - on another device, or of a shape that has no array
+        pieces = _array_pieces(np.asarray(value.detach() if hasattr(kind, "detach") else value)) or []
+        return pieces + [(name, getattr(value, name)) for name in ("columns", "index", "name") if hasattr(kind, name)]
+    except Exception:  # noqa: BLE001 - on another device, or not convertible
         return None
 
 
-def _reduced(value: Any) -> list[Piece] | None:
-    """What `copy` would make a twin from; None for what has no twin."""
-    if is_a(value, set, frozenset):  # `copy` would list its items in an order of this process
+def _copy_pieces(value: Any) -> list[Piece] | None:
+    """The pieces from which `copy` would build a copy; None if it cannot."""
+    if has_type(value, set, frozenset):  # in another order in every process
         return [("", frozenset(value))]
     try:
-        made: Any = type(value).__reduce_ex__(value, 2)  # type: ignore[call-arg]
+        reduced: Any = type(value).__reduce_ex__(value, 2)  # type: ignore[call-arg]
     except Exception:  # noqa: BLE001 - a lock, a socket, or a library's own refusal
         return None
-    if not isinstance(made, tuple):
-        return [str(made)]
-    maker, arguments, state, items, pairs = (*made, None, None, None)[:5]
-    found: list[Piece] = [qualified_name(maker), *(("", each) for each in arguments)]
+    if not isinstance(reduced, tuple):
+        return [str(reduced)]
+    maker, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    pieces: list[Piece] = [qualified_name(maker), *(("", item) for item in arguments)]
     if type(state) is dict and all(type(key) is str for key in state):
-        found += sorted(item for item in state.items() if not _is_cached(type(value), item[0]))
+        pieces += sorted(item for item in state.items() if not _is_cached(type(value), item[0]))
     else:
-        found.append(("", state))
-    return [*found, *(("", each) for each in items or ()), *(("", each) for each in pairs or ())]
+        pieces.append(("", state))
+    return [*pieces, *(("", item) for item in items or ()), *(("", item) for item in pairs or ())]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object, those in slots too; not what a cached property keeps, which follows from them."""
+    """The attributes of an object, including slots, without the values of cached properties."""
     kind = type(value)
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for base in kind.__mro__:
         for name, member in vars(base).items():
             if isinstance(member, types.MemberDescriptorType):
                 try:
-                    found[f"{base.__qualname__}.{name}"] = member.__get__(value, kind)
-                except AttributeError:  # a slot that was never filled
+                    attributes[f"{base.__qualname__}.{name}"] = member.__get__(value, kind)
+                except AttributeError:  # an empty slot
                     continue
     own = getattr(value, "__dict__", None)
     if type(own) is dict:
-        found.update((key, item) for key, item in own.items() if not _is_cached(kind, key))
+        attributes.update((key, item) for key, item in own.items() if not _is_cached(kind, key))
     for field in fields(value) if is_dataclass(kind) else ():
-        if field.name not in found and hasattr(value, field.name):
-            found[field.name] = getattr(value, field.name)
-    return found
+        if field.name not in attributes and hasattr(value, field.name):
+            attributes[field.name] = getattr(value, field.name)
+    return attributes
 
 
 def _is_cached(kind: type, name: str) -> bool:
@@ -202,7 +199,7 @@ def _is_cached(kind: type, name: str) -> bool:
 
 
 def _stable_text(value: Any) -> str:
-    """The representation of a value; nothing if it is an address, which it is when it names one."""
+    """The repr of a value; empty if it contains a memory address."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a library's __repr__
@@ -211,9 +208,8 @@ def _stable_text(value: Any) -> str:
 
 
 def qualified_name(value: Any) -> str:
-    """The module and the name of a function or class; of an object, those of its class."""
-    owner = value if is_a(value, *CODE) and hasattr(value, "__qualname__") else type(value)
+    owner = value if has_type(value, *CODE) and hasattr(value, "__qualname__") else type(value)
     module = str(getattr(owner, "__module__", None))
-    if is_standard(module):  # where exactly, versions of Python differ on: collections or _collections
+    if is_standard(module):  # differs between Python versions: collections or _collections
         module = module.partition(".")[0].lstrip("_")
     return f"{'__main__' if module == '__mp_main__' else module}.{owner.__qualname__}"

@@ -1,4 +1,4 @@
-"""What code an answer depends on, as a digest: if it is the same, stored answers stand; if not, they are given anew."""
+"""Digests of the code that an answer depends on: stored answers are reused as long as the digest is the same."""
 
 from __future__ import annotations
 
@@ -14,126 +14,108 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from abreast.code.content import (
-    ACCESSORS,
-    BUILTIN,
-    CODE,
-    PLAIN,
-    NoContentError,
-    Piece,
-    cell_value,
-    declared,
-    in_container,
-    in_foreign_object,
-    in_own_object,
-    is_a,
-    is_chance,
-    is_container,
-    is_data,
-    is_service,
-    qualified_name,
-)
-from abreast.code.modules import Home, Modules, home, is_standard, project_of
+from abreast.code import content
+from abreast.code.content import CODE, NoContentError, Piece, has_type, qualified_name
+from abreast.code.modules import Home, Modules, home, is_standard, project_folder
 from abreast.code.source import Definition, code_parts, names_in
 from abreast.errors import BadInput
 
 
 def source_digest(function: Any, versioned: bool = False) -> str:
-    """A digest that changes when the function's answers may have changed; the same in every process, folder and
+    """A digest that changes when the function's answers may have changed, and is the same in every process, folder and
     version of Python.
 
-    It counts the function's code and, in turn, the functions, classes and data it refers to and the objects it holds
-    (closures, defaults, arguments of a partial, the object of a method), by their content. For a function of a module
-    also what the module's file says; for one of a script not, so that other lines of the script do not count. Of the
-    user's modules that are imported on the way, the files count; of installed packages, the versions. What cannot have
-    content (clients, locks, loggers) counts by its class. A held object that has content which cannot be read is
-    refused, unless the user answers for it with a version.
+    It covers the function's code and, transitively, the functions, classes and data it refers to and the objects it
+    holds (closures, defaults, arguments of a partial, the object of a method), by content. A function of a module also
+    depends on the module's file, one of a script only on its own lines. Of the modules imported on the way, the user's
+    count by file, installed packages by version. Objects without content (clients, locks, loggers) count by class.
+    Other held objects whose content cannot be read are refused, unless the user sets a version.
 
     >>> source_digest(len) == source_digest(len)
     True
     """
     try:
-        return _Description(versioned).whole(function)
+        return _Digester(versioned).digest(function)
     except RecursionError as error:
-        what = f"{qualified_name(function)} holds data that is nested too deeply to tell one version of it from another"
-        raise BadInput(what, "make it flatter, or make it inside the function") from error
+        message = f"{qualified_name(function)} holds data that is nested too deeply to detect changes in it"
+        raise BadInput(message, "make it flatter, or create it inside the function") from error
 
 
 def content_digest(value: Any) -> str:
-    """A digest of any object by its content, that of its class included; what has none is refused.
+    """A digest of the content of any object and its class; an object without content is refused.
 
     >>> content_digest({1, 2}) == content_digest({2, 1})
     True
     """
-    return _Description(versioned=False).whole(value)
+    return _Digester(versioned=False).digest(value)
 
 
-_FIX = "give the variant a version:, or make it a dataclass"
-_CHANGEABLE = (list, dict, set, bytearray, collections.deque)
+_FIX = "set `version:` of the variant, or make it a dataclass"
+_MUTABLE = (list, dict, set, bytearray, collections.deque)
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-_MADE = re.compile(  # methods of dataclasses and named tuples
+_GENERATED_METHODS = re.compile(  # generated for dataclasses and named tuples
     "__(init|repr|eq|ne|lt|le|gt|ge|hash|setattr|delattr|getstate|setstate|replace|new|getnewargs)__|"
     "_make|_replace|_asdict"
 )
-_AT_FIRST: dict[int, tuple[Any, str]] = {}  # containers that functions fill, as they were when first met
+_INITIAL_DIGESTS: dict[int, tuple[Any, str]] = {}  # of containers that functions fill, when first visited
 
 
-class _Description:
-    """Walks from a function over everything it is made of, each thing once; never writes a memory address."""
+class _Digester:
+    """Visits everything that a function is made of, each object once. Its text never contains memory addresses."""
 
     def __init__(self, versioned: bool) -> None:
         self._versioned = versioned
         self._modules = Modules()
-        self._known: dict[int, str] = {}
-        self._held: list[Any] = []  # the id of a freed value may come again
-        self._later: list[Any] = []
+        self._digests: dict[int, str] = {}
+        self._alive: list[Any] = []  # keeps values alive, since ids are reused
+        self._pending: list[Any] = []
         self._path: list[str] = []
         self._depth = 0
-        self._in_foreign = 0
+        self._foreign_depth = 0
         self._project = ""
 
-    def whole(self, value: Any) -> str:
-        entry, found = self.of(value), []
-        while self._later:
-            each = self._later.pop()
-            found.append(_hash(qualified_name(each), *self._parts(each)))
-        return _hash(entry, *sorted(found), *self._modules.parts())
+    def digest(self, value: Any) -> str:
+        entry, digests = self.of(value), []
+        while self._pending:
+            pending_value = self._pending.pop()
+            digests.append(_hash(qualified_name(pending_value), *self._parts(pending_value)))
+        return _hash(entry, *sorted(digests), *self._modules.parts())
 
     def of(self, value: Any) -> str:
         kind = type(value)
         if kind is str:
-            return f"str {self._moved(value)}"
-        if value is None or kind in PLAIN:
+            return f"str {self._relocatable(value)}"
+        if value is None or kind in content.PLAIN:
             return f"int {value:x}" if kind is int else f"{kind.__name__} {value!r}"
-        if id(value) in self._known:
-            return self._known[id(value)]
-        self._held.append(value)
-        if _is_found_by_name(value):  # its name stands for it here: a chain of calls is as deep as a project is large
-            self._later.append(value)
-            self._known[id(value)] = qualified_name(value)
+        if id(value) in self._digests:
+            return self._digests[id(value)]
+        self._alive.append(value)
+        if _is_importable_by_name(value):  # by name, since a chain of calls may be as deep as the project is large
+            self._pending.append(value)
+            self._digests[id(value)] = qualified_name(value)
         else:
-            self._known[id(value)] = f"(inside itself, {self._depth})"
+            self._digests[id(value)] = f"(inside itself, {self._depth})"
             self._depth += 1
-            self._known[id(value)] = _hash(qualified_name(value), *self._parts(value))
+            self._digests[id(value)] = _hash(qualified_name(value), *self._parts(value))
             self._depth -= 1
-        return self._known[id(value)]
+        return self._digests[id(value)]
 
-    def _moved(self, text: str) -> str:
-        """A path in the user's project means the same wherever the project is."""
-        rest = text.removeprefix(self._project)
-        return f"(project){rest}" if len(rest) < len(text) and rest[:1] in ("", "/", "\\") else text
+    def _relocatable(self, text: str) -> str:
+        """Make a path in the user's project independent of the project's location."""
+        path = text.removeprefix(self._project)
+        return f"(project){path}" if len(path) < len(text) and path[:1] in ("", "/", "\\") else text
 
     def _parts(self, value: Any) -> Iterator[str]:
-        if is_a(value, types.FunctionType):
+        if has_type(value, types.FunctionType):
             yield from self._function(value)
-        elif is_a(value, type):
+        elif has_type(value, type):
             yield from self._class(value)
-        elif is_a(value, types.ModuleType):
+        elif has_type(value, types.ModuleType):
             self._modules.add(value.__name__)
-        elif is_a(value, types.CodeType):
+        elif has_type(value, types.CodeType):
             yield from map(self.of, code_parts(value))
-        elif is_a(value, *CODE):
-            yield from self._pieces(_around(value))
+        elif has_type(value, *CODE):
+            yield from self._pieces(_wrapper_pieces(value))
         else:
             yield from self._object(value)
 
@@ -152,90 +134,85 @@ class _Description:
 
     def _function(self, function: types.FunctionType) -> Iterator[str]:
         scope = function.__globals__
-        module = scope.get("__name__", "")  # not __module__: a decorator borrows that
-        place = home(module, scope)
-        with self._place(function.__qualname__, place):
-            if place != "script":
+        module = scope.get("__name__", "")  # not __module__, which decorators copy
+        origin = home(module, scope)
+        with self._within(function.__qualname__, origin):
+            if origin != "script":
                 self._modules.add(module)
-            if place != "foreign":
-                yield from self._code(function.__code__, scope, place)
-            yield from self._kept(function, place)
+            if origin != "foreign":
+                yield from self._code(function.__code__, scope, origin)
+            values = map(content.cell_value, function.__closure__ or ())
+            cells = zip(function.__code__.co_freevars, values, strict=True)
+            attributes = vars(function) if origin != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
+            yield from self._pieces([*cells, *sorted(attributes.items())])
+            yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
 
-    def _kept(self, function: types.FunctionType, place: Home) -> Iterator[str]:
-        cells = zip(function.__code__.co_freevars, map(cell_value, function.__closure__ or ()), strict=True)
-        held = vars(function) if place != "foreign" else {"__wrapped__": vars(function).get("__wrapped__")}
-        yield from self._pieces([*cells, *sorted(held.items())])
-        yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
-
-    def _code(self, code: types.CodeType, scope: dict[str, Any], place: Home) -> Iterator[str]:
-        self._project = self._project or project_of(code.co_filename)
-        written = self._modules.written(code, scope)
+    def _code(self, code: types.CodeType, scope: dict[str, Any], origin: Home) -> Iterator[str]:
+        self._project = self._project or project_folder(code.co_filename)
+        definition = self._modules.definition_of(code, scope)
         names = names_in(code)
-        if written is None:  # made by exec, or one of several in a line
+        if definition is None:  # made by exec, or ambiguous in its line
             yield from map(self.of, code_parts(code))
-            written = Definition("", names, imports={(name, ()) for name in names - scope.keys()})
-        yield written.digest
-        self._modules.add_imports(written.imports, scope)
-        yield from self._referred(written, names, scope, place)
+            definition = Definition("", names, imports={(name, ()) for name in names - scope.keys()})
+        yield definition.digest
+        self._modules.add_imports(definition.imports, scope)
+        yield from self._globals(definition, names, scope, origin)
 
-    def _referred(self, written: Definition, names: set[str], scope: dict[str, Any], place: Home) -> Iterator[str]:
-        """What a function reads from around it. What a module's function also binds is its memory, not its making."""
-        for dotted in sorted(written.reads):
+    def _globals(self, definition: Definition, names: set[str], scope: dict[str, Any], origin: Home) -> Iterator[str]:
+        """The globals that a function reads. Globals that a module's function also rebinds are state, not code."""
+        for dotted in sorted(definition.reads):
             name, *attributes = dotted.split(".")
-            if name not in scope or name not in names or (place == "user" and name in written.rebinds):
+            if name not in scope or name not in names or (origin == "user" and name in definition.rebinds):
                 continue
             value = scope[name]
-            for attribute in attributes:  # of modules of the user's; what an object holds counts with the object
-                if not (is_a(value, types.ModuleType) and home(value.__name__) == "user"):
+            for attribute in attributes:  # of the user's modules; attributes of objects count with the object
+                if not (has_type(value, types.ModuleType) and home(value.__name__) == "user"):
                     break
                 value = vars(value).get(attribute)
-            if id(value) in _AT_FIRST or (name in written.changes and type(value) in _CHANGEABLE):
-                yield from (dotted, self._at_first(value))
+            if id(value) in _INITIAL_DIGESTS or (name in definition.changes and type(value) in _MUTABLE):
+                if id(value) not in _INITIAL_DIGESTS:
+                    _INITIAL_DIGESTS[id(value)] = (value, self.of(value))
+                yield from (dotted, _INITIAL_DIGESTS[id(value)][1])
             else:
-                counts = not is_chance(value) and (place == "script" or is_data(value))
+                counts = not content.is_random_source(value) and (origin == "script" or content.is_data(value))
                 yield from self._pieces([(dotted, value if counts else type(value))])
 
-    def _at_first(self, value: Any) -> str:
-        """A container that the function itself fills counts as it was before."""
-        if id(value) not in _AT_FIRST:
-            _AT_FIRST[id(value)] = (value, self.of(value))
-        return _AT_FIRST[id(value)][1]
-
     def _class(self, value: type) -> Iterator[str]:
-        place = home(value.__module__)
+        origin = home(value.__module__)
         self._modules.add(value.__module__)
-        if place == "foreign":
+        if origin == "foreign":
             return
-        with self._place(value.__qualname__, place):
-            written = self._class_source(value) if place == "script" else ["(in the file)"]
-            yield from written
+        with self._within(value.__qualname__, origin):
+            source_digests = self._class_source(value) if origin == "script" else ["(in the file)"]
+            yield from source_digests
             yield from map(self.of, value.__bases__)
-            yield from self._pieces(declared(value))
+            yield from self._pieces(content.declared_pieces(value))
             for name, member in sorted(vars(value).items()):
-                if is_a(member, *CODE):
-                    if not self._is_made(name, member, bool(written)):
+                if has_type(member, *CODE):
+                    if not self._is_generated(name, member, bool(source_digests)):
                         yield from self._pieces([(name, member)])
                 elif not issubclass(value, enum.Enum) and not (name.startswith("__") and name.endswith("__")):
-                    yield from self._pieces([(name, member if is_data(member) else type(member))])
+                    yield from self._pieces([(name, member if content.is_data(member) else type(member))])
 
     def _class_source(self, value: type) -> list[str]:
-        """What is written of a class of a script; in a notebook as far as its methods tell where."""
+        """The digests of the source of a class in a script; in a notebook, located by its methods."""
         scope = vars(sys.modules[value.__module__]) if value.__module__ in sys.modules else {}
-        methods = [member.__code__ for member in vars(value).values() if is_a(member, types.FunctionType)]
+        methods = [member.__code__ for member in vars(value).values() if has_type(member, types.FunctionType)]
         files = {str(scope.get("__file__", "<>")), *(code.co_filename for code in methods)}
         sources = [self._modules.source(file, scope) for file in sorted(files)]
-        found = (each.digest for source in sources if source for each in source.classes.get(value.__name__, ()))
-        return sorted(set(found))
+        return sorted(
+            {definition.digest for source in sources if source for definition in source.classes.get(value.__name__, ())}
+        )
 
-    def _is_made(self, name: str, member: Any, class_is_written: bool) -> bool:
-        """Whether a decorator or metaclass of Python's made it, from what is written in the class."""
-        if is_a(member, *BUILTIN, type):
+    def _is_generated(self, name: str, member: Any, class_is_written: bool) -> bool:
+        """Whether a standard decorator or metaclass generated a member from the source of the class."""
+        if has_type(member, *content.BUILTIN, type):
             return name.startswith("_") and home(getattr(member, "__module__", None) or "builtins") == "foreign"
         function = inspect.unwrap(getattr(member, "__func__", member))
-        if not is_a(function, types.FunctionType) or not (class_is_written or _MADE.fullmatch(name)):
+        if not has_type(function, types.FunctionType) or not (class_is_written or _GENERATED_METHODS.fullmatch(name)):
             return False
         if function.__code__.co_filename.startswith("<"):
-            return self._modules.written(function.__code__, function.__globals__) is None
+            return self._modules.definition_of(function.__code__, function.__globals__) is None
         return name.startswith("_") and is_standard(str(function.__globals__.get("__name__")))
 
     # Objects
@@ -243,32 +220,32 @@ class _Description:
     def _object(self, value: Any) -> Iterator[str]:
         kind = type(value)
         if home(kind.__module__) != "foreign":
-            yield from self._pieces(in_own_object(value))
+            yield from self._pieces(content.own_object_pieces(value))
             return
         self._modules.add(kind.__module__)
         if kind in (set, frozenset):
             yield from sorted(map(self.of, value))
-        elif is_container(value):
-            yield from self._pieces(in_container(value))
-        elif not is_service(value):
-            with self._place("", "foreign"):
-                yield from self._suspended(value) if is_a(value, *_SUSPENDED) else self._foreign(value)
+        elif content.is_container(value):
+            yield from self._pieces(content.container_pieces(value))
+        elif not content.is_service(value):
+            with self._within("", "foreign"):
+                yield from self._suspended(value) if has_type(value, *_SUSPENDED) else self._foreign(value)
 
     def _foreign(self, value: Any) -> Iterator[str]:
-        """Refused if it has no content and the user's own code holds it."""
+        """The parts of a library's object, which is refused if it has no content and the user's own code holds it."""
         try:
-            pieces = in_foreign_object(value)
+            pieces = content.foreign_object_pieces(value)
         except NoContentError as error:
-            if self._versioned or self._in_foreign > 1:
+            if self._versioned or self._foreign_depth > 1:
                 return
             where, kind = ".".join(filter(None, self._path)), type(value)
-            what = f"a {kind.__module__}.{kind.__qualname__}, which has no content to tell one from another"
-            raise BadInput(f"{where or 'the function'} is {what}", _FIX) from error
+            reason = f"a {kind.__module__}.{kind.__qualname__}, whose content cannot be compared"
+            raise BadInput(f"{where or 'the function'} is {reason}", _FIX) from error
         yield from self._pieces(pieces)
 
     def _suspended(self, value: Any) -> Iterator[str]:
-        """A generator or a coroutine: its code, how far it is, and its variables."""
-        prefix = next(each for each in ("gi", "cr", "ag") if hasattr(value, f"{each}_code"))
+        """The code, position and variables of a generator or coroutine."""
+        prefix = next(prefix for prefix in ("gi", "cr", "ag") if hasattr(value, f"{prefix}_code"))
         frame = getattr(value, f"{prefix}_frame")
         scope = frame.f_globals if frame else {}
         yield from self._code(getattr(value, f"{prefix}_code"), scope, home(scope.get("__name__"), scope))
@@ -277,44 +254,43 @@ class _Description:
             yield from self._pieces(sorted(frame.f_locals.items()))
 
     @contextmanager
-    def _place(self, name: str, place: Home) -> Iterator[None]:
-        before, self._in_foreign = self._in_foreign, self._in_foreign + 1 if place == "foreign" else 0
+    def _within(self, name: str, origin: Home) -> Iterator[None]:
+        outer_depth, self._foreign_depth = self._foreign_depth, self._foreign_depth + 1 if origin == "foreign" else 0
         self._path.append(name)
         yield
         self._path.pop()
-        self._in_foreign = before
+        self._foreign_depth = outer_depth
 
 
-def _around(value: Any) -> Iterator[Piece]:
-    """What a method, a partial or a property is made of."""
-    if is_a(value, types.MethodType):
+def _wrapper_pieces(value: Any) -> Iterator[Piece]:
+    if has_type(value, types.MethodType):
         yield from (("__func__", value.__func__), ("__self__", value.__self__))
-    elif is_a(value, functools.partial):
+    elif has_type(value, functools.partial):
         yield from (("func", value.func), ("args", value.args))
         yield from (*sorted(value.keywords.items()), *sorted(vars(value).items()))
-    elif is_a(value, *ACCESSORS):
+    elif has_type(value, *content.ACCESSORS):
         yield from ((name, getattr(value, name, None)) for name in ("fget", "fset", "fdel", "__func__", "func"))
-    elif is_a(value, *BUILTIN) and not is_a(value.__self__, types.ModuleType):
+    elif has_type(value, *content.BUILTIN) and not has_type(value.__self__, types.ModuleType):
         yield "__self__", value.__self__
 
 
-def _is_found_by_name(value: Any) -> bool:
-    """Whether it is the function or class of that name in its module, so that there is no other of that name."""
-    if is_a(value, types.FunctionType):
+def _is_importable_by_name(value: Any) -> bool:
+    """Whether a function or class can be found by its qualified name, so that the name identifies it."""
+    if has_type(value, types.FunctionType):
         scope: Any = value.__globals__
-    elif is_a(value, type) and value.__module__ in sys.modules:
+    elif has_type(value, type) and value.__module__ in sys.modules:
         scope = vars(sys.modules[value.__module__])
     else:
         return False
-    found: Any = None
+    member: Any = None
     for name in value.__qualname__.split("."):
-        found = scope.get(name)
-        scope = vars(found) if is_a(found, type) else {}
-    return found is value
+        member = scope.get(name)
+        scope = vars(member) if has_type(member, type) else {}
+    return member is value
 
 
 def _hash(*parts: str) -> str:
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        found.update(f"{len(part)}:{part}".encode(errors="surrogatepass"))
-    return found.hexdigest()
+        digest.update(f"{len(part)}:{part}".encode(errors="surrogatepass"))
+    return digest.hexdigest()

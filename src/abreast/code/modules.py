@@ -1,7 +1,7 @@
-"""Whose a module is: the user's own, installed, or Python's; and what the user's own modules are made of.
+"""The origin of modules (the user's own, installed, or Python's), and digests of the user's modules.
 
-The user's own modules count by what their files say and, in turn, those that they import; installed packages by their
-versions. Nothing is imported to find this out.
+The user's modules count by the content of their files and, transitively, of the modules they import; installed packages
+count by version. Nothing is imported to determine this.
 """
 
 from __future__ import annotations
@@ -19,61 +19,61 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from abreast.code.source import Definition, Import, Source, is_compiled_from, read
+from abreast.code.source import Definition, Import, SourceFile, is_compiled_from, read_source
 
 Home = Literal["script", "user", "foreign"]
 SCRIPTS = ("__main__", "__mp_main__")
-_OURSELVES = __name__.partition(".")[0]
-_SITES = {"site-packages", "dist-packages"}
-_STARTED = time.time()
+_OWN_PACKAGE = __name__.partition(".")[0]
+_SITE_FOLDERS = {"site-packages", "dist-packages"}
+_STARTED_AT = time.time()
 
 
 class Modules:
-    """The user's modules that were met and those they import, by their files; installed packages by their versions."""
+    """Collects the user's modules and those they import, by file, and installed packages, by version."""
 
     def __init__(self) -> None:
-        self._files: dict[str, str] = {}
-        self._packages: set[str] = set()
-        self._seen: set[str] = set()
+        self.files: dict[str, str] = {}
+        self.packages: set[str] = set()
+        self._visited: set[str] = set()
         self._texts: dict[str, bytes] = {}
 
     def parts(self) -> Iterator[str]:
-        yield from (f"{name} {content}" for name, content in sorted(self._files.items()))
-        yield from sorted(self._packages)
+        yield from (f"{name} {content}" for name, content in sorted(self.files.items()))
+        yield from sorted(self.packages)
 
     def add(self, name: Any) -> None:
         pending = [name]
         while pending:
-            each = pending.pop()
-            if isinstance(each, str) and each not in self._seen:
-                self._seen.add(each)
-                if each.partition(".")[0] not in (*SCRIPTS, _OURSELVES, "") and not is_standard(each):
-                    pending += self._take(each)
+            name = pending.pop()
+            if isinstance(name, str) and name not in self._visited:
+                self._visited.add(name)
+                if name.partition(".")[0] not in (*SCRIPTS, _OWN_PACKAGE, "") and not is_standard(name):
+                    pending += self._add_module(name)
 
     def add_imports(self, imports: set[Import], scope: dict[str, Any]) -> None:
         for name in resolve_imports(imports, str(scope.get("__package__") or "")):
             self.add(name)
 
-    def written(self, code: types.CodeType, scope: dict[str, Any]) -> Definition | None:
-        """Where a function was written; None if it was made by `exec`, or its file was edited after it was loaded."""
+    def definition_of(self, code: types.CodeType, scope: dict[str, Any]) -> Definition | None:
+        """The definition of a function; None if `exec` made it, or its file was edited after it was loaded."""
         file = code.co_filename
         source = self.source(file, scope)
         if source is None:
             return None
-        in_doubt = file.startswith("<") or _is_edited(file)  # whoever names a file <string> may do it again
-        return source.function(code) if not in_doubt or is_compiled_from(code, self._texts[file], file) else None
+        is_doubtful = file.startswith("<") or _is_edited(file)  # several sources may be named <string>
+        return source.function(code) if not is_doubtful or is_compiled_from(code, self._texts[file], file) else None
 
-    def source(self, file: str, scope: dict[str, Any]) -> Source | None:
-        """What the file says from which something was compiled; a cell of a notebook is such a file."""
+    def source(self, file: str, scope: dict[str, Any]) -> SourceFile | None:
+        """The source file of compiled code, which may be a cell of a notebook."""
         if file not in self._texts:
             content = _content(str(scope.get("__name__")), file)
             if content is None:
                 content = "".join(linecache.getlines(file, scope)).encode("utf-8", "surrogatepass")
             self._texts[file] = content
-        return read(self._texts[file])
+        return read_source(self._texts[file])
 
-    def _take(self, name: str) -> Iterator[str]:
-        """Take in a module; the names of those that it leads to."""
+    def _add_module(self, name: str) -> Iterator[str]:
+        """Add a module; yield the names of the modules it leads to."""
         parent = name.rpartition(".")[0]
         if parent:
             yield parent  # importing a module runs the files of its packages
@@ -82,26 +82,26 @@ class Modules:
             return
         if _is_installed(origin):
             top = name.partition(".")[0]
-            self._packages.add(_version(top, _origin(top) or origin))  # google has no file: who brings google.cloud?
+            self.packages.add(_version(top, _origin(top) or origin))  # a namespace package has no file of its own
             return
         content = _content(name, origin)
         if content is None:
             return
-        source = read(content) if origin.endswith(".py") else None
-        self._files[name] = source.digest if source else hashlib.blake2b(content, digest_size=16).hexdigest()
+        source = read_source(content) if origin.endswith(".py") else None
+        self.files[name] = source.digest if source else hashlib.blake2b(content, digest_size=16).hexdigest()
         if source:
-            yield from resolve_imports(source.whole.imports, name if Path(origin).name == "__init__.py" else parent)
-        yield from _modules_of(name)
+            yield from resolve_imports(source.module.imports, name if Path(origin).name == "__init__.py" else parent)
+        yield from _referenced_modules(name)
 
 
 def home(module: Any, scope: dict[str, Any] | None = None) -> Home:
-    """Whether a module is a script (or typed at a prompt), a file of the user's, or somebody else's. With the scope of
-    a function, another module of that name is not mistaken for its own."""
+    """Whether a module is a script (or interactive), the user's own, or foreign. `scope` is that of a function, so that
+    another module of the same name is not mistaken for its own."""
     if not isinstance(module, str) or module in SCRIPTS or module not in sys.modules:
         return "script"
     if scope is not None and vars(sys.modules[module]) is not scope:
         return "script"
-    if module.partition(".")[0] == _OURSELVES or is_standard(module):
+    if module.partition(".")[0] == _OWN_PACKAGE or is_standard(module):
         return "foreign"
     origin = _origin(module)
     return "script" if origin is None else "foreign" if _is_installed(origin) else "user"
@@ -109,17 +109,16 @@ def home(module: Any, scope: dict[str, Any] | None = None) -> Home:
 
 def _is_edited(file: str) -> bool:
     try:
-        return Path(file).stat().st_mtime > _STARTED
+        return Path(file).stat().st_mtime > _STARTED_AT
     except OSError:
         return False
 
 
 def _content(name: str, origin: str) -> bytes | None:
-    """The bytes of a module, out of an archive too."""
     try:
         return Path(origin).read_bytes()
     except OSError:
-        spec = getattr(sys.modules.get(name), "__spec__", None) or _found(name)
+        spec = getattr(sys.modules.get(name), "__spec__", None) or _find_spec(name)
     try:
         return bytes(spec.loader.get_data(origin))  # type: ignore[union-attr]
     except (OSError, AttributeError):
@@ -127,43 +126,43 @@ def _content(name: str, origin: str) -> bytes | None:
 
 
 def resolve_imports(imports: set[Import], package: str) -> Iterator[str]:
-    """The names of modules that a source imports anywhere in it; `from a import b` may mean a module a.b."""
-    for origin, taken in imports:
+    """The names of imported modules; `from a import b` may import a module a.b."""
+    for origin, names in imports:
         try:
             base = importlib.util.resolve_name(origin, package) if origin.startswith(".") else origin
         except ImportError:
             continue
         base = base.rstrip(".")
         yield base
-        yield from (f"{base}.{name}" for name in taken if name != "*")
+        yield from (f"{base}.{name}" for name in names if name != "*")
 
 
-def _modules_of(name: str) -> Iterator[str]:
-    """The modules whose functions and classes a loaded module holds. Its own submodules are there by accident of what
-    else was imported."""
+def _referenced_modules(name: str) -> Iterator[str]:
+    """The modules that define the functions and classes in a loaded module, without its submodules, which depend on
+    what else was imported."""
     for value in list(vars(sys.modules[name]).values()) if name in sys.modules else ():
         if isinstance(value, types.ModuleType):
-            found = value.__name__
+            module = value.__name__
         elif isinstance(value, types.FunctionType):
-            found = value.__globals__.get("__name__", "")
+            module = value.__globals__.get("__name__", "")
         elif isinstance(value, type):
-            found = value.__module__
+            module = value.__module__
         else:
             continue
-        if isinstance(found, str) and not found.startswith(f"{name}."):
-            yield found
+        if isinstance(module, str) and not module.startswith(f"{name}."):
+            yield module
 
 
 def _origin(name: str) -> str | None:
-    """The file of a module, whether it is loaded yet or not; nothing is run to find it."""
+    """The file of a module, loaded or not; runs no code to find it."""
     if name in sys.modules:
         file = vars(sys.modules[name]).get("__file__")
         return file if isinstance(file, str) else None
-    spec = _found(name)
+    spec = _find_spec(name)
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def _found(name: str) -> importlib.machinery.ModuleSpec | None:
+def _find_spec(name: str) -> importlib.machinery.ModuleSpec | None:
     try:
         return _spec(name)
     except (ImportError, ValueError, AttributeError, TypeError, KeyError):
@@ -175,15 +174,15 @@ def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
     if not parent:
         return importlib.util.find_spec(name) if name.isidentifier() else None
     if parent in sys.modules:
-        places = vars(sys.modules[parent]).get("__path__")
+        paths = vars(sys.modules[parent]).get("__path__")
     else:
-        above = _spec(parent)
-        places = above.submodule_search_locations if above is not None else None
-    return importlib.machinery.PathFinder.find_spec(name, list(places)) if places is not None else None
+        parent_spec = _spec(parent)
+        paths = parent_spec.submodule_search_locations if parent_spec is not None else None
+    return importlib.machinery.PathFinder.find_spec(name, list(paths)) if paths is not None else None
 
 
 def is_standard(module: str) -> bool:
-    """Whether a module is Python's own; a file of the user's may hide a standard one."""
+    """Whether a module belongs to Python; a user's file may shadow a standard module."""
     top = module.partition(".")[0]
     if top not in sys.stdlib_module_names:
         return False
@@ -193,17 +192,16 @@ def is_standard(module: str) -> bool:
 
 @functools.cache
 def _is_in_standard_library(origin: str) -> bool:
-    places = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    return not _is_installed(origin) and any(PurePath(origin).is_relative_to(place) for place in places if place)
+    folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    return not _is_installed(origin) and any(PurePath(origin).is_relative_to(folder) for folder in folders if folder)
 
 
 @functools.cache
 def _is_installed(origin: str) -> bool:
-    return not _SITES.isdisjoint(PurePath(origin).parts)
+    return not _SITE_FOLDERS.isdisjoint(PurePath(origin).parts)
 
 
 def is_own_file(file: str) -> bool:
-    """Whether a line of this file is one that the user wrote."""
     return Path(file).is_file() and not (
         _is_installed(file) or _is_in_standard_library(file) or Path(file).is_relative_to(Path(__file__).parent)
     )
@@ -211,28 +209,26 @@ def is_own_file(file: str) -> bool:
 
 @functools.cache
 def _version(package: str, origin: str) -> str:
-    """Name and version of the installed package that provides `package` (PyYAML for `yaml`).
-
-    For a package installed from a folder, also a digest of its files: its version does not change with every edit.
-    """
-    import importlib.metadata  # late: takes 20 ms
+    """Name and version of the distribution that provides a package (PyYAML for `yaml`). If it was installed from a
+    folder, also a digest of its files, since edits do not change its version."""
+    import importlib.metadata  # imported late: takes 20 ms
 
     try:
-        found = importlib.metadata.distribution(package)
+        distribution = importlib.metadata.distribution(package)
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        record = _record(Path(origin))
+        record = _find_record(Path(origin))
         if record is None:
             return package
-        found = importlib.metadata.PathDistribution(record.parent)
-    if found.read_text("direct_url.json") is None:
-        return f"{found.name} {found.version}"
-    files = [line for line in (found.read_text("RECORD") or "").splitlines() if ".py," in line]
-    return f"{found.name} {found.version} {hashlib.blake2b(repr(sorted(files)).encode()).hexdigest()}"
+        distribution = importlib.metadata.PathDistribution(record.parent)
+    if distribution.read_text("direct_url.json") is None:
+        return f"{distribution.name} {distribution.version}"
+    files = [line for line in (distribution.read_text("RECORD") or "").splitlines() if ".py," in line]
+    return f"{distribution.name} {distribution.version} {hashlib.blake2b(repr(sorted(files)).encode()).hexdigest()}"
 
 
-def _record(origin: Path) -> Path | None:
-    """Whose list of files names this one. `packages_distributions` also knows, and takes a tenth of a second."""
-    site = next((parent for parent in origin.parents if parent.name in _SITES), None)
+def _find_record(origin: Path) -> Path | None:
+    """The RECORD that lists a file. `packages_distributions` would take a tenth of a second."""
+    site = next((parent for parent in origin.parents if parent.name in _SITE_FOLDERS), None)
     if site is None:
         return None
     file = f"\n{origin.relative_to(site).as_posix()},".encode()
@@ -241,12 +237,12 @@ def _record(origin: Path) -> Path | None:
 
 
 @functools.cache
-def project_of(file: str) -> str:
-    """The folder that moves to another machine as a whole; a cell of a notebook is in the working folder."""
+def project_folder(file: str) -> str:
+    """The top folder of the project that contains a file; notebook cells belong to the working folder."""
     folder = Path(file).parent if Path(file).is_file() else Path.cwd()
-    for each in (folder, *folder.parents):
-        if any((each / mark).exists() for mark in (".git", "pyproject.toml")):
-            return str(each)
+    for parent in (folder, *folder.parents):
+        if any((parent / mark).exists() for mark in (".git", "pyproject.toml")):
+            return str(parent)
     while (folder / "__init__.py").is_file():
         folder = folder.parent
     return str(folder)

@@ -1,8 +1,8 @@
-"""What a Python source says, whatever its layout, and the same under every version of Python.
+"""Digests of Python source, independent of its layout and of the version of Python.
 
-Comments, blank lines, quotes and line breaks do not count. Docstrings do: a docstring may be a prompt.
+Comments, blank lines, quotes and line breaks do not count. Docstrings do, since a docstring may be a prompt.
 
->>> read(b"x = 'a'  # why").digest == read(b'x = (\\n  "a"\\n)').digest
+>>> read_source(b"x = 'a'  # why").digest == read_source(b'x = (\\n  "a"\\n)').digest
 True
 """
 
@@ -20,20 +20,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Import = tuple[str, tuple[str, ...]]
-"""What is imported, with leading dots if relative, and the names taken from it."""
+"""A module, with leading dots if relative, and the names imported from it."""
 
 
 @dataclass(slots=True)
 class Definition:
-    """A function, lambda or class, those inside it included: what it says, reads, changes and imports."""
+    """What a function, lambda or class, including those inside it, says, reads, changes and imports."""
 
     digest: str = ""
-    reads: set[str] = field(default_factory=set)  # names and dotted names, local ones among them
+    reads: set[str] = field(default_factory=set)  # names and dotted names, including local ones
     changes: set[str] = field(default_factory=set)  # names whose objects it changes
     rebinds: set[str] = field(default_factory=set)  # names that it declares global
     imports: set[Import] = field(default_factory=set)
 
-    def take(self, inner: Definition) -> None:
+    def merge(self, inner: Definition) -> None:
         self.reads |= inner.reads
         self.changes |= inner.changes
         self.rebinds |= inner.rebinds
@@ -41,33 +41,32 @@ class Definition:
 
 
 @dataclass(slots=True)
-class Source:
-    """A whole file."""
+class SourceFile:
+    """The definitions in a file; `module` is all of it."""
 
-    whole: Definition
+    module: Definition
     functions: dict[tuple[str, int], list[Definition]]
     classes: dict[str, list[Definition]]
 
     @property
     def digest(self) -> str:
-        return self.whole.digest
+        return self.module.digest
 
     def function(self, code: types.CodeType) -> Definition | None:
-        """Where a code object was written; None if two that differ begin in one line, as lambdas may."""
-        found = self.functions.get((code.co_name, code.co_firstlineno), [])
-        return found[0] if found and all(other.digest == found[0].digest for other in found) else None
+        """The definition of a code object; None if different ones begin in the same line, as lambdas may."""
+        definitions = self.functions.get((code.co_name, code.co_firstlineno), [])
+        return definitions[0] if len({definition.digest for definition in definitions}) == 1 else None
 
 
 @functools.lru_cache(maxsize=4096)
-def read(content: bytes) -> Source | None:
-    """The source in these bytes, whatever their declared encoding; None if they are no Python, or nested
-    too deeply."""
+def read_source(content: bytes) -> SourceFile | None:
+    """Parse a source file in its declared encoding; None if it is not Python or nested too deeply."""
     collects = gc.isenabled()
-    gc.disable()  # a tree is a million objects without a circle: looking for one takes a third of the time
+    gc.disable()  # a syntax tree has many objects and no cycles: collection would take a third of the time
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they belong to the one who runs the code
-            return _Reader().read(ast.parse(content))
+            warnings.simplefilter("ignore")  # not about our code
+            return _SourceReader().read(ast.parse(content))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     finally:
@@ -77,84 +76,84 @@ def read(content: bytes) -> Source | None:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ANONYMOUS: dict[type, str] = {ast.Lambda: "<lambda>", ast.GeneratorExp: "<genexpr>"}
-_WITHOUT_MEANING = ("ctx", "kind", "type_comment", "type_ignores")
-_CHANGING = re.compile(
+_IGNORED_FIELDS = ("ctx", "kind", "type_comment", "type_ignores")
+_MUTATORS = re.compile(
     "append|appendleft|extend|insert|add|update|setdefault|pop|popleft|popitem|remove|discard|clear|sort"
 )
-_IMPORTING = ("import_module", "__import__")
+_IMPORT_FUNCTIONS = ("import_module", "__import__")
 
 
-class _Reader:
-    """One pass over a tree that writes down what it says and notes what each definition in it does."""
+class _SourceReader:
+    """One pass over a syntax tree that writes its text and collects what each definition does."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
+        self._text: list[str] = []
         self._open = [Definition()]
-        self._source = Source(self._open[0], {}, {})
+        self._source = SourceFile(self._open[0], {}, {})
 
-    def read(self, tree: ast.Module) -> Source:
+    def read(self, tree: ast.Module) -> SourceFile:
         self._visit(tree)
-        self._source.whole.digest = self._digest(0)
+        self._source.module.digest = self._digest(0)
         return self._source
 
     def _visit(self, node: Any) -> None:
         kind = node.__class__
         if kind is ast.Name:
-            self._said.append("'" + node.id)  # a name may look like the name of a field
+            self._text.append("'" + node.id)  # a name may look like the name of a field
             self._open[-1].reads.add(node.id)
         elif kind is ast.Constant:
-            self._said.append(_plain(node.value))
+            self._text.append(_constant_text(node.value))
         elif kind in _SPECIAL:
             _SPECIAL[kind](self, node)
         else:
             self._fields(node)
 
     def _fields(self, node: Any) -> None:
-        """A field without content is as good as none: later versions have more of them."""
-        say, visit, held = self._said.append, self._visit, node.__dict__
+        """Write the fields of a node except for empty ones, which later versions of Python add."""
+        write, visit, fields = self._text.append, self._visit, node.__dict__
         name, names = _FIELDS[node.__class__]
-        say(name)
+        write(name)
         for name in names:
-            value = held.get(name)
+            value = fields.get(name)
             if value is None:
                 continue
             kind = value.__class__
             if kind is list:
                 if value:
-                    say(name)
-                    for each in value:
-                        visit(each) if isinstance(each, ast.AST) else say(_plain(each))
-                    say("]")
+                    write(name)
+                    for item in value:
+                        visit(item) if isinstance(item, ast.AST) else write(_constant_text(item))
+                    write("]")
             elif kind is str or kind is int:
-                say(f"{name} {value}")
+                write(f"{name} {value}")
             elif kind is bool:  # `case True:`
-                say(_plain(value))
+                write(_constant_text(value))
             elif value._fields:
-                say(name)
+                write(name)
                 visit(value)
             else:  # an operator
-                say(kind.__name__)
-        say(")")
+                write(kind.__name__)
+        write(")")
 
-    def _digest(self, begin: int) -> str:
-        text = "\n".join(self._said[begin:])
+    def _digest(self, start: int) -> str:
+        text = "\n".join(self._text[start:])
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
     def _definition(self, node: Any) -> None:
-        begin, made = len(self._said), Definition()
-        self._open.append(made)
+        start, definition = len(self._text), Definition()
+        self._open.append(definition)
         self._fields(node)
         self._open.pop()
-        made.digest = self._digest(begin)
-        self._open[-1].take(made)
+        definition.digest = self._digest(start)
+        self._open[-1].merge(definition)
         if isinstance(node, ast.ClassDef):
-            self._source.classes.setdefault(node.name, []).append(made)
+            self._source.classes.setdefault(node.name, []).append(definition)
         else:
             name = _ANONYMOUS.get(type(node)) or node.name
-            first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
-            self._source.functions.setdefault((name, first), []).append(made)
+            first = min((decorator.lineno for decorator in getattr(node, "decorator_list", ())), default=node.lineno)
+            self._source.functions.setdefault((name, first), []).append(definition)
 
-    def _place(self, node: Any) -> None:
+    def _attribute_or_item(self, node: Any) -> None:
         if not isinstance(node.ctx, ast.Load):
             self._open[-1].changes.add(_root(node))
         elif isinstance(node, ast.Attribute):
@@ -162,11 +161,11 @@ class _Reader:
         self._fields(node)
 
     def _call(self, node: Any) -> None:
-        called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-        if isinstance(called, ast.Attribute) and _CHANGING.fullmatch(name):
-            self._open[-1].changes.add(_root(called))
-        elif name in _IMPORTING and node.args and isinstance(node.args[0], ast.Constant):
+        callee = node.func
+        name = callee.attr if isinstance(callee, ast.Attribute) else getattr(callee, "id", "")
+        if isinstance(callee, ast.Attribute) and _MUTATORS.fullmatch(name):
+            self._open[-1].changes.add(_root(callee))
+        elif name in _IMPORT_FUNCTIONS and node.args and isinstance(node.args[0], ast.Constant):
             self._open[-1].imports.add((str(node.args[0].value), ()))
         self._fields(node)
 
@@ -175,16 +174,16 @@ class _Reader:
         self._fields(node)
 
     def _import(self, node: Any) -> None:
-        self._open[-1].imports.update((each.name, ()) for each in node.names)
+        self._open[-1].imports.update((alias.name, ()) for alias in node.names)
         self._fields(node)
 
     def _import_from(self, node: Any) -> None:
-        names = tuple(each.name for each in node.names)
+        names = tuple(alias.name for alias in node.names)
         self._open[-1].imports.add(("." * node.level + (node.module or ""), names))
         self._fields(node)
 
-    def _joined(self, node: Any) -> None:
-        node.values = [each for each in node.values if getattr(each, "value", None) != ""]  # some versions add these
+    def _f_string(self, node: Any) -> None:
+        node.values = [value for value in node.values if getattr(value, "value", None) != ""]  # some versions add these
         self._fields(node)
 
     def _if(self, node: Any) -> None:
@@ -193,35 +192,35 @@ class _Reader:
         self._fields(node)
 
 
-_SPECIAL: dict[type, Callable[[_Reader, Any], None]] = {
-    **dict.fromkeys((*_FUNCTIONS, *_ANONYMOUS, ast.ClassDef), _Reader._definition),
-    ast.Attribute: _Reader._place,
-    ast.Subscript: _Reader._place,
-    ast.Call: _Reader._call,
-    ast.Global: _Reader._global,
-    ast.Import: _Reader._import,
-    ast.ImportFrom: _Reader._import_from,
-    ast.JoinedStr: _Reader._joined,
-    ast.If: _Reader._if,
+_SPECIAL: dict[type, Callable[[_SourceReader, Any], None]] = {
+    **dict.fromkeys((*_FUNCTIONS, *_ANONYMOUS, ast.ClassDef), _SourceReader._definition),
+    ast.Attribute: _SourceReader._attribute_or_item,
+    ast.Subscript: _SourceReader._attribute_or_item,
+    ast.Call: _SourceReader._call,
+    ast.Global: _SourceReader._global,
+    ast.Import: _SourceReader._import,
+    ast.ImportFrom: _SourceReader._import_from,
+    ast.JoinedStr: _SourceReader._f_string,
+    ast.If: _SourceReader._if,
 }
 
 
 _FIELDS = {
-    kind: (kind.__name__, [name for name in kind._fields if name not in _WITHOUT_MEANING])
+    kind: (kind.__name__, [name for name in kind._fields if name not in _IGNORED_FIELDS])
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
 
 
-def _plain(value: Any) -> str:
-    """A constant, by its text and not its repr, which follows the version's Unicode tables."""
+def _constant_text(value: Any) -> str:
+    """The text of a constant; its repr would depend on the Unicode tables of the Python version."""
     if value.__class__ is str:
         return f"str {len(value)} {value}"
     return f"int {value:x}" if value.__class__ is int else f"{value.__class__.__name__} {value!r}"
 
 
 def _root(node: ast.AST) -> str:
-    """The name that `name.attribute[index]` begins with."""
+    """The name at the start of `name.attribute[index]`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -236,30 +235,30 @@ def _dotted(node: ast.AST) -> str:
 
 
 def code_parts(code: types.CodeType) -> Iterator[Any]:
-    """What was compiled, for code without a source; another version of Python compiles differently."""
+    """The content of compiled code, for code without a source; it depends on the version of Python."""
     yield from (code.co_name, code.co_code, code.co_names, code.co_varnames, code.co_freevars)
     for constant in code.co_consts:
         yield from code_parts(constant) if isinstance(constant, types.CodeType) else (constant,)
 
 
 def names_in(code: types.CodeType) -> set[str]:
-    """The names around it that code refers to, attributes and modules among them."""
+    """The global names that code refers to, including attributes and modules."""
     inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*inner)
 
 
 def is_compiled_from(code: types.CodeType, content: bytes, name: str) -> bool:
-    """Whether a source, as it is now, has this code: it may have been edited after it was loaded."""
-    return _compiled(code) in _all_compiled(content, name)
+    """Whether the current source contains this code; it may have been edited since it was loaded."""
+    return _code_text(code) in _compiled_texts(content, name)
 
 
-def _compiled(code: types.CodeType) -> str:
+def _code_text(code: types.CodeType) -> str:
     return f"{code.co_qualname} {list(code_parts(code))}"
 
 
 @functools.lru_cache(maxsize=256)
-def _all_compiled(content: bytes, name: str) -> frozenset[str]:
-    found: set[str] = set()
+def _compiled_texts(content: bytes, name: str) -> frozenset[str]:
+    texts: set[str] = set()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -268,6 +267,6 @@ def _all_compiled(content: bytes, name: str) -> frozenset[str]:
         pending = []
     while pending:
         code = pending.pop()
-        found.add(_compiled(code))
+        texts.add(_code_text(code))
         pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return frozenset(found)
+    return frozenset(texts)

@@ -1,6 +1,15 @@
-"""What a source file defines and what it refers to, as tree-sitter reads it."""
+"""Outlines of source files: what they define and refer to, read with tree-sitter."""
 
 from abreast.languages.grammars import INSTALL, LANGUAGES, language_of
-from abreast.languages.outline import Base, Definition, Outline, Reference, outline
+from abreast.languages.outline import BaseType, Outline, SymbolDefinition, SymbolReference, outline
 
-__all__ = ["INSTALL", "LANGUAGES", "Base", "Definition", "Outline", "Reference", "language_of", "outline"]
+__all__ = [
+    "INSTALL",
+    "LANGUAGES",
+    "BaseType",
+    "Outline",
+    "SymbolDefinition",
+    "SymbolReference",
+    "language_of",
+    "outline",
+]

@@ -1,4 +1,4 @@
-"""Which language a file is written in, and the grammar that reads it."""
+"""The language of a file by its suffix, and the grammar for it."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ LANGUAGES = tuple(dict.fromkeys(language for language, *_ in _SUFFIXES.values())
 
 
 def language_of(path: str | PurePath) -> str | None:
-    """The language by the suffix of the name; None if it is none of ours.
+    """The language of a file by its suffix; None if it is not supported.
 
     >>> language_of("src/app.TSX"), language_of("lib/old.js"), language_of("README.md")
     ('typescript', 'typescript', None)
     """
-    known = _SUFFIXES.get(PurePath(path).suffix.lower())
-    return known[0] if known else None
+    entry = _SUFFIXES.get(PurePath(path).suffix.lower())
+    return entry[0] if entry else None
 
 
 def grammar_of(path: str | PurePath) -> Language:
-    """The grammar for a file that has a language."""
     _, package, function = _SUFFIXES[PurePath(path).suffix.lower()]
-    return _loaded(package, function)
+    return _load_grammar(package, function)
 
 
 @cache
-def _loaded(package: str, function: str) -> Language:
+def _load_grammar(package: str, function: str) -> Language:
     try:
         from tree_sitter import Language
 

@@ -1,4 +1,4 @@
-"""Source code as a list of statements, whatever its layout."""
+"""Split source code into statements, independent of layout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from abreast.errors import BadInput
 from abreast.languages.grammars import grammar_of, language_of
-from abreast.languages.outline import MOST_BYTES
+from abreast.languages.outline import MAX_SOURCE_BYTES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 Files = Iterable[tuple[str, bytes]]
 """Names and contents."""
 
-_LONGEST_PHRASE = 16  # words; a longer list is read item by item
-_DEEPEST = 500  # nested nodes; anything deeper is one token
-_MOST_SCOPES = 4
-_LONGEST_NAME = 200
+_MAX_PHRASE_WORDS = 16  # words; items of a longer list count as statements
+_MAX_DEPTH = 500  # deeper nodes are one token
+_MAX_SCOPES = 4
+_MAX_NAME_LENGTH = 200
 _COMMENTS = ("comment", "line_continuation")
 _BLOCKS = ("block", "body", "declaration_list", "statement_list", "spec_list", "variant_list", "jsx_element")
 _CLOSING = (")", "]", "}", ">", "|")
 _BRACKETS = frozenset("()[]{},;")  # no statement of their own
 _QUOTES = ("string_start", "string_end", "'")
-_WHOLE = ("string_content",)  # its escapes are nodes, the text between them is not
+_ATOMIC = ("string_content",)  # escapes in it are nodes, the text between them is not
 _WORD = re.compile(rb"\w+")
 
 
 class Statement(NamedTuple):
     """A simple statement, the header of a compound one, an item of a long list or a line of a long string.
 
-    `text` has a space between tokens, `names` are its identifiers, `scope` are the names of the definitions around it.
+    `text` has its tokens separated by spaces, `names` its identifiers, `scope` the names of enclosing definitions.
     """
 
     text: str
@@ -45,46 +45,47 @@ Statements = Counter[Statement]
 
 
 class Unit(NamedTuple):
-    """A node at the top level of a file, with the source that it is part of."""
+    """A top-level node of a file, with the source of the file."""
 
     node: Node
     source: bytes
 
 
-_Units = dict[tuple[str, str, bytes], list[Unit]]
+_UnitsByKey = dict[tuple[str, str, bytes], list[Unit]]
 
 
 def differing_statements(versions: Iterable[Files]) -> tuple[list[Statements], int] | None:
-    """The statements of each version of some files without the units that all versions share, and the words of these.
+    """The statements of each version of some files except for units that all versions share, and the number of words
+    in these.
 
-    A unit is a definition or statement at the top level. Comments, line breaks, semicolons, trailing commas and the
-    kind of quotes are not part of a statement. None if a file has no known language, is too large or does not parse, or
-    if tree-sitter is not installed. Takes time linear in the size of the files, and little for units that all share.
+    A unit is a top-level definition or statement. Comments, line breaks, semicolons, trailing commas and the kind of
+    quotes are ignored. None if a file has no supported language, is too large or does not parse, or if tree-sitter is
+    not installed. Takes linear time, and little for shared units.
     """
     parsed = [_parse(files) for files in versions]
-    known = [units for units in parsed if units is not None]
-    if len(known) < len(parsed):
+    all_units = [units for units in parsed if units is not None]
+    if len(all_units) < len(parsed):
         return None
-    shared = {key: min(len(units.get(key, ())) for units in known) for key in known[0]}
+    shared = {key: min(len(units.get(key, ())) for units in all_units) for key in all_units[0]}
     words = sum(count * len(_WORD.findall(key[2])) for key, count in shared.items())
-    memory: dict[tuple[str, str, bytes], Statements] = {}
-    found = []
-    for units in known:
+    cache: dict[tuple[str, str, bytes], Statements] = {}
+    differing = []
+    for version in all_units:
         statements: Statements = Counter()
-        for key, same in units.items():
-            if count := len(same) - shared.get(key, 0):
-                if key not in memory:
-                    memory[key] = Counter(_statements(same[0]))
-                statements.update({statement: count * times for statement, times in memory[key].items()})
-        found.append(statements)
-    return found, words
+        for key, units in version.items():
+            if count := len(units) - shared.get(key, 0):
+                if key not in cache:
+                    cache[key] = Counter(_statements(units[0]))
+                statements.update({statement: count * times for statement, times in cache[key].items()})
+        differing.append(statements)
+    return differing, words
 
 
-def _parse(files: Files) -> _Units | None:
-    units: _Units = {}
+def _parse(files: Files) -> _UnitsByKey | None:
+    units: _UnitsByKey = {}
     for path, source in files:
         language = language_of(path)
-        if language is None or len(source) > MOST_BYTES:
+        if language is None or len(source) > MAX_SOURCE_BYTES:
             return None
         try:
             grammar = grammar_of(path)
@@ -102,15 +103,15 @@ def _parse(files: Files) -> _Units | None:
 
 
 def _statements(unit: Unit) -> Iterator[Statement]:
-    """The statements of a unit, without recursion: source code may be nested as deeply as it likes."""
+    """The statements of a unit, without recursion, since source code may nest arbitrarily deep."""
     tokens: list[str] = []
     names: set[str] = set()
     scope: tuple[str, ...] = ()
-    for token, is_name, around in _tokens(unit):
-        if token is None or around != scope:
+    for token, is_name, token_scope in _tokens(unit):
+        if token is None or token_scope != scope:
             if any(part not in _BRACKETS for part in tokens):
                 yield Statement(" ".join(tokens), frozenset(names), scope)
-            tokens, names, scope = [], set(), around
+            tokens, names, scope = [], set(), token_scope
         if token:
             tokens.append(token)
             if is_name:
@@ -120,7 +121,7 @@ def _statements(unit: Unit) -> Iterator[Statement]:
 
 
 _Token = tuple[str | None, bool, tuple[str, ...]]
-"""A token, whether it is a name, and the definitions around it; None ends a statement."""
+"""A token, whether it is a name, and its scope; None ends a statement."""
 
 
 def _tokens(unit: Unit) -> Iterator[_Token]:
@@ -137,13 +138,13 @@ def _tokens(unit: Unit) -> Iterator[_Token]:
             continue
         start, end, own = node.start_byte, node.end_byte, node.type
         if start > read and ("string" in kind or "literal" in kind) and (between := source[read:start].strip()):
-            yield _decoded(between), False, scope  # text that the grammar has no node for
+            yield _decode(between), False, scope  # text without a node in the grammar
         if is_list:
             yield None, False, scope
-        if node.child_count and own not in _WHOLE and len(stack) < _DEEPEST:
+        if node.child_count and own not in _ATOMIC and len(stack) < _MAX_DEPTH:
             children = _children(node)
             if own.endswith(_BLOCKS):
-                stack.append((iter(children), own, _scope_in(node, scope, source), True))
+                stack.append((iter(children), own, _block_scope(node, scope, source), True))
             else:
                 stack.append((iter(children), own, scope, _is_long_list(node, children, source)))
             read = max(read, start)
@@ -156,45 +157,45 @@ def _tokens(unit: Unit) -> Iterator[_Token]:
 
 
 def _children(node: Node) -> list[Node]:
-    """The nodes in a node without comments and trailing commas."""
+    """The children of a node without comments and trailing commas."""
     children = [child for child in node.children if not child.type.endswith(_COMMENTS)]
-    following = [*(child.type for child in children[1:]), ")"]
-    pairs = zip(children, following, strict=True) if children else ()
-    return [child for child, after in pairs if child.type != "," or after not in _CLOSING]
+    next_types = [*(child.type for child in children[1:]), ")"]
+    pairs = zip(children, next_types, strict=True) if children else ()
+    return [child for child, following in pairs if child.type != "," or following not in _CLOSING]
 
 
 def _is_long_list(node: Node, children: list[Node], source: bytes) -> bool:
     if len(children) < 3 or not any(child.type == "," for child in children):
         return False
     words = _WORD.finditer(source, node.start_byte, node.end_byte)
-    return any(count > _LONGEST_PHRASE for count, _ in enumerate(words, 1))
+    return any(count > _MAX_PHRASE_WORDS for count, _ in enumerate(words, 1))
 
 
-def _scope_in(block: Node, scope: tuple[str, ...], source: bytes) -> tuple[str, ...]:
-    """The names of the definitions around what is in a block."""
+def _block_scope(block: Node, scope: tuple[str, ...], source: bytes) -> tuple[str, ...]:
+    """The scope inside a block: the names of the enclosing definitions."""
     parent = block.parent
     if parent is None:
         return scope
-    named = parent.child_by_field_name("type" if parent.type == "impl_item" else "name")
+    name = parent.child_by_field_name("type" if parent.type == "impl_item" else "name")
     receiver = parent.child_by_field_name("receiver")
     names = [
-        _decoded(b"".join(source[each.start_byte : each.end_byte][:_LONGEST_NAME].split()))
-        for each in (receiver, named)
-        if each is not None
+        _decode(b"".join(source[node.start_byte : node.end_byte][:_MAX_NAME_LENGTH].split()))
+        for node in (receiver, name)
+        if node is not None
     ]
-    return (*scope, *names)[-_MOST_SCOPES:]
+    return (*scope, *names)[-_MAX_SCOPES:]
 
 
 def _lines(kind: str, text: bytes) -> list[str]:
-    """The lines of a token; only strings have several, whose margin does not count."""
+    """The lines of a token. Only strings have several; their indentation does not count."""
     if kind == ";":
         return []
     if kind in _QUOTES:
-        return [_decoded(text.replace(b"'", b'"'))]
+        return [_decode(text.replace(b"'", b'"'))]
     if kind == "jsx_text" or not text.strip():
-        return [" ".join(_decoded(text).split())]
-    return [_decoded(line.strip() if b"\n" in text else line) for line in text.split(b"\n")]
+        return [" ".join(_decode(text).split())]
+    return [_decode(line.strip() if b"\n" in text else line) for line in text.split(b"\n")]
 
 
-def _decoded(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     return text.decode("utf-8", "replace")

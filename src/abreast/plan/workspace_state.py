@@ -10,7 +10,7 @@ from abreast.store import Store
 from abreast.store.queries.artifacts import ChainLink
 
 if TYPE_CHECKING:
-    from abreast.targets.workspace import Carried, State
+    from abreast.targets.workspace import PreviousState, WorkspaceState
 
 
 class WorkspaceStates:
@@ -22,9 +22,9 @@ class WorkspaceStates:
     def begin(self, plan: Plan, store: Store, run_id: int) -> None:
         self._run = plan, store, run_id
 
-    def __call__(self, trial: Trial) -> Carried:
+    def __call__(self, trial: Trial) -> PreviousState:
         """The final workspace of the preceding trial; if it was skipped, its initial one. Raises NotCarried."""
-        from abreast.targets.workspace import Carried  # late: only agents have workspaces
+        from abreast.targets.workspace import PreviousState  # late: only agents have workspaces
 
         assert self._run is not None
         plan, store, run_id = self._run
@@ -33,13 +33,13 @@ class WorkspaceStates:
             case = plan.cases.ids[plan.parts(position)[0]]
             link = dict(store.queries.chain_links(run_id, position)).get(position)
             if link is None or link.status != "skipped":
-                return Carried(case, _state(case, link))
+                return PreviousState(case, _state(case, link))
             position = plan.before(position)
-        return Carried()
+        return PreviousState()
 
 
-def _state(case: str, link: ChainLink | None) -> State:
-    from abreast.targets.workspace import NotCarried, State
+def _state(case: str, link: ChainLink | None) -> WorkspaceState:
+    from abreast.targets.workspace import NotCarried, WorkspaceState
 
     message = f"cannot continue from {case}"
     if link is not None and link.problem is not None:
@@ -49,7 +49,7 @@ def _state(case: str, link: ChainLink | None) -> State:
     if link is None or link.after is None or link.state is None:
         status = "missing" if link is None else f"{link.status} ({link.error_kind})" if link.error_kind else link.status
         raise NotCarried(f"{message}: its workspace is unknown (status: {status})")
-    state = State.of_text(link.state)
+    state = WorkspaceState.of_text(link.state)
     if state.commit != link.after:
         raise NotCarried(f"{message}: its workspace is from another attempt")
     return state

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abreast.code.parts import Parts, parts, returned_keys
+from abreast.code.parts import CodeParts, parts, returned_keys
 from abreast.code.reference import load_function, references_in
 from abreast.errors import AbreastError
 from abreast.model import Variant
@@ -26,7 +26,7 @@ from abreast.text import many
 class Environment:
     base: Path
     repository: git.GitState | None
-    code: Mapping[str, Parts]  # by the name of a measured function
+    code: Mapping[str, CodeParts]  # by the name of a measured function
     returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
     versions: Mapping[str, str]  # by variant
     case_files: Mapping[str, str]  # MD5 by path
@@ -65,7 +65,7 @@ def read_environment(
 ) -> Environment:
     """Ask git, hash the case files and read the code, without executing it."""
     functions = list(_functions(variants, targets))
-    code: dict[str, Parts] = {}
+    code: dict[str, CodeParts] = {}
     for name, function in functions:
         code[name] = _merged(code[name], parts(function)) if name in code else parts(function)
     hashes = hash_files(case_files, base)
@@ -105,9 +105,9 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
                 yield name, function
 
 
-def _merged(first: Parts, second: Parts) -> Parts:
+def _merged(first: CodeParts, second: CodeParts) -> CodeParts:
     """Merge functions of one name, such as lambdas."""
-    return Parts(
+    return CodeParts(
         "+".join(sorted({*first.own.split("+"), second.own})),
         {**first.modules, **second.modules},
         {**first.packages, **second.packages},

@@ -1,4 +1,4 @@
-"""The forms in which a secret can occur in a text: as it is, escaped, percent-encoded, Base64."""
+"""The forms in which a secret can occur in a text: literal, escaped, percent-encoded, Base64."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
 SHORTEST_LINE = 60  # characters; Base64 is wrapped at 60, 64, 72 or 76
-LINE_BREAK = r"(?:(?:[\r\n]|(?<!\\)\\+[rn])+[ \t]*[+-]?)"  # as it is, in JSON, indented, in a diff
+LINE_BREAK = r"(?:(?:[\r\n]|(?<!\\)\\+[rn])+[ \t]*[+-]?)"  # literal, in JSON, indented, in a diff
 _CHARACTER = r"u[0-9a-fA-F]{4}(?:(?<=u[dD][89abAB]..)\\+u[dD][c-fC-F][0-9a-fA-F]{2})?"  # may be a surrogate pair
 _ESCAPE = re.compile(rf"\\{_CHARACTER}")
 _NESTED_ESCAPE = re.compile(rf"(?<!\\)\\+{_CHARACTER}")  # JSON in JSON
@@ -19,7 +19,7 @@ _BREAKS = (re.compile(LINE_BREAK.removesuffix("[+-]?)") + ")"), re.compile(LINE_
 
 
 def decode_escapes(text: str) -> Iterator[str]:
-    r"""Yield a text with each escape as `json.dumps(ensure_ascii=False)` writes that character.
+    r"""Yield a text with its escapes normalised, as `json.dumps(ensure_ascii=False)` writes the characters.
 
     >>> print(*decode_escapes(r"a\u002Bb \u0022c\u0022"))
     a+b \"c\"
@@ -33,17 +33,18 @@ def decode_escapes(text: str) -> Iterator[str]:
 def _decode(escape: str) -> str:
     codes = re.sub(r"\\+", r"\\", escape)
     character = json.loads(f'"{codes}"')
-    return escape if "\ud800" <= character <= "\udfff" else _ENCODER.encode(character)[1:-1]  # half a pair stays
+    is_half_pair = "\ud800" <= character <= "\udfff"
+    return escape if is_half_pair else _ENCODER.encode(character)[1:-1]
 
 
 def unwrap(text: str) -> Iterator[str]:
-    """Yield a text that may contain Base64 in lines with these lines joined."""
+    """Yield a text with its lines joined if it may contain wrapped Base64."""
     if _is_wrapped(text):
         yield from (pattern.sub("", text) for pattern in _BREAKS)
 
 
 def _is_wrapped(text: str) -> bool:
-    """Check for a line that ends with many characters without a space."""
+    """Whether a line ends with many characters without a space."""
     for line_break in ("\n", "\\n"):
         if line_break in text:
             lines = text.split(line_break)
@@ -54,7 +55,8 @@ def _is_wrapped(text: str) -> bool:
     return False
 
 
-_DROPPED_FIRST = (0, 2, 3)  # Base64 characters that also depend on what stands before, by bytes before
+_URL_SAFE = str.maketrans("+/", "-_")
+_DROPPED_CHARACTERS = (0, 2, 3)  # Base64 characters that also depend on preceding bytes, by their number modulo 3
 
 
 def text_forms(value: str) -> set[str]:
@@ -63,7 +65,7 @@ def text_forms(value: str) -> set[str]:
     escaped += [json.dumps(text)[1:-1] for text in escaped]  # JSON in JSON
     escaped += [text.replace("/", "\\/") for text in escaped]
     encoded = [quote(value, safe="", errors="replace"), quote(value, errors="replace")]
-    encoded += [quote_plus(value, errors="replace"), *(_lowered(text) for text in encoded)]
+    encoded += [quote_plus(value, errors="replace"), *(_lowercase_percent(text) for text in encoded)]
     return {value, *escaped, *encoded}
 
 
@@ -73,18 +75,13 @@ def base64_forms(value: str) -> set[str]:
     >>> sorted(len(form) for form in base64_forms("sk-12345678"))
     [14, 14, 14]
     """
-    return {form for content in _contents(value) for form in (content, content.translate(_URL_SAFE))}
-
-
-_URL_SAFE = str.maketrans("+/", "-_")
-
-
-def _contents(value: str) -> Iterator[str]:
+    forms = set()
     content = value.encode("utf-8", "replace")
-    for before in range(3):
+    for before, dropped in enumerate(_DROPPED_CHARACTERS):
         encoded = base64.b64encode(b"\0" * before + content).decode("ascii")
-        bits = 8 * (before + len(content))
-        yield encoded[_DROPPED_FIRST[before] : bits // 6]
+        form = encoded[dropped : 8 * (before + len(content)) // 6]
+        forms |= {form, form.translate(_URL_SAFE)}
+    return forms
 
 
 def byte_forms(value: str) -> list[bytes]:
@@ -93,7 +90,6 @@ def byte_forms(value: str) -> list[bytes]:
     return [*forms, value.encode("utf-16-le", "replace"), value.encode("utf-16-be", "replace")]
 
 
-def _lowered(text: str) -> str:
-    """Percent-encoding with lower-case digits."""
+def _lowercase_percent(text: str) -> str:
     head, *rest = text.split("%")
     return "%".join([head, *(part[:2].lower() + part[2:] for part in rest)])

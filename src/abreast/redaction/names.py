@@ -1,4 +1,4 @@
-"""Names of variables, headers and URL parameters that hold secrets."""
+"""Recognise names of variables, headers and URL parameters that contain secrets."""
 
 from __future__ import annotations
 
@@ -10,37 +10,17 @@ _LAST = {
     *("PASS", "PASSWD", "PASSPHRASE", "PASSCODE", "PWD", "PAT", "AUTH", "BEARER", "COOKIE", "COOKIES"),
     *("CREDENTIAL", "CREDENTIALS", "CREDS", "JWT", "DSN", "SIG", "SIGNATURE", "WEBHOOK"),
 }
-_DESCRIPTIONS = {  # MAX_TOKEN_COUNT, TOKEN_URL and KEY_NAME hold no secret
+_DESCRIPTIONS = {  # MAX_TOKEN_COUNT, TOKEN_URL and KEY_NAME are not secrets
     *("FILE", "PATH", "DIR", "HOME", "LIMIT", "COUNT", "LENGTH", "SIZE", "NAME", "TYPE", "MODE", "LEVEL", "VERSION"),
     *("MODEL", "LANG", "REGION", "ENV", "USER", "HOST", "PORT", "URL", "URI", "ENDPOINT"),
 }
 _SUFFIXES = {  # SMTP_PASS_PROD is as secret as SMTP_PASS
-    *(
-        "PROD",
-        "PRODUCTION",
-        "STAGING",
-        "STAGE",
-        "DEV",
-        "DEVELOPMENT",
-        "TEST",
-        "QA",
-        "UAT",
-        "SANDBOX",
-        "LIVE",
-        "LOCAL",
-        "CI",
-    ),
+    *("PROD", "PRODUCTION", "STAGING", "STAGE", "DEV", "DEVELOPMENT", "TEST", "QA", "UAT", "SANDBOX", "LIVE"),
+    *("LOCAL", "CI"),
     *("OLD", "NEW", "PREVIOUS", "CURRENT", "NEXT", "BACKUP", "PRIMARY", "SECONDARY", "DEFAULT", "JSON", "VALUE"),
 }
-_PUBLIC_KEYS = {
-    "SORT",
-    "CACHE",
-    "PARTITION",
-    "FOREIGN",
-    "MODEL",
-    "PUBLIC",
-    "ROUTING",
-}  # before KEY: an identifier, or public
+# Words in front of KEY that make it an identifier or public.
+_PUBLIC_KEYS = frozenset(("SORT", "CACHE", "PARTITION", "FOREIGN", "MODEL", "PUBLIC", "ROUTING"))
 _SECRET_KEYS = {"API", "ACCESS", "PRIVATE", "SIGNING", "ENCRYPTION", "MASTER", "ACCOUNT"}
 _WEAK = ("KEY", "KEYS", "AUTH", "COOKIE", "COOKIES", "SIG", "SIGNATURE", "DSN", "WEBHOOK")
 _SERVICES = {"DATABASE", "DB", "REDIS", "MONGO", "MONGODB", "POSTGRES", "BROKER", "WEBHOOK"}
@@ -48,7 +28,7 @@ _SERVICES = {"DATABASE", "DB", "REDIS", "MONGO", "MONGODB", "POSTGRES", "BROKER"
 
 @lru_cache(maxsize=4_096)
 def is_secret_name(name: str) -> bool:
-    """Check whether a name promises a secret.
+    """Whether a name denotes a secret.
 
     >>> [is_secret_name(name) for name in ("API_KEY", "x-api-key", "apiToken", "Authorization", "DB_PWD", "Cookie")]
     [True, True, True, True, True, True]
@@ -62,7 +42,7 @@ def is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def is_strong_name(name: str) -> bool:
-    """Check whether a name promises a secret even if the value consists of plain words.
+    """Whether a name denotes a secret even if its value consists of plain words.
 
     >>> [is_strong_name(name) for name in ("DB_PASSWORD", "ACME_API_KEY", "ACME_KEY", "COLUMN_KEYS")]
     [True, True, False, False]
@@ -71,7 +51,7 @@ def is_strong_name(name: str) -> bool:
 
 
 def _secret_words(name: str) -> list[tuple[str, str]]:
-    """The words that make a name a secret one, each with the word before it."""
+    """The words that make a name secret, each with its preceding word."""
     words = [word.rstrip("0123456789") for word in _words(name)]
     while len(words) > 1 and (not words[-1] or words[-1] in _SUFFIXES):
         words.pop()
@@ -86,7 +66,7 @@ def _secret_words(name: str) -> list[tuple[str, str]]:
 
 
 def is_connection_name(name: str) -> bool:
-    """Check whether a variable holds an address that may contain a password.
+    """Whether a variable contains an address that may include a password.
 
     >>> [is_connection_name(name) for name in ("DATABASE_URL", "MONGODB_URI", "SLACK_WEBHOOK_URL", "BASE_URL")]
     [True, True, True, False]
@@ -95,8 +75,8 @@ def is_connection_name(name: str) -> bool:
     return (kind, last) == ("CONNECTION", "STRING") or (last in ("URL", "URI") and kind in _SERVICES)
 
 
-def describes(name: str) -> bool:
-    """Check whether a name stands for something public: a model, a path, a host."""
+def is_description(name: str) -> bool:
+    """Whether a name denotes something public, such as a model, a path or a host."""
     return _words(name)[-1] in _DESCRIPTIONS
 
 

@@ -1,4 +1,4 @@
-"""Redaction of what a trial stores: the answer with its artifacts, the failure with its traceback."""
+"""Redact outcomes: answers with their artifacts, failures with their tracebacks."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ from dataclasses import replace
 from typing import Any
 
 from abreast.model import STATE, Answer, Case, Failure, Outcome
-from abreast.redaction.known import KNOWN
+from abreast.redaction.known_secrets import KNOWN_SECRETS
 from abreast.redaction.patterns import redact_patterns
 from abreast.redaction.redactor import Redactor, redact_texts
 
-LARGEST_CONTENT = 64_000_000  # bytes; what is larger cannot be searched and is left out
-_MARK = "GIT binary patch\n"
+MAX_CONTENT = 64_000_000  # bytes; larger files are left out unsearched
+_PATCH_HEADER = "GIT binary patch\n"
 _PATCH = re.compile(r"^GIT binary patch\n((?:(?:literal|delta) \d+\n(?:[A-Za-z][^\n]+\n)*\n?)+)", re.MULTILINE)
 _PART = re.compile(r"(?:literal|delta) (\d+)\n((?:[A-Za-z][^\n]+\n)*)")
 
 
 def redact_binary_patches(diff: str, find: Callable[[bytes], str | None]) -> str:
-    """Leave out the content of binary files in which `find` names a secret."""
-    return _PATCH.sub(lambda patch: _redact_patch(patch, find), diff) if _MARK in diff else diff
+    """Leave out the content of binary files in which `find` finds a secret."""
+    return _PATCH.sub(lambda patch: _redact_patch(patch, find), diff) if _PATCH_HEADER in diff else diff
 
 
 def _redact_patch(patch: re.Match[str], find: Callable[[bytes], str | None]) -> str:
     for part in _PART.finditer(patch[1]):
-        content = _content(int(part[1]), part[2])
+        content = _decode_part(int(part[1]), part[2])
         name = "unreadable" if content is None else find(content)
         if name is not None:
             return f"Binary content left out: [{name}]\n"
     return patch[0]
 
 
-def _content(size: int, lines: str) -> bytes | None:
-    """Decode the lines of one part; None if they are damaged, cut off or too large."""
-    if size > LARGEST_CONTENT:
+def _decode_part(size: int, lines: str) -> bytes | None:
+    """Decode the lines of one part; None if they are damaged, truncated or too large."""
+    if size > MAX_CONTENT:
         return None
     try:
-        packed = b"".join(_line(line) for line in lines.splitlines())
-        content = zlib.decompressobj().decompress(packed, LARGEST_CONTENT)
+        packed = b"".join(_decode_line(line) for line in lines.splitlines())
+        content = zlib.decompressobj().decompress(packed, MAX_CONTENT)
     except (ValueError, zlib.error):
         return None
     return content if len(content) >= size else None
 
 
-def _line(line: str) -> bytes:
-    """One line: a letter for the number of bytes, then base 85."""
+def _decode_line(line: str) -> bytes:
+    """Decode a line: a letter for the number of bytes, then base 85."""
     length = ord(line[0]) - (ord("A") - 1 if line[0] <= "Z" else ord("a") - 27)
     return base64.b85decode(line[1:])[:length]
 
 
-_REDACTED = ("text", "value", "data", "model", "raw_response")
+_REDACTED_FIELDS = ("text", "value", "data", "model", "raw_response")
 
 
 def redact_outcome(outcome: Outcome) -> Outcome:
-    """Redact everything in an outcome that is stored or shown; the same object if there is nothing to redact."""
-    redactor = KNOWN.redactor
+    """Redact everything in an outcome that is stored or shown; return the same object if nothing changes."""
+    redactor = KNOWN_SECRETS.redactor
     answer, failure = outcome.answer, outcome.failure
     clean_answer = answer if answer is None else redact_answer(answer, redactor)
     clean_failure = failure if failure is None else _redact_failure(failure, redactor)
@@ -68,14 +68,12 @@ def redact_outcome(outcome: Outcome) -> Outcome:
 
 
 def redact_answer(answer: Answer, redactor: Redactor) -> Answer:
-    redact = redactor.redact_value
     changed: dict[str, Any] = {}
-    for name in _REDACTED:
-        old = getattr(answer, name)
-        if old:
-            new = redact(old)
-            if new is not old:
-                changed[name] = new
+    for name in _REDACTED_FIELDS:
+        value = getattr(answer, name)
+        redacted = redactor.redact_value(value)
+        if redacted is not value:
+            changed[name] = redacted
     if answer.artifacts:
         changed["artifacts"] = _redact_artifacts(answer, redactor)
     if changed.keys() & {"text", "value", "data"} and "raw_response" not in changed:
@@ -84,7 +82,7 @@ def redact_answer(answer: Answer, redactor: Redactor) -> Answer:
 
 
 def _redact_parsed(text: str | None, redactor: Redactor) -> str | None:
-    """Redact a response whose JSON escapes characters in an unusual way, so that no form is found in its text."""
+    """Redact a response whose JSON escapes characters so unusually that its text contains no known form."""
     try:
         content = json.loads(text or "")
         redacted = redactor.redact_value(content)
@@ -94,11 +92,11 @@ def _redact_parsed(text: str | None, redactor: Redactor) -> str | None:
 
 
 def redact_case(case: Case) -> Case:
-    """Redact the input and the expected value of a case, as the store does."""
-    redactor = KNOWN.redactor
-    question, expected = redactor.redact_value(case.input), redactor.redact_value(case.expected)
-    unchanged = question is case.input and expected is case.expected
-    return case if unchanged else replace(case, input=question, expected=expected)
+    """Redact the input and the expected value of a case, like the store."""
+    redactor = KNOWN_SECRETS.redactor
+    value, expected = redactor.redact_value(case.input), redactor.redact_value(case.expected)
+    unchanged = value is case.input and expected is case.expected
+    return case if unchanged else replace(case, input=value, expected=expected)
 
 
 def _redact_artifacts(answer: Answer, redactor: Redactor) -> dict[str, str]:

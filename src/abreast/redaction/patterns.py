@@ -1,4 +1,4 @@
-"""Formats of keys that providers issue, such as `ghp_...`: rules of gitleaks, for errors, logs, diffs and artifacts."""
+"""Redact texts in the format of keys, such as `ghp_...`, with rules of gitleaks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class KeyFormat(NamedTuple):
-    """One format. The pattern is only tried on texts that contain a keyword."""
+    """A key format. Its pattern is only tried on texts that contain a keyword."""
 
     id: str
     pattern: str
@@ -22,7 +22,7 @@ _FOLD = bytes(ord(chr(byte).lower()) if re.match(r"[\w.~/=%-]", chr(byte), re.AS
 
 
 def redact_patterns(text: str) -> str:
-    """Replace whatever has the format of a key.
+    """Replace texts in the format of a key.
 
     >>> redact_patterns("token ghp_0123456789abcdefghijABCDEFGHIJ012345 expired")
     'token [redacted github-pat] expired'
@@ -35,7 +35,7 @@ def redact_patterns(text: str) -> str:
 
 
 def _long_tokens(text: str) -> bytes:
-    """The words of a text, in lower case, that are long enough to be keys: much less to search for keywords."""
+    """The lower-case words of a text that are long enough to be keys: much less text to search for keywords."""
     folded = text.encode("utf-8", "replace").translate(_FOLD)
     words = [word for word in folded.split() if len(word) >= SHORTEST_KEY]
     if _PRIVATE_KEY in folded:
@@ -44,7 +44,7 @@ def _long_tokens(text: str) -> bytes:
 
 
 def _replacement(rule: str, match: re.Match[str]) -> str:
-    """Keep what surrounds the key, and the line breaks and signs of a long one: a diff counts its lines."""
+    """Keep the text around a key, and the line breaks and signs of a long key, since a diff counts its lines."""
     key = match[1] if match.re.groups and match[1] else match[0]
     signs = (re.match("[+ -]?", line) for line in key.split("\n")[1:])
     label = f"[redacted {rule}]"
@@ -56,11 +56,10 @@ def _rules() -> tuple[KeyFormat, ...]:
     from importlib import resources
 
     content = json.loads(resources.files("abreast.redaction").joinpath("gitleaks.json").read_text("utf-8"))
-    return tuple(KeyFormat(rule["id"], rule["pattern"], _encoded(rule["keywords"])) for rule in content["rules"])
-
-
-def _encoded(words: list[str]) -> tuple[bytes, ...]:
-    return tuple(word.encode() for word in words)
+    return tuple(
+        KeyFormat(rule["id"], rule["pattern"], tuple(word.encode() for word in rule["keywords"]))
+        for rule in content["rules"]
+    )
 
 
 @cache

@@ -1,9 +1,9 @@
-"""Replaces known secrets in texts, values and bytes."""
+"""Replace known secrets in texts, values and bytes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from abreast.redaction.forms import LINE_BREAK, base64_forms, byte_forms, decode_escapes, text_forms, unwrap
@@ -37,7 +37,8 @@ class Redactor:
             for form in text_forms(value):
                 forms[form] = name
                 self._encoded.pop(form, None)
-        self._names = dict(sorted(forms.items(), key=lambda item: -len(item[0])))  # one may contain another
+        # Longest first, since one may contain another.
+        self._names = dict(sorted(forms.items(), key=lambda item: -len(item[0])))
         self._forms = tuple(self._names)
         self._shortest = min(map(len, self._forms), default=0)
         self.longest = max(map(len, self._forms), default=0)
@@ -46,7 +47,6 @@ class Redactor:
         self._spaced = {char.join(value): name for value, name in names.items() for char in "\0\ufffd"}  # UTF-16
 
     def redact(self, text: str) -> str:
-        """Replace every known secret."""
         if len(text) >= self._shortest:
             for form in self._forms:
                 if form in text:
@@ -60,7 +60,7 @@ class Redactor:
         return text
 
     def _redact_escaped(self, text: str) -> str:
-        """Replace secrets whose characters are escaped in an unusual way; then other escapes are decoded too."""
+        """Replace secrets whose characters are escaped unusually; this decodes other escapes too."""
         for decoded in decode_escapes(text):
             redacted = self._replace(decoded)
             if redacted != decoded:
@@ -68,7 +68,7 @@ class Redactor:
         return text
 
     def _redact_wrapped(self, text: str) -> str:
-        """Replace secrets in Base64 that continue on the next line."""
+        """Replace secrets in Base64 that is wrapped over several lines."""
         for joined in unwrap(text):
             for form in self._encoded:
                 if form in joined:
@@ -78,7 +78,7 @@ class Redactor:
         return text
 
     def redact_cut(self, text: str) -> str:
-        """Replace every known secret in a text that may begin or end inside one."""
+        """Replace every known secret in a text that may begin or end within one."""
         return self._redact_end(self._redact_start(self.redact(text)))
 
     def redact_bytes(self, content: bytes) -> bytes:
@@ -87,7 +87,6 @@ class Redactor:
         return content
 
     def find_in_bytes(self, content: bytes) -> str | None:
-        """Return the name of a secret that these bytes contain."""
         name = next((name for form, name in self._bytes.items() if form in content), None)
         if name is not None or not self._forms:
             return name
@@ -96,7 +95,7 @@ class Redactor:
         return next((name for text in texts for form, name in self._names.items() if form in text), None)
 
     def redact_value(self, value: Any) -> Any:
-        """Replace secrets in a value of mappings, lists and texts; the same object if there are none."""
+        """Replace secrets in nested mappings, lists and texts; return the same object if there are none."""
         return redact_texts(value, self.redact)
 
     def _replace(self, text: str) -> str:
@@ -107,33 +106,31 @@ class Redactor:
         return text
 
     def _redact_start(self, text: str) -> str:
-        """Replace the end of a secret that the text begins with."""
-        head, cut, name = text[: self.longest], 0, ""
-        for fragment, form in self._ends:
-            if fragment in head:
-                length = next((n for n in _lengths(form, head) if form.endswith(head[:n])), 0)
-                if length > cut:
-                    cut, name = length, self._names[form]
-        return f"[{name}]{text[cut:]}" if cut else text
+        head = text[: self.longest]
+        length, name = self._longest_fragment(head, self._ends, lambda form, n: form.endswith(head[:n]))
+        return f"[{name}]{text[length:]}" if length else text
 
     def _redact_end(self, text: str) -> str:
-        """Replace the beginning of a secret that the text ends with."""
-        tail, cut, name = text[-self.longest :], 0, ""
-        for fragment, form in self._starts:
-            if fragment in tail:
-                length = next((n for n in _lengths(form, tail) if form.startswith(tail[-n:])), 0)
-                if length > cut:
-                    cut, name = length, self._names[form]
-        return f"{text[:-cut]}[{name}]" if cut else text
+        tail = text[-self.longest :]
+        length, name = self._longest_fragment(tail, self._starts, lambda form, n: form.startswith(tail[-n:]))
+        return f"{text[:-length]}[{name}]" if length else text
 
-
-def _lengths(form: str, text: str) -> Iterable[int]:
-    """How long a fragment of a form can be, the longest first."""
-    return range(min(len(form), len(text)), SHORTEST_FRAGMENT - 1, -1)
+    def _longest_fragment(
+        self, text: str, fragments: list[tuple[str, str]], matches: Callable[[str, int], bool]
+    ) -> tuple[int, str]:
+        """The length of the longest fragment of a secret that `matches`, and the name of the secret."""
+        longest, name = 0, ""
+        for fragment, form in fragments:
+            if fragment in text:
+                lengths = range(min(len(form), len(text)), SHORTEST_FRAGMENT - 1, -1)
+                length = next((n for n in lengths if matches(form, n)), 0)
+                if length > longest:
+                    longest, name = length, self._names[form]
+        return longest, name
 
 
 def redact_texts(value: Any, redact: Callable[[str], str], depth: int = MAX_DEPTH) -> Any:
-    """Apply a function to every text in a value; the same object if nothing changed."""
+    """Apply a function to every text in a value; return the same object if nothing changed."""
     kind = type(value)
     if kind is str:
         return redact(value)
@@ -145,7 +142,7 @@ def redact_texts(value: Any, redact: Callable[[str], str], depth: int = MAX_DEPT
         if isinstance(value, list | tuple | set | frozenset):
             return _redact_sequence(value, redact, depth)
         return redact(value) if isinstance(value, str) else value
-    except Exception:  # noqa: BLE001 - an object of the user that cannot be read; its text is redacted when it is stored
+    except Exception:  # noqa: BLE001 - a user's object; its text is redacted when it is stored
         return value
 
 

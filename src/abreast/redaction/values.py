@@ -1,4 +1,4 @@
-"""Secret values: what a variable, a URL or a connection string gives away."""
+"""Find the secrets in the values of variables, URLs and connection strings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from abreast.redaction.names import describes, is_connection_name, is_secret_name, is_strong_name
+from abreast.redaction.names import is_connection_name, is_description, is_secret_name, is_strong_name
 
-SHORTEST = 8  # characters; anything shorter occurs in ordinary text
-LONGEST_WORD = 15  # letters of one plain word
+SHORTEST = 8  # characters; shorter values occur in ordinary text
+LONGEST_WORD = 15  # letters of a plain word
 _COMMON = """
 a access admin an any anything api auth change changeme credentials custom default demo disabled dummy empty enabled
 example fake false guest here insert invalid key letmein local localhost me missing mock my needed no none not null
@@ -27,15 +27,13 @@ _PASSWORD = re.compile(r"(?:password|passwd|pwd)\s*=\s*('[^']*'|\"[^\"]*\"|[^;]+
 _SCHEME = re.compile(r"\b(?:bearer|basic|token)\s+(\S+)", re.IGNORECASE)
 _PLAIN = re.compile(r"(?:[a-z]{1,15}|\d{1,4})(?:[_.-](?:[a-z]{1,15}|\d{1,4}))*")
 _UNPRONOUNCEABLE = re.compile(r"[^aeiouy\W\d_]{5}")
-_MOST_PLAIN_WORDS = 3  # of more, a passphrase can be made
-_IDENTIFIER = re.compile("(?:^|_)(?:id|email|domain)$|[a-z](?:Id|Email|Domain)$")  # fields of JSON that are no secrets
+_MAX_PLAIN_WORDS = 3  # more may be a passphrase
+_IDENTIFIER = re.compile("(?:^|_)(?:id|email|domain)$|[a-z](?:Id|Email|Domain)$")  # JSON fields that are not secrets
 _SETTING = re.compile(r"([A-Za-z_][\w -]*?)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s;&,]+)")
 
 
 def is_redactable(value: str) -> bool:
-    """Check that a value is long and unusual enough to be a secret.
-
-    Replacing a common word would corrupt answers that contain it.
+    """Whether a value is long and unusual enough to be a secret. Replacing a common word would corrupt answers.
 
     >>> [is_redactable(value) for value in ("sk-12345678", "old-key-xyz", "Tr0ub4dor&3", "q" * 8 + "wertzuiop")]
     [True, True, True, True]
@@ -53,7 +51,7 @@ def is_redactable(value: str) -> bool:
 
 
 def is_secret_setting(name: str, value: str) -> bool:
-    """Check whether a setting holds a secret: `API_KEY: abc` does, `DISABLE_AUTH: "1"` does not.
+    """Whether a setting contains a secret: `API_KEY: abc` does, `DISABLE_AUTH: "1"` does not.
 
     >>> is_secret_setting("API_KEY", "abc"), is_secret_setting("DISABLE_AUTH", "1")
     (True, False)
@@ -62,7 +60,7 @@ def is_secret_setting(name: str, value: str) -> bool:
 
 
 def is_plain(value: str) -> bool:
-    """Check whether a value consists of a few lower-case words and short numbers: the name of a model or a column.
+    """Whether a value consists of a few lower-case words and short numbers, like the name of a model or a column.
 
     >>> [is_plain(value) for value in ("created_at", "claude-sonnet-4-5", "production-eu", "id,created_at")]
     [True, True, True, True]
@@ -70,13 +68,12 @@ def is_plain(value: str) -> bool:
     [False, False, False, False]
     """
     return all(
-        _PLAIN.fullmatch(item) and len(re.findall("[a-z]+", item)) <= _MOST_PLAIN_WORDS
+        _PLAIN.fullmatch(item) and len(re.findall("[a-z]+", item)) <= _MAX_PLAIN_WORDS
         for item in re.split(r"[\s,;]+", value)
     ) and not _UNPRONOUNCEABLE.search(value)
 
 
 def secret_values(name: str, value: str) -> set[str]:
-    """Find the secrets in the value of an environment variable."""
     secrets = {*url_secrets(value), *_passwords(value), *_json_secrets(value, every_field=False)}
     if is_secret_name(name):
         secrets.update(() if is_plain(value) and not is_strong_name(name) else secret_parts(name, value))
@@ -86,7 +83,7 @@ def secret_values(name: str, value: str) -> set[str]:
 
 
 def secret_parts(name: str, value: str) -> Iterator[str]:
-    """Yield a secret and the parts of it that are secrets on their own: lines, list items, fields."""
+    """Yield a secret and its parts that are secrets on their own: lines, list items, fields."""
     yield value
     yield value.strip()
     yield from url_secrets(value)
@@ -109,7 +106,7 @@ def secret_parts(name: str, value: str) -> Iterator[str]:
 
 
 def _passwords(text: str) -> Iterator[str]:
-    """Yield what follows `Password=` or `Pwd=` in a connection string."""
+    """Yield the values of `Password=` and `Pwd=` in a connection string."""
     for match in _PASSWORD.finditer(text) if "=" in text else ():
         password = match[1].strip()
         yield password.strip("'\"")
@@ -117,7 +114,7 @@ def _passwords(text: str) -> Iterator[str]:
 
 
 def _login_password(login: str) -> Iterator[str]:
-    """Yield the password of `user:password`, written as it is or in Base64."""
+    """Yield the password of `user:password`, in plain text or Base64."""
     if ":" not in login:
         try:
             login = base64.b64decode(login, validate=True).decode()
@@ -145,23 +142,23 @@ def url_secrets(text: str) -> Iterator[str]:
 
 
 def _json_secrets(text: str, every_field: bool) -> Iterator[str]:
-    """Yield the texts in JSON: those of fields with secret names, or of every field that is not known to be public."""
+    """Yield the texts of JSON fields with secret names, or with `every_field` of all fields not known to be public."""
     if not text.lstrip().startswith(("{", "[")):
         return
     try:
-        yield from _leaves(json.loads(text), every_field)
+        yield from _json_texts(json.loads(text), every_field)
     except (ValueError, RecursionError):
         return
 
 
-def _leaves(value: Any, secret: bool) -> Iterator[str]:
+def _json_texts(value: Any, secret: bool) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
-            public = describes(key) or _IDENTIFIER.search(key)
-            yield from _leaves(item, is_secret_name(key) or (secret and not public))
+            public = is_description(key) or _IDENTIFIER.search(key)
+            yield from _json_texts(item, is_secret_name(key) or (secret and not public))
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(item, secret)
+            yield from _json_texts(item, secret)
     elif isinstance(value, str) and secret:
         yield value
         yield from (line.strip() for line in value.splitlines())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from abreast.errors import BadInput
-from abreast.redaction import KNOWN, Redactor, redact_log
+from abreast.redaction import KNOWN_SECRETS, Redactor, redact_log
 from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.rows import ERROR_LIMIT, shown
@@ -391,7 +391,7 @@ class Tracker:
 
 def redact_cells(cells: Mapping[str, Cell]) -> dict[str, Cell]:
     """Replace secrets in the names and values of a row."""
-    redactor = KNOWN.redactor
+    redactor = KNOWN_SECRETS.redactor
     return {redactor.redact(key): _redact_cell(cell, redactor) for key, cell in cells.items()}
 
 

@@ -23,8 +23,8 @@ from abreast.preflight.finding import Finding, first_of, listed
 from abreast.store.user_state import drivers
 from abreast.targets.agents.agent import Agent
 from abreast.targets.base import Moment
-from abreast.targets.checks.check_runs import BRINGS_NONE
-from abreast.targets.checks.workspace_checks import Told, says_nothing
+from abreast.targets.checks.check_runs import NO_OWN_TESTS
+from abreast.targets.checks.workspace_checks import CheckFacts, why_uninformative
 from abreast.targets.processes import process_tree
 from abreast.targets.sandbox import bubblewrap
 from abreast.targets.workspace import NoWorkspace
@@ -56,7 +56,7 @@ def check_programs(context: Context) -> Finding | None:
         missing += [f"{name}: no program {program} on the path" for program in own if own[program] == "missing"]
         versions = ", ".join(f"{program} ({version})" for program, version in own.items())
         details.append(f"{name}: {versions or 'a program without a known version'}")
-    version = _git_version() if git_command.installed() else "missing"
+    version = _git_version() if git_command.is_installed() else "missing"
     details.append(f"git ({version})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
     if missing:
@@ -172,7 +172,7 @@ def check_tests(context: Context) -> Finding | None:
     return _tests_finding(results, tries_all) if results else None
 
 
-def _tests_finding(results: dict[str, dict[str, Told]], tried_all: bool) -> Finding | None:
+def _tests_finding(results: dict[str, dict[str, CheckFacts]], tried_all: bool) -> Finding | None:
     silent = [f"{case}: {why}" for case, tests in results.items() if (why := _why_useless(tests))]
     useful = sum(not _are_useless(tests) for tests in results.values())
     if useful and not tried_all:
@@ -188,12 +188,12 @@ def _tests_finding(results: dict[str, dict[str, Told]], tried_all: bool) -> Find
     return Finding("tests", "warn", f"{message}; {listed(silent, 2)}", TEST_FIX, tuple(silent))
 
 
-def _why_useless(tests: dict[str, Told]) -> str:
-    return next(filter(None, map(says_nothing, tests.values())), "")
+def _why_useless(tests: dict[str, CheckFacts]) -> str:
+    return next(filter(None, map(why_uninformative, tests.values())), "")
 
 
-def _are_useless(tests: dict[str, Told]) -> bool:
-    return all(map(says_nothing, tests.values()))
+def _are_useless(tests: dict[str, CheckFacts]) -> bool:
+    return all(map(why_uninformative, tests.values()))
 
 
 async def _are_cached(target: Agent, plan: Plan) -> bool:
@@ -203,12 +203,12 @@ async def _are_cached(target: Agent, plan: Plan) -> bool:
     return True
 
 
-async def _try_some(target: Agent, trials: Iterable[Trial], most: int) -> dict[str, dict[str, Told]]:
+async def _try_some(target: Agent, trials: Iterable[Trial], most: int) -> dict[str, dict[str, CheckFacts]]:
     """Try up to `most` cases until one has useful tests; cases without tests do not count."""
-    results: dict[str, dict[str, Told]] = {}
+    results: dict[str, dict[str, CheckFacts]] = {}
     for trial in trials:
         tests = await target.checked_without_agent(trial, PreflightWorkers())
-        if all(test.get("untested") == BRINGS_NONE for test in tests.values()):
+        if all(test.get("untested") == NO_OWN_TESTS for test in tests.values()):
             continue
         results[trial.case.id] = tests
         if not _are_useless(tests) or len(results) == most:
@@ -216,11 +216,11 @@ async def _try_some(target: Agent, trials: Iterable[Trial], most: int) -> dict[s
     return results
 
 
-async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, Told]]:
+async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, CheckFacts]]:
     """Try all cases, on all cores but one."""
     slots = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
-    async def try_one(trial: Trial) -> tuple[str, dict[str, Told]]:
+    async def try_one(trial: Trial) -> tuple[str, dict[str, CheckFacts]]:
         async with slots:
             return trial.case.id, await target.checked_without_agent(trial, PreflightWorkers())
 

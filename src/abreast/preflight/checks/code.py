@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abreast.code.parts import Parts
+from abreast.code.parts import CodeParts
 from abreast.code.reference import references_in
 from abreast.plan import git
 from abreast.preflight.checks.cases import relative_path
@@ -97,7 +97,7 @@ def _indirect_change(variant: str, target: Target) -> str:
     return f"environment of {target.name} (its address, program, servers or workspace)"
 
 
-def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Parts]) -> Iterator[tuple[str, str]]:
+def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, CodeParts]) -> Iterator[tuple[str, str]]:
     """Name of each function that changed, and what changed, in words that end before "changed"."""
     for name, parts in now.items():
         old = before.get(name)

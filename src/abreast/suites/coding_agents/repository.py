@@ -10,7 +10,7 @@ from abreast.digest import digest
 from abreast.errors import BadInput
 from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.git_command import GitFailed, is_address, without_secret
+from abreast.targets.workspace.git.git_command import GitFailed, is_address, strip_credentials
 from abreast.targets.workspace.git.repository import Repository
 
 STAGE = "stage"  # where a repository by address is cloned to, if nothing else is said
@@ -25,7 +25,7 @@ def folder(written: str, base: Path) -> Path:
     if not found.is_dir():
         what = "is a file, not a folder" if found.exists() else "there is no such folder"
         raise BadInput(
-            f"repository {without_secret(written)}: {what}", "name the folder of a repository, or its address"
+            f"repository {strip_credentials(written)}: {what}", "name the folder of a repository, or its address"
         )
     return found.resolve()
 
@@ -41,7 +41,7 @@ def commit_of(repo: Path, branch: str) -> str:
         commit = found.commit(name)
         if commit is not None:
             return commit
-    if not git_command.installed():
+    if not git_command.is_installed():
         raise BadInput("git is not installed", "install git")
     problem = found.problem()
     if problem is not None:
@@ -66,7 +66,7 @@ def local(written: str, base: Path, stage: str) -> Path:
         if not is_repository(found):
             raise BadInput(f"repository {written}: is no git repository of its own", "pull requests need its history")
         return found
-    shown = without_secret(written)
+    shown = strip_credentials(written)
     name = re.sub(r"[^\w.-]", "_", shown.rstrip("/").removesuffix(".git").rpartition("/")[2]) or "repository"
     place = (base / Path(stage).expanduser()).absolute() / f"{name}-{digest(shown)[:8]}.git"
     is_new = not place.is_dir()
@@ -82,7 +82,7 @@ def local(written: str, base: Path, stage: str) -> Path:
     except GitFailed as error:
         if is_new:
             remove_tree(place)
-        said = without_secret(str(error))
+        said = strip_credentials(str(error))
         raise BadInput(f"repository {shown}: cannot be fetched: {said}", "see that git clones it here") from None
     except OSError as error:
         raise BadInput(f"stage_dir {stage}: {error.strerror or error}", "name a folder that can be written") from None

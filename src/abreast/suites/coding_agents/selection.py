@@ -173,11 +173,11 @@ def _leave_out(selection: Selection, config: Config, case: Case, reason: str) ->
 async def _examine(target: Agent, case: Case) -> tuple[str, str]:
     """Why its tests say nothing, empty if they do, and then what is to be told."""
     from abreast.preflight.checks.agents import PreflightWorkers
-    from abreast.targets.checks.workspace_checks import says_nothing
+    from abreast.targets.checks.workspace_checks import why_uninformative
 
     trial = Trial(0, case, Variant("tests", "command", {}), 0)
     (told,) = (await target.checked_without_agent(trial, PreflightWorkers())).values()
-    if reason := says_nothing(told):
+    if reason := why_uninformative(told):
         return reason, ""
     if "f2p_total" not in told:
         return "", "its tests fail before and pass after"

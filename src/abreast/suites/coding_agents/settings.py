@@ -22,7 +22,7 @@ from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judge, prompts, repository
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
-from abreast.targets.workspace.git.git_command import without_secret
+from abreast.targets.workspace.git.git_command import strip_credentials
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
 # Metrics that every run has, whether they are named or not.
@@ -153,7 +153,7 @@ class _File:
         self._metrics(found)
         self._all.done()
         if address_or_folder == "repo_path" and repo is not None and "://" in repo:
-            told = f"{without_secret(repo)} is an address"
+            told = f"{strip_credentials(repo)} is an address"
             raise BadInput(f"{self._all.place('repo_path')}: {told}", "write it as repo_url")
         return found
 

@@ -28,7 +28,7 @@ from abreast.targets.agents.presets.agent_output import Said
 from abreast.targets.agents.presets.claude import KEYS, PARTIAL_LINE, Stream
 from abreast.targets.api.prices import Prices
 from abreast.targets.base import Problem, Target, Workers, widest
-from abreast.targets.checks.workspace_checks import Checks, Told, Trialled
+from abreast.targets.checks.workspace_checks import CheckContext, CheckFacts, Checks
 from abreast.targets.mcp.declaration import Variables
 from abreast.targets.processes import process, process_tree
 from abreast.targets.processes.process_usage import recent_memory_kills
@@ -36,9 +36,9 @@ from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.untrusted_json import count, dollars
-from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
-from abreast.targets.workspace.files.directories import seen_from
-from abreast.targets.workspace.outside_changes import LISTED, OutsideChanges
+from abreast.targets.workspace import Diff, NotCarried, PreviousState, Workspace, Workspaces, WorkspaceState
+from abreast.targets.workspace.files.directories import relative_paths
+from abreast.targets.workspace.outside_changes import MAX_LISTED, OutsideChanges
 
 CLEANING_S = 60.0  # for what is left to be removed at the end of a run
 # A program that one of its own kind started behaves otherwise.
@@ -61,7 +61,7 @@ class Attempt:
     workspace: Workspace
     scratch: Path
     mark: str
-    carried: Carried | None  # what it begins with, where trials go on with what others left
+    carried: PreviousState | None  # what it begins with, where trials go on with what others left
     memory_kills: int | None  # processes that the system had ended before it, because memory was short
     stream: Stream | None  # follows what its program prints, if it prints one
 
@@ -72,7 +72,7 @@ class _Start:
 
     attempt: Attempt
     program: process.Program | None = None
-    running: process.Running | None = None
+    running: process.RunningProcess | None = None
     error: Exception | None = None
 
 
@@ -133,7 +133,7 @@ class Agent(Target):
         """What a program printed, by the files of its output, complete or not."""
 
     @abstractmethod
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
         """What a program that has ended printed, and why that is no answer; None if it is one. Called in a thread."""
 
     def _new_stream(self) -> Stream | None:
@@ -181,12 +181,12 @@ class Agent(Target):
         return notes
 
     def after(self, case: Case) -> str | None:
-        return self._workspaces.after(case) if self._workspaces.carries else None
+        return self._workspaces.previous_case(case) if self._workspaces.is_chained else None
 
     def workspace_bytes(self, trial: Trial) -> int:
         """The size of what this trial begins with; 0 if it is unknown."""
         try:
-            return self._workspaces.weight(trial.case, self.request(trial).input)
+            return self._workspaces.start_size(trial.case, self.request(trial).input)
         except TrialError:  # whoever prepares the trial will say so
             return 0
 
@@ -261,18 +261,18 @@ class Agent(Target):
         except Exception as error:  # noqa: BLE001 - is raised once the folders are known to the caller
             return _Start(attempt, program, error=error)
 
-    def _carried(self, trial: Trial) -> Carried | None:
+    def _carried(self, trial: Trial) -> PreviousState | None:
         """What it begins with; who executes the run knows what the trial before left."""
-        if not self._workspaces.carries:
+        if not self._workspaces.is_chained:
             return None
-        if not self._workspaces.after(trial.case):
-            return Carried()
+        if not self._workspaces.previous_case(trial.case):
+            return PreviousState()
         if "carrying" not in self._shared:
             raise NotCarried("what the trial before left is known only in a run")
-        carried: Carried = self._shared["carrying"](trial)
+        carried: PreviousState = self._shared["carrying"](trial)
         return carried
 
-    async def _finished(self, start: _Start, workers: Workers) -> process.Ended | Exception:
+    async def _finished(self, start: _Start, workers: Workers) -> process.ProcessResult | Exception:
         """Wait for the end of the program. Return how it ended, or the error that kept it from running."""
         stream, give_time = start.attempt.stream, workers.more_time()
 
@@ -329,11 +329,11 @@ class Agent(Target):
             attempt.workspace.reuse()
         else:
             attempt.workspace.remove()
-        self._scratch.give_back(attempt.scratch, reuse)
+        self._scratch.release(attempt.scratch, reuse)
 
     # -- what comes of it ------------------------------------------------------------------------------------------
 
-    def _read_answer(self, attempt: Attempt, ended: process.Ended | Exception) -> Answer:
+    def _read_answer(self, attempt: Attempt, ended: process.ProcessResult | Exception) -> Answer:
         """The answer with the change of the workspace, or what is known of it with the error that is raised."""
         if not isinstance(ended, Exception):
             said, problem = self._outcome(attempt, ended)
@@ -357,7 +357,7 @@ class Agent(Target):
         error.answer = answer
         return error
 
-    def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
+    def _answer(self, said: Said, attempt: Attempt, ended: process.ProcessResult | None) -> Answer:
         usage = Usage(*map(count, astuple(said.usage)))
         cost, basis = self._cost(said, usage)
         return Answer(
@@ -396,7 +396,7 @@ class Agent(Target):
         if errors:
             artifacts["stderr"] = errors
         if self.changes_files or attempt.carried is not None:
-            diff = attempt.workspace.left(attempt.trial.case.id, find_secret)
+            diff = attempt.workspace.final_diff(attempt.trial.case.id, find_secret)
             if diff.text:
                 artifacts["diff"] = diff.text
             if diff.problem:
@@ -409,7 +409,7 @@ class Agent(Target):
             data |= self._changed_outside(attempt)
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
-        text = seen_from(attempt.workspace.path, answer.text)
+        text = relative_paths(attempt.workspace.path, answer.text)
         return replace(answer, text=text, artifacts=artifacts, data=data)
 
     def _changed_outside(self, attempt: Attempt) -> dict[str, Any]:
@@ -418,7 +418,7 @@ class Agent(Target):
         if changed is None:
             return {}
         names = [name.encode("utf-8", "replace").decode() for name in changed]
-        return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:LISTED]} if names else {})}
+        return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:MAX_LISTED]} if names else {})}
 
     # -- sandbox and environment -----------------------------------------------------------------------------------
 
@@ -456,31 +456,31 @@ class Agent(Target):
 
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
-        attempt.workspace.may_change()
-        trial = self._trialled(attempt.trial, attempt.request, workers, state, attempt.workspace)
+        attempt.workspace.mark_changed()
+        trial = self._check_context(attempt.trial, attempt.request, workers, state, attempt.workspace)
         try:
-            return await self.checks.added_to(answer, attempt.workspace, trial)
+            return await self.checks.add_results(answer, attempt.workspace, trial)
         except TrialError as error:
             error.answer = answer
             raise
 
-    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
+    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, CheckFacts]:
         """What the checks of a trial say before anybody works on it."""
-        return await self.checks.without_agent(self._trialled(trial, self.request(trial), workers))
+        return await self.checks.run_without_agent(self._check_context(trial, self.request(trial), workers))
 
     async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
         """Whether what the checks of a trial say without an agent is kept already."""
-        return await self.checks.is_known(self._trialled(trial, self.request(trial), workers))
+        return await self.checks.is_cached(self._check_context(trial, self.request(trial), workers))
 
-    def _trialled(
+    def _check_context(
         self,
         trial: Trial,
         request: Request,
         workers: Workers,
-        state: State | None = None,
+        state: WorkspaceState | None = None,
         workspace: Workspace | None = None,
-    ) -> Trialled:
-        return Trialled(
+    ) -> CheckContext:
+        return CheckContext(
             case=trial.case,
             value=request.input,
             state=state,

@@ -24,7 +24,7 @@ from abreast.targets.base import Problem
 from abreast.targets.processes import process
 from abreast.targets.processes.orphans import MARK
 from abreast.targets.processes.process_tree import TRIAL
-from abreast.targets.processes.programs import find_program, named_file, version_of
+from abreast.targets.processes.programs import file_in_argument, find_program, version_of
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
 
@@ -154,7 +154,7 @@ class ClaudeCode(Agent):
                 first, *words = server.command or ("",)
                 if program_file := find_program(first, self._base):
                     programs.append(Path(program_file))
-                files += [Path(word) for word in words if named_file(word)]
+                files += [Path(word) for word in words if file_in_argument(word)]
                 files += [Path(server.cwd)] if server.cwd is not None else []
         return Needs(tuple(programs), tuple(files), (self._credentials().resolve(),))
 
@@ -202,12 +202,12 @@ class ClaudeCode(Agent):
             },
         )
 
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
         """By what was heard while it ran: the CLI could have changed the file since."""
         assert attempt.stream is not None
         return self._output(attempt.stream), self._trouble(attempt.stream, ended)
 
-    def _trouble(self, stream: Stream, ended: process.Ended) -> TrialError | None:
+    def _trouble(self, stream: Stream, ended: process.ProcessResult) -> TrialError | None:
         if failed := stream.failed_servers(self._server_names):
             return errors.McpFailed(f"MCP server {', '.join(failed)}")
         if stream.end:

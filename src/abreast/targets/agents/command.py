@@ -28,8 +28,8 @@ from abreast.targets.agents.presets.claude import Stream
 from abreast.targets.api.http_target import is_fake
 from abreast.targets.base import Problem
 from abreast.targets.processes import process
-from abreast.targets.processes.process_usage import KILLED, is_out_of_memory, memory_kills
-from abreast.targets.processes.programs import content_digest, named_file, version_of
+from abreast.targets.processes.process_usage import KILL_CODES, is_out_of_memory, memory_kills
+from abreast.targets.processes.programs import content_digest, file_in_argument, version_of
 from abreast.targets.processes.scratch import write_prompt
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
@@ -151,7 +151,7 @@ class Command(Agent):
             return Path(self._file) if self._file else None
         if placeholders(self._where, word) - {"folder"}:
             return None
-        return named_file(fill(word, {"folder": str(self._base)}))
+        return file_in_argument(fill(word, {"folder": str(self._base)}))
 
     @computed
     def cli_versions(self) -> Mapping[str, str]:
@@ -255,15 +255,15 @@ class Command(Agent):
             said.tools = Counter({name[:100]: number for name, number in said.tools.most_common(100)})
         return said
 
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
         said = self._read(ended.out, ended.err)
         return said, self._trouble(said, ended, attempt.memory_kills)
 
-    def _trouble(self, said: Said, ended: process.Ended, kills: int | None) -> TrialError | None:
+    def _trouble(self, said: Said, ended: process.ProcessResult, kills: int | None) -> TrialError | None:
         if not ended.code and said.trouble is None and (said.text or "").strip():
             return None
         last = last_line(ended.err) or last_line(ended.out) or "without a word"
-        if ended.code in KILLED and is_out_of_memory(ended.code, kills, memory_kills()):
+        if ended.code in KILL_CODES and is_out_of_memory(ended.code, kills, memory_kills()):
             return OutOfMemory(f"the system ended it because memory was short ({ended.description})", fix=_LESS_MEMORY)
         if ended.code < 0:
             return errors.Crashed(f"{ended.description}: {last}"[:500])
@@ -275,7 +275,7 @@ class Command(Agent):
             return None
         return errors.NoAnswer(said.missing)
 
-    def _failed(self, ended: process.Ended, last: str) -> TrialError:
+    def _failed(self, ended: process.ProcessResult, last: str) -> TrialError:
         """It ended with an error and printed no object that explains it."""
         message = f"{ended.description}: {last}"[:500]
         if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(last):

@@ -1,7 +1,7 @@
-"""Results of single tests: how a command is made to report them, and how its report is read.
+"""Make commands report the results of individual tests, and read their reports.
 
-pytest writes JUnit XML, `go test -json` a line for each event, jest and vitest a JSON document, and cargo prints a line
-for each test. A command of another kind has its exit code and no more.
+pytest writes JUnit XML, `go test -json` one line per event, jest and vitest a JSON document, and cargo prints one line
+per test. Other commands have only their exit code.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from abreast.targets.untrusted_json import mapping, mappings, parsed
-from abreast.targets.workspace.files.directories import seen_from
+from abreast.targets.workspace.files.directories import relative_paths
 
 Status = Literal["passed", "failed", "skipped"]
 Results = dict[str, Status]
-"""The status of each test by its name."""
+"""The status of each test by name."""
 
 Reporter = Literal["", "go", "cargo", "jest", "vitest"]
-"""What a command is besides pytest, which is told by a variable and may be started by any command."""
+"""The kind of a command. pytest is not included: it is configured by a variable, whatever command starts it."""
 
 LARGEST_REPORT = 50_000_000  # bytes
 _SEVERITY: Mapping[Status, int] = {"skipped": 0, "passed": 1, "failed": 2}
@@ -32,7 +32,7 @@ _SCRIPT_PARTS = re.compile(r"&&|\|\||;|\|")
 
 
 def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
-    """What a command runs. `test_script` is what `npm test` means.
+    """The reporter of a command; `test_script` is what `npm test` runs.
 
     >>> reporter_of(["go", "test", "./..."], None), reporter_of(["npm", "test"], "tsc && jest")
     ('go', 'jest')
@@ -43,7 +43,7 @@ def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
     if names[:1] == ["cargo"] and "test" in names[1:3]:
         return "cargo"
     if names[:2] == ["npm", "test"] and test_script:
-        names = _SCRIPT_PARTS.split(test_script)[-1].split()  # further words of `npm test` go to the last command
+        names = _SCRIPT_PARTS.split(test_script)[-1].split()  # arguments of `npm test` go to the last command
     elif names[:1] == ["npx"]:
         names = names[1:]
     first = posixpath.basename(names[0]) if names else ""
@@ -55,13 +55,12 @@ def runs_pytest(words: Sequence[str]) -> bool:
 
 
 def pytest_variables(reports: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """What makes pytest report single tests into a folder, whatever command starts it."""
     options = shlex.join([*_PYTEST_OPTIONS, f"--junitxml={reports / 'pytest.xml'}"])
     return {"PYTEST_ADDOPTS": f"{environment.get('PYTEST_ADDOPTS', '')} {options}".strip()}
 
 
 def instrument(words: list[str], reporter: Reporter, reports: Path) -> list[str]:
-    """The command with what makes it report single tests into a folder."""
+    """Add the options that make a command report individual tests into a folder."""
     if reporter == "go":
         return words if "-json" in words else [*words[:2], "-json", *words[2:]]
     if reporter == "cargo":
@@ -77,13 +76,13 @@ def instrument(words: list[str], reporter: Reporter, reports: Path) -> list[str]
 
 
 def read_results(reporter: Reporter, reports: Path, stdout: Path, folder: Path) -> Results | None:
-    """What a command reported that was run in `folder`; None if it reported no single test."""
-    found = parse_junit(_content(reports / "pytest.xml"))
-    if not found and reporter in ("go", "cargo"):
-        found = (parse_go if reporter == "go" else parse_cargo)(_content(stdout))
-    elif not found and reporter:
-        found = parse_jest(_content(reports / "scripts.json"), folder)
-    return found or None
+    """Read the report of a command run in `folder`; None if it reported no individual tests."""
+    results = parse_junit(_content(reports / "pytest.xml"))
+    if not results and reporter in ("go", "cargo"):
+        results = (parse_go if reporter == "go" else parse_cargo)(_content(stdout))
+    elif not results and reporter:
+        results = parse_jest(_content(reports / "scripts.json"), folder)
+    return results or None
 
 
 def readable_output(reporter: Reporter, output: str) -> str:
@@ -102,8 +101,8 @@ def _content(path: Path) -> str:
         return ""
 
 
-def _merged(pairs: Iterable[tuple[str, Status]]) -> Results:
-    """Of tests of the same name the worst counts."""
+def _merge_results(pairs: Iterable[tuple[str, Status]]) -> Results:
+    """Collect results; of tests with the same name, the worst counts."""
     results: Results = {}
     for name, status in pairs:
         results[name] = max(results.get(name, status), status, key=_SEVERITY.__getitem__)
@@ -120,7 +119,7 @@ def parse_junit(text: str) -> Results:
         root = ElementTree.fromstring(text.encode("utf-8", "replace")) if text.strip() else None
     except (ElementTree.ParseError, ValueError, RecursionError):
         return {}
-    return {} if root is None else _merged(_junit_cases(root))
+    return {} if root is None else _merge_results(_junit_cases(root))
 
 
 def _junit_cases(root: ElementTree.Element) -> Iterator[tuple[str, Status]]:
@@ -131,7 +130,7 @@ def _junit_cases(root: ElementTree.Element) -> Iterator[tuple[str, Status]]:
         yield "::".join(filter(None, parts)), "failed" if is_bad else "skipped" if is_skipped else "passed"
 
 
-_GO: Mapping[str, Status] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+_GO_STATUS: Mapping[str, Status] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
 def parse_go(text: str) -> Results:
@@ -141,14 +140,14 @@ def parse_go(text: str) -> Results:
     {'a::TestB': 'passed'}
     """
     events = (mapping(parsed(line)) for line in text.splitlines() if line.startswith("{"))
-    return _merged(
+    return _merge_results(
         (f"{event.get('Package', '')}::{event['Test']}", status)
         for event in events
-        if event.get("Test") and (status := _GO.get(str(event.get("Action"))))
+        if event.get("Test") and (status := _GO_STATUS.get(str(event.get("Action"))))
     )
 
 
-_JEST: Mapping[str, Status] = {
+_JEST_STATUS: Mapping[str, Status] = {
     "passed": "passed",
     "failed": "failed",
     **dict.fromkeys(("pending", "skipped", "todo", "disabled"), "skipped"),
@@ -156,16 +155,18 @@ _JEST: Mapping[str, Status] = {
 
 
 def parse_jest(text: str, folder: Path) -> Results:
-    """Read the JSON document of jest and vitest, with files as they are seen from a folder."""
-    return _merged(
-        (f"{seen_from(folder, str(file.get('name', '')))}::{test.get('fullName') or test.get('title') or ''}", status)
+    return _merge_results(
+        (
+            f"{relative_paths(folder, str(file.get('name', '')))}::{test.get('fullName') or test.get('title') or ''}",
+            status,
+        )
         for file in mappings(mapping(parsed(text)).get("testResults"))
         for test in mappings(file.get("assertionResults"))
-        if (status := _JEST.get(str(test.get("status"))))
+        if (status := _JEST_STATUS.get(str(test.get("status"))))
     )
 
 
-_CARGO: Mapping[str, Status] = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
+_CARGO_STATUS: Mapping[str, Status] = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
 
 
 def parse_cargo(text: str) -> Results:
@@ -175,4 +176,4 @@ def parse_cargo(text: str) -> Results:
     {'a::b': 'passed', 'c': 'failed'}
     """
     matches = (_CARGO_LINE.match(line) for line in text.splitlines())
-    return _merged((match[1], _CARGO[match[2]]) for match in matches if match)
+    return _merge_results((match[1], _CARGO_STATUS[match[2]]) for match in matches if match)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from abreast.code.modules import resolve_imports
-from abreast.code.source import read
+from abreast.code.source import read_source
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.targets.mcp.declaration import Server, Variables
@@ -80,10 +80,10 @@ class Imports:
             content = file.read_bytes()
         except OSError:
             return
-        source = read(content) if len(content) <= LARGEST_SOURCE else None
+        source = read_source(content) if len(content) <= LARGEST_SOURCE else None
         self._found[name] = source.digest if source else hashlib.blake2b(content, digest_size=16).hexdigest()
         if source:
-            self._pending += resolve_imports(source.whole.imports, package)
+            self._pending += resolve_imports(source.module.imports, package)
 
 
 def linked(site: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Removal of what dead drivers of this user left behind: processes, workspaces and temporary folders."""
+"""Remove the processes, workspaces and temporary folders that dead drivers of this user left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abreast.store.user_state import drivers
 from abreast.targets.processes import orphans
 
 if TYPE_CHECKING:
-    import psutil  # late elsewhere: most drivers leave nothing behind
+    import psutil  # imported late: most drivers leave nothing behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class DeadProcess:
 
 @dataclass(frozen=True, slots=True)
 class DeadFolder:
-    """The folder of a dead driver. `problem` says why some of it could not be removed."""
+    """The folder of a dead driver; `problem` says why something in it could not be removed."""
 
     path: Path
     size: int  # bytes
@@ -33,11 +33,9 @@ class DeadFolder:
 
 @dataclass(slots=True)
 class Cleanup:
-    """What was removed, or with `dry_run` would be."""
-
     processes: list[DeadProcess] = field(default_factory=list)
     folders: list[DeadFolder] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)  # hosts of drivers that cannot be judged from here
+    elsewhere: list[str] = field(default_factory=list)  # hosts of drivers that may still be alive
 
     @property
     def size(self) -> int:
@@ -52,7 +50,7 @@ class Cleanup:
 
 
 def clean(dry_run: bool = False) -> Cleanup:
-    """End the processes and remove the folders of drivers that died. What a live driver uses is never touched."""
+    """End the processes and remove the folders of dead drivers, never those of live ones."""
     result = Cleanup()
     with drivers.dead_drivers() as (dead, elsewhere):
         result.elsewhere = [driver.host for driver in elsewhere]
@@ -63,9 +61,10 @@ def clean(dry_run: bool = False) -> Cleanup:
             orphans.reap(marks)
         for driver in dead:
             folders = [root / driver.mark for root in driver.roots]
-            left = [_clean_folder(path, driver.kept, dry_run) for path in folders if os.path.lexists(path)]
-            result.folders += [folder for folder in left if folder is not None]
-            if not dry_run and not any(folder.problem for folder in left if folder is not None):
+            cleaned = [_clean_folder(path, driver.kept, dry_run) for path in folders if os.path.lexists(path)]
+            dead_folders = [folder for folder in cleaned if folder is not None]
+            result.folders += dead_folders
+            if not dry_run and not any(folder.problem for folder in dead_folders):
                 drivers.forget(driver)
     return result
 
@@ -78,46 +77,45 @@ def _describe(process: psutil.Process) -> DeadProcess:
     return DeadProcess(process.pid, "")
 
 
-def _clean_folder(path: Path, kept: Collection[Path], dry_run: bool) -> DeadFolder | None:
-    """Remove a folder but for workspaces to be kept; None if nothing else is in it."""
+def _clean_folder(path: Path, preserved: Collection[Path], dry_run: bool) -> DeadFolder | None:
+    """Remove a folder except for preserved workspaces; None if it contains nothing else."""
     from abreast.targets.workspace.files.directories import remove_tree
 
     mounts: list[Path] = []
     if not path.is_symlink():
         mounts = _mounts_in(path)
         _make_listable(path)
-    doomed = list(_outermost(path, {*kept, *mounts}))
-    size = sum(map(_size, doomed))
-    failed = [] if dry_run else [part for part in doomed if not remove_tree(part)]
-    for folder in {part.parent for part in doomed if part != path and not dry_run}:
-        with contextlib.suppress(OSError):  # there is something to keep
+    removable = list(_removable_trees(path, {*preserved, *mounts}))
+    size = sum(map(_size, removable))
+    failed = [] if dry_run else [part for part in removable if not remove_tree(part)]
+    for folder in {part.parent for part in removable if part != path and not dry_run}:
+        with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
     problems = [f"{mount}: a file system is mounted there; unmount it" for mount in mounts] + list(map(_reason, failed))
-    return DeadFolder(path, size, "".join(problems[:1])) if doomed or problems else None
+    return DeadFolder(path, size, "".join(problems[:1])) if removable or problems else None
 
 
 def _make_listable(path: Path) -> None:
-    """Give back the permission to list subtrees, which `new_folder` withholds."""
+    """Restore the permission to list subtrees, which `new_folder` withholds."""
     with contextlib.suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 Path(entry.path).chmod(0o700)
 
 
-def _outermost(path: Path, kept: Collection[Path]) -> Iterator[Path]:
-    """The largest subtrees of a folder with nothing in them to keep."""
-    if path in kept:
+def _removable_trees(path: Path, preserved: Collection[Path]) -> Iterator[Path]:
+    if path in preserved:
         return
-    if path.is_symlink() or not any(folder.is_relative_to(path) for folder in kept):
+    if path.is_symlink() or not any(folder.is_relative_to(path) for folder in preserved):
         yield path
         return
     with contextlib.suppress(OSError):  # an agent made it unreadable
         for entry in sorted(path.iterdir()):
-            yield from _outermost(entry, kept)
+            yield from _removable_trees(entry, preserved)
 
 
 def _mounts_in(path: Path) -> list[Path]:
-    """Where file systems are mounted in a folder: their files are not ours to remove."""
+    """File systems mounted in a folder, whose files must not be removed."""
     import psutil
 
     real = path.resolve()
@@ -126,7 +124,6 @@ def _mounts_in(path: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Bytes of the files below; what cannot be listed is not counted."""
     if path.is_symlink():
         return 0
     total = 0
@@ -138,10 +135,9 @@ def _size(path: Path) -> int:
 
 
 def _reason(path: Path) -> str:
-    """Why something is still there: the error of the first file that cannot be removed."""
     try:
-        while path.is_dir() and not path.is_symlink() and (inside := next(path.iterdir(), None)):
-            path = inside
+        while path.is_dir() and not path.is_symlink() and (entry := next(path.iterdir(), None)):
+            path = entry
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     except OSError as error:
         return f"{path}: {error.strerror}"

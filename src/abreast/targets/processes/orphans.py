@@ -1,4 +1,4 @@
-"""Processes that a dead driver left behind. Every child of a run carries its mark in the environment."""
+"""Find and end the processes of a driver, by the mark that every child of a run has in its environment."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from abreast.store.user_state.drivers import register
 from abreast.targets.processes.supervisor import RLIMIT_LOCKS
 
 if TYPE_CHECKING:
-    import psutil  # late elsewhere: most runs leave no process behind
+    import psutil  # imported late: most runs leave no process behind
 
 MARK = "ABREAST_RUN"
-ROUNDS = 5
-PATIENCE_S = 5.0
+MAX_ROUNDS = 5
+KILL_TIMEOUT_S = 5.0
 
 _lock = threading.Lock()
-_running = 0  # runs of this process that are under way: they share one environment, and so one mark
+_running = 0  # active runs of this process, which share one environment and so one mark
 
 
 @contextlib.contextmanager
 def marked(reaps: bool = True) -> Iterator[None]:
-    """Mark the children started in this context. When the last run ends, with `reaps`, those that live are ended."""
+    """Mark the children started in this context; with `reaps`, end the survivors when the last run ends."""
     global _running
     mark = register()
     with _lock:
@@ -41,31 +41,30 @@ def marked(reaps: bool = True) -> Iterator[None]:
                 if reaps:
                     reap([mark])
                 os.environ.pop(MARK, None)
-                if _BEFORE is not None:
-                    os.environ[MARK] = _BEFORE
+                if _OUTER_MARK is not None:
+                    os.environ[MARK] = _OUTER_MARK
 
 
-_BEFORE = os.environ.get(MARK)  # this process may itself be the child of a run
+_OUTER_MARK = os.environ.get(MARK)  # this process may itself be the child of a run
 
 
 def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
-    """Processes of this user that carry one of these marks in their environment, this one excepted."""
-    wanted, found = set(marks), []
-    pids = [pid for pid in _candidates(wanted, variable) if pid != os.getpid()]
+    """Other processes of this user that have one of these marks in their environment."""
+    marks, processes = set(marks), []
+    pids = [pid for pid in _candidate_pids(marks, variable) if pid != os.getpid()]
     if not pids:
         return []
     import psutil
 
     for pid in pids:
-        with contextlib.suppress(psutil.Error, OSError):  # gone, or another user's
+        with contextlib.suppress(psutil.Error, OSError):  # ended, or another user's
             process = psutil.Process(pid)
-            if process.environ().get(variable) in wanted and not _ends_by_itself(process):
-                found.append(process)
-    return found
+            if process.environ().get(variable) in marks and not _is_resource_tracker(process):
+                processes.append(process)
+    return processes
 
 
-def _candidates(marks: Collection[str], variable: str) -> Iterator[int]:
-    """Processes that may carry one of these marks; all of them where there is no `/proc`."""
+def _candidate_pids(marks: Collection[str], variable: str) -> Iterator[int]:
     folder = Path("/proc")
     if not (folder / "self/environ").exists():
         import psutil
@@ -74,26 +73,25 @@ def _candidates(marks: Collection[str], variable: str) -> Iterator[int]:
         return
     settings = [f"{variable}={mark}".encode() for mark in marks]
     for file in folder.glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # gone, or another user's
+        with contextlib.suppress(OSError):  # ended, or another user's
             content = file.read_bytes()
             if any(setting in content for setting in settings):
                 yield int(file.parent.name)
 
 
-def _ends_by_itself(process: psutil.Process) -> bool:
-    """Whether it is the resource tracker of this process, by its id: any other program may call itself so."""
+def _is_resource_tracker(process: psutil.Process) -> bool:
+    """Whether this is the resource tracker of this process, which ends by itself. Its name could be faked."""
     from multiprocessing import resource_tracker
 
     return process.pid == getattr(resource_tracker._resource_tracker, "_pid", None)
 
 
 def reap(marks: Collection[str], variable: str = MARK) -> int:
-    """End the processes with these marks, by id. Return how many there were."""
     return _end(lambda: find(marks, variable))
 
 
 def reap_limited(lowest: int, highest: int) -> int:
-    """End the processes whose resource limit marks them as started by a supervisor. How many there were."""
+    """End the processes whose resource limit marks them as started by a supervisor; return their number."""
     import psutil
 
     return _end(lambda: [process for process in psutil.process_iter() if lowest <= _limit(process) <= highest])
@@ -104,13 +102,13 @@ def _limit(process: psutil.Process) -> int:
 
     try:
         return int(process.rlimit(RLIMIT_LOCKS)[1])
-    except (psutil.Error, OSError):  # gone, or another user's
+    except (psutil.Error, OSError):  # ended, or another user's
         return -1
 
 
 def _end(search: Callable[[], list[psutil.Process]]) -> int:
     ended = 0
-    for _ in range(ROUNDS):  # a process may start another one during the search
+    for _ in range(MAX_ROUNDS):  # a process may start another one during the search
         processes = search()
         if not processes:
             break
@@ -120,13 +118,13 @@ def _end(search: Callable[[], list[psutil.Process]]) -> int:
 
 
 def _kill(processes: list[psutil.Process]) -> None:
-    """End them and wait until they do nothing: in a container nobody may collect the dead, so that their ids stay."""
+    """Kill processes and wait until they have ended. In a container, they may remain as zombies."""
     import psutil
 
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + KILL_TIMEOUT_S
     while not all(map(_has_ended, processes)) and time.monotonic() < deadline:
         time.sleep(0.005)
     psutil.wait_procs(processes, timeout=0)  # collects children of this process

@@ -1,7 +1,7 @@
-"""Programs as targets: one process tree a trial, its output in files, its end certain.
+"""Run the programs of agents: one process tree per trial, its output in files, its end certain.
 
-A program may print without end, leave children behind, or never end. What it prints goes to files; when it ends, or is
-ended, everything that it started goes with it.
+A program may print endlessly, leave children behind, or never end. Its output goes to files; when it ends or is ended,
+so does everything that it started.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ from abreast.targets.processes.process_tree import TRIAL, Launch, ProcessTree
 from abreast.targets.processes.process_usage import SAMPLER
 
 CHUNK = 65_536
-RAW_SIZE = 2_000_000  # bytes of the output that are stored beside the answer
-LONGEST_LINE = 32_000_000  # bytes of a line that are looked at; all of it is in the file
-LAST_WORDS_S = 0.5  # for what is still in the pipe when a program has ended
+RAW_SIZE = 2_000_000  # bytes of output stored with the answer
+MAX_LINE_BYTES = 32_000_000  # of a longer line, only the file has the rest
+DRAIN_S = 0.5  # to read the rest of the pipe after a program has ended
 
-Heard = Callable[[bytes], bool]
-"""Is given each line that the program prints; by True it ends the program."""
+LineHandler = Callable[[bytes], bool]
+"""Called with each line that the program prints; returns True to end the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run: its command line, the folder where it works, its environment and its input."""
-
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
@@ -45,15 +43,13 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a program ended and what it took, its children that it waited for included."""
-
+class ProcessResult:
     code: int  # negative: the signal
     out: Path
     err: Path
     seconds: float
     cpu_s: float
-    peak_memory: int | None  # bytes, of its processes together; None if it was too quick and too small to tell
+    peak_memory: int | None  # bytes, of all its processes; None if it ended before it was measured
 
     @property
     def description(self) -> str:
@@ -77,8 +73,8 @@ def new_mark() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A program that has been started. Its output goes to files in `folder`, or to the `pipe`."""
+class RunningProcess:
+    """A started program. Its output goes to files in `folder`, stdout possibly to `pipe`."""
 
     tree: ProcessTree
     folder: Path
@@ -86,15 +82,15 @@ class Running:
     pipe: IO[bytes] | None = None
 
     def close(self) -> None:
-        """Release what belongs to it. A program that still runs is killed."""
+        """Release all resources. A program that still runs is killed."""
         self.tree.close()
         if self.pipe is not None:
             self.pipe.close()
 
 
-async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers) -> Ended:
-    """Run the program that `prepare` returns, called in a thread, to its end. The output goes to files in `folder`,
-    which is not where the program works. Cancelled, it leaves nothing."""
+async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers) -> ProcessResult:
+    """Run the program that `prepare` returns (called in a thread). Its output goes to files in `folder`, which is not
+    its working folder. If cancelled, no process remains."""
     starting = asyncio.ensure_future(workers.in_thread(lambda: start(prepare(), folder, mark)))
     try:
         running = await asyncio.shield(starting)
@@ -104,24 +100,26 @@ async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: 
     return await finish(running, workers)
 
 
-def _close_started(starting: asyncio.Future[Running]) -> None:
+def _close_started(starting: asyncio.Future[RunningProcess]) -> None:
     if not starting.cancelled() and starting.exception() is None:
         starting.result().close()
 
 
-async def finish(running: Running, workers: Workers, heard: Heard | None = None, dropped: bytes = b"") -> Ended:
-    """Wait for the end of a program. With `heard` its output must be piped, and lines that begin with `dropped` are not
-    kept. Cancelled, it leaves nothing."""
+async def finish(
+    running: RunningProcess, workers: Workers, on_line: LineHandler | None = None, skip_prefix: bytes = b""
+) -> ProcessResult:
+    """Wait for the end of a program. `on_line` requires piped output; lines that begin with `skip_prefix` are not
+    stored. If cancelled, no process remains."""
     tree, folder = running.tree, running.folder
     ending = tree.wait(workers)
-    usage = listening = None
+    usage = reader = None
     try:
         usage = SAMPLER.watch(await tree.root(), tree.is_supervised)
-        if heard is not None and running.pipe is not None:
-            listening = _Listening(running.pipe, (folder / "stdout").open("wb"), heard, dropped)
-            if await listening.until_it_ends(ending):
+        if on_line is not None and running.pipe is not None:
+            reader = _LineReader(running.pipe, (folder / "stdout").open("wb"), on_line, skip_prefix)
+            if await reader.until_it_ends(ending):
                 tree.kill()
-        code, cpu_s, largest = await ending
+        code, cpu_s, max_rss = await ending
     except asyncio.CancelledError:
         tree.kill()
         await asyncio.shield(tree.wait(workers))
@@ -129,93 +127,83 @@ async def finish(running: Running, workers: Workers, heard: Heard | None = None,
     finally:
         if usage is not None:
             SAMPLER.forget(usage)
-        if listening is not None:
-            await listening.close()
+        if reader is not None:
+            await reader.close()
         running.close()
     seconds = time.monotonic() - running.started_at
-    peak = max(usage.peak_memory or 0, largest) or None
-    return Ended(code, folder / "stdout", folder / "stderr", seconds, cpu_s, peak_memory=peak)
+    peak = max(usage.peak_memory or 0, max_rss) or None
+    return ProcessResult(code, folder / "stdout", folder / "stderr", seconds, cpu_s, peak_memory=peak)
 
 
-def printed(path: Path) -> IO[bytes]:
-    """Open a file of output. A program may have put a pipe in its place, which would never end. Raises OSError."""
-    return os.fdopen(_open_output(path)[0], "rb")
-
-
-def _open_output(path: Path) -> tuple[int, int]:
+def open_output(path: Path) -> IO[bytes]:
+    """Open an output file, unless the program has replaced it, for example by an endless pipe. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return descriptor, status.st_size
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    raise FileNotFoundError(errno.ENOENT, "the output is no file any more", str(path))
+    raise FileNotFoundError(errno.ENOENT, "the output is no longer a regular file", str(path))
 
 
 def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
-    """The first and last bytes of a file as text, and its size; all of a short one is in the second."""
+    """The first and last bytes of a file as text, and its size; a short file is entirely in the second text."""
     try:
-        descriptor, size = _open_output(path)
+        with open_output(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= head + end:
+                head, end = 0, size
+            first = file.read(head)
+            file.seek(size - end)
+            last = file.read(end)
     except OSError:
         return "", "", 0
-    try:
-        if size <= head + end:
-            head, end = 0, size
-        first = os.pread(descriptor, head, 0) if head else b""
-        last = os.pread(descriptor, end, size - end) if end else b""
-    except OSError:
-        return "", "", 0
-    finally:
-        os.close(descriptor)
     return first.decode("utf-8", "replace"), last.decode("utf-8", "replace"), size
 
 
-def tail(path: Path, most: int = 4_000) -> str:
-    """The end of a file as text, from a whole line on."""
-    _, end, size = _read_ends(path, 0, most)
+def tail(path: Path, max_bytes: int = 4_000) -> str:
+    _, end, size = _read_ends(path, 0, max_bytes)
     if not end:
         return ""
-    text = redact_log(end)  # it may begin inside a secret
-    return (text.partition("\n")[2] or text if size > most else text).strip()
+    text = redact_log(end)  # may begin within a secret
+    return (text.partition("\n")[2] or text if size > max_bytes else text).strip()
 
 
-def content(path: Path, most: int = RAW_SIZE) -> str:
-    """A file as text; of a very large one its beginning and its end."""
-    head, end, size = _read_ends(path, most - most // 2, most // 2)
-    if size <= most:
+def content(path: Path, max_bytes: int = RAW_SIZE) -> str:
+    """A file as text; only the beginning and the end of a very large one."""
+    head, end, size = _read_ends(path, max_bytes - max_bytes // 2, max_bytes // 2)
+    if size <= max_bytes:
         return end
-    return f"{redact_log(head)}\n… {size - most:,} bytes left out …\n{redact_log(end)}"
+    return f"{redact_log(head)}\n… {size - max_bytes:,} bytes left out …\n{redact_log(end)}"
 
 
-def start(program: Program, folder: Path, mark: str, is_piped: bool = False) -> Running:
-    """Start a program. May block for a moment. Its output goes to files in `folder`, that of stdout to a pipe if it
-    `is_piped`."""
-    # Some programs believe PWD more than the system.
+def start(program: Program, folder: Path, mark: str, is_piped: bool = False) -> RunningProcess:
+    """Start a program with its output in files in `folder`; if `is_piped`, stdout goes to a pipe. May block briefly."""
+    # Some programs trust PWD more than the system.
     environment = {**program.environment, "PWD": str(program.cwd), TRIAL: mark}
-    opened: list[int] = []
+    descriptors: list[int] = []
     pipe = None
     try:
-        opened.append(_open(_input(folder, program.stdin), os.O_RDONLY))
+        descriptors.append(_open(_input(folder, program.stdin), os.O_RDONLY))
         if is_piped:
             reader, writer = os.pipe()
-            opened.append(writer)
+            descriptors.append(writer)
             pipe = os.fdopen(reader, "rb")
         else:
-            opened.append(_open(f"{folder}/stdout", _WRITTEN))
-        opened.append(_open(f"{folder}/stderr", _WRITTEN))
-        stdin, stdout, stderr = opened
+            descriptors.append(_open(f"{folder}/stdout", _WRITE_FLAGS))
+        descriptors.append(_open(f"{folder}/stderr", _WRITE_FLAGS))
+        stdin, stdout, stderr = descriptors
         launch = Launch(program.argv, program.cwd, environment, (stdin, stdout, stderr))
         started_at = time.monotonic()
-        return Running(process_tree.start(launch), folder, started_at, pipe)
+        return RunningProcess(process_tree.start(launch), folder, started_at, pipe)
     except BaseException:
         if pipe is not None:
             pipe.close()
         raise
     finally:
-        for descriptor in opened:
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
-_WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 def _open(path: str | Path, flags: int) -> int:
@@ -232,24 +220,24 @@ def _input(folder: Path, content: bytes | Path) -> str | Path:
     return path
 
 
-class _Listening:
-    """Reads what a program prints, line by line, and keeps it in a file."""
+class _LineReader:
+    """Reads the output of a program line by line and copies it to a file."""
 
-    def __init__(self, pipe: IO[bytes], file: IO[bytes], heard: Heard, dropped: bytes) -> None:
-        self._pipe, self._file, self._heard, self._dropped = pipe, file, heard, dropped
+    def __init__(self, pipe: IO[bytes], file: IO[bytes], on_line: LineHandler, skip_prefix: bytes) -> None:
+        self._pipe, self._file, self._on_line, self._skip_prefix = pipe, file, on_line, skip_prefix
         self._line = bytearray()
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._is_stopped = False
 
     async def until_it_ends(self, ending: asyncio.Future[Any]) -> bool:
-        """Wait until it closes its output, or is to be ended, which is then True. A child that keeps the pipe open is
-        not waited for."""
+        """Wait until the program closes its output or ends; return whether it is to be ended. Children that keep the
+        pipe open are not waited for."""
         os.set_blocking(self._pipe.fileno(), False)
         self._loop.add_reader(self._pipe.fileno(), self._read)
         while not self._over.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), LAST_WORDS_S)
+                await asyncio.wait_for(self._over.wait(), DRAIN_S)
             if not self._over.is_set() and ending.done():
                 break
         return self._is_stopped
@@ -263,34 +251,34 @@ class _Listening:
             chunk = b""
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            self._take(line, b"\n")
-        if len(self._line) + len(rest) <= LONGEST_LINE:
+            self._finish_line(line, b"\n")
+        if len(self._line) + len(rest) <= MAX_LINE_BYTES:
             self._line += rest
         if not chunk:
-            self._take(b"", b"")
+            self._finish_line(b"", b"")
             if not self._pipe.closed:
                 self._loop.remove_reader(self._pipe.fileno())
             self._over.set()
 
-    def _take(self, rest: bytes, ending: bytes) -> None:
-        """Take the line that ends so."""
+    def _finish_line(self, rest: bytes, ending: bytes) -> None:
+        """Process a complete line."""
         line = bytes(self._line + rest)
         self._line.clear()
-        self._keep(line + ending)
-        if not self._is_stopped and line.strip() and self._heard(line):
+        self._write(line + ending)
+        if not self._is_stopped and line.strip() and self._on_line(line):
             self._is_stopped = True
             self._over.set()
 
-    def _keep(self, line: bytes) -> None:
-        if not self._dropped or not line.startswith(self._dropped):
+    def _write(self, line: bytes) -> None:
+        if not self._skip_prefix or not line.startswith(self._skip_prefix):
             self._file.write(line)
 
     async def close(self) -> None:
         if not self._pipe.closed:
             if not self._is_stopped:
-                self._read()  # what came between the last look and the end
+                self._read()  # the output since the last read
             with contextlib.suppress(ValueError, OSError):
                 self._loop.remove_reader(self._pipe.fileno())
             self._pipe.close()
-        self._keep(bytes(self._line))
+        self._write(bytes(self._line))
         self._file.close()

@@ -1,10 +1,10 @@
-"""A program with everything that it starts, which ends as one.
+"""Process trees: a program with everything that it starts, ended together.
 
-On Linux a supervisor process contains the tree (`supervisor`). Elsewhere the process group does, and the mark in the
-environment finds processes that left it: a daemon that also clears its environment survives there.
+On Linux, a supervisor process contains the tree (see `supervisor`). Elsewhere the process group does, and the mark in
+the environment finds processes that left it; a daemon that also clears its environment survives there.
 
-To start a program takes one message to a supervisor, and its end is one message back, which the event loop reads.
-Supervisors are used again, one trial after the other.
+Starting a program takes one message to a supervisor; its end is one message back, which the event loop reads.
+Supervisors are reused by later trials.
 """
 
 from __future__ import annotations
@@ -28,19 +28,17 @@ from abreast.errors import Transient
 from abreast.targets.base import Workers
 from abreast.targets.processes import orphans, supervisor
 
-TRIAL = "ABREAST_TRIAL"  # the variable with the mark of a trial
+TRIAL = "ABREAST_TRIAL"  # environment variable with the mark of a trial
 START_S = 60  # for a new supervisor to answer
-KILL_S = 1.5  # for a supervisor to end a tree, before it is killed itself
-CLOSE_S = 2.5  # for the launcher to end, before it is killed
+KILL_S = 1.5  # for a supervisor to end a tree before it is killed itself
+CLOSE_S = 2.5  # for the launcher to exit before it is killed
 Containment = Literal["subreaper", "group"]
 
 
 class Exit(NamedTuple):
-    """How a program ended, and what it and everything it started used."""
-
     code: int  # negative: the signal
     cpu_s: float
-    largest: int = 0  # bytes of the largest process; 0 if unknown
+    max_rss: int = 0  # bytes of the largest process; 0 if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +55,34 @@ class Launch:
     def encode(self) -> bytes:
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         texts = [str(self.cwd), *self.argv, *variables]
-        encoded = os.fsencode("\0".join(texts))  # at once, which takes a tenth of the time
+        encoded = os.fsencode("\0".join(texts))  # one call takes a tenth of the time of one per string
         if encoded.count(b"\0") >= len(texts):
             raise ValueError("embedded null byte")
         return supervisor.LENGTH.pack(len(self.argv)) + encoded
 
 
 class ProcessTree(ABC):
-    """A running program and its descendants."""
-
     is_supervised: bool
 
     @abstractmethod
     async def root(self) -> int:
-        """The process id of the program, or of its supervisor; 0 if that has died. To be called after `wait`."""
+        """The process id of the program, or of its supervisor (0 if that died). Call it after `wait`."""
 
     @abstractmethod
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
-        """A new future for when nothing is left of the program. It raises OSError if it could not be started."""
+        """A new future for the end of the whole tree. It raises OSError if the program could not be started."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Begin to end all of it; the future of `wait` tells when that is done."""
+        """Begin to end the tree; the future of `wait` completes when that is done."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what belongs to it. A program that still runs is killed."""
+        """Release all resources. A program that still runs is killed."""
 
 
 def start(launch: Launch) -> ProcessTree:
-    """Start a program in a session of its own. May block for a moment. Raises OSError."""
+    """Start a program in a new session. May block briefly. Raises OSError."""
     if _LAUNCHER.open():
         return _LAUNCHER.start(launch)
     stdin, stdout, stderr = launch.streams
@@ -103,13 +99,7 @@ def start(launch: Launch) -> ProcessTree:
 
 
 def containment() -> Containment:
-    """What keeps together what a trial starts on this machine."""
     return "subreaper" if _LAUNCHER.open() else "group"
-
-
-def close_launcher() -> None:
-    """End the process that forks supervisors if no program runs; the next program starts another one."""
-    _LAUNCHER.close_if_idle()
 
 
 def _kill_group(pid: int) -> None:
@@ -118,7 +108,7 @@ def _kill_group(pid: int) -> None:
 
 
 @dataclass(slots=True)
-class Supervisor:
+class SupervisorHandle:
     channel: socket.socket
     pid: int = 0  # unknown until its first message
 
@@ -128,12 +118,12 @@ class SupervisedTree(ProcessTree):
 
     is_supervised = True
 
-    def __init__(self, supervisor: Supervisor, launch: Launch) -> None:
+    def __init__(self, supervisor: SupervisorHandle, launch: Launch) -> None:
         self._supervisor, self._launch = supervisor, launch
-        self._loop: asyncio.AbstractEventLoop | None = None  # that reads the channel
-        self._future: asyncio.Future[Exit] | None = None  # the last one of `wait`
+        self._loop: asyncio.AbstractEventLoop | None = None  # reads the channel
+        self._future: asyncio.Future[Exit] | None = None  # of the last call of `wait`
         self._outcome: Exit | Exception | None = None
-        self._answered = asyncio.Event()  # by a new supervisor
+        self._answered = asyncio.Event()  # set by a new supervisor
         self._is_killed = False
 
     async def root(self) -> int:
@@ -152,7 +142,7 @@ class SupervisedTree(ProcessTree):
             self._loop = loop
             loop.add_reader(self._supervisor.channel.fileno(), self._read, workers)
         self._future = loop.create_future()
-        self._tell()
+        self._complete()
         return self._future
 
     def _read(self, workers: Workers) -> None:
@@ -161,7 +151,7 @@ class SupervisedTree(ProcessTree):
             report = self._supervisor.channel.recv(supervisor.HELLO.size if is_new else supervisor.ENDED.size)
         except BlockingIOError:
             return
-        except ConnectionResetError:  # what it was sent is unread
+        except ConnectionResetError:  # it died with our message unread
             report, is_new = b"", True
         except OSError:
             report = b""
@@ -174,15 +164,15 @@ class SupervisedTree(ProcessTree):
             self._stop_reading()
             self._is_killed = True
             limit = _LAUNCHER.limit_of(self._supervisor)
-            self._supervisor.pid = 0  # the system may give it to another process
+            self._supervisor.pid = 0  # the system may reuse the id
             self._reaping = asyncio.ensure_future(self._reap(limit, workers))  # the loop keeps weak references only
         else:
-            problem, code, cpu_s, largest = supervisor.ENDED.unpack(report)
+            problem, code, cpu_s, max_rss = supervisor.ENDED.unpack(report)
             failure = OSError(problem, os.strerror(problem), self._launch.argv[0])
-            self._end(failure if problem else Exit(code, cpu_s, largest))
+            self._end(failure if problem else Exit(code, cpu_s, max_rss))
 
     async def _reap(self, limit: int, workers: Workers) -> None:
-        """End what a killed supervisor left. The launcher does that too, but may have been stopped or killed itself."""
+        """End the orphans of a killed supervisor. The launcher may have been stopped or killed too."""
         try:
             await workers.in_thread(orphans.reap_limited, limit, limit)
             await workers.in_thread(orphans.reap, [self._launch.mark], TRIAL)
@@ -194,10 +184,10 @@ class SupervisedTree(ProcessTree):
         self._outcome = outcome
         self._is_killed |= isinstance(outcome, Transient)
         self._answered.set()
-        self._tell()
+        self._complete()
 
-    def _tell(self) -> None:
-        """Complete the future if the outcome is known. A task that was cancelled has cancelled its own."""
+    def _complete(self) -> None:
+        """Complete the future if the outcome is known and no cancelled task has cancelled it."""
         if self._future is None or self._future.done() or self._outcome is None:
             return
         if isinstance(self._outcome, Exit):
@@ -213,20 +203,20 @@ class SupervisedTree(ProcessTree):
     def kill(self) -> None:
         self._is_killed = True
         if self._outcome is None:
-            self._kill_groups()  # at once: what they would do next may cost money
+            self._kill_groups()  # immediately: their next step may cost money
         with contextlib.suppress(OSError):
             self._supervisor.channel.shutdown(socket.SHUT_WR)
         asyncio.get_running_loop().call_later(KILL_S, self._kill_supervisor)
 
     def _kill_groups(self) -> None:
-        """Kill the process groups of the program and of daemons below the supervisor, which ends the rest."""
+        """Kill the process groups of the program and of daemons; the supervisor ends the rest."""
         pid = self._supervisor.pid
         with contextlib.suppress(OSError):
             for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
                 _kill_group(int(child))
 
     def _kill_supervisor(self) -> None:
-        """Kill a supervisor that has not ended its program. The program may have stopped it."""
+        """Kill a supervisor that has not ended its program, which may have stopped it."""
         if self._outcome is None and self._supervisor.pid:
             with contextlib.suppress(OSError):
                 os.kill(self._supervisor.pid, signal.SIGKILL)
@@ -237,7 +227,7 @@ class SupervisedTree(ProcessTree):
 
 
 class Launcher:
-    """The process that forks supervisors: one for this process, started when it is first needed."""
+    """The process that forks supervisors, started when it is first needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -248,12 +238,12 @@ class Launcher:
         self._owner = os.getpid()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._idle: list[Supervisor] = []
+        self._idle: list[SupervisorHandle] = []
         self._busy = 0
         self._number = int.from_bytes(os.urandom(4), "big")  # see `supervisor.limit_of`
 
     def open(self) -> bool:
-        """Start it unless it runs. False where supervisors cannot work."""
+        """Start the launcher unless it runs; return whether supervisors work here."""
         with self._lock:
             if self._owner != os.getpid():  # a forked copy: the launcher is the parent's
                 self._forget()
@@ -264,42 +254,43 @@ class Launcher:
     def start(self, launch: Launch) -> SupervisedTree:
         request = launch.encode()
         while True:
-            used, is_new = self._take()
+            handle, is_new = self._take()
             try:
-                _send(used, request, launch.streams)
-                return SupervisedTree(used, launch)
+                _send(handle, request, launch.streams)
+                return SupervisedTree(handle, launch)
             except BaseException as error:
-                self.release(used, reusable=False)
+                self.release(handle, reusable=False)
                 if not isinstance(error, OSError):
                     raise
                 if is_new:
                     raise Transient(f"the supervisor of the program does not answer: {error}") from error
-                # Else an idle one was killed: the next.
+                # Otherwise an idle supervisor was killed: try the next.
 
-    def limit_of(self, used: Supervisor) -> int:
-        return supervisor.limit_of(self._number, used.pid)
+    def limit_of(self, handle: SupervisorHandle) -> int:
+        return supervisor.limit_of(self._number, handle.pid)
 
     def resume(self) -> None:
-        """Continue the launcher. An agent may have stopped it."""
+        """Continue the launcher, which an agent may have stopped."""
         with self._lock:
             if self._process is not None:
                 self._process.send_signal(signal.SIGCONT)
 
-    def release(self, used: Supervisor, reusable: bool) -> None:
+    def release(self, handle: SupervisorHandle, reusable: bool) -> None:
         with self._lock:
             self._busy -= 1
             if reusable:
-                self._idle.append(used)
+                self._idle.append(handle)
                 return
-        _close(used.channel)
+        _close(handle.channel)
 
     def close_if_idle(self) -> None:
+        """End the launcher if no program runs; the next program starts another one."""
         with self._lock:
             if not self._busy and self._owner == os.getpid():
                 self._close()
 
-    def _take(self) -> tuple[Supervisor, bool]:
-        """A supervisor without a program, and whether it is a new one."""
+    def _take(self) -> tuple[SupervisorHandle, bool]:
+        """Return an idle or new supervisor, and whether it is new."""
         with self._lock:
             if self._idle:
                 self._busy += 1
@@ -308,13 +299,13 @@ class Launcher:
             with theirs:
                 try:
                     self._fork(theirs)
-                except OSError:  # it was killed, or closed a moment ago
+                except OSError:  # the launcher was killed, or just closed
                     self._close()
                     self._open()
                     self._fork(theirs)
             ours.setblocking(False)
             self._busy += 1
-            return Supervisor(ours), True
+            return SupervisorHandle(ours), True
 
     def _fork(self, channel: socket.socket) -> None:
         if self._control is None or self._process is None:
@@ -355,7 +346,7 @@ class Launcher:
         self._control = self._process = None
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the launcher, which ends when its channel is closed unless an agent stops or kills it."""
+        """Wait for the launcher, which exits when its channel is closed unless an agent stopped or killed it."""
         process.send_signal(signal.SIGCONT)
         try:
             process.wait(CLOSE_S)
@@ -366,30 +357,31 @@ class Launcher:
             orphans.reap_limited(supervisor.limit_of(self._number, 0), supervisor.limit_of(self._number + 1, 0) - 1)
 
 
-def _send(used: Supervisor, request: bytes, streams: Sequence[int]) -> None:
-    """Have a supervisor start a program. Raises OSError if it was killed."""
-    if used.pid:
-        os.kill(used.pid, signal.SIGCONT)  # an agent may have stopped it
+def _send(handle: SupervisorHandle, request: bytes, streams: Sequence[int]) -> None:
+    """Tell a supervisor to start a program. Raises OSError if the supervisor was killed."""
+    if handle.pid:
+        os.kill(handle.pid, signal.SIGCONT)  # an agent may have stopped it
     message = supervisor.LENGTH.pack(len(request)) + request
-    sent = socket.send_fds(used.channel, [message], streams)
-    if sent < len(message):  # the buffer is full until the supervisor reads
-        used.channel.settimeout(START_S)
-        used.channel.sendall(memoryview(message)[sent:])
-        used.channel.setblocking(False)
+    sent = socket.send_fds(handle.channel, [message], streams)
+    if sent < len(message):  # the buffer is full
+        handle.channel.settimeout(START_S)
+        handle.channel.sendall(memoryview(message)[sent:])
+        handle.channel.setblocking(False)
 
 
 def _close(channel: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        channel.shutdown(socket.SHUT_RDWR)  # another process may have a copy of it
+        channel.shutdown(socket.SHUT_RDWR)  # a forked process may have a copy
     channel.close()
 
 
 _LAUNCHER = Launcher()
+close_launcher = _LAUNCHER.close_if_idle
 atexit.register(close_launcher)
 
 
 class ProcessGroup(ProcessTree):
-    """A program and its process group, where there are no supervisors."""
+    """A program and its process group, for systems without supervisors."""
 
     is_supervised = False
 
@@ -407,7 +399,7 @@ class ProcessGroup(ProcessTree):
 
     async def _wait(self, workers: Workers) -> Exit:
         _, status, usage = await workers.in_thread(os.wait4, self._process.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)  # nobody must wait for it again
+        self._process.returncode = os.waitstatus_to_exitcode(status)  # prevents another wait for it
         self.kill()  # the rest of its group
         await workers.in_thread(orphans.reap, [self._mark], TRIAL)
         return Exit(self._process.returncode, usage.ru_utime + usage.ru_stime)

@@ -1,4 +1,4 @@
-"""Memory and CPU of the processes below this one, sampled for all trials at once."""
+"""Sample the memory and CPU of the processes below this one, for all trials at once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from typing import NamedTuple
 
 import psutil
 
-COMPUTES = 0.5  # cores; a program that uses more is computing, whatever the state of its processes
+BUSY_CORES = 0.5  # a program that uses more counts as computing, whatever the state of its processes
 MEMORY_KILLS = Path("/proc/vmstat")
-KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+KILL_CODES = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _PEAK = re.compile(rb"^VmHWM:\s+(\d+) kB", re.M)
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessInfo(NamedTuple):
-    """One process at one moment."""
-
     pid: int
     parent: int
     state: str  # as in ps: R runs or waits for a core, D waits for a disk
-    cpu_s: float  # its own, and that of children it has waited for
+    cpu_s: float  # including children it has waited for
     memory: int  # bytes
 
 
@@ -38,29 +36,29 @@ class ProgramUsage:
     """What a program and everything it started have used."""
 
     pid: int
-    is_supervised: bool = False  # then `pid` is the supervisor's, and the program is all below it
+    is_supervised: bool = False  # then `pid` is the supervisor's, and the program is everything below it
     peak_memory: int | None = None  # bytes; None before the first sample
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """What this process and the programs below it use at one moment."""
+    """What this process and the programs below it use at a point in time."""
 
     memory: int  # bytes, this process included
     cpu_s: float  # seconds of all processes below this one so far
     computing: int  # programs that run on a core or wait for one
-    idle: int  # programs that wait for something else than a core or a disk
+    idle: int  # programs that wait for something other than a core or a disk
 
 
 @dataclass(slots=True)
-class _Program:
+class _ProgramSample:
     peak: int = 0
     cpu_s: float = 0.0
     states: set[str] = field(default_factory=set)
 
 
 class ProcessSampler:
-    """Samples the processes below this one. Its methods may be called from any thread."""
+    """Samples the processes below this one. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +67,7 @@ class ProcessSampler:
         self._sampled_at = 0.0
 
     def watch(self, pid: int, is_supervised: bool = False) -> ProgramUsage:
-        """Keep a record of a program until `forget`. The samples fill it."""
+        """Record the usage of a program at every sample until `forget`."""
         usage = self._watched[pid] = ProgramUsage(pid, is_supervised)
         return usage
 
@@ -79,39 +77,39 @@ class ProcessSampler:
     def sample(self) -> ProcessSample:
         with self._lock:
             watched = dict(self._watched)
-            programs, totals = _look(watched)
+            programs, totals = _sample_programs(watched)
             now = time.monotonic()
             elapsed, self._sampled_at = now - self._sampled_at, now
-            before, self._cpu_s = self._cpu_s, {pid: program.cpu_s for pid, program in programs.items()}
+            previous, self._cpu_s = self._cpu_s, {pid: program.cpu_s for pid, program in programs.items()}
         computing = idle = 0
         for pid, program in programs.items():
             if pid in watched and program.peak:
                 watched[pid].peak_memory = max(watched[pid].peak_memory or 0, program.peak)
-            used = program.cpu_s - before.get(pid, program.cpu_s)
-            if "R" in program.states or used > COMPUTES * elapsed:
+            cpu_s = program.cpu_s - previous.get(pid, program.cpu_s)
+            if "R" in program.states or cpu_s > BUSY_CORES * elapsed:
                 computing += 1
             elif "D" not in program.states:
                 idle += 1
         return ProcessSample(*totals, computing, idle)
 
 
-def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[int, float]]:
-    """The programs below this process, by the id of their first process; memory and CPU of everything together. A
-    program is one that is watched, or else a child of this process that has none of those below it."""
+def _sample_programs(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _ProgramSample], tuple[int, float]]:
+    """The programs below this process, by the id of their first process, and total memory and CPU. A program is one
+    that is watched, or else a child of this process without watched programs below it."""
     own = os.getpid()
     supervisors = {pid for pid, usage in watched.items() if usage.is_supervised}
-    programs: dict[int, _Program] = {}
+    programs: dict[int, _ProgramSample] = {}
     containers: set[int] = set()
     program_of: dict[int, int] = {}
     times = os.times()
     memory, cpu_s = int(psutil.Process().memory_info().rss), times.children_user + times.children_system
     for process in _descendants(own):
-        above = program_of.get(process.parent)
-        pid = process.pid if process.pid in watched or above is None else above
-        if above is not None and pid != above:
-            containers.add(above)
+        parent_program = program_of.get(process.parent)
+        pid = process.pid if process.pid in watched or parent_program is None else parent_program
+        if parent_program is not None and pid != parent_program:
+            containers.add(parent_program)
         program_of[process.pid] = pid
-        program = programs.setdefault(pid, _Program())
+        program = programs.setdefault(pid, _ProgramSample())
         program.cpu_s += process.cpu_s
         if process.pid not in supervisors:
             program.states.add(process.state)
@@ -123,18 +121,18 @@ def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[
 
 def _descendants_by_children(pid: int) -> Iterator[ProcessInfo]:
     """All processes below one, parents first."""
-    left = [(child, pid) for child in _children(pid, threads=2)]
-    seen = {pid}
-    while left:
-        child, parent = left.pop()
+    pending = [(child, pid) for child in _children(pid, threads=2)]
+    visited = {pid}
+    while pending:
+        child, parent = pending.pop()
         content = _read(f"/proc/{child}/stat")
-        if not content or child in seen:
+        if not content or child in visited:
             continue
-        seen.add(child)
-        fields = content[content.rindex(b")") + 2 :].split()  # the name before may contain anything
+        visited.add(child)
+        fields = content[content.rindex(b")") + 2 :].split()  # the name in front may contain anything
         cpu_s = _TICK_S * sum(map(int, fields[11:15]))
-        yield ProcessInfo(child, parent, fields[0].decode(), cpu_s, _PAGE * int(fields[21]))
-        left += [(grandchild, child) for grandchild in _children(child, int(fields[17]))]
+        yield ProcessInfo(child, parent, fields[0].decode(), cpu_s, _PAGE_BYTES * int(fields[21]))
+        pending += [(grandchild, child) for grandchild in _children(child, int(fields[17]))]
 
 
 def _descendants_by_psutil(pid: int) -> Iterator[ProcessInfo]:
@@ -144,7 +142,7 @@ def _descendants_by_psutil(pid: int) -> Iterator[ProcessInfo]:
                 state = "R" if process.status() == psutil.STATUS_RUNNING else "S"
                 cpu_s, memory = sum(process.cpu_times()[:4]), process.memory_info().rss
                 yield ProcessInfo(process.pid, process.ppid(), state, cpu_s, memory)
-        except psutil.Error:  # it has ended
+        except psutil.Error:  # the process has ended
             continue
 
 
@@ -164,7 +162,7 @@ def _children(pid: int, threads: int) -> Iterator[int]:
 
 
 def _peak(process: ProcessInfo) -> int:
-    """The most memory that a process has had, which Linux keeps; else what it has now."""
+    """The peak memory of a process, where Linux records it; else its current memory."""
     match = _PEAK.search(_read(f"/proc/{process.pid}/status"))
     return int(match[1]) * 1024 if match else process.memory
 
@@ -173,7 +171,7 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - many a second
             return file.read()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return b""
 
 
@@ -181,7 +179,7 @@ SAMPLER = ProcessSampler()
 
 
 def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
-    """How many processes the system has ended because memory was short; None where it does not say."""
+    """How many processes the system has killed because memory was short; None if unknown."""
     try:
         match = re.search(rb"^oom_kill (\d+)$", path.read_bytes(), re.M)
     except OSError:
@@ -193,7 +191,7 @@ _recent_kills: tuple[float, int | None] = float("-inf"), None
 
 
 def recent_memory_kills() -> int | None:
-    """`memory_kills` as of a moment ago: to count them takes a while."""
+    """`memory_kills`, cached for a second because it is slow."""
     global _recent_kills
     now = time.monotonic()
     if now - _recent_kills[0] > 1.0:
@@ -202,12 +200,12 @@ def recent_memory_kills() -> int | None:
 
 
 def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
-    """Whether a program was probably ended because memory was short: it was killed, or what it had started was, and
-    the system counts one more such end than before.
+    """Whether a program was probably killed because memory was short: it or its child was killed by SIGKILL, and the
+    system's count of such kills increased.
 
     >>> is_out_of_memory(-9, 3, 4), is_out_of_memory(137, 3, 4)
     (True, True)
     >>> is_out_of_memory(-9, 3, 3), is_out_of_memory(1, 3, 4), is_out_of_memory(-9, None, None)
     (False, False, False)
     """
-    return code in KILLED and before is not None and after is not None and after > before
+    return code in KILL_CODES and before is not None and after is not None and after > before

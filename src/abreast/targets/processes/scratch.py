@@ -1,6 +1,6 @@
-"""Folders for what belongs to a trial and not into its workspace: its prompt, its output, its temporary files.
+"""Scratch folders: the files of a trial outside its workspace, such as its prompt, output and temporary files.
 
-They are used again where that is safe: to make and remove files and folders takes longer than many a program.
+They are reused where that is safe: creating and removing files takes longer than many programs run.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ import stat
 import threading
 from pathlib import Path
 
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, rename_folder
+from abreast.targets.workspace.files.directories import new_folder, remove_empty_parents, remove_tree, rename_folder
 
 TEMPORARY = "tmp"
 PROMPT = "prompt.txt"
 
 
 class ScratchFolders:
-    """The scratch folders of a target. Its methods may be called from any thread."""
+    """The scratch folders of a target. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._spares: list[Path] = []
 
     def take(self) -> Path:
-        """A folder with an empty folder `tmp` in it, at a path that no trial has seen."""
-        while spare := self._next():
-            if _empty(spare):
+        """A folder that contains an empty folder `tmp`, at a path that no trial has used."""
+        while spare := self._pop_spare():
+            if _empty_folder(spare):
                 return rename_folder(spare)
             _remove(spare)
         folder = new_folder("scratch")
         (folder / TEMPORARY).mkdir(0o700)
         return folder
 
-    def _next(self) -> Path | None:
+    def _pop_spare(self) -> Path | None:
         with self._lock:
             return self._spares.pop() if self._spares else None
 
-    def give_back(self, folder: Path, reuse: bool) -> None:
-        """Remove a folder, or with `reuse` keep it for another trial, which empties it: no process must be left that
-        could write there. Never raises."""
+    def release(self, folder: Path, reuse: bool) -> None:
+        """Remove a folder, or with `reuse` keep it for another trial. Then all processes that could write there must
+        have ended. Never raises."""
         if reuse:
             with self._lock:
                 self._spares.append(folder)
@@ -47,30 +47,25 @@ class ScratchFolders:
             _remove(folder)
 
     def close(self) -> None:
-        while spare := self._next():
+        while spare := self._pop_spare():
             _remove(spare)
 
 
 def write_prompt(folder: Path, prompt: bytes) -> Path:
     path = folder / PROMPT
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        written = os.write(descriptor, prompt)
-        while written < len(prompt):
-            written += os.write(descriptor, memoryview(prompt)[written:])
-    finally:
-        os.close(descriptor)
+    with path.open("xb") as file:
+        file.write(prompt)
     return path
 
 
 def _remove(folder: Path) -> None:
     remove_tree(folder)
-    drop_empty(folder)
+    remove_empty_parents(folder)
 
 
-def _empty(folder: Path) -> bool:
-    """Remove everything but the empty folder `tmp`. False if that fails. Files are not made empty instead: Linux would
-    write what comes next to the disk at once, and wait for it."""
+def _empty_folder(folder: Path) -> bool:
+    """Remove everything except the empty folder `tmp`; return whether that worked. Files are not truncated instead:
+    Linux would write what follows to the disk at once, and wait for it."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - at every trial
         if TEMPORARY not in names:

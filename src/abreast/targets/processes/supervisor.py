@@ -1,12 +1,12 @@
 """The process that runs the programs of trials, one at a time, and ends everything that each of them started.
 
 A supervisor is a child subreaper: whatever its program starts, however it detaches, stays below it. When the program
-ends, or the driver closes the channel or dies, the supervisor kills its children until it has none; then it has no
-descendants either. A launcher, started once, forks supervisors: as many as trials run at the same time. This file is
-run on its own and imports the standard library alone, so that it starts fast.
+ends, or the driver closes the channel or dies, the supervisor kills its children until none remain; then it has no
+descendants either. A launcher, started once, forks as many supervisors as trials run concurrently. This file runs as a
+script and imports only the standard library, so that it starts fast.
 
-An agent may kill its supervisor and the launcher. Whatever it started then still carries the resource limit that its
-supervisor set (`limit_of`): other than an environment, a process cannot drop a hard limit unless it is root.
+An agent may kill its supervisor and the launcher. The processes it started then still have the resource limit that the
+supervisor set (`limit_of`): unlike an environment, a process cannot drop a hard limit unless it is root.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ import time
 from collections.abc import Set
 
 READY = b"r"
-FORK = b"f"  # asks a launcher to fork a supervisor
+FORK = b"f"  # tells the launcher to fork a supervisor
 HELLO = struct.Struct("=i")  # process id of a new supervisor
 LENGTH = struct.Struct("=Q")  # bytes of the request that follows
 ENDED = struct.Struct("=iidQ")  # errno of a failed start, exit code (negative: signal), CPU seconds, largest process
 
-_CHUNK = 65_536  # bytes read at once; most requests are smaller
+_CHUNK = 65_536  # most requests are smaller
 
-_PATIENCE_S = 1.0  # for processes that cannot be killed: those of other users, those that wait for a broken disk
+_KILL_TIMEOUT_S = 1.0  # for processes that cannot be killed: another user's, or waiting for a broken disk
 _PAUSE_S = 0.0005  # between two rounds of killing
-_GRACE_S = 1.0  # for supervisors to end by themselves
+_GRACE_S = 1.0  # for supervisors to exit by themselves
 _PR_SET_CHILD_SUBREAPER = 36
 RLIMIT_LOCKS = 10  # Linux has ignored it since 2.4.25, and children inherit it
-LIMIT_BITS = 24  # of a limit, for the id of a supervisor
+LIMIT_BITS = 24  # of a limit, for the process id of a supervisor
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def limit_of(driver: int, pid: int) -> int:
-    """The limit that marks a supervisor and all below it; `driver` is the random number of a driver."""
+    """The limit that marks a supervisor and its descendants; `driver` is a random number of the driver."""
     return driver << LIMIT_BITS | pid
 
 
 def _set_limit(limit: int) -> None:
-    with contextlib.suppress(OSError, ValueError):  # an outer abreast has set a lower one
+    with contextlib.suppress(OSError, ValueError):  # an outer abreast has set a lower limit
         resource.setrlimit(RLIMIT_LOCKS, (limit, limit))
 
 
@@ -59,14 +59,14 @@ class Children:
         if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
         self._list = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
-        self.ids()  # raises where the kernel has no such file
+        self.ids()  # raises if the kernel does not provide the file
         self._woken, wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.codes: dict[int, int] = {}
-        self.cpu_s, self.largest = 0.0, 0
+        self.cpu_s, self.max_rss = 0.0, 0
 
     def ids(self) -> set[int]:
         with open(self._list, "rb") as file:  # noqa: PTH123 - pathlib is not loaded here
@@ -79,7 +79,7 @@ class Children:
             os.read(self._woken, 1024)
 
     def collect(self) -> bool:
-        """Note how children ended. False if there is none left."""
+        """Record how children ended; return whether any remain."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -89,23 +89,23 @@ class Children:
                 return True
             self.codes[pid] = os.waitstatus_to_exitcode(status)
             self.cpu_s += usage.ru_utime + usage.ru_stime
-            self.largest = max(self.largest, 1024 * usage.ru_maxrss)
+            self.max_rss = max(self.max_rss, 1024 * usage.ru_maxrss)
 
     def end(self, spare: Set[int] = frozenset()) -> None:
-        """Kill all children but those to be spared. A process that left the group of a child becomes a child itself."""
-        deadline = time.monotonic() + _PATIENCE_S
+        """Kill all children except `spare`. A process that left the group of a child becomes a child itself."""
+        deadline = time.monotonic() + _KILL_TIMEOUT_S
         while time.monotonic() < deadline:
-            doomed = self.ids() - spare
-            for pid in doomed:
+            targets = self.ids() - spare
+            for pid in targets:
                 _kill(pid)
-            if not self.collect() or (spare and not doomed):
+            if not self.collect() or (spare and not targets):
                 return
             time.sleep(_PAUSE_S)
 
 
 def _kill(pid: int) -> None:
-    """Kill a child with its process group, which the kernel does in one step: no fork escapes."""
-    with contextlib.suppress(OSError):  # gone, or another user's
+    """Kill a child with its process group. The kernel does so in one step: no fork escapes."""
+    with contextlib.suppress(OSError):  # ended, or another user's
         group = os.getpgid(pid)
         if group == os.getpgrp():
             os.kill(pid, signal.SIGKILL)
@@ -114,7 +114,7 @@ def _kill(pid: int) -> None:
 
 
 def launch(control: socket.socket, driver: int) -> None:
-    """Fork a supervisor for every channel that comes through `control`, until that is closed."""
+    """Fork a supervisor for every channel received through `control`, until that is closed."""
     children = Children()
     supervisors: set[int] = set()
     gc.freeze()
@@ -123,7 +123,7 @@ def launch(control: socket.socket, driver: int) -> None:
         children.wait(control)
         children.collect()
         supervisors &= children.ids()
-        children.end(spare=supervisors)  # what a killed supervisor left
+        children.end(spare=supervisors)  # orphans of a killed supervisor
         supervisors |= children.ids()
         try:
             message, descriptors, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_DONTWAIT)
@@ -135,7 +135,7 @@ def launch(control: socket.socket, driver: int) -> None:
         if not pid:
             control.close()
             _set_limit(limit_of(driver, os.getpid()))
-            os.set_inheritable(descriptors[0], False)  # or the driver would not see that this process has ended
+            os.set_inheritable(descriptors[0], False)  # or the driver would not notice the end of this process
             supervise(socket.socket(fileno=descriptors[0]))
             os._exit(0)
         supervisors.add(pid)
@@ -147,7 +147,7 @@ def launch(control: socket.socket, driver: int) -> None:
 
 
 def supervise(channel: socket.socket) -> None:
-    """Run one program after another until the channel is closed, or until something cannot be ended."""
+    """Run one program after another until the channel is closed or a process cannot be ended."""
     os.setpgid(0, 0)
     children = Children()
     with contextlib.suppress(OSError):  # the driver is dead
@@ -157,7 +157,7 @@ def supervise(channel: socket.socket) -> None:
 
 
 def _serve(channel: socket.socket, children: Children) -> bool:
-    """Run the program of the next request; report how it ended once nothing is left of it. False at the end."""
+    """Run the program of the next request and report how it ended once all its processes have. False at the end."""
     request, streams = _receive(channel)
     if not request:
         return False
@@ -169,25 +169,25 @@ def _serve(channel: socket.socket, children: Children) -> bool:
     finally:
         for stream in streams:
             os.close(stream)
-    is_left = True
+    has_children = True
     try:
-        while (is_left := children.collect()) and pid not in children.codes and not _is_closed(channel):
+        while (has_children := children.collect()) and pid not in children.codes and not _is_closed(channel):
             children.wait(channel)
     finally:
-        if is_left:
+        if has_children:
             children.end()
     code = children.codes.get(pid, -signal.SIGKILL)
     # A process starts as a copy of this one: the kernel counts our memory as its own.
     floor = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    largest = children.largest if children.largest > floor else 0
-    channel.sendall(ENDED.pack(0, code, children.cpu_s, largest))
+    max_rss = children.max_rss if children.max_rss > floor else 0
+    channel.sendall(ENDED.pack(0, code, children.cpu_s, max_rss))
     children.codes.clear()
-    children.cpu_s, children.largest = 0.0, 0
+    children.cpu_s, children.max_rss = 0.0, 0
     return True
 
 
 def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
-    """Read a request and the descriptors that come with it. Nothing if the channel was closed."""
+    """Read a request and its descriptors; the request is empty if the channel was closed."""
     content, streams, _, _ = socket.recv_fds(channel, _CHUNK, 3, socket.MSG_CMSG_CLOEXEC)
     if len(content) < LENGTH.size:
         return b"", streams
@@ -201,7 +201,7 @@ def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _decode(request: bytes) -> tuple[list[bytes], bytes, dict[bytes, bytes]]:
-    """The command line, folder and environment of a request: how many words, then all texts with NUL between them."""
+    """Decode the command line, folder and environment of a request: a count, then NUL-separated strings."""
     (count,) = LENGTH.unpack_from(request)
     cwd, *texts = request[LENGTH.size :].split(b"\0")
     variables = (text.partition(b"=") for text in texts[count:])
@@ -209,7 +209,7 @@ def _decode(request: bytes) -> tuple[list[bytes], bytes, dict[bytes, bytes]]:
 
 
 def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], streams: list[int]) -> int:
-    """Start a program in a session of its own; its process id. Several times as fast as `subprocess.Popen`."""
+    """Start a program in a new session; return its process id. Several times as fast as `subprocess.Popen`."""
     os.chdir(cwd)
     try:
         return os.posix_spawn(
@@ -225,7 +225,7 @@ def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], strea
 
 
 def _find(program: bytes, environment: dict[bytes, bytes]) -> bytes:
-    """The file of a program, which is on the path of its own environment if it has no folder."""
+    """The file of a program, searched on the PATH of its own environment if it has no folder."""
     if b"/" in program:
         return program
     for folder in environment.get(b"PATH", os.fsencode(os.defpath)).split(b":"):

@@ -1,10 +1,9 @@
-"""Environments: what the `setup:` command of a workspace installs, made once and given to every workspace.
+"""Environments: what the `setup:` command of a workspace installs, created once and added to every workspace.
 
-The command runs in a checkout of its own in the user's cache folder. What it leaves there that is no file of the
-commit, such as `.venv` or `node_modules`, is copied into each workspace, so that no trial sees what another one
-installed. Virtual environments cannot be moved: text files that name the checkout, such as the scripts of a virtual
-environment and the links of an editable installation, are rewritten to name the workspace. Commits with the same
-dependency files share an environment.
+The command runs in its own checkout in the user's cache folder. The files that it leaves there beyond the commit, such
+as `.venv` or `node_modules`, are copied into each workspace, so that no trial sees what another one installed. Virtual
+environments cannot be moved: text files and links that contain the path of the checkout, such as the scripts of a
+virtual environment, are rewritten to the workspace. Commits with the same dependency files share an environment.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +28,7 @@ from abreast.redaction import redact_log
 from abreast.store.user_state.quota_ledger import cache_folder
 from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree, walk
 
-SETUP_S = 1800.0
+SETUP_TIMEOUT_S = 1800.0
 LARGEST_TEXT = 1_000_000  # bytes of a file that may name the checkout
 REVISION = 1
 LOCK_FILE = re.compile(
@@ -46,27 +44,27 @@ MANIFEST = re.compile(
     r"|docker-compose\.ya?ml|\.(?:python-version|nvmrc|node-version|ruby-version|tool-versions))$",
     re.I,
 )
-_VIRTUAL = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")  # of abreast's own environment
-_VENVS = (".venv", "venv", "env", ".env")
+_PYTHON_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")  # describe abreast's own environment
+_VENV_FOLDERS = (".venv", "venv", "env", ".env")
 
 
 class SetupFailed(NoWorkspace):
-    """The `setup:` command of a workspace failed. No agent's fault."""
+    """The `setup:` command of a workspace failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a setup left: the folder where it ran, paths that it made there, and those of them that name the folder."""
+    """The result of a setup: the folder where it ran, the paths it created, and those of them that name the folder."""
 
     folder: str
     entries: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
 
     def add_to(self, checkout: Path) -> None:
-        """Put it into a checkout that is copied for trials, where git ignores it."""
+        """Copy the environment into a prepared checkout, where git ignores it."""
         for name in self.entries:
             source, target = Path(self.folder) / name, checkout / name
-            if os.path.lexists(target):  # another commit has it
+            if os.path.lexists(target):  # the commit has it
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir() and not source.is_symlink():
@@ -78,14 +76,14 @@ class Environment:
         with exclude.open("a", encoding="utf-8") as rules:
             rules.writelines(f"/{name}\n" for name in self.entries)
 
-    def place(self, work: Path) -> None:
-        """Make what names the folder of the setup name the workspace."""
+    def relocate(self, work: Path) -> None:
+        """Replace the folder of the setup with the workspace in files and links that name it."""
         for name in self.rewritten:
             source, target = Path(self.folder) / name, work / name
             if source.is_symlink():
-                to = str(source.readlink()).replace(self.folder, str(work), 1)
+                destination = str(source.readlink()).replace(self.folder, str(work), 1)
                 target.unlink(missing_ok=True)
-                target.symlink_to(to)
+                target.symlink_to(destination)
             elif target.is_file() and not target.is_symlink():
                 content = source.read_bytes().replace(os.fsencode(self.folder), os.fsencode(work))
                 target.unlink()
@@ -93,20 +91,23 @@ class Environment:
                 shutil.copymode(source, target)
 
 
-def variables(work: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Variables of an environment in a workspace, instead of those given: its programs come first."""
-    venv = next((work / name for name in _VENVS if (work / name / "pyvenv.cfg").is_file()), None)
+def environment_variables(work: Path, base: Mapping[str, str]) -> dict[str, str]:
+    """Add the environment installed in a workspace to these variables: its programs come first."""
+    venv = next((work / name for name in _VENV_FOLDERS if (work / name / "pyvenv.cfg").is_file()), None)
+    node_programs = work / "node_modules" / ".bin"
     folders = [] if venv is None else [str(venv / "bin")]
-    folders += [str(work / "node_modules" / ".bin")] if (work / "node_modules" / ".bin").is_dir() else []
+    folders += [str(node_programs)] if node_programs.is_dir() else []
     if not folders:
-        return dict(given)
-    kept = {name: value for name, value in given.items() if venv is None or name != "PYTHONHOME"}
-    path = os.pathsep.join([*folders, given.get("PATH", os.defpath)])
-    return {**kept, "PATH": path, **({} if venv is None else {"VIRTUAL_ENV": str(venv)})}
+        return dict(base)
+    variables = {**base, "PATH": os.pathsep.join([*folders, base.get("PATH", os.defpath)])}
+    if venv is not None:
+        variables.pop("PYTHONHOME", None)
+        variables["VIRTUAL_ENV"] = str(venv)
+    return variables
 
 
 def is_dependency_file(path: str) -> bool:
-    """Whether a file says what a project depends on.
+    """Whether a file declares or locks the dependencies of a project.
 
     >>> [is_dependency_file(path) for path in ("requirements/dev.txt", "web/package-lock.json", "src/app.py")]
     [True, True, False]
@@ -114,13 +115,13 @@ def is_dependency_file(path: str) -> bool:
     return MANIFEST.search(path) is not None or LOCK_FILE.search(path) is not None
 
 
-def environment_key(words: Sequence[str], dependencies: str) -> str:
-    """What an environment depends on: the command, the dependency files, and the machine."""
-    programs = [shutil.which(name) or "" for name in (words[0], "python3", "node")]
-    real = [str(Path(program).resolve()) if program else "" for program in programs]
+def environment_key(command: Sequence[str], dependencies: str) -> str:
+    """A digest of what an environment depends on: the command, the dependency files, and the machine."""
+    programs = [shutil.which(name) or "" for name in (command[0], "python3", "node")]
+    resolved = [str(Path(program).resolve()) if program else "" for program in programs]
     machine = (platform.system(), platform.machine(), platform.release() if sys.platform == "darwin" else "")
-    files = [_file_digest(Path(word)) for word in words if word.startswith("/")]
-    return compose(REVISION, len(words), *words, dependencies, *machine, *real, *files)
+    files = [_file_digest(Path(word)) for word in command if word.startswith("/")]
+    return compose(REVISION, len(command), *command, dependencies, *machine, *resolved, *files)
 
 
 def _file_digest(path: Path) -> str:
@@ -130,117 +131,104 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
-_failed: dict[str, str] = {}  # by key: what is not tried again in this process
-_lock = threading.Lock()
+_failures: dict[str, str] = {}  # by key: setups that this process does not retry
 
 
-def set_up(key: str, words: Sequence[str], fill: Callable[[Path], None]) -> Environment:
-    """The environment of this key, made by the first call in a checkout that `fill` makes. Raises SetupFailed."""
-    if key in _failed:
-        raise SetupFailed(_failed[key])
+def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> Environment:
+    """Return the environment of this key, created once in a checkout that `fill` makes. Raises SetupFailed."""
+    if key in _failures:
+        raise SetupFailed(_failures[key])
     try:
         folder = cache_folder() / "environments"
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder / f"{key}.lock"):
+        with (folder / f"{key}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             manifest = folder / key / "environment.json"
             if not manifest.exists():
                 remove_tree(folder / key)
-                _make(folder / key, folder / f"{key}.log", words, fill)
-            kept = json.loads(manifest.read_text(encoding="utf-8"))
-            return Environment(kept["folder"], tuple(kept["entries"]), tuple(kept["rewritten"]))
+                _create_environment(folder / key, folder / f"{key}.log", command, fill)
+            fields = json.loads(manifest.read_text(encoding="utf-8"))
+            return Environment(fields["folder"], tuple(fields["entries"]), tuple(fields["rewritten"]))
     except SetupFailed as error:
-        with _lock:
-            _failed[key] = str(error)
+        _failures[key] = str(error)
         raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise SetupFailed(f"workspace: setup: {error}") from error
 
 
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _make(folder: Path, log: Path, words: Sequence[str], fill: Callable[[Path], None]) -> None:
+def _create_environment(folder: Path, log: Path, command: Sequence[str], fill: Callable[[Path], None]) -> None:
     work = folder / "work"
     work.mkdir(parents=True)
     try:
         fill(work)
-        before = set(_paths(work))
-        _run(words, work, log)
-        entries = tuple(_new(work, before))
-        made = Environment(str(work), entries, tuple(_naming(work, entries)))
-        written = folder / "environment.json.new"
-        written.write_text(json.dumps(asdict(made)), encoding="utf-8")
-        written.rename(folder / "environment.json")
+        paths = set(_paths(work))
+        _run_setup(command, work, log)
+        created = [name for name in _paths(work, paths.__contains__) if name not in paths]
+        # Bytecode of sources belongs to one commit.
+        entries = tuple(sorted(name for name in created if not name.endswith(("__pycache__", ".pytest_cache"))))
+        environment = Environment(str(work), entries, tuple(_files_naming(work, entries)))
+        manifest = folder / "environment.json.new"
+        manifest.write_text(json.dumps(asdict(environment)), encoding="utf-8")
+        manifest.rename(folder / "environment.json")
     except BaseException:
         remove_tree(folder)
         raise
 
 
-def _run(words: Sequence[str], work: Path, log: Path) -> None:
-    around = {name: value for name, value in os.environ.items() if name not in _VIRTUAL}
+def _run_setup(command: Sequence[str], work: Path, log: Path) -> None:
+    variables = {name: value for name, value in os.environ.items() if name not in _PYTHON_VARIABLES}
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(
-                list(words),
+                list(command),
                 cwd=work,
-                env={**around, "GIT_CEILING_DIRECTORIES": str(work.parent)},
+                env={**variables, "GIT_CEILING_DIRECTORIES": str(work.parent)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         except OSError as error:
-            raise SetupFailed(f"setup: {words[0]}: {error.strerror or error}") from error
+            raise SetupFailed(f"setup: {command[0]}: {error.strerror or error}") from error
         try:
-            code = process.wait(SETUP_S)
+            code = process.wait(SETUP_TIMEOUT_S)
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise SetupFailed(f"setup took longer than {SETUP_S:,.0f} s; its output: {log}") from None
+                raise SetupFailed(f"setup took longer than {SETUP_TIMEOUT_S:,.0f} s; its output: {log}") from None
             raise
     if code:
         lines = redact_log(log.read_text(encoding="utf-8", errors="replace")[-4000:]).splitlines()
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "nothing was printed")[:300]
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")[:300]
         raise SetupFailed(f"setup failed with exit code {code}: {last}; its output: {log}")
 
 
 def _paths(folder: Path, enters: Callable[[str], bool] = lambda name: True) -> list[str]:
-    """What is in a folder but for its repository."""
     below = walk(folder, lambda name: name != ".git" and enters(name))
     return [name for name, _ in below if name != ".git"]
 
 
-def _new(work: Path, before: set[str]) -> list[str]:
-    """What the setup made. Bytecode beside sources is left out: it is that of one commit."""
-    made = [name for name in _paths(work, before.__contains__) if name not in before]
-    return sorted(name for name in made if not name.endswith(("__pycache__", ".pytest_cache")))
-
-
-def _naming(work: Path, entries: Sequence[str]) -> Iterator[str]:
-    """Text files and links among these paths that name the folder."""
-    sought = os.fsencode(work)
+def _files_naming(work: Path, entries: Sequence[str]) -> Iterator[str]:
+    """Text files and links among these paths that contain the path of the folder."""
+    needle = os.fsencode(work)
     for entry in entries:
         top = work / entry
         inside = _paths(top) if top.is_dir() and not top.is_symlink() else []
         for name in (entry, *(f"{entry}/{name}" for name in inside)):
             path = work / name
             if path.is_symlink():
-                if os.fsencode(path.readlink()).startswith(sought):
+                if os.fsencode(path.readlink()).startswith(needle):
                     yield name
             elif path.is_file() and path.stat().st_size <= LARGEST_TEXT:
                 content = path.read_bytes()
-                if sought in content and b"\0" not in content:
+                if needle in content and b"\0" not in content:
                     yield name
 
 
 def _link(source: str, target: str) -> None:
-    """A hard link, for nobody writes into either; a copy where that is not possible."""
+    """Make a hard link, since neither file is ever written to; copy where links are impossible."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:

@@ -1,11 +1,11 @@
-"""Changes outside of a trial's workspace: in the repository or folder it was made from, and in the folder of the spec.
+"""Detect changes outside a trial's workspace: in the repository or folder it was made from, and in the spec's folder.
 
-An agent without a sandbox can write wherever its user can. These are two places where a change does harm: the origin of
-every later workspace, and the files of the experiment. They are compared by the times that the file system itself
-keeps. Whoever writes there while a trial is at work is seen, the agent or another: a hint, not a proof.
+An agent without a sandbox can write wherever its user can. Changes in these two folders do harm: they are the origin of
+every later workspace, and the files of the experiment. Detection uses `ctime`. Any program may have written there while
+a trial was running, so a change is a hint, not a proof.
 
-The kernel says whether anything changed at all, so that a trial costs nothing where nothing did. Where it cannot, the
-files are scanned after every trial, and only few of them.
+The kernel reports whether anything changed at all, so that a trial without changes costs nothing. Where it cannot, the
+files are scanned after every trial, up to a lower limit.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pathlib import Path
 from abreast.store.report_ledger import LEDGER
 from abreast.store.user_state.drivers import root
 
-LARGEST = 20_000  # files and folders of a place; a larger one is not looked at
-LARGEST_UNWATCHED = 2_000  # the same where every trial scans it
-LISTED = 20  # files of a trial that are named
+MAX_ENTRIES = 20_000  # files and folders; a larger folder is not observed
+MAX_UNWATCHED_ENTRIES = 2_000  # where every trial scans it
+MAX_LISTED = 20  # files named per trial
 _SKIPPED_FOLDERS = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _STORE = re.compile(r".*\.(?:db|sqlite3?|journal|duckdb)(?:-wal|-shm|-journal|\.\w+)?")
-_OF_GIT = ("HEAD", "packed-refs", "config", "refs", "hooks")  # programs that only look write other files
+_GIT_FILES = ("HEAD", "packed-refs", "config", "refs", "hooks")  # others are written by programs that only read
 
 # Constants of inotify.
 _CHANGES = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800  # written, attributes, moved, made, deleted, itself
@@ -44,103 +44,101 @@ Entries = dict[str, tuple[int, bool]]
 
 
 class OutsideChanges:
-    """Looks for changes in some folders. All methods may be called from any thread."""
-
     def __init__(self, folders: Iterable[Path], own_files: Callable[[], Iterable[Path]]) -> None:
-        self._asked, self._own_files = list(folders), own_files
+        self._candidates, self._own_files = list(folders), own_files
         self._lock = threading.Lock()
         self._folders: list[Path] | None = None
         self._too_large: list[Path] = []
-        self.limit = LARGEST  # files and folders of a place; a larger one is not looked at
+        self.limit = MAX_ENTRIES  # files and folders; a larger folder is not observed
         self._watch: FolderWatch | None = None
         self._first: Entries = {}
-        self._written: dict[str, int] = {}  # files that are not as they were, and when each was changed last
-        self._gone: list[str] = []
+        self._written: dict[str, int] = {}  # changed and new files, and when each was last changed
+        self._deleted: list[str] = []
         self._own: set[str] = set()
         self._scanned_at = float("-inf")
 
     def begin(self) -> list[Path]:
-        """Note which files there are and watch them, once. Return the folders that are too large for that."""
+        """List and watch the files, once. Return the folders that are too large to observe."""
         with self._lock:
             if self._folders is None:
-                asked = _distinct(self._asked)
+                folders = _outermost_folders(self._candidates)
                 self._own = self._find_own()
                 self._watch = _new_watch()
-                scanned = {folder: self._scan(folder, LARGEST) for folder in asked}
-                self.limit = LARGEST if self._watch is not None else LARGEST_UNWATCHED
-                self._folders = [folder for folder, found in scanned.items() if len(found) <= self.limit]
-                self._too_large = [folder for folder in asked if folder not in self._folders]
+                scanned = {folder: self._scan(folder, MAX_ENTRIES) for folder in folders}
+                self.limit = MAX_ENTRIES if self._watch is not None else MAX_UNWATCHED_ENTRIES
+                self._folders = [folder for folder, entries in scanned.items() if len(entries) <= self.limit]
+                self._too_large = [folder for folder in folders if folder not in self._folders]
                 self._first = {name: entry for folder in self._folders for name, entry in scanned[folder].items()}
             return self._too_large
 
-    def since(self, moment: int) -> list[str] | None:
-        """Files written, made or deleted after a moment by the file system's clock; None without a folder to watch."""
+    def since(self, time_ns: int) -> list[str] | None:
+        """Files created, changed or deleted after a time of the file system's clock; None if no folder is observed."""
         self.begin()
         if not self._folders:
             return None
-        asked_at = time.monotonic()
+        called_at = time.monotonic()
         with self._lock:
             if self._watch is None:
-                is_changed = self._scanned_at < asked_at  # trials that end while others are looked after share a scan
+                is_changed = self._scanned_at < called_at  # concurrent calls share a scan
             else:
                 is_changed = self._has_events(self._watch)
             if is_changed:
                 self._scan_again()
-            written = [name for name, date in self._written.items() if date >= moment]
-            return sorted([*written, *(name for name in self._gone if _is_folder_changed(name, moment))])
+            written = [name for name, date in self._written.items() if date >= time_ns]
+            return sorted([*written, *(name for name in self._deleted if _is_folder_changed(name, time_ns))])
 
     def _has_events(self, watch: FolderWatch) -> bool:
         events = set(watch.read())
-        if any(name and _counts(folder, name, self._own) for folder, name in events):
+        if any(name and _is_relevant(folder, name, self._own) for folder, name in events):
             self._own |= self._find_own()
-        return any(not name or _counts(folder, name, self._own) for folder, name in events)
+        return any(not name or _is_relevant(folder, name, self._own) for folder, name in events)
 
     def _scan_again(self) -> None:
         self._scanned_at = time.monotonic()
         self._own |= self._find_own()
-        found: Entries = {}
+        entries: Entries = {}
         for folder in self._folders or ():
-            found |= self._scan(folder)
-        files = [(name, date) for name, (date, is_folder) in found.items() if not is_folder]
+            entries |= self._scan(folder)
+        files = [(name, date) for name, (date, is_folder) in entries.items() if not is_folder]
         self._written = {name: date for name, date in files if self._first.get(name) != (date, False)}
-        self._gone = [name for name, (_, is_folder) in self._first.items() if not is_folder and name not in found]
+        self._deleted = [name for name, (_, is_folder) in self._first.items() if not is_folder and name not in entries]
 
     def _scan(self, folder: Path, limit: float = float("inf")) -> Entries:
-        """List a folder, one entry more than the limit at most, and watch all folders in it. What abreast itself and
-        caches of tools write there is left out."""
+        """List a folder, up to one entry above the limit, and watch all its subfolders. Files of abreast itself and
+        caches of tools are left out."""
         entries: Entries = {}
-        waiting = [str(folder)]
-        while waiting:
-            here = waiting.pop()
-            self._add_watch(here)
-            for entry in _listed(here):
-                if not _counts(here, entry.name, self._own):
+        pending = [str(folder)]
+        while pending:
+            parent = pending.pop()
+            self._add_watch(parent)
+            for entry in _list_entries(parent):
+                if not _is_relevant(parent, entry.name, self._own):
                     continue
-                with contextlib.suppress(OSError):  # gone meanwhile
+                with contextlib.suppress(OSError):  # deleted meanwhile
                     is_folder = entry.is_dir(follow_symlinks=False)
                     entries[entry.path] = entry.stat(follow_symlinks=False).st_ctime_ns, is_folder
-                    waiting += [entry.path] if is_folder else []
+                    pending += [entry.path] if is_folder else []
                 if len(entries) > limit:
                     return entries
         return entries
 
     def _add_watch(self, folder: str) -> None:
-        """Watch a folder, again if it is watched. Where there are too many, nothing is watched any more."""
+        """Watch a folder; stop watching altogether if there are too many."""
         if self._watch is not None:
             try:
                 self._watch.add(folder)
             except (FileNotFoundError, NotADirectoryError, PermissionError):
-                pass  # gone meanwhile, or nobody can list it
+                pass  # deleted meanwhile, or unreadable
             except OSError:
                 self._watch = None
 
     def _find_own(self) -> set[str]:
-        """The files of the store, and those that this process and others of its job write, such as `tee`."""
+        """The files of the store, and those open in this process and others of its job, such as `tee`."""
         return {*map(str, self._own_files()), str(root()), *_open_files()}
 
 
 class FolderWatch:
-    """Watches folders, not what is below them, by the descriptor of an inotify instance."""
+    """Watches folders, without their subfolders, with inotify."""
 
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc, self._descriptor = libc, descriptor
@@ -148,7 +146,7 @@ class FolderWatch:
         self._folders: dict[int, str] = {}
 
     def add(self, folder: str) -> None:
-        """Raises OSError, also if there are too many watches."""
+        """Watch a folder. Raises OSError, also if there are too many watches."""
         mask = _CHANGES | _ONLY_FOLDERS | _NO_LINKS
         watch = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), mask)
         if watch < 0:
@@ -156,7 +154,7 @@ class FolderWatch:
         self._folders[watch] = folder
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """The events since the last call: a folder and a name in it, empty for the folder itself or lost events."""
+        """Yield the events since the last call: a folder and a name in it, empty for the folder or lost events."""
         while True:
             try:
                 events = os.read(self._descriptor, _BUFFER)
@@ -171,7 +169,7 @@ class FolderWatch:
 
 
 def _new_watch() -> FolderWatch | None:
-    """None on another system, with a C library without inotify, or where there are too many instances."""
+    """A new watch; None without inotify, or if there are too many instances."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -181,48 +179,47 @@ def _new_watch() -> FolderWatch | None:
 
 
 def _open_files() -> set[str]:
-    """What processes of this one's group have open, as far as /proc tells. Agents are in groups of their own."""
+    """Files open in the processes of this one's group, according to /proc. Agents have their own groups."""
     group = os.getpgrp()
-    found: set[str] = set()
+    paths: set[str] = set()
     with contextlib.suppress(OSError):
         for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only
-            with contextlib.suppress(OSError):  # ended meanwhile, or of another user
+            with contextlib.suppress(OSError):  # ended meanwhile, or another user's
                 if os.getpgid(int(process)) == group:
                     files = f"/proc/{process}/fd"
-                    found.update(os.readlink(f"{files}/{number}") for number in os.listdir(files))  # noqa: PTH115, PTH208
-    return {name for name in found if name.startswith("/")}
+                    paths.update(os.readlink(f"{files}/{number}") for number in os.listdir(files))  # noqa: PTH115, PTH208
+    return {path for path in paths if path.startswith("/")}
 
 
-def _is_folder_changed(name: str, moment: int) -> bool:
-    """Whether something was made or removed in the folder of a path, or in the next one above it that is there."""
+def _is_folder_changed(name: str, time_ns: int) -> bool:
+    """Whether entries were created or removed in the folder of a path, or in its nearest parent that exists."""
     for folder in Path(name).parents:
         try:
-            return folder.lstat().st_ctime_ns >= moment
+            return folder.lstat().st_ctime_ns >= time_ns
         except OSError:
             continue
     return False
 
 
-def _counts(folder: str, name: str, own: set[str]) -> bool:
-    """Whether a change of a file or folder is looked at."""
+def _is_relevant(folder: str, name: str, own: set[str]) -> bool:
     if name in _SKIPPED_FOLDERS or _STORE.fullmatch(name) or f"{folder}/{name}" in own:
         return False
-    return name in _OF_GIT or not folder.endswith("/.git")
+    return name in _GIT_FILES or not folder.endswith("/.git")
 
 
-def _listed(folder: str) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing if it cannot be listed, or holds reports of a run."""
+def _list_entries(folder: str) -> list[os.DirEntry[str]]:
+    """The entries of a folder; none if it is unreadable or contains reports of a run."""
     try:
         with os.scandir(folder) as entries:
-            listed = list(entries)
+            children = list(entries)
     except OSError:
         return []
-    return [] if any(entry.name == LEDGER for entry in listed) else listed
+    return [] if any(entry.name == LEDGER for entry in children) else children
 
 
-def _distinct(folders: Iterable[Path]) -> list[Path]:
-    """Folders inside of no other. A home and what is above it are left out: agents keep settings there."""
+def _outermost_folders(folders: Iterable[Path]) -> list[Path]:
+    """Folders that no other contains, without the home folder and its parents, where agents keep settings."""
     home = Path.home().resolve()
     resolved = dict.fromkeys(folder.resolve() for folder in folders)
-    kept = [folder for folder in resolved if not home.is_relative_to(folder)]
-    return [folder for folder in kept if not any(folder != other and folder.is_relative_to(other) for other in kept)]
+    outside = [path for path in resolved if not home.is_relative_to(path)]
+    return [path for path in outside if not any(path != other and path.is_relative_to(other) for other in outside)]

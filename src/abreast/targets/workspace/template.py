@@ -1,7 +1,7 @@
-"""What trials begin with, prepared once for all variants of a run that begin alike, and kept as long as it is used.
+"""What trials start from, prepared once for all variants of a run with the same start, and kept while it is used.
 
-A snapshot tells whether a copy is unchanged, and undoes what a trial changed in it: every change of a file or folder
-gets its time from the file system (`ctime`), which no program can set back.
+A snapshot detects whether a copy is unchanged and undoes what a trial changed. It relies on `ctime`: the file system
+sets it at every change of a file or folder, and no program can set it back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,13 @@ from abreast.targets.workspace.environment import Environment
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.copies import copy_tree
 from abreast.targets.workspace.files.directories import remove_tree
-from abreast.targets.workspace.git.scan import Start, record_start
+from abreast.targets.workspace.git.scan import StartRecord, record_start
 
-TICK_S = 0.011  # the longest time for which the clock of a file system stands still
-_ONE_SCAN = threading.Lock()  # several would only take turns, at every file
+TICK_S = 0.011  # the coarsest clock of a file system
+_ONE_SCAN = threading.Lock()  # concurrent scans would only take turns at every file
 
-Look = tuple[int, int, int]
-"""How a file looks from outside: its mode, size and date. Folders have no size."""
+FileLook = tuple[int, int, int]
+"""The mode, size and date of a file. Folders have size 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,105 +36,88 @@ class Snapshot:
     """The files and folders below `source`, by folder and name."""
 
     source: bytes
-    folders: dict[bytes, dict[bytes, Look]]
+    folders: dict[bytes, dict[bytes, FileLook]]
     size: int  # bytes of all files
 
     def is_unchanged(self, copy: Path, since: int) -> bool:
-        """Whether a copy is as it was handed out at the moment `since`, by the clock of the file system."""
+        """Whether a copy was not changed after the time `since`, by the clock of the file system. Raises OSError."""
         top = os.fsencode(copy)
-        try:
-            names = set(os.listdir(top))  # noqa: PTH208 - names of any bytes
-            if copy.is_symlink() or names != self.folders[b""].keys():
-                return False
-            if not names:
-                return True
-            with _ONE_SCAN:
-                for folder in self.folders:
-                    with os.scandir(top + folder) as entries:
-                        for entry in entries:
-                            if entry.stat(follow_symlinks=False).st_ctime_ns >= since:
-                                return False
-        except OSError:
+        names = set(os.listdir(top))  # noqa: PTH208 - names of any bytes
+        if copy.is_symlink() or names != self.folders[b""].keys():
             return False
+        with _ONE_SCAN:
+            for folder in self.folders if names else ():
+                with os.scandir(top + folder) as entries:
+                    if any(entry.stat(follow_symlinks=False).st_ctime_ns >= since for entry in entries):
+                        return False
         return True
 
     def restore(self, copy: Path, since: int) -> bool:
-        """Make a copy what it was. False if that is not possible; then the copy is useless."""
+        """Undo all changes in a copy. If that fails or raises OSError, the copy is unusable."""
         top = os.fsencode(copy)
-        try:
-            if copy.is_symlink() or _has_attributes(top):
-                return False
-            copy.chmod(0o700)
-            for folder, known in self.folders.items():
-                if not self._restore_folder(top, folder, known, since):
-                    return False
-            for folder, known in reversed(self.folders.items()):
-                for name, (mode, _, date) in known.items():
-                    path = top + folder + b"/" + name
-                    if stat.S_ISDIR(mode) and os.lstat(path).st_mtime_ns != date:
-                        os.utime(path, ns=(date, date))
-            time.sleep(TICK_S)  # so that it is not taken for a change by the next trial
-        except OSError:
+        if copy.is_symlink() or _has_attributes(top):
             return False
+        copy.chmod(0o700)
+        for folder, looks in self.folders.items():
+            if not self._restore_folder(top, folder, looks, since):
+                return False
+        for folder, looks in reversed(self.folders.items()):
+            for name, (mode, _, date) in looks.items():
+                path = top + folder + b"/" + name
+                if stat.S_ISDIR(mode) and os.lstat(path).st_mtime_ns != date:
+                    os.utime(path, ns=(date, date))
+        time.sleep(TICK_S)  # or the next trial would take it for its own change
         return True
 
-    def _restore_folder(self, top: bytes, folder: bytes, known: dict[bytes, Look], since: int) -> bool:
+    def _restore_folder(self, top: bytes, folder: bytes, looks: dict[bytes, FileLook], since: int) -> bool:
         with os.scandir(top + folder) as entries:
             present = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
-        for name in present.keys() - known.keys():
+        for name in present.keys() - looks.keys():
             if not remove_tree(Path(os.fsdecode(top + folder + b"/" + name))):
                 return False
-        for name, look in known.items():
-            path, found = top + folder + b"/" + name, present.get(name)
-            if found is not None and not _is_changed(found, look, since):
-                if stat.S_ISDIR(look[0]) and found.st_ctime_ns >= since and _has_attributes(path):
+        for name, look in looks.items():
+            path, status = top + folder + b"/" + name, present.get(name)
+            if status is not None and not _is_changed(status, look, since):
+                if stat.S_ISDIR(look[0]) and status.st_ctime_ns >= since and _has_attributes(path):
                     return False
                 continue
-            if found is not None and not remove_tree(Path(os.fsdecode(path))):
+            if status is not None and not remove_tree(Path(os.fsdecode(path))):
                 return False
-            _copy(self.source + folder + b"/" + name, path, look)
+            _copy_entry(self.source + folder + b"/" + name, path, look)
         return True
 
 
 def take_snapshot(source: Path) -> Snapshot:
-    """Look at every file and folder below one. Raises OSError."""
-    top = os.fsencode(source)
-    folders = dict(_walk(top))
-    sizes = (size for known in folders.values() for mode, size, _ in known.values() if stat.S_ISREG(mode))
-    return Snapshot(top, folders, sum(sizes))
-
-
-def _walk(top: bytes) -> Iterator[tuple[bytes, dict[bytes, Look]]]:
-    waiting = [b""]
-    while waiting:
-        folder = waiting.pop()
+    top, size = os.fsencode(source), 0
+    folders: dict[bytes, dict[bytes, FileLook]] = {}
+    pending = [b""]
+    while pending:
+        folder = pending.pop()
         with os.scandir(top + folder) as entries:
-            known = {entry.name: _look(entry.stat(follow_symlinks=False)) for entry in entries}
-        waiting += [folder + b"/" + name for name, look in known.items() if stat.S_ISDIR(look[0])]
-        yield folder, known
+            looks = {entry.name: _file_look(entry.stat(follow_symlinks=False)) for entry in entries}
+        pending += [folder + b"/" + name for name, (mode, _, _) in looks.items() if stat.S_ISDIR(mode)]
+        size += sum(size for mode, size, _ in looks.values() if stat.S_ISREG(mode))
+        folders[folder] = looks
+    return Snapshot(top, folders, size)
 
 
-def _look(found: os.stat_result) -> Look:
-    return found.st_mode, 0 if stat.S_ISDIR(found.st_mode) else found.st_size, found.st_mtime_ns
+def _file_look(status: os.stat_result) -> FileLook:
+    return status.st_mode, 0 if stat.S_ISDIR(status.st_mode) else status.st_size, status.st_mtime_ns
 
 
-def _is_changed(found: os.stat_result, look: Look, since: int) -> bool:
-    mode, size, date = look
-    if found.st_mode != mode:
-        return True
-    if stat.S_ISDIR(mode):  # its entries are compared one by one
-        return False
-    return found.st_ctime_ns >= since or found.st_size != size or found.st_mtime_ns != date
+def _is_changed(status: os.stat_result, look: FileLook, since: int) -> bool:
+    if stat.S_ISDIR(look[0]):  # its entries are compared one by one
+        return status.st_mode != look[0]
+    return status.st_ctime_ns >= since or _file_look(status) != look
 
 
 def _has_attributes(path: bytes) -> bool:
-    """Whether it has extended attributes or access lists, which a prepared folder has not."""
     return bool(hasattr(os, "listxattr") and os.listxattr(path, follow_symlinks=False))
 
 
-def _copy(source: bytes, target: bytes, look: Look) -> None:
+def _copy_entry(source: bytes, target: bytes, look: FileLook) -> None:
     mode, _, date = look
-    if stat.S_ISDIR(mode):  # what is in it follows
+    if stat.S_ISDIR(mode):  # its entries follow
         os.mkdir(target)  # noqa: PTH102 - names of any bytes
         os.chmod(target, stat.S_IMODE(mode))  # noqa: PTH101
         return
@@ -144,28 +127,28 @@ def _copy(source: bytes, target: bytes, look: Look) -> None:
     os.utime(target, ns=(date, date), follow_symlinks=False)
 
 
-IDLE = 8  # templates kept that no trial uses now; cases of their own commits come one after the other
-SPARE_BYTES = 1_000_000_000  # of copies that wait for another trial, of all templates together
-RESTORE_S = 1.0  # to wait for a copy that is about to be spare
+MAX_IDLE = 8  # unused templates kept: consecutive cases may have different commits
+MAX_SPARE_BYTES = 1_000_000_000  # of all spare copies
+RESTORE_TIMEOUT_S = 1.0  # to wait for a copy to become spare
 
 
-class Template:
-    """A prepared folder. `fill` puts the files there; with `tracked` they are a checkout."""
+class WorkspaceTemplate:
+    """A prepared folder, filled by `fill` before its first use."""
 
-    def __init__(self, fill: Callable[[Path], Environment | None] | None, tracked: bool) -> None:
-        self._fill, self._tracked = fill, tracked
-        self.environment: Environment | None = None  # what was set up in it, once it is prepared
+    def __init__(self, fill: Callable[[Path], Environment | None] | None, is_checkout: bool) -> None:
+        self._fill, self._is_checkout = fill, is_checkout
+        self.environment: Environment | None = None  # set once prepared
         self._lock = threading.Lock()
         self._folder: Path | None = None
-        self._start: Start | None = None
+        self._start: StartRecord | None = None
         self._snapshot: Snapshot | None = None
-        self.spares: list[Path] = []  # folders of trials that ended, with a copy that is as new
+        self.spares: list[Path] = []  # folders of finished trials with a restored copy
         self.owners: set[object] = set()
         self.trials = 0
-        self.restoring = 0  # trials whose copy is about to become a spare
+        self.restoring = 0  # copies about to become spares
         self.used = 0
 
-    def _prepared(self) -> Path:
+    def _prepare(self) -> Path:
         """Needs the lock."""
         if self._folder is None:
             folder = directories.new_folder("templates")
@@ -180,48 +163,45 @@ class Template:
         return self._folder
 
     def copy_to(self, folder: Path) -> None:
-        """Make and fill a folder for a trial. The first call prepares."""
         folder.mkdir(0o700)
         with self._lock:
-            prepared = self._prepared()
+            prepared = self._prepare()
         if self._fill is not None:
             copy_tree(prepared / "files", folder)
-            time.sleep(TICK_S)  # what a trial changes is dated after what was copied
+            time.sleep(TICK_S)  # changes by the trial get a later date
 
     @property
     def snapshot(self) -> Snapshot:
-        """The prepared files as they look from outside. Raises OSError."""
         with self._lock:
             if self._snapshot is None:
-                self._snapshot = take_snapshot(self._prepared() / "files")
+                self._snapshot = take_snapshot(self._prepare() / "files")
             return self._snapshot
 
     def is_unchanged(self, copy: Path, since: int) -> bool:
-        """Whether nothing in a copy was changed after the moment `since`, by the clock of the file system."""
+        """Whether a copy was not changed after the time `since`."""
         with contextlib.suppress(OSError):
             return self.snapshot.is_unchanged(copy, since)
         return False
 
     def restore(self, copy: Path, since: int) -> bool:
-        """Undo all changes in a copy. False if that is not possible."""
+        """Undo all changes in a copy; return whether that was possible."""
         with contextlib.suppress(OSError):
             return self.snapshot.restore(copy, since)
         return False
 
     def files(self) -> Path:
-        """The prepared files themselves, to be read and never written."""
         with self._lock:
-            return self._prepared() / "files"
+            return self._prepare() / "files"
 
-    def start(self) -> Start:
-        """The record to compare with; made when first asked for."""
+    def start(self) -> StartRecord:
+        """The record to compare copies with, created on first use."""
         with self._lock:
             if self._start is None:
-                folder = self._prepared()
+                folder = self._prepare()
                 try:
-                    self._start = record_start(folder / "files", folder / "record", self._tracked)
+                    self._start = record_start(folder / "files", folder / "git-dir", self._is_checkout)
                 except BaseException:
-                    remove_tree(folder / "record")
+                    remove_tree(folder / "git-dir")
                     raise
             return self._start
 
@@ -231,43 +211,40 @@ class Template:
             spares, self.spares = self.spares, []
         for removed in (*spares, *([] if folder is None else [folder])):
             remove_tree(removed)
-            directories.drop_empty(removed)
+            directories.remove_empty_parents(removed)
 
 
-class Templates:
-    """The templates of this process by what they are made of."""
-
+class TemplatePool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._restored = threading.Condition(self._lock)
-        self._known: dict[Hashable, Template] = {}
+        self._templates: dict[Hashable, WorkspaceTemplate] = {}
         self._clock = itertools.count(1)
 
-    def taken(
-        self, key: Hashable, owner: object, fill: Callable[[Path], Environment | None] | None, tracked: bool
-    ) -> Template:
-        """One for a trial; to be given back."""
-        whole = (str(root()), os.getpid(), key)
+    def acquire(
+        self, key: Hashable, owner: object, fill: Callable[[Path], Environment | None] | None, is_checkout: bool
+    ) -> WorkspaceTemplate:
+        """Return the template of this key for a trial, which must `release` it."""
+        pool_key = (str(root()), os.getpid(), key)
         with self._lock:
-            template = self._known.setdefault(whole, Template(fill, tracked))
+            template = self._templates.setdefault(pool_key, WorkspaceTemplate(fill, is_checkout))
             template.owners.add(owner)
             template.trials += 1
             template.used = next(self._clock)
             return template
 
-    def spare(self, template: Template) -> Path | None:
-        """The folder of a trial that ended, with a copy that is as new. To wait for one is quicker than to copy."""
+    def take_spare(self, template: WorkspaceTemplate) -> Path | None:
+        """The folder of a finished trial with a restored copy, if any. Waiting for one is quicker than copying."""
         with self._restored:
-            self._restored.wait_for(lambda: template.spares or not template.restoring, RESTORE_S)
+            self._restored.wait_for(lambda: template.spares or not template.restoring, RESTORE_TIMEOUT_S)
             return template.spares.pop() if template.spares else None
 
-    def expect_spare(self, template: Template) -> None:
-        """A trial is over, and `keep_spare` follows."""
+    def expect_spare(self, template: WorkspaceTemplate) -> None:
         with self._lock:
             template.restoring += 1
 
-    def keep_spare(self, template: Template, folder: Path, is_as_new: bool, was_expected: bool) -> None:
-        """Keep the folder of a trial for another one if its copy is as new, and if there is room; else remove it."""
+    def keep_spare(self, template: WorkspaceTemplate, folder: Path, is_as_new: bool, was_expected: bool) -> None:
+        """Keep the folder of a trial for another one if its copy is restored and there is room; else remove it."""
         with self._restored:
             template.restoring -= was_expected
             if is_as_new and self._has_room_for(template):
@@ -276,36 +253,35 @@ class Templates:
                 self._restored.notify()
                 return
             self._restored.notify_all()
-        self.give_back(template, folder)
+        self.release(template, folder)
 
-    def give_back(self, template: Template, folder: Path | None = None) -> None:
-        """The trial is over; its folder is removed."""
+    def release(self, template: WorkspaceTemplate, folder: Path | None = None) -> None:
         if folder is not None:
             remove_tree(folder)
-            directories.drop_empty(folder)
+            directories.remove_empty_parents(folder)
         with self._lock:
             template.trials -= 1
         self._sweep()
 
-    def _has_room_for(self, template: Template) -> bool:
-        spares = sum(len(other.spares) * other.snapshot.size for other in self._known.values() if other.spares)
-        return template in self._known.values() and spares + template.snapshot.size <= SPARE_BYTES
+    def _has_room_for(self, template: WorkspaceTemplate) -> bool:
+        spares = sum(len(other.spares) * other.snapshot.size for other in self._templates.values() if other.spares)
+        return template in self._templates.values() and spares + template.snapshot.size <= MAX_SPARE_BYTES
 
-    def leave(self, owner: object) -> None:
+    def drop_owner(self, owner: object) -> None:
         with self._lock:
-            for template in self._known.values():
+            for template in self._templates.values():
                 template.owners.discard(owner)
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove those that nobody needs, and of the idle ones all but the last used."""
+        """Remove templates without owners, and all but the most recently used of the idle ones."""
         with self._lock:
-            idle = [key for key, template in self._known.items() if not template.trials]
-            idle.sort(key=lambda key: -self._known[key].used)
-            gone = [key for at, key in enumerate(idle) if at >= IDLE or not self._known[key].owners]
-            removed = [self._known.pop(key) for key in gone]
+            idle = [key for key, template in self._templates.items() if not template.trials]
+            idle.sort(key=lambda key: -self._templates[key].used)
+            unused = [key for at, key in enumerate(idle) if at >= MAX_IDLE or not self._templates[key].owners]
+            removed = [self._templates.pop(key) for key in unused]
         for template in removed:
             template.remove()
 
 
-TEMPLATES = Templates()
+TEMPLATES = TemplatePool()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from abreast.languages import Definition
+from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.repository import File, Repository
 
 MOST_FILES = 40  # that hold a name; a name in more is too common to be checked
@@ -18,7 +18,7 @@ class Calls:
     """The calls of one function: their lines by file, and the functions around them."""
 
     lines: dict[str, set[int]] = field(default_factory=dict)
-    callers: set[tuple[File, Definition]] = field(default_factory=set)
+    callers: set[tuple[File, SymbolDefinition]] = field(default_factory=set)
 
 
 class Places:
@@ -28,7 +28,7 @@ class Places:
         self.repository = repository
         self.holding = repository.holding(names)
         self.calls: dict[str, Calls | None] = {}  # of functions that are defined once, as far as they were looked up
-        self._once: dict[str, tuple[File, Definition] | None] = {}
+        self._once: dict[str, tuple[File, SymbolDefinition] | None] = {}
 
     def load(self, names: Iterable[str]) -> None:
         """Look up the files that hold more names, in one pass over all files."""
@@ -36,17 +36,17 @@ class Places:
         if missing:
             self.holding.update(self.repository.holding(missing))
 
-    def only(self, name: str) -> tuple[File, Definition] | None:
+    def only(self, name: str) -> tuple[File, SymbolDefinition] | None:
         """The one place that defines a name; None if there are others, or if the two ways do not agree."""
         if name not in self._once:
             self._once[name] = self._find(name)
         return self._once[name]
 
-    def _find(self, name: str) -> tuple[File, Definition] | None:
+    def _find(self, name: str) -> tuple[File, SymbolDefinition] | None:
         files = [self.repository.file(path) for path in self.holding.get(name, ())]
         if not 0 < len(files) <= MOST_FILES:
             return None
-        defined: list[tuple[File, Definition]] = []
+        defined: list[tuple[File, SymbolDefinition]] = []
         for file in files:
             outline = self.repository.outline(file.path)
             if outline is not None and outline.broken:
@@ -65,7 +65,7 @@ class Places:
         return (file, one) if seen - makers == {(file.path, one.line)} else None
 
 
-def is_constructor(definition: Definition) -> bool:
+def is_constructor(definition: SymbolDefinition) -> bool:
     return definition.container is not None and definition.container.rpartition(".")[2] == definition.name
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from abreast.errors import BadInput
-from abreast.languages import LANGUAGES, Definition
+from abreast.languages import LANGUAGES, SymbolDefinition
 from abreast.suites.code_search.finding import repository_folder
 from abreast.suites.code_search.mining import grep_agent
 from abreast.suites.code_search.mining.kinds import (
@@ -163,7 +163,7 @@ _ABOUT_NAMES = {
 }
 
 
-_IN_TURN: tuple[Callable[[tuple[File, Definition]], Hashable], ...] = (
+_IN_TURN: tuple[Callable[[tuple[File, SymbolDefinition]], Hashable], ...] = (
     lambda item: item[0].language,
     lambda item: item[0].folder,
     lambda item: item[0].path,

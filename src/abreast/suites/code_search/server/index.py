@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from abreast.languages import Definition, Reference, language_of, outline
+from abreast.languages import SymbolDefinition, SymbolReference, language_of, outline
 from abreast.suites.code_search.server.files import Files, Stamp
 from abreast.suites.code_search.server.workers import Work, records
 
@@ -24,16 +24,16 @@ WEIGHT = {"call": 0, "import": 1, "name": 2}
 @dataclass(frozen=True, slots=True)
 class Parsed:
     language: str
-    definitions: list[Definition]
+    definitions: list[SymbolDefinition]
     uses: dict[str, list[tuple[int, Any, str | None]]]  # line, kind and enclosing definition
     broken: bool
 
-    def used(self, name: str) -> list[Reference]:
+    def used(self, name: str) -> list[SymbolReference]:
         """The uses of a name, one for each line: a call wins over an import, and that over its bare name."""
-        lines: dict[int, Reference] = {}
+        lines: dict[int, SymbolReference] = {}
         for line, kind, inside in self.uses.get(name, ()):
             if line not in lines or WEIGHT[kind] < WEIGHT[lines[line].kind]:
-                lines[line] = Reference(name, line, kind, inside)
+                lines[line] = SymbolReference(name, line, kind, inside)
         return list(lines.values())
 
 
@@ -64,7 +64,7 @@ class Index:
                 missing.append((len(content), path))
         for record in records(self._works(missing), self._patience_s):
             path, stamp, language, definitions, uses, broken = marshal.loads(record)
-            current[path] = Parsed(language, [Definition(*fields) for fields in definitions], uses, broken)
+            current[path] = Parsed(language, [SymbolDefinition(*fields) for fields in definitions], uses, broken)
             self._keep(path, stamp, len(record), current[path])
         unread = sum(path not in current for _, path in missing)
         return Reading({path: current[path] for path in paths if path in current}, unread)

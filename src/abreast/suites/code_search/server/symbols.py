@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from abreast.languages import LANGUAGES, Definition, Reference, language_of
+from abreast.languages import LANGUAGES, SymbolDefinition, SymbolReference, language_of
 from abreast.suites.code_search.server.arguments import Parameter, Refused, shown
 from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
 from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Index, Parsed, Reading
@@ -45,7 +45,7 @@ line. Much shorter than to read the file. For {_SPOKEN}."""
 OUTLINE_PARAMETERS = (Parameter("path", "text", "The file, from the root of the code: src/main.py.", required=True),)
 
 
-Place = tuple[str, Definition]  # a path, and what is defined there
+Place = tuple[str, SymbolDefinition]  # a path, and what is defined there
 
 
 class Symbols:
@@ -155,7 +155,7 @@ def _describe_place(place: Place, source: SourceReader) -> str:
     return f"{where}: {definition.kind} {definition.qualified}  {source(path, definition.line)}"
 
 
-def _describe_use(path: str, use: Reference, source: SourceReader) -> str:
+def _describe_use(path: str, use: SymbolReference, source: SourceReader) -> str:
     inside = f" in {use.inside}" if use.inside else ""
     return f"{plain(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
 
@@ -183,7 +183,7 @@ def _name_parts(text: str) -> list[str]:
     return parts
 
 
-def _select(reading: Reading, accept: Callable[[Definition], bool]) -> list[Place]:
+def _select(reading: Reading, accept: Callable[[SymbolDefinition], bool]) -> list[Place]:
     return [(path, each) for path, parsed in reading.files.items() for each in parsed.definitions if accept(each)]
 
 

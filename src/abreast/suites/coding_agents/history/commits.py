@@ -127,7 +127,7 @@ class History:
                     hash=name.strip(),
                     parents=tuple(parents.split()),
                     author=author,
-                    committed=git_command.seconds(committed),
+                    committed=git_command.parse_commit_date(committed),
                     subject=subject,
                     body=body.strip("\n"),
                 )
@@ -136,12 +136,12 @@ class History:
 
 
 def _folder_of(repo: Path) -> Path:
-    if not git_command.installed():
+    if not git_command.is_installed():
         raise BadInput("git is not installed", "install git")
     if not repo.is_dir():
         raise BadInput(f"{repo}: there is no such folder", "write the folder of a git repository; clone a remote one")
     try:
-        found = git_command.folder_of(repo)
+        found = git_command.common_directory(repo)
     except GitFailed as error:
         if "dubious ownership" in str(error):
             fix = f"if you trust it: git config --global --add safe.directory {repo.absolute()}"

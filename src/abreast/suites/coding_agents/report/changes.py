@@ -16,10 +16,10 @@ from abreast.scorers.change_similarity.unified import Entry, entries
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.words import count
 from abreast.suites.coding_agents.report.work import LINES, Work
-from abreast.targets.workspace.git.diff import Counts, replaced
+from abreast.targets.workspace.git.diff import DiffCounts, count_replaced_lines
 from abreast.text import many
 
-COUNTS = tuple(Counts().columns())
+COUNTS = tuple(DiffCounts().columns())
 SHOWN = 20  # cases and agents of runs without a change that are named
 _EXPLAINED = (
     "renamed: whether or not edited besides; binary files are among the others; lines modified are those of "
@@ -76,8 +76,8 @@ def people_of(work: Work) -> dict[str, Floats] | None:
     return None if np.isnan(found["files_changed"]).all() else found
 
 
-def counted(files: list[Entry]) -> Counts:
-    found = Counts(lines_modified=0)
+def counted(files: list[Entry]) -> DiffCounts:
+    found = DiffCounts(lines_modified=0)
     for file in files:
         kind = "modified"
         if file.old is None or file.copied:
@@ -97,7 +97,7 @@ def counted(files: list[Entry]) -> Counts:
             found.lines_added += signs.count("+")
             found.lines_deleted += signs.count("-")
             if found.lines_modified is not None:
-                found.lines_modified += replaced(signs)
+                found.lines_modified += count_replaced_lines(signs)
     return found
 
 

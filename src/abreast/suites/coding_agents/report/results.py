@@ -29,9 +29,9 @@ from abreast.suites.coding_agents.report import sections
 from abreast.suites.coding_agents.report.work import FORM, SIMILARITY, SUCCESS, TESTS, Work
 from abreast.suites.coding_agents.settings import FORM as FORM_METRIC
 from abreast.suites.coding_agents.settings import SIMILARITY as SIMILARITY_METRIC
-from abreast.targets.workspace.git.diff import Counts
+from abreast.targets.workspace.git.diff import DiffCounts
 
-COUNTS = tuple(Counts().columns())
+COUNTS = tuple(DiffCounts().columns())
 DIFF = "diff_metrics"
 _IN_DIFF = tuple(name for name in COUNTS if name != "files_changed")
 _TOLD = ("turns", "cpu_s", "peak_memory_mb", "exit_code", "tests_changed", "outside_changes")

@@ -63,7 +63,7 @@ Reader = Callable[[Path, Path], Said]
 def lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
     """The lines of a file that are not empty, without those of `most` bytes or more."""
     try:
-        with process.printed(path) as file:
+        with process.open_output(path) as file:
             is_rest = False
             while line := file.readline(most):
                 ends = line.endswith(b"\n")
@@ -82,7 +82,7 @@ def objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any]]:
 def document(path: Path, most: int = LONGEST_JSON) -> Any:
     """The JSON document in a file, whatever stands before it; None if there is none, or it is too long."""
     try:
-        with process.printed(path) as file:
+        with process.open_output(path) as file:
             content = file.read(most + 1)
     except OSError:
         return None

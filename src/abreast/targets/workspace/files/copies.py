@@ -1,4 +1,4 @@
-"""Copying folders: what of a user's folder a trial may have, the copy for each trial, and tests put over one."""
+"""Copy folders: select what trials get of a user's folder, copy it for each trial, and overlay tests."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from abreast.targets.workspace.files.directories import remove_tree
 
 Kind = Literal["folder", "file", "link"]
 _STORE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".journal", ".duckdb")
-_BESIDE_A_STORE = ("", "-wal", "-shm", "-journal")
+_STORE_COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     name: str
     kind: Kind
-    found: os.stat_result
+    status: os.stat_result
     target: str = ""
 
 
 @dataclass(slots=True)
-class Contents:
-    """A folder as trials get it, and what of it they do not get."""
+class FolderContents:
+    """The entries of a folder that trials get, and the paths that they do not get."""
 
     folder: Path
     entries: list[Entry] = field(default_factory=list)
     special: list[str] = field(default_factory=list)
     stores: list[str] = field(default_factory=list)
-    pointers: list[str] = field(default_factory=list)
-    leading_out: list[str] = field(default_factory=list)
+    git_pointers: list[str] = field(default_factory=list)
+    outside_links: list[str] = field(default_factory=list)
 
     @property
     def files(self) -> int:
@@ -51,102 +51,102 @@ class Contents:
 
     @property
     def size(self) -> int:
-        return sum(entry.found.st_size for entry in self.entries if entry.kind == "file")
+        return sum(entry.status.st_size for entry in self.entries if entry.kind == "file")
 
     def digest(self) -> str:
-        """Of names, permissions, links and every byte; dates do not count, nor does git's index, which has them."""
+        """A digest of names, permissions, links and contents, without dates and git's index, which contains dates."""
         parts: list[str | int] = []
         for entry in sorted(self.entries, key=lambda entry: entry.name):
-            parts += [ascii(entry.name), entry.kind, stat.S_IMODE(entry.found.st_mode), ascii(entry.target)]
+            parts += [ascii(entry.name), entry.kind, stat.S_IMODE(entry.status.st_mode), ascii(entry.target)]
             if entry.kind == "file" and not f"/{entry.name}".endswith("/.git/index"):
                 with (self.folder / entry.name).open("rb") as file:
                     parts.append(hashlib.file_digest(file, "blake2b").hexdigest())
         return compose("folder", *parts)
 
 
-def contents(folder: Path, without: Collection[str] = ()) -> Contents:
-    """What is in a folder but for these paths, in order; links are not followed. Raises OSError if it is unreadable."""
-    found = Contents(folder)
-    own = root().stat() if root().exists() else None
-    waiting = [""]
-    while waiting:
-        here = waiting.pop()
-        with os.scandir(folder / here) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
-        stores = _stores_among(folder / here, {entry.name for entry in listed}) | _reports_among(folder / here)
-        for entry in listed:
-            name = os.path.join(here, entry.name) if here else entry.name  # noqa: PTH118 - names of any bytes
+def list_contents(folder: Path, without: Collection[str] = ()) -> FolderContents:
+    """List a folder in a fixed order, without these paths and without following links. Raises OSError."""
+    contents = FolderContents(folder)
+    workspaces = root().stat() if root().exists() else None
+    pending = [""]
+    while pending:
+        parent = pending.pop()
+        with os.scandir(folder / parent) as iterator:
+            entries = sorted(iterator, key=lambda entry: entry.name)
+        stores = _stores_in(folder / parent, {entry.name for entry in entries}) | _reports_in(folder / parent)
+        for entry in entries:
+            name = os.path.join(parent, entry.name) if parent else entry.name  # noqa: PTH118 - names of any bytes
             if name in without:
                 continue
             if entry.name in stores:
-                found.stores.append(name)
+                contents.stores.append(name)
             elif entry.name == ".git" and not entry.is_dir(follow_symlinks=False):
-                found.pointers.append(name)
+                contents.git_pointers.append(name)
             elif entry.is_symlink():
                 target = str(Path(entry.path).readlink())
-                found.entries.append(Entry(name, "link", entry.stat(follow_symlinks=False), target))
-                if _leads_out(name, target):
-                    found.leading_out.append(name)
+                contents.entries.append(Entry(name, "link", entry.stat(follow_symlinks=False), target))
+                if _leads_outside(name, target):
+                    contents.outside_links.append(name)
             elif entry.is_dir():
-                if own is None or not os.path.samestat(own, Path(entry.path).stat()):
-                    found.entries.append(Entry(name, "folder", entry.stat()))
-                    waiting.append(name)
+                if workspaces is None or not os.path.samestat(workspaces, Path(entry.path).stat()):
+                    contents.entries.append(Entry(name, "folder", entry.stat()))
+                    pending.append(name)
             elif entry.is_file():
-                found.entries.append(Entry(name, "file", entry.stat()))
+                contents.entries.append(Entry(name, "file", entry.stat()))
             else:
-                found.special.append(name)
-    return found
+                contents.special.append(name)
+    return contents
 
 
-def _leads_out(name: str, target: str) -> bool:
-    whole = os.path.normpath(os.path.join(os.path.dirname(name), target))  # noqa: PTH118, PTH120 - by words only
-    return target.startswith("/") or whole == ".." or whole.startswith("../")
+def _leads_outside(name: str, target: str) -> bool:
+    path = os.path.normpath(os.path.join(os.path.dirname(name), target))  # noqa: PTH118, PTH120 - not resolved
+    return target.startswith("/") or path == ".." or path.startswith("../")
 
 
-def _stores_among(folder: Path, names: set[str]) -> set[str]:
-    """Stores of abreast with what SQLite keeps beside them. To open and close one here would release its locks."""
-    found = set()
+def _stores_in(folder: Path, names: set[str]) -> set[str]:
+    """Stores of abreast and their companion files. `is_store` does not open them: closing would release SQLite's
+    locks in this process."""
+    stores = set()
     for name in names:
         if (name.endswith(_STORE_SUFFIXES) or f"{name}-wal" in names) and is_store(folder / name):
-            found |= {name + ending for ending in _BESIDE_A_STORE}
+            stores |= {name + ending for ending in _STORE_COMPANIONS}
             if name.endswith(".journal"):
-                found.add(name.removesuffix(".journal"))
-    return found & names
+                stores.add(name.removesuffix(".journal"))
+    return stores & names
 
 
-def _reports_among(folder: Path) -> set[str]:
-    """What runs of a store put beside it, and the folders of their reports, which hold answers too."""
-    found = list(reports(folder))
-    named = {name for report in found for name, _ in put_beside(known(report))}
-    if found and len(found) == sum(1 for _ in (folder / RUNS).iterdir()):
-        named.add(RUNS)
-    return named | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
+def _reports_in(folder: Path) -> set[str]:
+    """The files that runs put next to a store, and the folders of their reports, which contain answers too."""
+    report_folders = list(reports(folder))
+    names = {name for report in report_folders for name, _ in put_beside(known(report))}
+    if report_folders and len(report_folders) == sum(1 for _ in (folder / RUNS).iterdir()):
+        names.add(RUNS)
+    return names | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
 
 
-def copy_contents(found: Contents, to: Path) -> None:
-    """Copy what was found: permissions and dates stay, and no two files have the same date."""
-    for entry in found.entries:
-        source, target = found.folder / entry.name, to / entry.name
+def copy_contents(contents: FolderContents, to: Path) -> None:
+    """Copy these entries with permissions and dates, adjusted so that no two files have the same date."""
+    for entry in contents.entries:
+        source, target = contents.folder / entry.name, to / entry.name
         if entry.kind == "folder":
             target.mkdir(0o700)
         elif entry.kind == "link":
             target.symlink_to(entry.target)
         else:
             shutil.copyfile(source, target)
-            target.chmod(stat.S_IMODE(entry.found.st_mode))
-    files = [entry for entry in found.entries if entry.kind != "folder"]
+            target.chmod(stat.S_IMODE(entry.status.st_mode))
+    files = [entry for entry in contents.entries if entry.kind != "folder"]
     second = 10**9
-    for rank, entry in enumerate(sorted(files, key=lambda entry: entry.found.st_mtime_ns)):
-        date = entry.found.st_mtime_ns // second * second + rank % second  # in the order in which they were
+    for rank, entry in enumerate(sorted(files, key=lambda entry: entry.status.st_mtime_ns)):
+        date = entry.status.st_mtime_ns // second * second + rank % second  # preserves their order
         os.utime(to / entry.name, ns=(date, date), follow_symlinks=False)
-    for entry in reversed(found.entries):
+    for entry in reversed(contents.entries):
         if entry.kind == "folder":
-            (to / entry.name).chmod(stat.S_IMODE(entry.found.st_mode))
+            (to / entry.name).chmod(stat.S_IMODE(entry.status.st_mode))
 
 
 def copy_tree(source: Path, to: Path) -> None:
-    """Copy a prepared folder to one that is empty: its own files only, nothing to leave out."""
-    if not _cp_is_able():
+    if not _has_gnu_cp():
         shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True)
         return
     command = ["cp", "-RP", "--preserve=mode,timestamps", "--reflink=auto", "--", f"{source}/.", str(to)]
@@ -156,67 +156,66 @@ def copy_tree(source: Path, to: Path) -> None:
 
 
 @cache
-def _cp_is_able() -> bool:
-    """Whether this is GNU cp, which shares blocks where it can. Other threads of this process go on meanwhile."""
+def _has_gnu_cp() -> bool:
+    """Whether cp is GNU cp, which shares blocks where possible and does not hold the GIL."""
     with contextlib.suppress(OSError):
         usage = subprocess.run(["cp", "--help"], capture_output=True, stdin=subprocess.DEVNULL, check=False).stdout
         return b"--reflink" in usage and b"--preserve" in usage
     return False
 
 
-FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs"))
+TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs"))
 
 
-def put_over(people: Path, work: Path, tests: Sequence[str], decides: Callable[[str], bool]) -> None:
-    """Make test files in `work` what they are in `people`. A folder of tests becomes so as a whole, with all that lies
-    in it and without what people do not have; so do files that `decides` takes by their names, beside the tests and
-    above them. Raises OSError."""
-    for name in dict.fromkeys(_folder_of_tests(test) or test for test in tests):
-        make_same(people, work, name)
-    for above in dict.fromkeys(str(folder) for test in tests for folder in PurePosixPath(test).parents):
-        for name in sorted(filter(decides, {*_names(people, above), *_names(work, above)})):
-            make_same(people, work, str(PurePosixPath(above) / name))
+def overlay_tests(reference: Path, work: Path, tests: Sequence[str], is_settings: Callable[[str], bool]) -> None:
+    """Make the test files in `work` identical to those in `reference`. Folders of tests are replaced entirely,
+    including files that the reference does not have; so are files beside and above the tests that `is_settings`
+    accepts by name. Raises OSError."""
+    for name in dict.fromkeys(_test_folder(test) or test for test in tests):
+        sync_path(reference, work, name)
+    for parent in dict.fromkeys(str(folder) for test in tests for folder in PurePosixPath(test).parents):
+        for name in sorted(filter(is_settings, {*_entry_names(reference, parent), *_entry_names(work, parent)})):
+            sync_path(reference, work, str(PurePosixPath(parent) / name))
 
 
-def _folder_of_tests(test: str) -> str | None:
-    """The uppermost that the file is in.
+def _test_folder(test: str) -> str | None:
+    """The uppermost folder of tests that contains a file.
 
-    >>> _folder_of_tests("app/tests/unit/test_a.py"), _folder_of_tests("app/test_a.py")
+    >>> _test_folder("app/tests/unit/test_a.py"), _test_folder("app/test_a.py")
     ('app/tests', None)
     """
     parts = PurePosixPath(test).parts[:-1]
-    return next(("/".join(parts[: at + 1]) for at, part in enumerate(parts) if part in FOLDERS), None)
+    return next(("/".join(parts[: at + 1]) for at, part in enumerate(parts) if part in TEST_FOLDERS), None)
 
 
-def _names(folder: Path, name: str) -> list[str]:
-    """What lies in a folder inside of another; nothing if a link leads there."""
-    found = reached(folder, PurePosixPath(name).parts)
+def _entry_names(folder: Path, name: str) -> list[str]:
+    """The names in a subfolder; empty if a link leads there."""
+    subfolder = resolve_folder(folder, PurePosixPath(name).parts)
     with contextlib.suppress(OSError):
-        return [] if found is None else os.listdir(found)  # noqa: PTH208 - names only
+        return [] if subfolder is None else os.listdir(subfolder)  # noqa: PTH208 - names only
     return []
 
 
-def reached(folder: Path, parts: Sequence[str]) -> Path | None:
-    """A folder inside of another, by folders alone."""
-    here = folder
+def resolve_folder(folder: Path, parts: Sequence[str]) -> Path | None:
+    """The subfolder at this path; None if it does not exist or a part of the path is a link."""
     for part in parts:
-        here = here / part
-        if here.is_symlink() or not here.is_dir():
+        folder /= part
+        if folder.is_symlink() or not folder.is_dir():
             return None
-    return here
+    return folder
 
 
-def make_same(people: Path, work: Path, name: str) -> None:
-    """Make one file or folder in `work` what it is in `people`; remove it if people have none. Raises OSError."""
-    *above, last = PurePosixPath(name).parts
-    source = people / name
-    if not os.path.lexists(source):  # people have none
-        folder = reached(work, above)
+def sync_path(reference: Path, work: Path, name: str) -> None:
+    """Make one file or folder in `work` identical to that in `reference`, or remove it. Raises OSError."""
+    *parents, last = PurePosixPath(name).parts
+    source = reference / name
+    if not os.path.lexists(source):
+        folder = resolve_folder(work, parents)
         if folder is not None:
-            _writable(folder)
+            _make_writable(folder)
             remove_tree(folder / last)
         return
-    target = _made(work, above) / last
+    target = _make_folder(work, parents) / last
     if not remove_tree(target):
         raise OSError(None, "cannot be removed", str(target))
     if source.is_dir() and not source.is_symlink():
@@ -225,30 +224,29 @@ def make_same(people: Path, work: Path, name: str) -> None:
         target.chmod(stat.S_IMODE(source.stat().st_mode) | stat.S_IRWXU)
     else:
         shutil.copy2(source, target, follow_symlinks=False)
-    _date(target)
+    _touch_files(target)
 
 
-def _made(work: Path, parts: Sequence[str]) -> Path:
-    """A folder inside of another, by folders alone: whatever else is in the way goes."""
-    here = work
-    _writable(here)
+def _make_folder(folder: Path, parts: Sequence[str]) -> Path:
+    """Create a writable subfolder, replacing files and links that are in the way."""
+    _make_writable(folder)
     for part in parts:
-        here = here / part
-        if here.is_symlink() or not here.is_dir():
-            remove_tree(here)
-            here.mkdir(0o755)
-        _writable(here)
-    return here
+        folder /= part
+        if folder.is_symlink() or not folder.is_dir():
+            remove_tree(folder)
+            folder.mkdir(0o755)
+        _make_writable(folder)
+    return folder
 
 
-def _writable(folder: Path) -> None:
+def _make_writable(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         folder.chmod(mode | stat.S_IRWXU)
 
 
-def _date(path: Path) -> None:
-    """Date files now: what was built from the files that were there before is out of date."""
+def _touch_files(path: Path) -> None:
+    """Date files now, so that what was built from their earlier versions is out of date."""
     files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
     for file in files if path.is_dir() and not path.is_symlink() else [path]:
         os.utime(file, follow_symlinks=False)

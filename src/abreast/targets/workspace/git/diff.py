@@ -1,8 +1,8 @@
-"""What a trial changed, as text, and kept so that another trial can begin with it.
+"""The diff of a trial's workspace, and its final state for another trial to start from.
 
-The state that is carried on is a commit and the objects that it adds to the start. Everything that the difference looks
-at is carried exactly: contents of any bytes, deletions, links, the executable bit. Of `.git` nothing is: whatever the
-agent committed is one commit of ours. What is ignored is left out.
+A state is a commit plus the objects that it adds to the start. It is exact for everything the diff looks at: arbitrary
+bytes, deletions, links and the executable bit. Nothing of `.git` is included: whatever the agent committed becomes one
+commit of ours. Ignored files are left out.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ from pathlib import Path
 
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree
-from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.git_command import GitFailed
-from abreast.targets.workspace.git.scan import SETTINGS, Looked, Start, large, look_at, remove_pipes, surroundings
+from abreast.targets.workspace.git import git_command, scan
+from abreast.targets.workspace.git.git_command import EnvVars, GitFailed
+from abreast.targets.workspace.git.scan import IndexUpdate, StartRecord
 
-MOST = 64_000_000  # bytes of changed files in one trial, and of what a chain of them adds
-_GONE = b"000000"
+Changes = Mapping[bytes, list[bytes]]
+"""By name: the modes and digests before and after, and the kind of change."""
+
+MAX_STATE_BYTES = 64_000_000  # of the files changed in one trial, and of what a chain of trials adds
+_DELETED_MODE = b"000000"
 _RAW = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z")
-_AGENT = {
+_AGENT_IDENTITY = {
     **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "agent"),
     **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "agent@localhost"),
 }
 
 
 class NotCarried(NoWorkspace):
-    """What a trial should begin with is not known exactly. It does not begin with anything else."""
+    """The state that a trial should start from is missing or inexact; the trial does not start from anything else."""
 
     kind = "not_carried"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A commit, and a pack of what it has beside the commit that the first of the trials began with.
+class WorkspaceState:
+    """A commit, and a pack of the objects that it adds to the commit the chain of trials started from.
 
-    >>> State.of_text(State("c0ffee" * 6 + "c0ff", b"objects").as_text()).objects
+    >>> WorkspaceState.of_text(WorkspaceState("c0ffee" * 6 + "c0ff", b"objects").as_text()).objects
     b'objects'
     """
 
@@ -52,93 +55,89 @@ class State:
         return f"{self.commit}\n{base64.b64encode(self.objects).decode('ascii')}"
 
     @classmethod
-    def of_text(cls, text: str) -> State:
+    def of_text(cls, text: str) -> WorkspaceState:
         commit, _, objects = text.partition("\n")
         if not re.fullmatch(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", commit):
-            raise NotCarried("what is stored is no state of a workspace")
+            raise NotCarried("the stored workspace state is invalid")
         try:
             return cls(commit, base64.b64decode(objects, validate=True))
         except binascii.Error:
-            raise NotCarried("what is stored of a workspace was changed since") from None
+            raise NotCarried("the stored workspace state is corrupt") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What a trial begins with: the state that another one left, and the case of that; nothing, if it is the first."""
+class PreviousState:
+    """The state that a trial continues from and the case that left it; both None for the first trial of a chain."""
 
     case: str | None = None
-    state: State | None = None
+    state: WorkspaceState | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """How a state is kept: since which commit, under which words, and what must not be in it (the name of a key)."""
+class StateOptions:
+    """How to capture a state. `find_secret` returns the name of a key that the content must not contain."""
 
-    since: str
-    words: str
-    secret_in: Callable[[bytes], str | None]
+    base_commit: str
+    message: str
+    find_secret: Callable[[bytes], str | None]
 
 
-def state_of(start: Start, looked: Looked, environment: Mapping[str, str], scratch: Path, keeping: Keeping) -> State:
-    """The state that the index of that environment says. Raises NotCarried if it would not be exact."""
-    told = git_command.run(*_RAW, start.tree, settings=SETTINGS, environment=environment)
-    parts = [part for part in told.split(b"\0") if part]
-    changed = {name: what.split() for what, name in zip(parts[::2], parts[1::2], strict=True)}
-    _refuse_inexact(looked, changed)
+def capture_state(
+    start: StartRecord, update: IndexUpdate, environment: EnvVars, scratch: Path, options: StateOptions
+) -> WorkspaceState:
+    """Capture the state in the index of that environment. Raises NotCarried if it would not be exact."""
+    raw = git_command.run(*_RAW, start.tree, environment=environment)
+    parts = [part for part in raw.split(b"\0") if part]
+    changes = {name: fields.split() for fields, name in zip(parts[::2], parts[1::2], strict=True)}
+    if update.is_incomplete:
+        raise NotCarried("some files could not be read, or there are too many new ones")
+    for name, _, _ in update.placeholders:
+        if name in changes:
+            raise NotCarried(f"{os.fsdecode(name)!r} is too large")
     commit = start.commit
-    if changed:
-        _refuse_contents(changed, environment, keeping)
-        commit = _committed(start, changed, {**environment, "GIT_INDEX_FILE": str(scratch / "kept")}, keeping.words)
-    if commit == keeping.since:
-        return State(commit, b"")
+    if changes:
+        _check_contents(changes, environment, options)
+        index = {**environment, "GIT_INDEX_FILE": str(scratch / "state-index")}
+        commit = _commit_changes(start, changes, index, options.message)
+    if commit == options.base_commit:
+        return WorkspaceState(commit, b"")
     objects = git_command.run(
         *("pack-objects", "--revs", "--thin", "--stdout", "--quiet", "--delta-base-offset"),
         environment=environment,
-        stdin=f"{commit}\n^{keeping.since}\n".encode(),
+        stdin=f"{commit}\n^{options.base_commit}\n".encode(),
     )
-    if len(objects) > MOST:
-        raise NotCarried(f"what was changed since the first of them is more than {MOST / 1e6:,.0f} MB")
-    return State(commit, objects)
+    if len(objects) > MAX_STATE_BYTES:
+        raise NotCarried(f"the changes since the first trial exceed {MAX_STATE_BYTES / 1e6:,.0f} MB")
+    return WorkspaceState(commit, objects)
 
 
-def _refuse_inexact(looked: Looked, changed: Mapping[bytes, list[bytes]]) -> None:
-    if looked.incomplete:
-        raise NotCarried("some files could not be read, or there are too many new ones")
-    for name, _, _ in looked.named:
-        if name in changed:
-            raise NotCarried(f"{os.fsdecode(name)!r} is too large")
-
-
-def _refuse_contents(changed: Mapping[bytes, list[bytes]], environment: Mapping[str, str], keeping: Keeping) -> None:
-    """Too much of it, or a key in it: what is stored can be read by others."""
-    asked = b"".join(what[3] + b"\n" for what in changed.values() if what[1] != _GONE)
-    sizes = git_command.run("cat-file", "--batch-check=%(objectsize)", environment=environment, stdin=asked).split()
-    if sum(map(int, sizes)) > MOST:
-        raise NotCarried(f"the changed files are more than {MOST / 1e6:,.0f} MB")
-    contents = git_command.run("cat-file", "--batch", environment=environment, stdin=asked)
-    key = keeping.secret_in(contents) or keeping.secret_in(b"\n".join(changed))
+def _check_contents(changes: Changes, environment: EnvVars, options: StateOptions) -> None:
+    """Refuse changes that are too large or contain a key: others can read what is stored."""
+    digests = b"".join(fields[3] + b"\n" for fields in changes.values() if fields[1] != _DELETED_MODE)
+    sizes = git_command.run("cat-file", "--batch-check=%(objectsize)", environment=environment, stdin=digests).split()
+    if sum(map(int, sizes)) > MAX_STATE_BYTES:
+        raise NotCarried(f"the changed files exceed {MAX_STATE_BYTES / 1e6:,.0f} MB")
+    contents = git_command.run("cat-file", "--batch", environment=environment, stdin=digests)
+    key = options.find_secret(contents) or options.find_secret(b"\n".join(changes))
     if key is not None:
-        raise NotCarried(f"{key} is written into it, and keys are not stored")
+        raise NotCarried(f"it contains {key}, and keys are not stored")
 
 
-def _committed(start: Start, changed: Mapping[bytes, list[bytes]], environment: Mapping[str, str], words: str) -> str:
-    """A commit after the one of the start, of its date, so that equal states have equal names."""
+def _commit_changes(start: StartRecord, changes: Changes, environment: EnvVars, message: str) -> str:
+    """Commit on top of the start with the start's date, so that equal states have equal hashes."""
     git_command.run("read-tree", start.commit, environment=environment)
-    gone = [name for name, what in changed.items() if what[1] == _GONE]
-    nothing = b"0" * len(start.commit)
-    lines = [b"0 " + nothing + b"\t" + name + b"\0" for name in gone]
-    lines += [what[1] + b" " + what[3] + b"\t" + name + b"\0" for name, what in changed.items() if name not in gone]
-    update = ("update-index", "--replace", "-z", "--index-info")
-    git_command.run(*update, environment=environment, stdin=b"".join(lines))
+    deletions_first = sorted(changes.items(), key=lambda change: change[1][1] != _DELETED_MODE)
+    lines = [fields[1] + b" " + fields[3] + b"\t" + name + b"\0" for name, fields in deletions_first]
+    git_command.run(*scan.UPDATE_INDEX, environment=environment, stdin=b"".join(lines))
     tree = git_command.run("write-tree", environment=environment).decode().strip()
-    told = git_command.run("show", "-s", "--format=%ct", start.commit, environment=environment)
-    date = f"@{git_command.seconds(told)} +0000"
-    made = git_command.run(
+    seconds = git_command.run("show", "-s", "--format=%ct", start.commit, environment=environment)
+    date = f"@{git_command.parse_commit_date(seconds)} +0000"
+    commit = git_command.run(
         *("commit-tree", tree, "-p", start.commit, "-F", "-"),
-        environment={**environment, **_AGENT, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date},
-        stdin=words.encode("utf-8", "replace"),
+        environment={**environment, **_AGENT_IDENTITY, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date},
+        stdin=message.encode("utf-8", "replace"),
     )
-    return made.decode().strip()
+    return commit.decode().strip()
 
 
 _COMPARE = ("diff-index", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -147,14 +146,14 @@ _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 @dataclass(slots=True)
-class Counts:
-    """How much a change is. Each file is of one kind; binary ones are among them. `lines_modified` are the added lines
-    that stand in the place of deleted ones; None if the diff is too long to be looked through."""
+class DiffCounts:
+    """The size of a change. Each file is of one kind; any may also be binary. `lines_modified` counts added lines that
+    replace deleted ones; None if the diff was cut."""
 
     files_added: int = 0
     files_modified: int = 0
     files_deleted: int = 0
-    files_renamed: int = 0  # whether or not they were edited besides
+    files_renamed: int = 0  # edited or not
     files_binary: int = 0
     lines_added: int = 0
     lines_deleted: int = 0
@@ -170,117 +169,121 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The change of a workspace against its start, or the `problem` that kept it from being measured.
+    """The change of a workspace since its start, or the `problem` that prevented measuring it.
 
-    `text` is a unified diff that `git apply` takes, unless it is cut or only names a large file.
+    `git apply` accepts `text` unless it is cut or lists a large file by name only.
     """
 
     text: str = ""
     files: tuple[str, ...] = ()
-    counts: Counts = field(default_factory=Counts)
+    counts: DiffCounts = field(default_factory=DiffCounts)
     renames: tuple[tuple[str, str], ...] = ()  # old and new names
     problem: str = ""
-    state: State | None = None  # for another trial to begin with, if that was asked for
-    not_carried: str = ""  # why there is none
+    state: WorkspaceState | None = None  # for another trial to start from, if requested
+    not_carried: str = ""  # why there is no state
 
 
-def difference(start: Start, folder: Path, since: int, most: int, keeping: Keeping | None = None) -> Diff:
-    """Compare a folder with its start, and keep its state with `keeping`. Pipes in it that would hold up git go."""
+def measure_diff(
+    start: StartRecord, folder: Path, since: int, max_bytes: int, options: StateOptions | None = None
+) -> Diff:
+    """Compare a folder with its start; capture its state if there are `options`. Removes pipes that would block git."""
     scratch = directories.new_folder("measures")
     try:
         index = scratch / "index"
         if start.index.exists():
             shutil.copyfile(start.index, index)
         (scratch / "objects").mkdir()
-        if folder.is_symlink() or not folder.is_dir():  # the agent removed it: there is nothing
+        if folder.is_symlink() or not folder.is_dir():  # the agent removed it
             folder = scratch / "nothing"
             folder.mkdir()
         environment = {
-            **surroundings(start.record, index, folder),
+            **scan.git_environment(start.git_dir, index, folder),
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(start.record / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quote_path(start.git_dir / "objects"),
         }
-        remove_pipes(folder)
-        looked = look_at(folder, environment, start.files, since)
-        looked.enter(environment, scratch)
-        diff = _compared(start, environment, looked, most)
-        if keeping is None:
+        scan.remove_pipes(folder)
+        update = scan.find_changes(folder, environment, start.files, since)
+        update.apply(environment, scratch)
+        diff = _compare(start, environment, update, max_bytes)
+        if options is None:
             return diff
         try:
-            return replace(diff, state=state_of(start, looked, environment, scratch, keeping))
+            return replace(diff, state=capture_state(start, update, environment, scratch, options))
         except (NotCarried, GitFailed) as error:
             return replace(diff, not_carried=str(error))
     except (GitFailed, OSError) as error:
         return Diff(problem=f"no diff: {error}")
     finally:
         remove_tree(scratch)
-        directories.drop_empty(scratch)
+        directories.remove_empty_parents(scratch)
 
 
-def _compared(start: Start, environment: dict[str, str], looked: Looked, most: int) -> Diff:
-    named = {name for name, _, _ in looked.named}
-    files, renames, counts, stand_ins = _counted(start, environment, named | large(start.files))
+def _compare(start: StartRecord, environment: EnvVars, update: IndexUpdate, max_bytes: int) -> Diff:
+    by_name_only = {name for name, _, _ in update.placeholders} | scan.large_files(start.files)
+    files, renames, counts, placeholder_lines = _count_changes(start, environment, by_name_only)
     if not files:
         return Diff()
-    text, is_cut = _text(start, environment, most)
-    counts.lines_modified = None if is_cut else sum(map(replaced, _signs(text))) - stand_ins
+    command = (*_COMPARE, "--patch", "--binary", "--full-index", start.tree)
+    patch = git_command.first_bytes(max_bytes + 1, *command, environment=environment)
+    is_cut = len(patch) > max_bytes
+    text = _decode(patch[: patch.rfind(b"\n", 0, max_bytes) + 1] if is_cut else patch)
+    counts.lines_modified = None if is_cut else sum(map(count_replaced_lines, _hunk_signs(text))) - placeholder_lines
     return Diff(text, files, counts, renames)
 
 
-def _counted(
-    start: Start, environment: dict[str, str], named: Collection[bytes]
-) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...], Counts, int]:
-    """The files, which of them were renamed, how much they are, and how many lines stand in for files that are only
-    named and in the place of others: those files have no lines, as binary ones."""
-    words = (*_COMPARE, "--raw", "--numstat", "-z", start.tree)
-    parts = iter(git_command.run(*words, settings=SETTINGS, environment=environment).split(b"\0"))
-    files, renames, counts, stand_ins = [], [], Counts(), 0
+def _count_changes(
+    start: StartRecord, environment: EnvVars, by_name_only: Collection[bytes]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...], DiffCounts, int]:
+    """Return the files, the renames, the counts, and how many replaced lines belong to placeholders: files listed by
+    name only have no lines, like binary ones."""
+    command = (*_COMPARE, "--raw", "--numstat", "-z", start.tree)
+    parts = iter(git_command.run(*command, environment=environment).split(b"\0"))
+    files, renames, counts, placeholder_lines = [], [], DiffCounts(), 0
     for part in parts:
-        if part.startswith(b":"):  # modes, digests and the kind; one name follows, of a renamed file two
+        if part.startswith(b":"):  # modes, digests and the kind; then one name, or two for a rename
             kind = _KINDS.get(chr(part.rpartition(b" ")[2][0]), "modified")
             setattr(counts, f"files_{kind}", getattr(counts, f"files_{kind}") + 1)
             next(parts)
             if kind == "renamed":
                 next(parts)
         elif part:
-            plus, minus, name = part.split(b"\t", 2)
-            if not name:  # renamed: the old name and the new one follow
+            added, deleted, name = part.split(b"\t", 2)
+            if not name:  # a rename: the old and the new name follow
                 old, name = next(parts), next(parts)
-                renames.append((_readable(old), _readable(name)))
-            files.append(_readable(name))
-            if name in named or not plus.isdigit():
+                renames.append((_decode(old), _decode(name)))
+            files.append(_decode(name))
+            if name in by_name_only or not added.isdigit():
                 counts.files_binary += 1
-                stand_ins += min(int(plus), int(minus)) if plus.isdigit() else 0
+                placeholder_lines += min(int(added), int(deleted)) if added.isdigit() else 0
             else:
-                counts.lines_added += int(plus)
-                counts.lines_deleted += int(minus)
-    return tuple(files), tuple(renames), counts, stand_ins
+                counts.lines_added += int(added)
+                counts.lines_deleted += int(deleted)
+    return tuple(files), tuple(renames), counts, placeholder_lines
 
 
-def _signs(diff: str) -> Iterator[list[str]]:
-    """The signs of the lines of each hunk, of a diff as git writes it."""
+def _hunk_signs(diff: str) -> Iterator[list[str]]:
+    """Yield the leading characters of the lines of each hunk in a git diff."""
     old = new = 0
     signs: list[str] = []
     for line in diff.split("\n"):
         if old > 0 or new > 0:
             sign = line[:1]
-            if sign != "\\":  # that a file has no line feed at its end
+            if sign != "\\":  # "No newline at end of file"
                 signs.append(sign)
                 old, new = old - (sign != "+"), new - (sign != "-")
-        elif found := _HUNK.match(line):
+        elif header := _HUNK.match(line):
             if signs:
                 yield signs
             signs = []
-            old, new = (1 if part is None else int(part) for part in found.groups())
+            old, new = (1 if part is None else int(part) for part in header.groups())
     if signs:
         yield signs
 
 
-def replaced(signs: Iterable[str]) -> int:
-    """How many lines of a hunk were put in the place of others: of each stretch without a line that stayed, as many as
-    were both deleted and added.
+def count_replaced_lines(signs: Iterable[str]) -> int:
+    """Count the replaced lines of a hunk: in each run of changed lines, as many as were both deleted and added.
 
-    >>> replaced("--++++ - +")
+    >>> count_replaced_lines("--++++ - +")
     2
     """
     total = plus = minus = 0
@@ -292,21 +295,11 @@ def replaced(signs: Iterable[str]) -> int:
     return total
 
 
-def _text(start: Start, environment: dict[str, str], most: int) -> tuple[str, bool]:
-    words = (*_COMPARE, "--patch", "--binary", "--full-index", start.tree)
-    found = git_command.first_bytes(most + 1, *words, settings=SETTINGS, environment=environment)
-    cut = len(found) > most
-    if cut:
-        found = found[: found.rfind(b"\n", 0, most) + 1]
-    return _readable(found), cut
+def _decode(data: bytes) -> str:
+    """Decode as text that every store accepts."""
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def _readable(words: bytes) -> str:
-    """Text that every store takes."""
-    return words.decode("utf-8", "replace").replace("\0", "\ufffd")
-
-
-def _quoted(path: Path) -> str:
-    """A path in a list that colons divide."""
+def _quote_path(path: Path) -> str:
     text = os.fspath(path)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,6 +1,6 @@
-"""Calls of git, with argument lists and never a shell, and addresses of repositories.
+"""Run git with argument lists, never through a shell, and inspect repository addresses.
 
-In our own repositories the settings, hooks and prompts of users do not count.
+In our own repositories, the settings, hooks and prompts of users are disabled.
 """
 
 from __future__ import annotations
@@ -14,92 +14,96 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 300.0
-FETCH_PATIENCE_S = 3600.0
-LATEST = 253_402_300_799  # the last second of the year 9999
-_NOT_OURS = {  # what says which repository is meant, when git itself started this process
+EnvVars = Mapping[str, str]
+
+TIMEOUT_S = 300.0
+FETCH_TIMEOUT_S = 3600.0
+LATEST_DATE = 253_402_300_799  # the last second of the year 9999
+_REPOSITORY_VARIABLES = {  # set when git itself started this process; they select another repository
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_DIR", "GIT_GRAFT_FILE"),
     *("GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_SHALLOW_FILE"),
     *("GIT_WORK_TREE", "GIT_QUARANTINE_PATH"),
     *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_LITERAL_PATHSPECS", "GIT_ICASE_PATHSPECS"),
 }
 _URL = re.compile(r"(https?|ssh|git|file)://.+|[\w.+-]+@[\w.-]+:.+", re.IGNORECASE)
-_BEFORE_HOST = re.compile(r"(?<=://)[^/\s]+@")
-_LONGEST_NAME = 19  # characters; tokens that stand there alone are longer
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
+_LONGEST_USER_NAME = 19  # characters; a longer one is a token
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
-_ALWAYS = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "gc.auto": "0", "maintenance.auto": "false"}
-_APART = {
-    **_ALWAYS,
+_SETTINGS = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "gc.auto": "0", "maintenance.auto": "false"}
+_ISOLATED_SETTINGS = {
+    **_SETTINGS,
     "core.excludesFile": os.devnull,
     "core.attributesFile": os.devnull,
     "core.protectNTFS": "false",
     "core.protectHFS": "false",
     "core.untrackedCache": "false",
+    "core.looseCompression": "0",
+    "core.bigFileThreshold": "32000000",  # bytes; twice the size of files that are listed by name only
 }
 
 
 class GitFailed(Exception):
-    """Git said no; its words."""
+    """A git command failed; the message is git's own."""
 
 
 class GitTooSlow(GitFailed):
-    """Git did not end in time."""
+    """A git command timed out."""
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     return shutil.which("git") is not None
 
 
 def run(
-    *words: str | os.PathLike[str],
-    settings: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
+    *arguments: str | os.PathLike[str],
+    environment: EnvVars | None = None,
     stdin: bytes = b"",
     allowed: Sequence[int] = (0,),
-    patience_s: float | None = None,
+    timeout_s: float | None = None,
 ) -> bytes:
-    """What git writes, in a repository of ours: settings of users and machines do not count."""
-    command = _command({**_APART, **(settings or {})}, words)
-    return _run(command, {**_apart(), **(environment or {})}, stdin, allowed, patience_s or PATIENCE_S)
+    """Run git in a repository of ours, without the user's or the machine's settings; return its output."""
+    command = _command(_ISOLATED_SETTINGS, arguments)
+    return _run(command, {**_isolated_environment(), **(environment or {})}, stdin, allowed, timeout_s or TIMEOUT_S)
 
 
-def run_as_user(*words: str | os.PathLike[str], patience_s: float = FETCH_PATIENCE_S) -> bytes:
-    """What git writes where a user's repository is reached: with the user's credentials, proxies and safe folders."""
-    environment = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
-    return _run(_command(_ALWAYS, words), {**environment, **_QUIET}, b"", (0,), patience_s)
+def run_as_user(*arguments: str | os.PathLike[str], timeout_s: float = FETCH_TIMEOUT_S) -> bytes:
+    """Run git in the user's repository, with the user's credentials, proxies and safe folders; return its output."""
+    environment = {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES}
+    return _run(_command(_SETTINGS, arguments), {**environment, **_QUIET}, b"", (0,), timeout_s)
 
 
-def first_bytes(most: int, *words: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bytes:
-    """The first bytes of what git writes; the rest is never made."""
+def first_bytes(limit: int, *arguments: str, environment: EnvVars) -> bytes:
+    """Return the first bytes of git's output and kill it at the limit."""
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    command = _command({**_APART, **settings}, words)
-    with subprocess.Popen(command, env={**_apart(), **environment}, **streams) as process:
+    command = _command(_ISOLATED_SETTINGS, arguments)
+    with subprocess.Popen(command, env={**_isolated_environment(), **environment}, **streams) as process:
         assert process.stdout is not None
-        watch = threading.Timer(PATIENCE_S, process.kill)
-        watch.start()
+        watchdog = threading.Timer(TIMEOUT_S, process.kill)
+        watchdog.start()
         try:
-            output: bytes = process.stdout.read(most)
-            if len(output) == most:
+            output: bytes = process.stdout.read(limit)
+            if len(output) == limit:
                 process.kill()
         finally:
-            watch.cancel()
-    if process.returncode and len(output) < most:
-        raise GitFailed(f"git {words[0]} ended with {process.returncode}")
+            watchdog.cancel()
+    if process.returncode and len(output) < limit:
+        raise GitFailed(f"git {arguments[0]} failed with exit code {process.returncode}")
     return output
 
 
-def _apart() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, **_QUIET, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
+def _isolated_environment() -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    isolation = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
+    return {**environment, **_QUIET, **isolation}
 
 
-def _command(settings: Mapping[str, str], words: Sequence[str | os.PathLike[str]]) -> list[str]:
-    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    return ["git", *options, *(os.fspath(word) for word in words)]
+def _command(settings: Mapping[str, str], arguments: Sequence[str | os.PathLike[str]]) -> list[str]:
+    options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
+    return ["git", *options, *(os.fspath(argument) for argument in arguments)]
 
 
 def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed: Sequence[int], limit: float) -> bytes:
-    new_session = True  # without a terminal nothing can ask for a password
+    new_session = True  # without a terminal, nothing can prompt for a password
     try:
         done = subprocess.run(
             command, env=environment, input=stdin, capture_output=True, timeout=limit, start_new_session=new_session
@@ -109,52 +113,51 @@ def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed:
     except OSError as error:
         raise GitFailed(f"git: {error.strerror or error}") from None
     if done.returncode not in allowed:
-        raise GitFailed(_last_words(done.stderr) or f"git ended with {done.returncode}")
+        raise GitFailed(_error_message(done.stderr) or f"git failed with exit code {done.returncode}")
     return done.stdout
 
 
-def _last_words(stderr: bytes) -> str:
+def _error_message(stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    problems = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR"))]
-    return (problems or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
+    errors = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR"))]
+    return (errors or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
 
 
-def seconds(told: str | bytes) -> int:
-    """The date of a commit. What programs wrote may have none, or one that is in no calendar.
+def parse_commit_date(output: str | bytes) -> int:
+    """Parse the Unix time of a commit. Commits written by other programs may have no date, or an impossible one.
 
-    >>> seconds("1700000000\\n"), seconds(""), seconds("9" * 30)
+    >>> parse_commit_date("1700000000\\n"), parse_commit_date(""), parse_commit_date("9" * 30)
     (1700000000, 0, 253402300799)
     """
-    text = told.decode("ascii", "replace").strip() if isinstance(told, bytes) else told.strip()
-    return min(int(text[:30]), LATEST) if text.isdecimal() else 0
+    text = output.decode("ascii", "replace").strip() if isinstance(output, bytes) else output.strip()
+    return min(int(text[:30]), LATEST_DATE) if text.isdecimal() else 0
 
 
-def folder_of(path: Path) -> Path:
+def common_directory(path: Path) -> Path:
     """The directory of objects and refs of the repository at a path, wherever it keeps them."""
-    told = run_as_user("-C", path, "rev-parse", "--git-common-dir", patience_s=30.0)
-    return (path / os.fsdecode(told.removesuffix(b"\n"))).absolute()
+    output = run_as_user("-C", path, "rev-parse", "--git-common-dir", timeout_s=30.0)
+    return (path / os.fsdecode(output.removesuffix(b"\n"))).absolute()
 
 
-def is_address(written: str) -> bool:
-    """Whether this is a repository elsewhere, and not a folder.
+def is_address(address: str) -> bool:
+    """Whether this is the address of a remote repository, not a folder.
 
     >>> is_address("https://example.org/a.git"), is_address("git@example.org:a.git"), is_address("../a")
     (True, True, False)
     """
-    return _URL.fullmatch(written) is not None
+    return _URL.fullmatch(address) is not None
 
 
-def without_secret(text: str) -> str:
-    """The same without names and passwords before hosts."""
-    return _BEFORE_HOST.sub("", text)
+def strip_credentials(text: str) -> str:
+    return _CREDENTIALS.sub("", text)
 
 
-def has_secret(address: str) -> bool:
-    """Whether something before the host is a password, or a token instead of a name.
+def has_credentials(address: str) -> bool:
+    """Whether a URL contains a password, or a token as its user name.
 
-    >>> [has_secret(f"https://{who}example.org/a") for who in ("", "ann@", "ann:pass@", f"{'0a' * 20}@")]
+    >>> [has_credentials(f"https://{user}example.org/a") for user in ("", "ann@", "ann:pass@", f"{'0a' * 20}@")]
     [False, False, True, True]
     """
-    found = _BEFORE_HOST.search(address)
-    name, _, password = found[0].removesuffix("@").partition(":") if found else ("", "", "")
-    return bool(password) or len(name) > _LONGEST_NAME
+    match = _CREDENTIALS.search(address)
+    name, _, password = match[0].removesuffix("@").partition(":") if match else ("", "", "")
+    return bool(password) or len(name) > _LONGEST_USER_NAME

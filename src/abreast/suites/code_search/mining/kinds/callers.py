@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from abreast.languages import Definition, Outline, Reference
-from abreast.languages.defining import HOLDERS
+from abreast.languages import Outline, SymbolDefinition, SymbolReference
+from abreast.languages.syntax import OWNER_KINDS
 from abreast.suites.code_search.mining.places import Calls, Places
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File
@@ -50,7 +50,7 @@ _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
+def proposals(places: Places, order: Sequence[tuple[File, SymbolDefinition]]) -> Iterator[Proposal]:
     """A case for each function whose every occurrence is accounted for, in this order."""
     for file, definition in order:
         calls = calls_of(places, file, definition)
@@ -58,7 +58,7 @@ def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Itera
             yield _proposal(places, definition, file, calls)
 
 
-def calls_of(places: Places, file: File, definition: Definition) -> Calls | None:
+def calls_of(places: Places, file: File, definition: SymbolDefinition) -> Calls | None:
     """All calls; None if the name has another definition, or an occurrence that cannot be explained."""
     if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
         return None
@@ -67,7 +67,7 @@ def calls_of(places: Places, file: File, definition: Definition) -> Calls | None
     return places.calls[definition.name]
 
 
-def _find_calls(places: Places, file: File, definition: Definition) -> Calls | None:
+def _find_calls(places: Places, file: File, definition: SymbolDefinition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
     if _is_default_export(places, file, definition):
@@ -82,13 +82,13 @@ def _find_calls(places: Places, file: File, definition: Definition) -> Calls | N
     return calls
 
 
-def _is_default_export(places: Places, file: File, definition: Definition) -> bool:
+def _is_default_export(places: Places, file: File, definition: SymbolDefinition) -> bool:
     """Whether others can import it under any name."""
     pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
     return file.language == "typescript" and re.search(pattern, places.repository.read(file.path)) is not None
 
 
-def _add_calls(calls: Calls, places: Places, here: File, home: File, definition: Definition) -> bool:
+def _add_calls(calls: Calls, places: Places, here: File, home: File, definition: SymbolDefinition) -> bool:
     """Add what one file has; False if it cannot all be explained."""
     source, outline = places.repository.read(here.path), places.repository.outline(here.path)
     if outline is None or outline.broken:
@@ -131,7 +131,7 @@ def _is_renamed(source: bytes, end: int) -> bool:
     return re.match(rb"\s+as\b|\s*:", source[end : end + 20]) is not None
 
 
-def _caller(outline: Outline, call: Reference) -> Definition | None:
+def _caller(outline: Outline, call: SymbolReference) -> SymbolDefinition | None:
     around = [
         one
         for one in outline.definitions
@@ -145,7 +145,7 @@ def _caller(outline: Outline, call: Reference) -> Definition | None:
 # -- whether a call means this function ------------------------------------------------------------------------------
 
 
-def _means(definition: Definition, home: File, here: File, source: bytes, at: int, outline: Outline) -> bool:
+def _means(definition: SymbolDefinition, home: File, here: File, source: bytes, at: int, outline: Outline) -> bool:
     """Whether a call of the name can be no other's: by what stands before it."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
     owner, mark = (before[1], before[2]) if before is not None else (None, None)
@@ -196,14 +196,14 @@ def _is_module(name: str, mark: bytes, files: tuple[File, File], source: bytes, 
     return any(not origin or _is_ours(origin, home) for origin in origins)
 
 
-def is_in_reach(definition: Definition, home: File, here: File, source: bytes, outline: Outline) -> bool:
+def is_in_reach(definition: SymbolDefinition, home: File, here: File, source: bytes, outline: Outline) -> bool:
     """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
     imported = any(one.kind == "import" and one.name == definition.name for one in outline.references)
     if definition.kind == "method":
         return here.language == "java" and (here == home or imported)
     if here == home or imported:
         return True
-    if here.language == "go" or (here.language == "java" and definition.kind in HOLDERS):
+    if here.language == "go" or (here.language == "java" and definition.kind in OWNER_KINDS):
         return here.folder == home.folder
     stars = _STAR.finditer(source) if here.language in ("python", "rust") else ()
     return any(_is_ours(star[1] or star[2], home) for star in stars)
@@ -235,7 +235,7 @@ def modules_of(home: File) -> set[str]:
     return found | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(places: Places, definition: Definition, file: File, calls: Calls) -> Proposal:
+def _proposal(places: Places, definition: SymbolDefinition, file: File, calls: Calls) -> Proposal:
     lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(

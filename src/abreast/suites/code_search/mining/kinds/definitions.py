@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from abreast.languages import Definition
+from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.places import Places, is_constructor
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
@@ -19,7 +19,7 @@ _PLAIN = {
 _TESTS = re.compile(r"test|Test|bench|Bench|example|Example|mock|Mock|fake|Fake|dummy|Dummy|__")
 
 
-def distinctive(definition: Definition) -> bool:
+def distinctive(definition: SymbolDefinition) -> bool:
     """Whether a name is worth a question: long enough, and not what every repository has."""
     name = definition.name
     if name in _PLAIN or _TESTS.match(name) or not name.isidentifier() or is_constructor(definition):
@@ -29,7 +29,7 @@ def distinctive(definition: Definition) -> bool:
     return len(name) >= 7 or (len(name) >= 6 and len(words_of(name)) > 1)
 
 
-def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File, Definition]]:
+def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File, SymbolDefinition]]:
     found = []
     for file in files:
         outline = repository.outline(file.path)
@@ -38,14 +38,14 @@ def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File
     return found
 
 
-def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
+def proposals(places: Places, order: Sequence[tuple[File, SymbolDefinition]]) -> Iterator[Proposal]:
     """A case for each name that is defined once, in this order."""
     for file, definition in order:
         if places.only(definition.name) == (file, definition):
             yield _proposal(places, file, definition)
 
 
-def _proposal(places: Places, file: File, definition: Definition) -> Proposal:
+def _proposal(places: Places, file: File, definition: SymbolDefinition) -> Proposal:
     mentions = len(places.holding[definition.name])
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from abreast.languages import Definition
+from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.kinds.callers import calls_of
 from abreast.suites.code_search.mining.places import Calls, Places
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
@@ -14,7 +14,7 @@ from abreast.suites.code_search.mining.repository import File, Repository
 MOST_FUNCTIONS = 20  # in an answer
 FUNCTIONS_AT_ONCE = 100  # whose callers are looked up in one pass over all files
 
-Function = tuple[File, Definition]
+Function = tuple[File, SymbolDefinition]
 
 _TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
 _TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
@@ -65,7 +65,7 @@ def is_test_file(file: File) -> bool:
     return pattern.search(file.path) is not None if pattern else "test" in file.path.lower()
 
 
-def is_test(repository: Repository, file: File, definition: Definition) -> bool:
+def is_test(repository: Repository, file: File, definition: SymbolDefinition) -> bool:
     """Whether a test runner runs a function; False for languages in which tests have no name."""
     language = file.language or ""
     if language in _TEST_NAME:

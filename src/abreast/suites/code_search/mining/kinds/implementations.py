@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from abreast.languages import Base, Definition
+from abreast.languages import BaseType, SymbolDefinition
 from abreast.suites.code_search.mining.kinds.callers import is_in_reach
 from abreast.suites.code_search.mining.places import Places
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
@@ -14,7 +14,7 @@ from abreast.suites.code_search.mining.repository import File
 FEWEST, MOST = 2, 15  # classes in an answer
 
 Place = tuple[str, int]  # a path and a line
-Class = tuple[File, Definition]
+Class = tuple[File, SymbolDefinition]
 
 # How the header of a class that extends or implements `{name}` begins: the second opinion on the syntax tree.
 _BRACES = (
@@ -44,7 +44,7 @@ def proposals(places: Places, order: Sequence[Class]) -> Iterator[Proposal]:
             yield _of_method(places, (file, definition), *found)
 
 
-def _derived(places: Places, file: File, definition: Definition) -> dict[str, Place] | None:
+def _derived(places: Places, file: File, definition: SymbolDefinition) -> dict[str, Place] | None:
     """All that extends or implements a class, directly or not, with its place; None if that is not certain."""
     result: dict[str, Place] = {}
     pending = [(file, definition)]
@@ -65,7 +65,7 @@ def _derived(places: Places, file: File, definition: Definition) -> dict[str, Pl
     return result
 
 
-def _directly_derived(places: Places, home: File, base: Definition) -> dict[str, Place] | None:
+def _directly_derived(places: Places, home: File, base: SymbolDefinition) -> dict[str, Place] | None:
     """What the syntax trees and the text of all files agree on; None if they do not."""
     pattern = re.compile(_HEADERS[home.language or ""].format(name=re.escape(base.name)), re.MULTILINE)
     result: dict[str, Place] = {}
@@ -86,13 +86,15 @@ def _directly_derived(places: Places, home: File, base: Definition) -> dict[str,
     return result
 
 
-def _is_aliased(text: str, base: Definition) -> bool:
+def _is_aliased(text: str, base: SymbolDefinition) -> bool:
     """Whether a file gives the class another name, under which it may be extended too."""
     name = re.escape(base.name)
     return re.search(rf"(?<!\w){name}\s+as\s+[A-Za-z]|=\s*(?:\w+\.)*{name}\s*(?:$|;)", text, re.MULTILINE) is not None
 
 
-def _is_meant(base: Base, definition: Definition, files: tuple[File, File], source: bytes, places: Places) -> bool:
+def _is_meant(
+    base: BaseType, definition: SymbolDefinition, files: tuple[File, File], source: bytes, places: Places
+) -> bool:
     """Whether the name of a base is the class: imported from there, or written with its module or package."""
     home, here = files
     outline = places.repository.outline(here.path)
@@ -115,7 +117,7 @@ def _overridden(places: Places, base: Class, derived: dict[str, Place]) -> tuple
     return (best, places_of[best]) if best is not None and len(places_of[best]) >= FEWEST else None
 
 
-def _methods(places: Places, path: str, owner: str) -> list[Definition]:
+def _methods(places: Places, path: str, owner: str) -> list[SymbolDefinition]:
     outline = places.repository.outline(path)
     definitions = outline.definitions if outline is not None else ()
     return [each for each in definitions if each.kind == "method" and each.container == owner]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from abreast.languages import Definition
+from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.places import definition_lines
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import File, Repository
@@ -97,7 +97,7 @@ def _first(repository: Repository, *paths: str) -> str | None:
 
 def _resolve(
     repository: Repository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
-) -> tuple[File, Definition, int] | None:
+) -> tuple[File, SymbolDefinition, int] | None:
     """The definition that a name leads to, and through how many files; None if it is not certain."""
     for depth in range(1, DEEPEST + 1):
         file, outline = repository.file(export.origin), repository.outline(export.origin)
@@ -117,11 +117,11 @@ def _resolve(
     return None
 
 
-def _is_confirmed(repository: Repository, home: File, definition: Definition) -> bool:
+def _is_confirmed(repository: Repository, home: File, definition: SymbolDefinition) -> bool:
     return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 
-def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, Definition]) -> Proposal:
+def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, SymbolDefinition]) -> Proposal:
     package, home, definition = target
     lines = repository.text(index.path).split("\n")
     exported = next(number for number, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line))

@@ -1,4 +1,4 @@
-"""The secrets that this process knows: from its environment, and those that targets declare."""
+"""The secrets known to this process: from its environment, and declared by targets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from abreast.redaction.names import describes
+from abreast.redaction.names import is_description
 from abreast.redaction.redactor import Redactor
 from abreast.redaction.values import is_redactable, secret_parts, secret_values, url_secrets
 
 
 class KnownSecrets:
-    """Collects secret values. A value once known stays known: texts may repeat a key that was replaced."""
+    """Collects secret values. They are never forgotten: texts may repeat a key that was rotated."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,14 +24,13 @@ class KnownSecrets:
 
     @property
     def redactor(self) -> Redactor:
-        """A redactor for the environment as it is now."""
         if _raw_environment() != self._environment:
             self._read_environment()
         return self._redactor
 
     def declare(self, name: str, value: str) -> None:
         """Add a value that is a secret because of where it is used: as a key, or for `${NAME}` in a header."""
-        parts = url_secrets(value) if describes(name) else secret_parts(name, value)
+        parts = url_secrets(value) if is_description(name) else secret_parts(name, value)
         with self._lock:
             self._add(self._declared, {part: name for part in parts if is_redactable(part)})
 
@@ -44,9 +43,9 @@ class KnownSecrets:
             self._add(self._inherited, names)
             self._environment = environment
 
-    def _add(self, known: dict[str, str], names: dict[str, str]) -> None:
-        if not names.items() <= known.items():
-            known |= names
+    def _add(self, secrets: dict[str, str], names: dict[str, str]) -> None:
+        if not names.items() <= secrets.items():
+            secrets |= names
             self._redactor = Redactor({**self._inherited, **self._declared})
 
 
@@ -56,4 +55,4 @@ def _raw_environment() -> Mapping[Any, Any]:
     return raw
 
 
-KNOWN = KnownSecrets()
+KNOWN_SECRETS = KnownSecrets()
