@@ -20,7 +20,7 @@ from abreast.store import open_store, schema, views
 from abreast.store.rows import to_json
 from abreast.store.schema import Column
 from abreast.store.sqlite.dialect import SQLITE
-from abreast.store.views import named
+from abreast.store.views import prediction_columns
 from conftest import WITHOUT_VERSION_5, Folder
 
 ENGINES = ["results.db", "results.duckdb"]
@@ -171,7 +171,7 @@ def test_names_are_distinct_whatever_the_case_of_their_letters() -> None:
     columns = [
         Column(kind, name, "text") for kind in ("data", "params") for name in ("a", "A", "params_a", "run", "RUN")
     ]
-    names = [name.lower() for name, _ in named(columns)]
+    names = [name.lower() for name, _ in prediction_columns(columns)]
     assert len(set(names)) == len(columns)
     assert not {"run", "answer"} & set(names)
 
@@ -406,7 +406,7 @@ def test_whatever_the_value_there_is_json_for_it() -> None:
 
 def test_more_columns_than_the_engine_takes_stay_readable_in_their_row(tmp_path: Path) -> None:
     columns = [Column("data", f"k{number}", "integer") for number in range(3000)]
-    assert len(named(columns)) == schema.MOST_COLUMNS
+    assert len(prediction_columns(columns)) == schema.MOST_COLUMNS
     connection = apsw.Connection(":memory:")
     for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
         connection.execute(statement)

@@ -20,7 +20,7 @@ from abreast.errors import BadInput, StoreError
 from abreast.model import Answer, Case, Outcome, Score, Trial, Usage, Variant
 from abreast.store import Closed, Lease, LeaseLost, NewRun, Store, open_store, rows, schema
 from abreast.store.user_tables import tables, tracked_rows
-from abreast.store.user_tables.cells import Cell
+from abreast.store.user_tables.cells import TypedCell
 from conftest import WITHOUT_VERSION_5, Folder
 from packages import install
 
@@ -233,7 +233,7 @@ def test_a_reader_sees_one_moment_while_a_writer_commits(store: Store) -> None:
         wait_for(lambda: writing.committed)  # the reader does not block it
         assert connection.execute(count).fetchall() == [(0,)]
     assert store.rows(count) == [(1,)]
-    assert list(store.each("SELECT happened_at FROM events")) == [(1.0,)]
+    assert list(store.stream("SELECT happened_at FROM events")) == [(1.0,)]
     assert list(store.chunks("SELECT happened_at FROM events", size=5)) == [[(1.0,)]]
     assert store.dicts("SELECT kind AS k FROM events") == [{"k": "kind"}]
     writing.writer.close()
@@ -367,7 +367,7 @@ def tracked_row(number: int) -> dict[str, Any]:
 
 def promise_tracked_rows(store: Store) -> None:
     """What a tracker needs of an engine."""
-    known: dict[str, tracked_rows.Table] = {}
+    known: dict[str, tracked_rows.TrackedTable] = {}
     writer = store.open_tracked_writer()
     assert writer.is_current()
     with writer.transaction() as connection:
@@ -378,7 +378,7 @@ def promise_tracked_rows(store: Store) -> None:
     writer.committed()
     with open_store(store.path, store.engine) as reader:  # before it is closed
         assert tables.read(reader, "measured", keys=["number"]).columns["number"] == [1, 2, 3]
-    broken = tracked_row(5) | {"number": Cell("integer", object())}
+    broken = tracked_row(5) | {"number": TypedCell("integer", object())}
     with pytest.raises((StoreError, TypeError)), writer.transaction() as connection:
         tracked_rows.insert(connection, known, "measured", [tracked_row(4), broken])
     writer.flush()

@@ -210,7 +210,7 @@ class Database(ABC):
         with self.explaining():
             return self.reading().dicts(sql, parameters)
 
-    def each(self, sql: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one, for what is too large to hold; on a connection of its own."""
         with self._answer(sql, parameters) as answer:
             yield from answer

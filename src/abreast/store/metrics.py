@@ -31,11 +31,11 @@ NUMBERS = {
     "mean_confidence": "real",
     "failures": "text",
 }
-OF_THE_ROW = ("run", "variant", "segment", "source")
-OF_THE_RUN = ("code_commit", "data_commit", "experiment_version")
-COLUMNS = (*OF_THE_ROW, *NUMBERS, *OF_THE_RUN)
+ROW_COLUMNS = ("run", "variant", "segment", "source")
+RUN_COLUMNS = ("code_commit", "data_commit", "experiment_version")
+COLUMNS = (*ROW_COLUMNS, *NUMBERS, *RUN_COLUMNS)
 
-TYPES = dict.fromkeys((*OF_THE_ROW, *OF_THE_RUN), "TEXT") | {
+TYPES = dict.fromkeys((*ROW_COLUMNS, *RUN_COLUMNS), "TEXT") | {
     name: {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT"}[kind] for name, kind in NUMBERS.items()
 }
 LOOP_DEFAULTS = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # what a tracked row is, in these words
@@ -50,7 +50,7 @@ def metrics_view(dialect: ViewDialect, generated: Generated, tagged: bool, confi
     for segmented in [False, True] if tagged else [False]:
         steps = _steps(dialect, segmented, confident)
         nulls = ", NULL" * len(generated)
-        parts.append(dialect.derived_metrics(steps, segmented, NUMBERS, _of_the_run(dialect), nulls))
+        parts.append(dialect.derived_metrics(steps, segmented, NUMBERS, _run_values(dialect), nulls))
     parts.append(_logged(dialect, generated))
     if joined:
         parts.append(joined)
@@ -77,7 +77,7 @@ _QUANTILE = (
 )
 
 # By row number, not as the index goes: rows lie in the order they came, and each page is read once.
-_OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
+_IN_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 
 
 def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
@@ -93,7 +93,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     run = "" if per_run else "t.run_id, "
     runs = "" if per_run else "JOIN runs r ON r.run_id = t.run_id"
     case = "c.seq" if per_run else "c.digest"
-    which = _OF_THIS_RUN if per_run else "TRUE"
+    which = _IN_RUN if per_run else "TRUE"
     sums = ", ".join(f"SUM({name}) AS {name}" for name in _SUMS)
     nulls = ", ".join(["NULL"] * (len(_SUMS) + 9))
     weighted = dialect.json_value("r.spec", "weight", "text")
@@ -199,17 +199,17 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
 )"""
 
 
-def _of_the_run(dialect: ViewDialect) -> dict[str, str]:
+def _run_values(dialect: ViewDialect) -> dict[str, str]:
     commit, tracked, content = (
         dialect.json_value("r.provenance", key, "text") for key in ("commit", "data_commit", "data_hash")
     )
     values = [commit, f"COALESCE({tracked}, {content})", "r.label"]  # what DVC calls the data, else its own hash
-    return dict(zip(OF_THE_RUN, values, strict=True))
+    return dict(zip(RUN_COLUMNS, values, strict=True))
 
 
 def _logged(dialect: ViewDialect, generated: Generated) -> str:
     values = [dialect.json_value("l.data", name, kind) for name, kind in NUMBERS.items()]
-    for name, value in _of_the_run(dialect).items():
+    for name, value in _run_values(dialect).items():
         values.append(f"COALESCE({dialect.json_value('l.data', name, 'text')}, {value})")
     values += [dialect.json_value("l.data", key, kind) for _, key, kind in generated]
     return (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 RUNS = "runs"  # the folder of reports, one folder for each run
 LEDGER = ".abreast.json"  # in the folder of a run: which files are reports, and what they held
-BESIDE = "../../"  # from there to where the store is
+STORE_FOLDER = "../../"  # from there to where the store is
 
 
-def known(folder: Path) -> dict[str, str]:
+def read_ledger(folder: Path) -> dict[str, str]:
     """What a ledger says: files by their path from its folder, with digests of what they held."""
     if not (folder / LEDGER).is_file():  # nor a pipe
         return {}
@@ -22,15 +22,15 @@ def known(folder: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def put_beside(ledger: dict[str, str]) -> Iterator[tuple[str, str]]:
+def exported_files(ledger: dict[str, str]) -> Iterator[tuple[str, str]]:
     """The plain names of files that a run put beside the store, and what they held."""
     for path, digest in ledger.items():
-        name = path.removeprefix(BESIDE)
-        if path.startswith(BESIDE) and Path(name).name == name:
+        name = path.removeprefix(STORE_FOLDER)
+        if path.startswith(STORE_FOLDER) and Path(name).name == name:
             yield name, digest
 
 
-def reports(place: Path) -> Iterator[Path]:
+def report_folders(place: Path) -> Iterator[Path]:
     """The folders of runs with reports, of stores in this place."""
     for ledger in (place / RUNS).glob(f"*/{LEDGER}"):
         yield ledger.parent

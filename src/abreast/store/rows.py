@@ -24,7 +24,7 @@ def to_json(value: Any) -> str:
     try:
         text = _dump(value)
     except Exception:  # noqa: BLE001 - values of users: odd keys, circles, methods that raise
-        text = _dump(_sayable(value, DEEPEST))
+        text = _dump(_make_encodable(value, DEEPEST))
     return redact(storable(text))
 
 
@@ -36,11 +36,11 @@ def _text(text: str | None) -> str | None:
     return None if text is None else storable(text)
 
 
-def _whole(number: int | None) -> int | None:
+def _int64(number: int | None) -> int | None:
     return number if number is None or -(2**63) <= number < 2**63 else None
 
 
-def _plain(value: Any) -> Any:
+def _to_encodable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if hasattr(value, "model_dump"):
@@ -52,23 +52,23 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_plain, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_encodable, separators=(",", ":"))
 
 
-def _sayable(value: Any, depth: int) -> Any:
+def _make_encodable(value: Any, depth: int) -> Any:
     """The same value with what stands in the way of JSON replaced by its text."""
     if depth and isinstance(value, Mapping):
-        return {shown(key): _sayable(item, depth - 1) for key, item in value.items()}
+        return {safe_text(key): _make_encodable(item, depth - 1) for key, item in value.items()}
     if depth and isinstance(value, list | tuple | set | frozenset):
-        return [_sayable(item, depth - 1) for item in value]
+        return [_make_encodable(item, depth - 1) for item in value]
     if value is None or isinstance(value, bool | float) or type(value) is str:
         return value
     if isinstance(value, int) and value.bit_length() < 1_000:
         return value
-    return shown(value)
+    return safe_text(value)
 
 
-def shown(value: Any) -> str:
+def safe_text(value: Any) -> str:
     """The text of any value."""
     try:
         return str(value)
@@ -129,10 +129,10 @@ def trial_row(
         outcome.service_s,
         timing.attempts,
         timing.in_flight,
-        _whole(usage.input_tokens) if usage else None,
-        _whole(usage.output_tokens) if usage else None,
-        _whole(usage.cache_read_tokens) if usage else None,
-        _whole(usage.cache_write_tokens) if usage else None,
+        _int64(usage.input_tokens) if usage else None,
+        _int64(usage.output_tokens) if usage else None,
+        _int64(usage.cache_read_tokens) if usage else None,
+        _int64(usage.cache_write_tokens) if usage else None,
         answer.cost_usd if answer else None,
         answer.cost_basis if answer else None,
         None,
@@ -140,7 +140,7 @@ def trial_row(
         outcome.finished_at,
         _detail(failure),
         block,
-        _whole(usage.reasoning_tokens) if usage else None,
+        _int64(usage.reasoning_tokens) if usage else None,
     )
 
 
@@ -175,11 +175,11 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
         failure.blame,
         message,
         waited_s,
-        _paid(outcome.answer),
+        _billed_cost(outcome.answer),
     )
 
 
-def _paid(answer: Answer | None) -> float | None:
+def _billed_cost(answer: Answer | None) -> float | None:
     """What somebody has to pay for it; what a subscription includes is nothing."""
     return None if answer is None or answer.cost_basis == "included" else answer.cost_usd
 
@@ -210,7 +210,7 @@ def _sum(one: Any, other: Any) -> Any:
     return other if one is None else one if other is None else one + other
 
 
-def paid_for(answer: Answer | None) -> Paid:
+def cost_of(answer: Answer | None) -> Paid:
     """What one call took, as far as what it left behind says so."""
     if answer is None:
         return Paid()
@@ -234,8 +234,8 @@ def judgement_row(
         storable(prompt if text_size(prompt) <= LARGEST_ANSWER_SIZE else excerpt(prompt)),
         storable(answer.text) if answer else None,
         _text(answer.model) if answer else None,
-        _whole(paid.input_tokens),
-        _whole(paid.output_tokens),
+        _int64(paid.input_tokens),
+        _int64(paid.output_tokens),
         paid.cost_usd,
         paid.cost_basis,
         outcome.started_at,

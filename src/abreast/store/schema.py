@@ -175,7 +175,7 @@ def insert(dialect: Dialect, table: str, mode: Mode = "insert", counts: bool = T
     return dialect.insert(table, names, mode, UNIQUE.get(table, ""), _SUMS.get(table, {}) if counts else {})
 
 
-def distinct(name: str, taken: set[str]) -> str:
+def unique_name(name: str, taken: set[str]) -> str:
     """The name, with a number where SQL could not tell it from one that is taken; taken is then this one too."""
     same, number = name, 1
     while name.lower() in taken:

@@ -131,12 +131,12 @@ class Store(ReusableAnswers, LaterScores):
 
     def spent(self, run_id: int, variants: int) -> list[tuple[int, float, int, float]]:
         """What a run has taken so far, by variant: trials with a known cost, dollars, with known tokens, tokens."""
-        wasted = self.spent_in_vain(run_id, variants)
+        wasted = self.spent_on_retries(run_id, variants)
         spent = self._spent("trials", "variant", run_id, range(variants))
         pairs = zip(spent, wasted, strict=True)
         return [(costed, paid + more, counted, tokens) for (costed, paid, counted, tokens), more in pairs]
 
-    def spent_in_vain(self, run_id: int, variants: int) -> list[float]:
+    def spent_on_retries(self, run_id: int, variants: int) -> list[float]:
         """Dollars by variant that attempts cost which were made again: they are no part of any trial's cost."""
         sums = dict(
             self.rows(
@@ -196,7 +196,7 @@ class Store(ReusableAnswers, LaterScores):
             connection.executemany(insert("cases", "ignore"), cases)
             scores = [column.name for column in new.columns if column.kind == "score"]
             adopt(connection, run_id, reuses, [name for name in scores if name not in new.judged])
-        leases.take(owner)
+        leases.hold(owner)
         return Lease(run_id=run_id, run=new.run, epoch=1, owner=owner)
 
     def _refuse_twin(self, connection: Connection, new: NewRun) -> None:
@@ -230,7 +230,7 @@ class Store(ReusableAnswers, LaterScores):
                 connection.execute(
                     "UPDATE runs SET status = ?, reason = NULL, finished_at = NULL WHERE run_id = ?", (RUNNING, run_id)
                 )
-        leases.take(owner)
+        leases.hold(owner)
         return Lease(run_id=run_id, run=run, epoch=epoch + 1, owner=owner)
 
     def writer(
@@ -254,12 +254,12 @@ class Store(ReusableAnswers, LaterScores):
                 f"UPDATE runs SET {assigned} WHERE run_id = ? AND epoch = ?",
                 (None, *values.values(), held.run_id, held.epoch),
             )
-        self.let_go(held)
+        self.release_lease(held)
         self.close()
 
-    def let_go(self, held: Lease) -> None:
+    def release_lease(self, held: Lease) -> None:
         """This process executes the run no more, whether or not that could be written."""
-        leases.let_go(held.owner)
+        leases.release(held.owner)
 
     # -- changing --------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from abreast.store import metrics, schema
 from abreast.store.dialect import ViewDialect, literal, placeholders, quote
-from abreast.store.schema import CORE_COLUMNS, CORE_TYPES, LONGEST_NAME, MOST_COLUMNS, Column, distinct
+from abreast.store.schema import CORE_COLUMNS, CORE_TYPES, LONGEST_NAME, MOST_COLUMNS, Column, unique_name
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 JOINED = ("predictions", "metrics")
 _KINDS = ("score", "params", "tag", "data")  # of predictions; `metric` is of metrics
 # What a tracked call says of itself in the words of a trial, where its own columns do not say it.
-_OF_A_CALL = {
+_CALL_DEFAULTS = {
     "run": "track_id",
     "status": "CASE WHEN {error} IS NULL THEN 'ok' ELSE 'error' END",
     "latency_s": "{function_time}",
@@ -29,7 +29,7 @@ _OF_A_CALL = {
 }
 
 
-def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+def prediction_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """What the generated columns of `predictions` are called. What abreast itself knows is named first, so that no key
     of a returned dict can stand for a score; SQL does not tell `Model` from `model`, so the names do.
 
@@ -45,11 +45,11 @@ def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
             continue  # it can be read from the JSON of its row
         if column.kind == "data" and (name.lower() in taken or not name.strip()):
             name = f"result_{name}"
-        found.append((distinct(name, taken), column))
+        found.append((unique_name(name, taken), column))
     return found
 
 
-def named_metrics(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+def metric_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """What the columns of `metrics` are called that users logged and abreast does not know.
 
     >>> [name for name, _ in named_metrics([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
@@ -57,10 +57,10 @@ def named_metrics(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """
     taken = set(metrics.COLUMNS)
     logged = [column for column in columns if column.kind == "metric" and column.name not in metrics.COLUMNS]
-    return [(distinct(one.name, taken), one) for one in sorted(logged, key=lambda column: column.name.swapcase())]
+    return [(unique_name(one.name, taken), one) for one in sorted(logged, key=lambda column: column.name.swapcase())]
 
 
-class Tracked(NamedTuple):
+class TrackedColumn(NamedTuple):
     """A column of a table of users."""
 
     relation: str
@@ -72,7 +72,7 @@ MOST_IN_A_VIEW = 1_950  # SQLite allows 2,000 columns; further ones are in the t
 
 def join_tracked(
     dialect: ViewDialect,
-    tracked: Sequence[Tracked],
+    tracked: Sequence[TrackedColumn],
     names: Sequence[str],
     types: Mapping[str, str],
     defaults: Mapping[str, str],
@@ -96,7 +96,7 @@ def join_tracked(
     return more, f"SELECT {', '.join(chosen)} FROM {quote(tracked[0].relation)}"
 
 
-def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: Sequence[Tracked] = ()) -> str:
+def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: Sequence[TrackedColumn] = ()) -> str:
     """A row per trial with plain columns. Failures of the variant's own score 0, so that a plain average is honest."""
     sources = {"params": "v.params", "tag": "c.tags", "data": "p.data"}
     fields = {
@@ -117,7 +117,7 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
     names = list(CORE_COLUMNS)
     scores: list[str] = []
-    for name, column in named(columns):
+    for name, column in prediction_columns(columns):
         if column.kind != "score":
             value = dialect.json_value(sources[column.kind], column.name, column.type)
         elif not dialect.joins_scores:
@@ -130,7 +130,7 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
         names.append(name)
     moment = dialect.seconds("{timestamp}")
     times = {"started_at": f"{moment} - COALESCE({{function_time}}, 0)", "finished_at": moment}
-    more, joined = join_tracked(dialect, tracked, names, CORE_TYPES, _OF_A_CALL | times)
+    more, joined = join_tracked(dialect, tracked, names, CORE_TYPES, _CALL_DEFAULTS | times)
     selected += [f"NULL AS {quote(name)}" for name in more]
     wide = f"SELECT run_id, position, {', '.join(scores)} FROM scores GROUP BY run_id, position"
     return (
@@ -146,11 +146,13 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
 
 
 def create_views(
-    dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, Sequence[Tracked]] = MappingProxyType({})
+    dialect: ViewDialect,
+    columns: Iterable[Column],
+    tracked: Mapping[str, Sequence[TrackedColumn]] = MappingProxyType({}),
 ) -> Iterable[str]:
     """`tracked`: the columns of what users track under the names of the views."""
     columns = list(columns)
-    generated = [(name, column.name, column.type) for name, column in named_metrics(columns)]
+    generated = [(name, column.name, column.type) for name, column in metric_columns(columns)]
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
     yield predictions_view(dialect, columns, tracked.get("predictions", ()))
@@ -171,16 +173,16 @@ def make_views(connection: Connection) -> None:
         connection.execute(statement)
 
 
-def view_columns(connection: Connection) -> tuple[list[Column], dict[str, list[Tracked]]]:
+def view_columns(connection: Connection) -> tuple[list[Column], dict[str, list[TrackedColumn]]]:
     """What the views are generated from: the registry of runs, and what users track under the views' names."""
     columns = [Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
-    tracked: dict[str, list[Tracked]] = {}
+    tracked: dict[str, list[TrackedColumn]] = {}
     for view, relation, name in connection.execute(
         "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
         f"WHERE t.name IN ({placeholders(JOINED)}) ORDER BY c.seq",
         JOINED,
     ):
-        tracked.setdefault(view, []).append(Tracked(relation, name))
+        tracked.setdefault(view, []).append(TrackedColumn(relation, name))
     return columns, tracked
 
 

@@ -9,24 +9,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from abreast.store.user_tables.cells import Cell, cell
+from abreast.store.user_tables.cells import TypedCell, cell
 
 MOST_KEYS = 200  # of a mapping; a larger one is data, not parameters, and stays one value
 MOST_ITEMS = 100  # of a list
 DEEPEST = 8  # levels of objects in objects
 
 
-def unpacked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Cell]:
+def argument_cells(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, TypedCell]:
     """A column for every argument; of dictionaries, dataclasses and pydantic models one for every field.
 
     >>> def predict(item, params, top_k=3): ...
     >>> {name: cell.value for name, cell in unpacked(predict, [{"id": 7}, {"model": "m"}], {}).items()}
     {'item_id': 7, 'params_model': 'm', 'top_k': 3}
     """
-    return {name: cell(value) for name, value in _named(function, args, kwargs)}
+    return {name: cell(value) for name, value in _argument_columns(function, args, kwargs)}
 
 
-def _named(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _argument_columns(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
     signature = _signature(function)
     bound: Mapping[str, Any]
     try:
@@ -65,7 +69,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 def _fields(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     try:
-        inner, one = (_inner(value) if depth else None), _shown(value)
+        inner, one = (_subfields(value) if depth else None), _summary(value)
     except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
         inner, one = None, value
     if inner is None:
@@ -78,7 +82,7 @@ def _fields(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
                 yield from _fields(f"{name}_{key}", item, depth - 1)
 
 
-def _inner(value: Any) -> list[tuple[str, Any]] | None:
+def _subfields(value: Any) -> list[tuple[str, Any]] | None:
     """The fields of what is unpacked; None for what is one value."""
     if isinstance(value, Mapping):
         return [(str(key), item) for key, item in value.items()] if 0 < len(value) <= MOST_KEYS else None
@@ -88,7 +92,7 @@ def _inner(value: Any) -> list[tuple[str, Any]] | None:
     return [(name, getattr(value, name, None)) for name in names] if isinstance(names, dict) else None
 
 
-def _shown(value: Any) -> Any:
+def _summary(value: Any) -> Any:
     """What fits a column: small values themselves, of large ones what they are."""
     if value is None or isinstance(value, str | bool | int | float | Enum | Mapping):
         return value

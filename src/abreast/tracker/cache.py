@@ -76,7 +76,7 @@ def name_call(
         while isinstance(inner, functools.partial) and not vars(inner):
             inner, args, kwargs = inner.func, [*inner.args, *args], {**inner.keywords, **kwargs}
         kinds: set[type] = set()
-        given = digest(_said([list(args), dict(kwargs), *([dict(params)] if params else [])], kinds))
+        given = digest(_describe([list(args), dict(kwargs), *([dict(params)] if params else [])], kinds))
         classes = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
         return CallName(inner, [given, *(state_of(kind).see(kind)[0] for kind in classes)])
     except Exception as error:  # noqa: BLE001 - a user's object may raise anything when it is looked at
@@ -91,22 +91,22 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{getattr(named, '__module__', '?')}.{named.__qualname__}"
 
 
-def _said(value: Any, kinds: set[type]) -> Any:
+def _describe(value: Any, kinds: set[type]) -> Any:
     """What an argument is, for a digest. `kinds` gets the classes of dataclasses: a function may call their methods."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind in (list, tuple):
-        return [kind.__name__, *(_said(item, kinds) for item in value)]
+        return [kind.__name__, *(_describe(item, kinds) for item in value)]
     if kind is dict:
-        pairs = ([_said(key, kinds), _said(item, kinds)] for key, item in value.items())
+        pairs = ([_describe(key, kinds), _describe(item, kinds)] for key, item in value.items())
         return ["dict", *sorted(pairs, key=lambda pair: digest(pair[0]))]
     if isinstance(value, io.IOBase):
         return ["file", kind.__qualname__, *_file_content(value)]
     fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else []
     if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # nothing beside them
         kinds.add(kind)
-        return [qualified_name(kind), *([name, _said(getattr(value, name), kinds)] for name in fields)]
+        return [qualified_name(kind), *([name, _describe(getattr(value, name), kinds)] for name in fields)]
     if home(kind.__module__) == "foreign":  # an array, a frame, a date
         zone = str(getattr(value, "tzinfo", None))
         return [zone, canonical(value, lambda inner: {"content": content_digest(inner)})]

@@ -52,13 +52,13 @@ class View(NamedTuple):
         return found
 
 
-def look_at(code: Any) -> View:
+def view_of(code: Any) -> View:
     """See what a function or class refers to; two views are the same if nothing changed."""
     view = View([], [], [])
     add_state, add_owner = view.state.append, view.owners.append
     seen = {id(code)}
     view.objects.append(code)
-    later = list(_inside(NOBODY, code))
+    later = list(_references(NOBODY, code))
     while later:
         owner, value = later.pop()
         add_owner(owner)
@@ -69,17 +69,17 @@ def look_at(code: Any) -> View:
         if id(value) not in seen:
             seen.add(id(value))
             view.objects.append(value)
-            later.extend(_inside(owner, value))
+            later.extend(_references(owner, value))
     return view
 
 
-def _inside(owner: Owner, value: Any) -> Iterable[Owned]:
+def _references(owner: Owner, value: Any) -> Iterable[Owned]:
     if isinstance(value, types.FunctionType):
-        return _of_function(value) if _is_users(value.__module__) else ()
+        return _function_items(value) if _is_user_module(value.__module__) else ()
     if isinstance(value, dict | list | tuple | set | frozenset):
-        return _of_container(owner, value)
+        return _container_items(owner, value)
     if isinstance(value, type):
-        return _named(_class_name(value), 0, vars(value).items()) if _is_users(value.__module__) else ()
+        return _with_prefix(_class_name(value), 0, vars(value).items()) if _is_user_module(value.__module__) else ()
     if isinstance(value, types.MethodType):
         return (NOBODY, value.__func__), (NOBODY, value.__self__)
     if isinstance(value, classmethod | staticmethod):
@@ -88,12 +88,12 @@ def _inside(owner: Owner, value: Any) -> Iterable[Owned]:
         return (NOBODY, value.fget), (NOBODY, value.fset)
     if isinstance(value, functools.partial):
         return (NOBODY, value.func), (owner, value.args), (owner, value.keywords)
-    if _is_users(type(value).__module__):
-        return _of_object(value)
+    if _is_user_module(type(value).__module__):
+        return _object_items(value)
     return ()
 
 
-def _of_container(owner: Owner, value: Any) -> Iterator[Owned]:
+def _container_items(owner: Owner, value: Any) -> Iterator[Owned]:
     yield owner, len(value)
     if len(value) > MOST_ITEMS:
         return
@@ -107,7 +107,7 @@ def _of_container(owner: Owner, value: Any) -> Iterator[Owned]:
         yield from ((owner, item) for item in value.values())
 
 
-def _of_object(value: Any) -> Iterator[Owned]:
+def _object_items(value: Any) -> Iterator[Owned]:
     kind: Any = type(value)
     yield NOBODY, kind
     prefix, holder = _class_name(kind), id(value)
@@ -116,21 +116,21 @@ def _of_object(value: Any) -> Iterator[Owned]:
         for name, item in attributes.items():
             if not _is_cached_property(kind, name):
                 yield (f"{prefix}.{name}", holder), item
-    yield from _named(prefix, holder, ((name, getattr(value, name, None)) for name in _slot_names(kind)))
+    yield from _with_prefix(prefix, holder, ((name, getattr(value, name, None)) for name in _slot_names(kind)))
 
 
-def _of_function(function: types.FunctionType) -> Iterator[Owned]:
+def _function_items(function: types.FunctionType) -> Iterator[Owned]:
     code = function.__code__
     name = f"{function.__module__}.{function.__qualname__}"
     yield NOBODY, code
     if function.__defaults__:
         defaults = function.__defaults__
         parameters = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-        yield from _named(name, 0, zip(parameters, defaults, strict=True))
+        yield from _with_prefix(name, 0, zip(parameters, defaults, strict=True))
     if function.__kwdefaults__:
-        yield from _named(name, 0, function.__kwdefaults__.items())
+        yield from _with_prefix(name, 0, function.__kwdefaults__.items())
     if function.__dict__:
-        yield from _named(name, 0, function.__dict__.items())
+        yield from _with_prefix(name, 0, function.__dict__.items())
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield (f"{name}.{variable}", 0), cell.cell_contents
@@ -141,11 +141,11 @@ def _of_function(function: types.FunctionType) -> Iterator[Owned]:
     for variable in names:
         value = scope.get(variable)
         yield (f"{module}.{variable}", 0), value
-        if isinstance(value, types.ModuleType) and _is_users(value.__name__):
-            yield from _named(value.__name__, 0, ((each, vars(value).get(each)) for each in names))
+        if isinstance(value, types.ModuleType) and _is_user_module(value.__name__):
+            yield from _with_prefix(value.__name__, 0, ((each, vars(value).get(each)) for each in names))
 
 
-def _named(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> Iterator[Owned]:
+def _with_prefix(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> Iterator[Owned]:
     return (((f"{prefix}.{name}", holder), value) for name, value in pairs)
 
 
@@ -171,7 +171,7 @@ def _is_cached_property(kind: type, name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _is_users(module: str | None) -> bool:
+def _is_user_module(module: str | None) -> bool:
     return home(module) != "foreign"
 
 
@@ -186,16 +186,16 @@ class FunctionState:
         self._running = 0
         self._changing: set[str] = set()  # variables that calls themselves change
         self._unsettled: list[EndedCall] = []
-        self._first = self._last = _Sight(code)
+        self._first = self._last = _Observation(code)
         self._digest = self._first.digest or source_digest(code)
 
-    def see(self, code: Any) -> tuple[str, _Sight]:
+    def see(self, code: Any) -> tuple[str, _Observation]:
         """The digest as of now, and what it was made from.
 
         While other calls run, nobody can tell yet whether they made a change or the caller did: `end` can.
         """
         with self._lock:
-            now = _Sight(code)
+            now = _Observation(code)
             if self._last.is_same(now) or (self._running and self._is_own_change(self._last, now)):
                 return self._digest, now
             digest = now.digest or source_digest(code)
@@ -207,10 +207,10 @@ class FunctionState:
         with self._lock:
             self._running += 1
 
-    def end(self, code: Any, before: _Sight) -> set[str]:
+    def end(self, code: Any, before: _Observation) -> set[str]:
         """Record what a call changed: the names of those variables."""
         with self._lock:
-            after = _Sight(code)
+            after = _Observation(code)
             changed = before.changed(after)
             self._running = max(0, self._running - 1)
             self._changing |= changed
@@ -242,31 +242,31 @@ class FunctionState:
 
     def fits(self, code: Any) -> bool:
         """Whether another function of the same code differs in nothing but what calls change, as far as is known."""
-        return self._running > 0 or self._is_own_change(self._last, _Sight(code))
+        return self._running > 0 or self._is_own_change(self._last, _Observation(code))
 
-    def _is_own_change(self, before: _Sight, after: _Sight) -> bool:
+    def _is_own_change(self, before: _Observation, after: _Observation) -> bool:
         return before.changed(after) <= self._changing
 
 
-class _Sight:
+class _Observation:
     """What can be seen of a function; of the object of a method, whose data may be large, its digest as well."""
 
     def __init__(self, code: Any) -> None:
-        self.view: View = look_at(code)
+        self.view: View = view_of(code)
         self.digest = None if isinstance(code, types.FunctionType | type) else source_digest(code)
         self._name = "" if self.digest is None else type(getattr(code, "__self__", code)).__qualname__
 
-    def is_same(self, other: _Sight) -> bool:
+    def is_same(self, other: _Observation) -> bool:
         return self.digest == other.digest and self.view.is_same(other.view)
 
-    def changed(self, other: _Sight) -> set[str]:
+    def changed(self, other: _Observation) -> set[str]:
         if self.view.is_same(other.view):
             return set() if self.digest == other.digest else {self._name}
         return self.view.changed(other.view)
 
 
 class EndedCall(NamedTuple):
-    before: _Sight
+    before: _Observation
     digest: str  # of what was seen before the call
     on_settled: Callable[[str], None]
 

@@ -23,7 +23,7 @@ from abreast.store import Store, open_store
 from abreast.store.base import OPEN_FOR_S, Connection, TrackedWriter
 from abreast.store.user_state.drivers import driver_folder
 from abreast.store.user_tables import tracked_rows
-from abreast.store.user_tables.cells import Cell
+from abreast.store.user_tables.cells import TypedCell
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
@@ -39,8 +39,8 @@ class Journal:
         self.store = store
         self._writer = writer
         self._follower = follower
-        self._known: dict[str, tracked_rows.Table] = {}
-        self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
+        self._known: dict[str, tracked_rows.TrackedTable] = {}
+        self._late: deque[tuple[str, Sequence[Mapping[str, TypedCell]]]] = deque()
         self._writing = False
         self._caches: set[Path] = set()
         self._names: set[str] = set()  # that trackers of this process have, or will
@@ -59,7 +59,7 @@ class Journal:
         follower.start()
         return cls(store, writer, follower)
 
-    def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def write(self, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:
         """Commit these rows, all or none."""
         with self._writer.using() as connection:
             self._late.append((table, rows))
@@ -74,7 +74,7 @@ class Journal:
         if self._follower is not None:
             self._follower.written()
 
-    def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:
         if len(rows) == 1 and tracked_rows.insert_one(connection, self._known, table, rows[0]):
             return
         try:
@@ -109,7 +109,7 @@ class Journal:
             while len(self._free) < self._wanted:
                 name = new_name(self._names)
                 self._names.add(name)
-                if not tracked_rows.is_taken(connection, name):
+                if not tracked_rows.is_track_id_used(connection, name):
                     self._free.append(name)
 
     def note_cache(self, folder: Path) -> None:

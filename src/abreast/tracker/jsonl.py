@@ -10,7 +10,7 @@ from typing import Any
 
 from abreast.errors import BadInput, StoreError
 from abreast.store.rows import to_json
-from abreast.store.user_tables.cells import Cell, values
+from abreast.store.user_tables.cells import TypedCell, values
 
 STDOUT = "-"
 LEVEL = "TRACKING"  # log viewers filter by it
@@ -21,7 +21,7 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
 
 
-def append(path: str, table: str, rows: Iterable[Mapping[str, Cell]]) -> None:
+def append(path: str, table: str, rows: Iterable[Mapping[str, TypedCell]]) -> None:
     """Add a line per row, all of them in one write: several processes may share a file."""
     text = "".join(f"{to_json(_entry(table, row))}\n" for row in rows)
     if path == STDOUT:
@@ -41,7 +41,7 @@ def append(path: str, table: str, rows: Iterable[Mapping[str, Cell]]) -> None:
         ) from error
 
 
-def _entry(table: str, row: Mapping[str, Cell]) -> dict[str, Any]:
+def _entry(table: str, row: Mapping[str, TypedCell]) -> dict[str, Any]:
     """A row; empty columns are left out."""
     found = {key: values(cell.type, [cell.value])[0] for key, cell in row.items() if cell.value is not None}
     moment = str(found.pop("timestamp", "")).replace(" ", "T")

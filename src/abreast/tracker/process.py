@@ -31,7 +31,7 @@ class Closable(Protocol):
         """Whether what was opened is still what its path names."""
 
 
-class _Worker:
+class _WorkerExit:
     """Closes everything at the end of a worker of multiprocessing, which runs no atexit functions.
 
     A pool ends its workers by SIGTERM. It is handled in a thread: Python runs signal handlers in the main thread only,
@@ -93,7 +93,7 @@ def _reset_sigterm() -> None:
         signal.set_wakeup_fd(-1)
 
 
-_worker = _Worker()
+_worker = _WorkerExit()
 Open = TypeVar("Open", bound=Closable)
 Answer = TypeVar("Answer")
 

@@ -174,7 +174,7 @@ class Reader:
     def _full_name(self, name: str) -> str:
         """A track_id as it is; else the full name of the run that a label, `latest`, `previous` or a prefix means."""
         with self._store as store:
-            if tables.written_as(store, name) or not matching_runs(store, name):
+            if tables.row_counts(store, name) or not matching_runs(store, name):
                 return name
             return find_run([store], name)[1]
 

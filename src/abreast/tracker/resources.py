@@ -11,7 +11,7 @@ import psutil
 SAMPLE_S = 0.02
 
 
-class Watch:
+class ResourceMonitor:
     """From its making to `stop`. The process is one: of several calls at a time each sees what all of them take."""
 
     def __init__(self) -> None:

@@ -17,16 +17,16 @@ from abreast.errors import BadInput
 from abreast.redaction import KNOWN, Redactor, redact_log
 from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
-from abreast.store.rows import ERROR_LIMIT, shown
-from abreast.store.user_tables.cells import Cell, is_object, values
+from abreast.store.rows import ERROR_LIMIT, safe_text
+from abreast.store.user_tables.cells import TypedCell, is_object, values
 from abreast.store.user_tables.result_cache import Hit, relative
 from abreast.store.user_tables.tracked_rows import cells_of, new_row_id, plain_name
 from abreast.store.views import JOINED
 from abreast.tracker import cache as caches
 from abreast.tracker import journal as journals
 from abreast.tracker import jsonl as jsonl_log
-from abreast.tracker.arguments import unpacked
-from abreast.tracker.commit import Commit, commit
+from abreast.tracker.arguments import argument_cells
+from abreast.tracker.commit import CodeCommit, current_commit
 from abreast.tracker.journal import IN_MEMORY, temporary_store
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from abreast.tracker.reader import Reader
 
 Answer = TypeVar("Answer")
-OF_THE_ROW = ("row_id", "track_id")  # whatever a user gives under these names is kept under another
-OF_THE_CALL = (*OF_THE_ROW, "timestamp", "function_name", "function_time", "cache", "cache_row", "traceback")
+ROW_KEYS = ("row_id", "track_id")  # whatever a user gives under these names is kept under another
+CALL_KEYS = (*ROW_KEYS, "timestamp", "function_name", "function_time", "cache", "cache_row", "traceback")
 LOOK_AGAIN = datetime.timedelta(seconds=1)  # after the commit of the code
 DETAIL = 8_000  # characters kept of a traceback
 
 
 @dataclasses.dataclass(slots=True)
-class _Call:
+class _TrackedCall:
     """A call before it is made: what it is, and its arguments as they were then."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    arguments: dict[str, Cell]
+    arguments: dict[str, TypedCell]
     params: Mapping[str, Any]
     name: caches.CallName | None  # none if nothing is cached
     raises: bool
@@ -78,14 +78,14 @@ class Tracker:
         self.raise_on_error = raise_on_error
         self.resources = resources
         self._last: Mapping[str, Any] = {}
-        self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
+        self._looked_at, self._commit = datetime.datetime.min, CodeCommit(None, None)
         self._path = temporary_store(self) if db == IN_MEMORY else journals.absolute(named_store(db) or DEFAULT)
         self._jsonl = None if jsonl is None else _log_file(jsonl)
         self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
         if engine not in (None, self._engine):
             open_store(self._path, engine)  # says what is wrong
         self._cache = journals.absolute(cache) if cache is not None else None
-        self.track_id = self._through(journals.Journal.free_name) if track_id is None else _checked_name(track_id)
+        self.track_id = self._through(journals.Journal.free_name) if track_id is None else _check_track_id(track_id)
 
     @property
     def db(self) -> Path:
@@ -98,7 +98,7 @@ class Tracker:
     @property
     def latest(self) -> dict[str, Any]:
         return {
-            key: values(value.type, [value.value])[0] if type(value) is Cell else value
+            key: values(value.type, [value.value])[0] if type(value) is TypedCell else value
             for key, value in self._last.items()
         }
 
@@ -154,14 +154,14 @@ class Tracker:
             return self._awaited(dataclasses.replace(call, is_kept=False), lambda: returned, began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
 
-    async def _track_async(self, call: _Call, cache_force: bool) -> Any:
+    async def _track_async(self, call: _TrackedCall, cache_force: bool) -> Any:
         hit = self._found(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
         answer = functools.partial(call.function, *call.args, **call.kwargs)
         return await self._awaited(call, answer, time.perf_counter(), self._begin(call))
 
-    async def _awaited(self, call: _Call, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
+    async def _awaited(self, call: _TrackedCall, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
         try:
             returned = await answer()
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
@@ -192,7 +192,7 @@ class Tracker:
         for each in data:
             row = self._own_columns()
             given = {**self.params, **_mapping("log", each)}
-            row |= {f"result_{key}" if key in OF_THE_ROW else key: self._kept(value) for key, value in given.items()}
+            row |= {f"result_{key}" if key in ROW_KEYS else key: self._kept(value) for key, value in given.items()}
             rows.append(row)
         if rows:
             self._write(rows, self.table if table is None else plain_name(table))
@@ -270,24 +270,24 @@ class Tracker:
         kwargs: Mapping[str, Any] | None,
         params: Mapping[str, Any] | None,
         raise_on_error: bool | None,
-    ) -> _Call:
+    ) -> _TrackedCall:
         if not callable(function):
             raise BadInput(f"track: {function!r} is not a function", "write tracker.track(predict, args=[item])")
         if isinstance(args, str | bytes | Mapping) or not isinstance(args, Sequence | None):
             raise BadInput(f"track: args must be a list, got {type(args).__name__}", "write args=[item, params]")
         given = tuple(args or ())
         named, own = _mapping("kwargs", kwargs), _mapping("params", params)
-        return _Call(
+        return _TrackedCall(
             function=function,
             args=given,
             kwargs=named,
-            arguments=unpacked(function, given, named),
+            arguments=argument_cells(function, given, named),
             params={**self.params, **own},
             name=caches.name_call(function, given, named, own) if self._cache is not None else None,
             raises=self.raise_on_error if raise_on_error is None else raise_on_error,
         )
 
-    def _found(self, call: _Call, force: bool) -> Hit | None:
+    def _found(self, call: _TrackedCall, force: bool) -> Hit | None:
         if self._cache is None or call.name is None or force:
             return None
         key = call.name.text
@@ -305,24 +305,24 @@ class Tracker:
         self._through(lambda journal: journal.note_cache(folder))
         caches.use(str(folder), lambda cache: cache.put(key, found))
 
-    def _begin(self, call: _Call) -> Any:
+    def _begin(self, call: _TrackedCall) -> Any:
         """Take note that the function is called now; what watches it, if anything does."""
         if call.name is not None:
             call.name.begin()
         if not self.resources:
             return None
-        from abreast.tracker.resources import Watch
+        from abreast.tracker.resources import ResourceMonitor
 
-        return Watch()
+        return ResourceMonitor()
 
-    def _store_hit(self, call: _Call, hit: Hit) -> Any:
+    def _store_hit(self, call: _TrackedCall, hit: Hit) -> Any:
         self._store(call, hit.result, {"cache": hit.track_id, "cache_row": hit.row_id})
         return hit.result
 
-    def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
+    def _store_failure(self, call: _TrackedCall, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
         if call.name is not None:
             call.name.end()
-        told = redact_log(f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT]).removesuffix(": ")
+        told = redact_log(f"{type(error).__name__}: {safe_text(error)}"[:ERROR_LIMIT]).removesuffix(": ")
         frames = error.__traceback__.tb_next if error.__traceback__ else None  # without the tracker's
         detail = redact_log("".join(traceback.format_exception(type(error), error, frames))[-DETAIL:])
         taken = watch.stop() if watch is not None else {}
@@ -333,18 +333,18 @@ class Tracker:
             raise error
         return {"error": told}
 
-    def _store_result(self, call: _Call, returned: Any, seconds: float, watch: Any) -> Any:
+    def _store_result(self, call: _TrackedCall, returned: Any, seconds: float, watch: Any) -> Any:
         taken = watch.stop() if watch is not None else {}
         if call.name is not None:
             call.name.end()
         row_id = self._store(call, returned, {"function_time": seconds, **taken})
-        failed = isinstance(returned, Mapping) and _says(returned.get("error"))
+        failed = isinstance(returned, Mapping) and _is_error(returned.get("error"))
         if call.name is not None:
             is_kept = call.is_kept and not failed
             call.name.settle((lambda key: self._keep(key, row_id, returned)) if is_kept else None)
         return returned
 
-    def _store(self, call: _Call, returned: Any, own: Mapping[str, Any]) -> str:
+    def _store(self, call: _TrackedCall, returned: Any, own: Mapping[str, Any]) -> str:
         row = {
             **self._own_columns(),
             "function_name": caches.name_of(call.function).rpartition(".")[2],
@@ -356,8 +356,8 @@ class Tracker:
         }
         results = returned if isinstance(returned, Mapping) else {"function_result": returned}
         for key, value in _mapping("result", results).items():
-            row[f"result_{key}" if key in OF_THE_CALL else key] = self._kept(value)
-        row["error"] = row["error"] if _says(row["error"]) else None
+            row[f"result_{key}" if key in CALL_KEYS else key] = self._kept(value)
+        row["error"] = row["error"] if _is_error(row["error"]) else None
         for prefix, columns in (("params", call.params), ("arg", call.arguments)):
             for key, value in columns.items():
                 while key in row:
@@ -369,7 +369,7 @@ class Tracker:
     def _own_columns(self) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
         if now - self._looked_at > LOOK_AGAIN:
-            self._looked_at, self._commit = now, commit()
+            self._looked_at, self._commit = now, current_commit()
         return {
             "row_id": new_row_id(),
             "track_id": self.track_id,
@@ -389,13 +389,13 @@ class Tracker:
         return journals.use(self._path, self._engine, act)
 
 
-def redact_cells(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+def redact_cells(cells: Mapping[str, TypedCell]) -> dict[str, TypedCell]:
     """Replace secrets in the names and values of a row."""
     redactor = KNOWN.redactor
     return {redactor.redact(key): _redact_cell(cell, redactor) for key, cell in cells.items()}
 
 
-def _redact_cell(cell: Cell, redactor: Redactor) -> Cell:
+def _redact_cell(cell: TypedCell, redactor: Redactor) -> TypedCell:
     value = cell.value
     if type(value) is str:
         redacted: Any = redactor.redact(value)
@@ -403,7 +403,7 @@ def _redact_cell(cell: Cell, redactor: Redactor) -> Cell:
         redacted = redactor.redact_bytes(value)
     else:
         return cell
-    return cell if redacted == value else Cell(cell.type, redacted)
+    return cell if redacted == value else TypedCell(cell.type, redacted)
 
 
 def _log_file(path: str | os.PathLike[str]) -> str:
@@ -413,7 +413,7 @@ def _log_file(path: str | os.PathLike[str]) -> str:
     return journals.absolute(path) + (os.sep if jsonl_log.is_folder(path) else "")
 
 
-def _says(error: Any) -> bool:
+def _is_error(error: Any) -> bool:
     """Whether it is an error: an empty text is none."""
     try:
         return bool(error)
@@ -426,10 +426,10 @@ def _mapping(what: str, given: Any) -> dict[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise BadInput(f"{what}: a dictionary is needed, got {type(given).__name__}", 'write {"name": value}')
-    return {key if isinstance(key, str) else shown(key): value for key, value in given.items()}
+    return {key if isinstance(key, str) else safe_text(key): value for key, value in given.items()}
 
 
-def _checked_name(track_id: Any) -> str:
+def _check_track_id(track_id: Any) -> str:
     if not isinstance(track_id, str) or not track_id.strip() or "\0" in track_id:
         raise BadInput(f"track_id {track_id!r}: must be a text", 'write such as track_id="brave-otter-4821"')
     return track_id

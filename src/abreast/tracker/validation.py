@@ -39,8 +39,8 @@ AGGREGATIONS = {
     "mean confidence": ("mean_confidence", "avg_confidence"),
     "failures by kind": ("failures",),
 }
-_OF_THE_ROW = ("row_id", "track_id", "timestamp", "cache", "cache_row", "code_dirty", "function_name")
-_KINDS = {"int": "number", "float": "number", "str": "text"}
+_ROW_COLUMNS = ("row_id", "track_id", "timestamp", "cache", "cache_row", "code_dirty", "function_name")
+_ANNOTATION_KINDS = {"int": "number", "float": "number", "str": "text"}
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 LOOKED_AT = 1_000  # rows, the newest, whose parameters are compared
 MOST_FILES = 10_000  # looked at for DVC files
@@ -70,8 +70,8 @@ def pre_experiment_validation(
         *_code(db_path, [metrics_table, predictions_table]),
     ]
     design = [
-        _kept("design", db_path, predictions_table, WANTED),
-        _kept("metrics", db_path, metrics_table, AGGREGATIONS),
+        _missing_fields("design", db_path, predictions_table, WANTED),
+        _missing_fields("metrics", db_path, metrics_table, AGGREGATIONS),
     ]
     _show([*findings, *(finding for finding, _ in design), *_data(data)])
     going_on = all(finding.level != "fail" for finding in findings)
@@ -82,7 +82,7 @@ def pre_experiment_validation(
                 going_on = False
                 echo("\n".join(steps))
     echo("ready" if going_on else "not ready: nothing should be executed yet")
-    _remember(db_path, going_on, answers)
+    _store_answers(db_path, going_on, answers)
     return going_on
 
 
@@ -157,7 +157,7 @@ def _kinds(params: Any) -> dict[str, str]:
         for name, annotation in vars(base).get("__annotations__", {}).items():
             written = annotation.__name__ if isinstance(annotation, type) else str(annotation)
             words = re.findall(r"\w+", written)
-            kinds = {_KINDS[word] for word in words if word in _KINDS}
+            kinds = {_ANNOTATION_KINDS[word] for word in words if word in _ANNOTATION_KINDS}
             if len(kinds) == 1:
                 found[name] = kinds.pop()
     return found
@@ -204,14 +204,14 @@ def _last_commit(db: str | os.PathLike[str], name: str) -> str | None:
 # -- design --------------------------------------------------------------------------------------------------------
 
 
-def _kept(
+def _missing_fields(
     check: str, db: str | os.PathLike[str], table: str, wanted: dict[str, tuple[str, ...]]
 ) -> tuple[Finding, list[str]]:
     """What a table has, and what of the wanted it has not."""
     frame = _columns(db, table)
     if frame is None:
         return Finding(check, "note", f"{table} is not there yet: the first experiment"), []
-    columns = [name for name in frame.columns if name not in _OF_THE_ROW]
+    columns = [name for name in frame.columns if name not in _ROW_COLUMNS]
     known = {name.lower() for name in columns}
     known |= {name.rpartition("_")[2] for name in known}
     missing = [what for what, names in wanted.items() if known.isdisjoint(names)]
@@ -322,7 +322,7 @@ def _show(findings: Iterable[Finding]) -> None:
                 echo(f"           → {finding.fix}")
 
 
-def _remember(db: str | os.PathLike[str], passed: bool, answers: dict[str, bool]) -> None:
+def _store_answers(db: str | os.PathLike[str], passed: bool, answers: dict[str, bool]) -> None:
     """With the rows it was about; before the first experiment there is no store to remember it in."""
     try:
         with open_store(os.fspath(db)) as store:

@@ -24,7 +24,7 @@ from abreast.scorers.judge import Given, Judge, Reading
 from abreast.store import Store, Writer
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.queries.judgements import JudgeQuestion
-from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
+from abreast.store.rows import Paid, Row, cost_of, judgement_row, score_rows
 from abreast.targets import Target
 
 AT_ONCE = 50  # answers looked at before others have their turn
@@ -286,7 +286,7 @@ class Judging(Source):
         """Store what a failed call cost."""
         assert isinstance(job, JudgeJob)
         question: Question = job.question
-        paid = paid_for(outcome.answer)
+        paid = cost_of(outcome.answer)
         if paid.is_known:
             question.paid = question.paid.and_then(paid)
             row = self._row(question, question.asked_by[0], outcome.status, outcome, question.paid)
@@ -302,7 +302,7 @@ class Judging(Source):
     def _rows(self, question: Question, outcome: Outcome) -> list[Row]:
         """One row per waiting answer; the first carries the cost of all attempts."""
         question.written = len(question.asked_by)
-        last = paid_for(outcome.answer)
+        last = cost_of(outcome.answer)
         made = []
         for place, pending in enumerate(question.asked_by):
             reading, status = self._reading(question, pending.judge, outcome), str(outcome.status)

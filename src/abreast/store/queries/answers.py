@@ -47,7 +47,7 @@ class AnswerQueries(QueryGroup):
         """Position and returned values of the answers that have some, or one of these; in plan order."""
         condition = " OR ".join("p.data LIKE ?" for _ in mentioning) or "p.data IS NOT NULL"
         ok = "JOIN trials t ON t.run_id = p.run_id AND t.position = p.position AND t.status = 'ok' " if only_ok else ""
-        rows = self._store.each(
+        rows = self._store.stream(
             f"SELECT p.position, p.data FROM payloads p {ok}WHERE p.run_id = ? AND ({condition}) ORDER BY p.position",
             (run_id, *(f'%"{name}"%' for name in mentioning)),
         )
@@ -83,7 +83,7 @@ class AnswerQueries(QueryGroup):
 
     def prompts(self, run_id: int) -> Iterator[tuple[int, str | None]]:
         """Position and prompt of the trials that were not skipped, in plan order."""
-        return self._store.each(
+        return self._store.stream(
             f"SELECT t.position, p.prompt FROM trials t JOIN {PAYLOAD} WHERE t.run_id = ? AND t.status <> 'skipped' "
             "ORDER BY t.position",
             (run_id,),
@@ -103,7 +103,7 @@ class AnswerQueries(QueryGroup):
     ) -> Iterator[tuple[int, str, str, int, str | None]]:
         """Case index, case id, expected answer, variant and prompt of every so-many-th case with a short expected
         answer; of a long prompt so many characters of either end."""
-        rows = self._store.each(
+        rows = self._store.stream(
             "SELECT t.position / ?, c.id, c.expected, t.variant, "
             "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, 1, ?) ELSE p.prompt END, "  # substr ends at a NUL
             "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, length(p.prompt) - ? + 1) END "
@@ -183,7 +183,7 @@ class AnswerQueries(QueryGroup):
         texts = {"error": "t.error", "prompt": "p.prompt", "answer": "p.answer"}
         chosen = ", ".join(f"{self._dialect.first_bytes(source)}, octet_length({source})" for source in texts.values())
         for batch in in_batches(positions):
-            rows = self._store.each(  # one at a time: what is expected may be large
+            rows = self._store.stream(  # one at a time: what is expected may be large
                 f"SELECT {chosen}, t.position, t.status, t.error_kind, t.error_blame, c.expected FROM trials t "
                 f"JOIN {CASE} LEFT JOIN {PAYLOAD} WHERE t.run_id = ? AND t.position IN ({placeholders(batch)})",
                 (*(most[name] for name in texts), run_id, *batch),
@@ -204,7 +204,7 @@ class AnswerQueries(QueryGroup):
             "AND s.name = ? AND s.version = ?)"
             for _ in wanted
         )
-        rows = self._store.each(
+        rows = self._store.stream(
             "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model, "
             "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, "
             f"t.cost_usd, t.cost_basis, p.raw_response FROM trials t JOIN {CASE} JOIN {PAYLOAD} "

@@ -74,7 +74,7 @@ class ArtifactQueries(QueryGroup):
     def chain_links(self, run_id: int, position: int | None = None) -> Iterator[tuple[int, ChainLink]]:
         """What trials began with and left, by position: of all without the state itself, or of one with it."""
         state = f"LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = '{STATE}' "
-        rows = self._store.each(
+        rows = self._store.stream(
             f"SELECT t.position, t.status, t.error_kind, p.data, {'NULL' if position is None else 'a.content'} "
             f"FROM trials t LEFT JOIN {PAYLOAD} {'' if position is None else state}"
             f"WHERE t.run_id = ?{'' if position is None else ' AND t.position = ?'}",

@@ -55,7 +55,7 @@ class ScoreQueries(QueryGroup):
     def scored_trials(self, run_id: int, variant: int, score: str | None) -> Iterator[tuple[Any, ...]]:
         """Case, repeat, status, kind of error, blame, error, seconds (unless reused), score and explanation of the
         trials of a variant, in plan order."""
-        return self._store.each(
+        return self._store.stream(
             "SELECT c.id, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
             "CASE WHEN t.reused_from IS NULL THEN t.service_s END, s.value, s.explanation "
             f"FROM trials t JOIN {CASE} LEFT JOIN {_SCORE} WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
@@ -67,7 +67,7 @@ class ScoreQueries(QueryGroup):
     ) -> Iterator[tuple[int, str, str | None, float | None, bool, bool]]:
         """Position, status, blame and score of each trial, whether this version of the scorer gave it, and whether the
         answer was reused."""
-        return self._store.each(
+        return self._store.stream(
             "SELECT t.position, t.status, t.error_blame, s.value, s.position IS NOT NULL, t.reused_from IS NOT NULL "
             f"FROM trials t LEFT JOIN {_SCORE} AND s.version = ? WHERE t.run_id = ?",
             (score, version, run_id),
@@ -75,7 +75,7 @@ class ScoreQueries(QueryGroup):
 
     def wrong_answers(self, run_id: int, score: str | None) -> Iterator[tuple[int, str | None, int]]:
         """Variant, explanation and number of the answers that are not entirely right by this score."""
-        return self._store.each(
+        return self._store.stream(
             f"SELECT t.variant, s.explanation, COUNT(*) FROM trials t JOIN {_SCORE} WHERE t.run_id = ? "
             "AND t.status = 'ok' AND COALESCE(s.value, 0) < 1 GROUP BY t.variant, s.explanation",
             (score, run_id),

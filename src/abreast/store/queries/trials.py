@@ -50,7 +50,7 @@ class TrialQueries(QueryGroup):
     def prediction_rows(self, run: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """The columns of the view `predictions`, and the rows of a run as they are stored."""
         names = [name for (name,) in self._store.rows(self._dialect.column_names("predictions"))]
-        return names, self._store.each("SELECT * FROM predictions WHERE run = ?", (run,))
+        return names, self._store.stream("SELECT * FROM predictions WHERE run = ?", (run,))
 
     def trial_columns(self, run_id: int) -> dict[str, Array]:
         """The trials of a run as columns, in plan order."""
@@ -79,7 +79,7 @@ class TrialQueries(QueryGroup):
 
     def trial_origins(self, run_id: int, variant: int) -> Iterator[tuple[int, int, str, int]]:
         """Position and repeat of each trial of a variant, the run that made its answer, and the occurrence there."""
-        return self._store.each(
+        return self._store.stream(
             "SELECT t.position, t.repeat, COALESCE(t.reused_from, r.run), t.occurrence FROM trials t "
             "JOIN runs r ON r.run_id = t.run_id WHERE t.run_id = ? AND t.variant = ?",
             (run_id, variant),
@@ -218,7 +218,7 @@ class TrialQueries(QueryGroup):
         """Position, start, end and order of writing of the trials that were executed, a row each."""
         import numpy as np
 
-        rows = self._store.each(
+        rows = self._store.stream(
             f"SELECT t.position, t.started_at, t.finished_at, t.seq FROM trials t WHERE t.run_id = ? AND {_EXECUTED}",
             (run_id,),
         )

@@ -27,32 +27,32 @@ class Lease:
 
 # The leases that this process holds: a run that ended without giving its lease back (a full disk) must not look alive
 # because the process, a notebook say, lives on.
-_held: set[str] = set()
+_own_leases: set[str] = set()
 
 
 def new_owner() -> str:
     """A new owner in this process; no two are the same."""
     mark, registry = drivers.registration()
-    holder = {"place": drivers.this_place(), "driver": mark, "registry": registry, "lease": os.urandom(6).hex()}
+    holder = {"place": drivers.machine_id(), "driver": mark, "registry": registry, "lease": os.urandom(6).hex()}
     return json.dumps(holder)
 
 
-def take(owner: str) -> None:
-    _held.add(owner)
+def hold(owner: str) -> None:
+    _own_leases.add(owner)
 
 
-def let_go(owner: str) -> None:
-    _held.discard(owner)
+def release(owner: str) -> None:
+    _own_leases.discard(owner)
 
 
 def is_alive(owner: str | None, heartbeat_at: float | None, now: float) -> bool:
     """Whether the owner of a lease still executes. `now` is by the clock that wrote the heartbeat."""
     if not owner:
         return False
-    if owner in _held:
+    if owner in _own_leases:
         return True
     holder = json.loads(owner)
-    if holder["place"] == drivers.this_place() and "driver" in holder:  # earlier versions stored a process id
+    if holder["place"] == drivers.machine_id() and "driver" in holder:  # earlier versions stored a process id
         if drivers.is_own(holder["driver"]):
             return False
         is_locked = drivers.is_locked(holder["driver"], holder["registry"])

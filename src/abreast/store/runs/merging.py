@@ -29,12 +29,12 @@ from abreast.store.runs import leases
 from abreast.store.store import RUNNING, Store
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.assets import Assets
-from abreast.store.user_tables.tables import mentions
+from abreast.store.user_tables.tables import columns_mentioning
 from abreast.store.views import add_columns
 
 CHUNK = 5_000
 Row = tuple[Any, ...]
-_Place = tuple[int, str]  # of a score: the position of its trial, its name
+_ScoreKey = tuple[int, str]  # of a score: the position of its trial, its name
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ def copy_assets(target: Store, sources: Sequence[Store], only: Sequence[str] | N
     """Take over the objects that rows of the sources, or of these tables, refer to."""
     for source in sources:
         there = Assets(source.path)
-        used = mentions(source, list(there), only)
+        used = columns_mentioning(source, list(there), only)
         Assets(target.path).copy(there, [digest for digest, columns in used.items() if columns])
 
 
@@ -98,7 +98,7 @@ def _check_tables(store: Store, connection: Connection, only: Sequence[str] | No
 
 
 def _merge_tables(source: Connection, target: Connection, merged: Merged, only: Sequence[str] | None) -> None:
-    known: dict[str, tracked_rows.Table] = {}
+    known: dict[str, tracked_rows.TrackedTable] = {}
     for there in tracked_rows.tables(source):
         if only is not None and there.name not in only:
             continue
@@ -108,14 +108,14 @@ def _merge_tables(source: Connection, target: Connection, merged: Merged, only: 
             merged.columns[there.name] = new
         _name_rows(target, here)
         before = target.total_changes()
-        columns, rows = _stored(there, here, _rows(source, there))
+        columns, rows = _rows_for_target(there, here, _rows(source, there))
         statement = f"INSERT INTO {quote(here.relation)} ({', '.join(map(quote, columns))})"
         target.executemany(f"{statement} VALUES ({placeholders(columns)}) ON CONFLICT DO NOTHING", rows)
         if target.total_changes() > before:
             merged.rows[there.name] = target.total_changes() - before
 
 
-def _rows(connection: Connection, table: tracked_rows.Table, where: str = "1 = 1") -> Iterator[Row]:
+def _rows(connection: Connection, table: tracked_rows.TrackedTable, where: str = "1 = 1") -> Iterator[Row]:
     """Every row, in the order of the keys. One without a name (somebody's SQL made it) is named after its content."""
     columns = ", ".join(quote(column) for column, _ in table.columns.values())
     at = list(table.columns).index("row_id")
@@ -132,7 +132,7 @@ def _rows(connection: Connection, table: tracked_rows.Table, where: str = "1 = 1
         yield (*row[:at], name, *row[at + 1 :])
 
 
-def _name_for(connection: Connection, table: tracked_rows.Table, row: Row, taken: set[str]) -> str:
+def _name_for(connection: Connection, table: tracked_rows.TrackedTable, row: Row, taken: set[str]) -> str:
     content = repr(sorted((key, value) for key, value in zip(table.columns, row, strict=True) if value is not None))
     asked, number = f"SELECT 1 FROM {quote(table.relation)} WHERE row_id = ?", 0
     while True:
@@ -142,7 +142,7 @@ def _name_for(connection: Connection, table: tracked_rows.Table, row: Row, taken
         number += 1
 
 
-def _name_rows(connection: Connection, table: tracked_rows.Table) -> None:
+def _name_rows(connection: Connection, table: tracked_rows.TrackedTable) -> None:
     """Rows without a name get the one they would get elsewhere, so that they are known when they come back."""
     relation, at = quote(table.relation), list(table.columns).index("row_id")
     numbers = [row[0] for row in connection.execute(f"SELECT seq FROM {relation} WHERE row_id IS NULL ORDER BY seq")]
@@ -150,8 +150,8 @@ def _name_rows(connection: Connection, table: tracked_rows.Table) -> None:
     connection.executemany(f"UPDATE {relation} SET row_id = ? WHERE seq = ?", list(zip(names, numbers, strict=True)))
 
 
-def _stored(
-    there: tracked_rows.Table, here: tracked_rows.Table, rows: Iterable[Row]
+def _rows_for_target(
+    there: tracked_rows.TrackedTable, here: tracked_rows.TrackedTable, rows: Iterable[Row]
 ) -> tuple[list[str], Iterable[Row]]:
     """The columns here and the rows for them. What no column could be made for joins what has none already."""
     keys = list(there.columns)
@@ -159,11 +159,12 @@ def _stored(
         return [here.columns[key][0] for key in keys], rows
     kept = [key for key in keys if key in here.columns and key != tracked_rows.MORE]
     return [here.columns[key][0] for key in (*kept, tracked_rows.MORE)], (
-        (*(row[key] for key in kept), _more(here, row)) for row in (dict(zip(keys, row, strict=True)) for row in rows)
+        (*(row[key] for key in kept), _extra_json(here, row))
+        for row in (dict(zip(keys, row, strict=True)) for row in rows)
     )
 
 
-def _more(here: tracked_rows.Table, row: Mapping[str, Any]) -> str | None:
+def _extra_json(here: tracked_rows.TrackedTable, row: Mapping[str, Any]) -> str | None:
     beyond = {key: value for key, value in row.items() if key not in here.columns and value is not None}
     more = beyond | json.loads(row.get(tracked_rows.MORE) or "{}")
     return to_json(more) if more else None
@@ -190,7 +191,7 @@ def _merge_runs(
     target.executemany(schema.insert(target.dialect, "cases", "ignore"), source.execute(f"SELECT {cases} FROM cases"))
     here = {_identity(run): run for run in known}
     names = _names(there, here)
-    merged.renamed = {run: names[run] for run in names if names[run] != run and names[run] not in _called(here)}
+    merged.renamed = {run: names[run] for run in names if names[run] != run and names[run] not in _run_names(here)}
     for run in there:
         twin = here.get(_identity(run))
         if twin is None:
@@ -198,7 +199,7 @@ def _merge_runs(
             merged.runs.append(names[run["run"]])
         else:
             changes, before = target.total_changes(), merged.trials
-            merged.trials += _Twins(source, target, run, twin, names).merge()
+            merged.trials += _RunMerge(source, target, run, twin, names).merge()
             if target.total_changes() > changes or merged.trials > before:
                 merged.continued.append(names[run["run"]])
 
@@ -208,14 +209,14 @@ def _identity(run: Mapping[str, Any]) -> tuple[Any, ...]:
     return run["created_at"], run["experiment"], run["fingerprint"], run["seed"]
 
 
-def _called(runs: Mapping[Any, Mapping[str, Any]]) -> set[str]:
+def _run_names(runs: Mapping[Any, Mapping[str, Any]]) -> set[str]:
     return {run["run"] for run in runs.values()}
 
 
 def _names(there: Sequence[Mapping[str, Any]], here: Mapping[Any, Mapping[str, Any]]) -> dict[str, str]:
     """What each run that comes is called here: as it was, or with a number where another run has its name."""
     found: dict[str, str] = {}
-    taken = _called(here)
+    taken = _run_names(here)
     for run in there:
         name, number = run["run"], 1
         if _identity(run) in here:
@@ -272,7 +273,7 @@ def _insert(connection: Connection, table: str, mode: Mode) -> str:
     return schema.insert(connection.dialect, table, mode, counts=False)
 
 
-class _Twins:
+class _RunMerge:
     """A run that both stores have: `run` there, `twin` here."""
 
     def __init__(
@@ -355,7 +356,7 @@ class _Twins:
         old_there, old_here = self._counted("old_scores")
         aside: set[Row] = set()
         fresh: list[Row] = []
-        gone: list[_Place] = []
+        gone: list[_ScoreKey] = []
         for place in {**there, **here}:
             theirs, ours = there.get(place), here.get(place)
             if place[0] in taken:
@@ -379,7 +380,7 @@ class _Twins:
         old_there |= Counter(aside)
         self._put("old_scores", (old_there - old_here).elements(), "insert")
 
-    def _sides(self) -> list[tuple[dict[_Place, Row], dict[_Place, float]]]:
+    def _sides(self) -> list[tuple[dict[_ScoreKey, Row], dict[_ScoreKey, float]]]:
         """For each store: the scores, and when those of another version were last put aside."""
         found = []
         for connection, run_id in ((self._source, self._there), (self._target, self._here)):

@@ -46,7 +46,7 @@ class ReusableAnswers(Database):
 
     def outcomes_of(self, variant_digest: str, failures_too: bool = True) -> Iterator[StoredOutcome]:
         """Every outcome worth reusing of this very contender; the newest original last: a dictionary keeps it."""
-        rows = self.each(
+        rows = self.stream(
             "SELECT c.input_digest, c.digest, c.id, c.tags, c.case_group, t.repeat, t.occurrence, t.run_id, "
             "t.position, t.status = 'error' FROM variants v "
             "JOIN trials t ON t.run_id = v.run_id AND t.variant = v.variant "
@@ -58,7 +58,7 @@ class ReusableAnswers(Database):
         )
         return (StoredOutcome(*row) for row in rows)
 
-    def sources_retried(self, run_ids: Sequence[int]) -> bool:
+    def any_retried_failures(self, run_ids: Sequence[int]) -> bool:
         """Whether in one of these runs failures were rolled again on purpose."""
         wanted = tuple(sorted(set(run_ids)))
         specs = self.rows(f"SELECT spec FROM runs WHERE run_id IN ({placeholders(wanted)})", wanted)

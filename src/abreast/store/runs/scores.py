@@ -72,7 +72,7 @@ class LaterScores(Database):
 
     def log_metrics(self, run: str, variant: str | None, segment: str, values: Mapping[str, Any]) -> None:
         """A row of a user's own in `metrics`, for a variant or for the run as a whole; it stays as long as the run."""
-        data, segment = logged_metrics.checked(values), logged_metrics.checked_segment(segment)
+        data, segment = logged_metrics.validate_metrics(values), logged_metrics.validate_segment(segment)
         _, name = find_run([self], run)
         with self.change() as connection:
             runs = connection.execute("SELECT run_id FROM runs WHERE run = ?", (name,)).fetchall()

@@ -29,7 +29,7 @@ _DEAD = "dead"  # what a process that cleans up after a driver writes into its r
 
 
 @cache
-def this_place() -> str:
+def machine_id() -> str:
     """A name for the machine: host, boot and process namespace."""
     parts = [os.uname().nodename]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
@@ -57,9 +57,9 @@ class Driver:
     def is_of_this_machine(self) -> bool:
         """Whether a free lock proves it dead and its processes are visible: it ran in this process namespace, or on
         this host before the last restart."""
-        if self.place == this_place():
+        if self.place == machine_id():
             return True
-        (host, boot), here = self.place.split("|")[:2], this_place().split("|")
+        (host, boot), here = self.place.split("|")[:2], machine_id().split("|")
         return host == here[0] and boot != here[1]
 
 
@@ -153,7 +153,7 @@ def _create(folder: Path, mark: str) -> tuple[Path, int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_still(path, descriptor):
-                _write(descriptor, {"place": this_place()})
+                _write(descriptor, {"place": machine_id()})
                 return path, descriptor
         except OSError:  # a file system without locks, or full
             path.unlink(missing_ok=True)

@@ -36,15 +36,15 @@ class Assets:
         self.folder = store.with_name(store.name + SUFFIX)
 
     def __len__(self) -> int:
-        return len(self.listed())
+        return len(self.entries())
 
     def __iter__(self) -> Iterator[str]:
-        return (asset.digest for asset in self.listed())
+        return (asset.digest for asset in self.entries())
 
     def __contains__(self, digest: object) -> bool:
         return isinstance(digest, str) and self._path(digest) is not None
 
-    def listed(self) -> list[Asset]:
+    def entries(self) -> list[Asset]:
         """Every object, the oldest first."""
         if not self.folder.is_dir():
             return []

@@ -11,20 +11,20 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
-from abreast.store.rows import shown, to_json
+from abreast.store.rows import safe_text, to_json
 from abreast.text import storable
 
 _NUMBERS = ("boolean", "integer", "real")
 
 
-class Cell(NamedTuple):
+class TypedCell(NamedTuple):
     """A value as a database takes it, and the type that makes of it what it was."""
 
     type: str
     value: Any
 
 
-def cell(value: Any) -> Cell:
+def cell(value: Any) -> TypedCell:
     """The cell of a value.
 
     >>> cell(True), cell({"a": 1}), cell(2**70).type
@@ -32,40 +32,40 @@ def cell(value: Any) -> Cell:
     """
     kind = type(value)
     if kind is str:
-        return Cell("text", storable(value))
+        return TypedCell("text", storable(value))
     if kind is float:
-        return Cell("real", None if math.isnan(value) else value)
+        return TypedCell("real", None if math.isnan(value) else value)
     if kind is bool:
-        return Cell("boolean", int(value))
+        return TypedCell("boolean", int(value))
     if value is None:
-        return Cell("null", None)
+        return TypedCell("null", None)
     if kind is int:
-        return Cell("integer", value) if -(2**63) <= value < 2**63 else Cell("large", _digits(value))
+        return TypedCell("integer", value) if -(2**63) <= value < 2**63 else TypedCell("large", _digits(value))
     try:
         return _other(value)
     except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
-        return Cell("text", shown(value))
+        return TypedCell("text", safe_text(value))
 
 
-def _other(value: Any) -> Cell:
+def _other(value: Any) -> TypedCell:
     if isinstance(value, Enum):
         return cell(value.value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return Cell("blob", bytes(value))
+        return TypedCell("blob", bytes(value))
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         text = value.isoformat()
-        return Cell("null", None) if text == "NaT" else Cell("datetime", text)
+        return TypedCell("null", None) if text == "NaT" else TypedCell("datetime", text)
     if isinstance(value, Decimal):
-        return Cell("real", float(value) if value.is_finite() else None)
+        return TypedCell("real", float(value) if value.is_finite() else None)
     if isinstance(value, bool | int | float | str):  # of a subclass
         return cell(next(base(value) for base in (int, float, str) if isinstance(value, base)))
     if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of numpy
         return cell(value.item())
     if _is_structured(value):
-        return Cell("json", to_json(value))
+        return TypedCell("json", to_json(value))
     if type(value).__name__ == "NAType":  # of pandas
-        return Cell("null", None)
-    return Cell("text", storable(getattr(value, "__qualname__", None) or shown(value)))
+        return TypedCell("null", None)
+    return TypedCell("text", storable(getattr(value, "__qualname__", None) or safe_text(value)))
 
 
 def is_object(value: Any) -> bool:

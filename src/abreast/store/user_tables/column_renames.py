@@ -35,7 +35,7 @@ class Renamed(NamedTuple):
     rows: int
 
 
-class _Held(NamedTuple):
+class _RowWithName(NamedTuple):
     """One row that has the old name."""
 
     run_id: int
@@ -43,9 +43,9 @@ class _Held(NamedTuple):
     content: dict[str, Any]
 
 
-def meant(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
+def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
     """The kind and the names behind two columns of `predictions`, such as `params_lr` and `params_learning_rate`."""
-    named = dict(views.named(store.columns()))
+    named = dict(views.prediction_columns(store.columns()))
     column = named.get(old)
     if column is None:
         if old in schema.CORE_COLUMNS:
@@ -68,7 +68,7 @@ def meant(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
 
 def is_of_runs(store: Store, column: str) -> bool:
     """Whether runs have this column of `predictions`."""
-    return column in schema.CORE_COLUMNS or column in dict(views.named(store.columns()))
+    return column in schema.CORE_COLUMNS or column in dict(views.prediction_columns(store.columns()))
 
 
 def tracked_values(store: Store, table: str, column: str) -> int | None:
@@ -100,22 +100,22 @@ def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
 def affected(store: Store, kind: Kind, old: str, experiment: str | None = None) -> Renamed:
     """What would be renamed; nothing is changed."""
     with store.change() as connection:
-        return _count(connection, kind, _held(connection, kind, old, experiment))
+        return _count(connection, kind, _rows_with_name(connection, kind, old, experiment))
 
 
 def rename(store: Store, kind: Kind, old: str, new: str, experiment: str | None = None) -> Renamed:
     """All at once or not at all. Refused where a run has both names, or is being executed."""
     with store.change() as connection:
-        found = _count(connection, kind, _held(connection, kind, old, experiment))
+        found = _count(connection, kind, _rows_with_name(connection, kind, old, experiment))
         _refuse_running(store, connection, found.runs)
-        others = _names(connection, {each.run_id for each in _held(connection, kind, new, experiment)})
+        others = _names(connection, {each.run_id for each in _rows_with_name(connection, kind, new, experiment)})
         clash = [run for run in found.runs if run in others]
         if clash:
             raise BadInput(
                 f"{clash[0]} has {old} and {new}: what one of them holds would be lost",
                 "leave it as it is, or delete the run",
             )
-        rows = _held(connection, kind, old, experiment)
+        rows = _rows_with_name(connection, kind, old, experiment)
         _write(connection, kind, ((each, _renamed(each.content, old, new)) for each in rows))
         _register(connection, kind, old, new)
     store.close()
@@ -126,12 +126,12 @@ def _renamed(content: Mapping[str, Any], old: str, new: str) -> str:
     return to_json({new if name == old else name: value for name, value in content.items()})
 
 
-def _held(connection: Connection, kind: Kind, name: str, experiment: str | None) -> Iterator[_Held]:
+def _rows_with_name(connection: Connection, kind: Kind, name: str, experiment: str | None) -> Iterator[_RowWithName]:
     """Rows that have this name, of one experiment or of all."""
     wanted, chosen = ("1 = 1", ()) if experiment is None else (_OF_EXPERIMENT, (experiment,))
     if kind == "params":
         rows = connection.execute(f"SELECT run_id, variant, params FROM variants WHERE {wanted}", chosen)
-        yield from _with(name, rows.fetchall())
+        yield from _parse_rows(name, rows.fetchall())
         return
     ((last,),) = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM payloads").fetchall()
     seq, like = 0, f"%{to_json(name)}%".replace("\\", "_")
@@ -144,17 +144,17 @@ def _held(connection: Connection, kind: Kind, name: str, experiment: str | None)
         if not chunk:
             return
         seq = chunk[-1][0]
-        yield from _with(name, (row[1:] for row in chunk))
+        yield from _parse_rows(name, (row[1:] for row in chunk))
 
 
-def _with(name: str, rows: Iterable[tuple[int, int, str]]) -> Iterator[_Held]:
+def _parse_rows(name: str, rows: Iterable[tuple[int, int, str]]) -> Iterator[_RowWithName]:
     for run_id, key, text in rows:
         content = json.loads(text)
         if isinstance(content, dict) and name in content:
-            yield _Held(run_id, key, content)
+            yield _RowWithName(run_id, key, content)
 
 
-def _count(connection: Connection, kind: Kind, rows: Iterable[_Held]) -> Renamed:
+def _count(connection: Connection, kind: Kind, rows: Iterable[_RowWithName]) -> Renamed:
     runs, number = set[int](), 0
     for each in rows:
         runs.add(each.run_id)
@@ -182,7 +182,7 @@ def _refuse_running(store: Store, connection: Connection, runs: Iterable[str]) -
             raise StoreError(f"{run} is being executed by {leases.describe(owner)}", "rename when it is done")
 
 
-def _write(connection: Connection, kind: Kind, rows: Iterable[tuple[_Held, str]]) -> None:
+def _write(connection: Connection, kind: Kind, rows: Iterable[tuple[_RowWithName, str]]) -> None:
     """A payload is written anew, not changed in its place: a DuckDB file follows what is new."""
     names = list(schema.TABLES["payloads"])
     payload = f"SELECT {', '.join(names)} FROM payloads WHERE run_id = ? AND position = ?"
@@ -201,6 +201,6 @@ def _register(connection: Connection, kind: Kind, old: str, new: str) -> None:
     known = dict(connection.execute("SELECT name, type FROM columns WHERE kind = ?", (kind,)).fetchall())
     wide = schema.widest(known.get(new, "null"), known.get(old, "null"))
     connection.execute(schema.insert(connection.dialect, "columns", "replace"), (kind, new, wide))
-    if next(_held(connection, kind, old, None), None) is None:
+    if next(_rows_with_name(connection, kind, old, None), None) is None:
         connection.execute("DELETE FROM columns WHERE kind = ? AND name = ?", (kind, old))
     views.make_views(connection)

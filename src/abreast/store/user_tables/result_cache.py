@@ -86,7 +86,7 @@ class Cache(SharedConnection):
         with self.using() as connection:
             return [str(row[0]) for row in connection.execute("SELECT key FROM results ORDER BY stored_at")]
 
-    def listed(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[dict[str, Any]]:
         """What every result is of, the oldest first; no result is loaded for that."""
         with self.using() as connection:
             return connection.dicts(

@@ -32,7 +32,7 @@ class Frame(NamedTuple):
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
 
-class Place(NamedTuple):
+class TableSource(NamedTuple):
     """Where the rows of a table are: what it is called in SQL, which column holds which key, and their types."""
 
     relation: str
@@ -83,12 +83,12 @@ def names(store: Database) -> list[str]:
         return [*dict.fromkeys([*JOINED, *tracked_rows.names(connection), *schema.TABLES])]
 
 
-def listed(store: Database) -> list[dict[str, Any]]:
+def table_summaries(store: Database) -> list[dict[str, Any]]:
     """The tables that people look at, with how many rows and columns they have."""
     with store.snapshot() as connection:
         found = []
         for name in dict.fromkeys([*JOINED, *tracked_rows.names(connection)]):
-            place = _place(connection, store, name)
+            place = _table_source(connection, store, name)
             ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(place.relation)}").fetchall()
             found.append({"table": name, "rows": rows, "columns": len(place.columns), "in_sql": place.relation})
         return found
@@ -107,7 +107,7 @@ def read(
     many.
     """
     with store.snapshot() as connection:
-        place = _place(connection, store, name)
+        place = _table_source(connection, store, name)
         chosen = _chosen(place, name, place.columns if keys is None else keys)
         where = _where(place, name, condition)
         given = tuple(cell(value).value for value in condition.values)
@@ -148,7 +148,7 @@ def stream(
 ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """The columns, and the rows one by one, for what is too large to hold."""
     with store.snapshot() as connection:
-        place = _place(connection, store, name)
+        place = _table_source(connection, store, name)
         where = _where(place, name, condition)
     selected = ", ".join(map(quote, place.columns.values()))
     order = " ORDER BY seq" if place.order == ("seq",) else ""
@@ -166,41 +166,41 @@ def stream(
 def count(store: Database, name: str, condition: Condition = ALL) -> int:
     """How many rows there are for which a condition holds."""
     with store.snapshot() as connection:
-        place = _place(connection, store, name)
+        place = _table_source(connection, store, name)
         where = _where(place, name, condition)
         given = tuple(cell(value).value for value in condition.values)
         ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(place.relation)} WHERE {where}", given).fetchall()
     return int(rows)
 
 
-def _where(place: Place, name: str, condition: Condition) -> str:
+def _where(place: TableSource, name: str, condition: Condition) -> str:
     where = condition.text
     for key, column in _chosen(place, name, condition.keys).items():
         where = where.replace(f"{{{key}}}", quote(column))
     return where
 
 
-def _chosen(place: Place, name: str, keys: Iterable[str]) -> dict[str, str]:
+def _chosen(place: TableSource, name: str, keys: Iterable[str]) -> dict[str, str]:
     for key in keys:
         if key not in place.columns:
             raise BadInput(f'{name}: no column "{key}"{suggestion(key, place.columns)}', "abreast columns tells them")
     return {key: place.columns[key] for key in keys}
 
 
-def _place(connection: Connection, store: Database, name: str) -> Place:
+def _table_source(connection: Connection, store: Database, name: str) -> TableSource:
     table = tracked_rows.find(connection, name)
     if table is not None and (name not in JOINED or not connection.execute("SELECT 1 FROM runs LIMIT 1").fetchall()):
         columns = {key: column for key, (column, _) in table.columns.items()}
-        return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
+        return TableSource(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
     if name in JOINED or name in schema.TABLES:
         columns = {column: column for (column,) in connection.execute(connection.dialect.column_names(name))}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
-        return Place(name, columns, types, _ORDER.get(name, ()))
+        return TableSource(name, columns, types, _ORDER.get(name, ()))
     known = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
 
 
-def written_as(store: Database, track_id: str) -> dict[str, int]:
+def row_counts(store: Database, track_id: str) -> dict[str, int]:
     """How many rows of which table were tracked under a name."""
     with store.snapshot() as connection:
         found = {}
@@ -258,7 +258,9 @@ def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[
         )
 
 
-def mentions(store: Database, texts: Collection[str], only: Collection[str] | None = None) -> dict[str, list[str]]:
+def columns_mentioning(
+    store: Database, texts: Collection[str], only: Collection[str] | None = None
+) -> dict[str, list[str]]:
     """Which columns of which tables of users hold one of these texts, as TABLE.COLUMN."""
     found: dict[str, list[str]] = {text: [] for text in texts}
     if not texts:

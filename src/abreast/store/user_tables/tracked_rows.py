@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.store import schema
 from abreast.store.dialect import placeholders, quote
-from abreast.store.user_tables.cells import Cell, cell, values, widest
+from abreast.store.user_tables.cells import TypedCell, cell, values, widest
 from abreast.store.views import JOINED, make_views
 from abreast.text import storable
 
@@ -33,7 +33,7 @@ OF_THE_FILE = ("watermarks", "batch")  # names that a DuckDB file uses itself
 
 
 @dataclass(slots=True)
-class Table:
+class TrackedTable:
     """One table of a user: which column holds which key."""
 
     name: str
@@ -61,14 +61,14 @@ def plain_name(table: str) -> str:
 # -- looking up ----------------------------------------------------------------------------------------------------
 
 
-def find(connection: Connection, name: str) -> Table | None:
+def find(connection: Connection, name: str) -> TrackedTable | None:
     """The table of this name, as it is now."""
     query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)} AND name = ?"
     for (relation,) in connection.execute(query, (name,)).fetchall():
         columns = connection.execute(
             "SELECT key, name, type FROM tracked_columns WHERE relation = ? ORDER BY seq", (relation,)
         )
-        return Table(name, relation, {key: (column, kind) for key, column, kind in columns})
+        return TrackedTable(name, relation, {key: (column, kind) for key, column, kind in columns})
     return None
 
 
@@ -85,13 +85,15 @@ def names(connection: Connection) -> list[str]:
 # -- writing: inside a transaction ---------------------------------------------------------------------------------
 
 
-def insert_one(connection: Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
+def insert_one(
+    connection: Connection, known: Mapping[str, TrackedTable], name: str, row: Mapping[str, TypedCell]
+) -> bool:
     """Add a row, in a transaction of its own, if all it needs is known to be there; else it is not added."""
     table = known.get(name)
     if table is None:
         return False
     if not _fits(table, row):
-        (row,) = _folded(table.columns, [row])
+        (row,) = _fold_extra_keys(table.columns, [row])
         if not _fits(table, row):
             return False
     try:
@@ -101,20 +103,24 @@ def insert_one(connection: Connection, known: Mapping[str, Table], name: str, ro
     return True
 
 
-def insert(connection: Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+def insert(
+    connection: Connection, known: dict[str, TrackedTable], name: str, rows: Sequence[Mapping[str, TypedCell]]
+) -> None:
     """Add rows. `known` is what this process remembers of the tables; it is brought up to date."""
-    table, folded = _made(connection, name, rows)
+    table, folded = _ensure_table(connection, name, rows)
     known[name] = table
     _insert(connection, table, folded)
 
 
-def prepare(connection: Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
+def prepare(
+    connection: Connection, known: dict[str, TrackedTable], name: str, types: Mapping[str, str]
+) -> TrackedTable:
     """The table with a column for each of these keys, as far as there is room; made if it is not there."""
-    known[name], _ = _made(connection, name, [{key: Cell(kind, None) for key, kind in types.items()}])
+    known[name], _ = _ensure_table(connection, name, [{key: TypedCell(kind, None) for key, kind in types.items()}])
     return known[name]
 
 
-def _fits(table: Table, row: Mapping[str, Cell]) -> bool:
+def _fits(table: TrackedTable, row: Mapping[str, TypedCell]) -> bool:
     columns = table.columns
     for key, (kind, _) in row.items():
         found = columns.get(key)
@@ -123,12 +129,12 @@ def _fits(table: Table, row: Mapping[str, Cell]) -> bool:
     return True
 
 
-def _folded(columns: Iterable[str], rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
+def _fold_extra_keys(columns: Iterable[str], rows: Sequence[Mapping[str, TypedCell]]) -> list[Mapping[str, TypedCell]]:
     """The rows with what no column can be made for, beside these, kept together as JSON."""
     known = {*columns}
-    found: list[Mapping[str, Cell]] = []
+    found: list[Mapping[str, TypedCell]] = []
     for row in rows:
-        kept: dict[str, Cell] = {}
+        kept: dict[str, TypedCell] = {}
         more: dict[str, Any] = {}
         for key, one in row.items():
             if key not in known and len(known) < MOST_COLUMNS and _is_name(key):
@@ -147,7 +153,7 @@ def _is_name(key: str) -> bool:
     return bool(key.strip()) and "\0" not in key and len(key) <= schema.LONGEST_NAME
 
 
-def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
+def _insert(connection: Connection, table: TrackedTable, rows: Sequence[Mapping[str, TypedCell]]) -> None:
     for row in rows:
         keys = tuple(row)
         statement = table.statements.get(keys)
@@ -162,15 +168,15 @@ def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Ce
         connection.execute(statement, tuple([one.value for one in row.values()]))
 
 
-def _made(
-    connection: Connection, name: str, rows: Sequence[Mapping[str, Cell]]
-) -> tuple[Table, list[Mapping[str, Cell]]]:
+def _ensure_table(
+    connection: Connection, name: str, rows: Sequence[Mapping[str, TypedCell]]
+) -> tuple[TrackedTable, list[Mapping[str, TypedCell]]]:
     """The table as it is now, with every column these rows need, and the rows as they go into it."""
     table = find(connection, name)
-    folded = _folded(table.columns if table is not None else OWN, rows)
+    folded = _fold_extra_keys(table.columns if table is not None else OWN, rows)
     changed = table is None
     if table is None:
-        table = Table(name, _free_relation(connection, name))
+        table = TrackedTable(name, _free_relation(connection, name))
         _create(connection, table, folded)
     changed = _add_columns(connection, table, folded) or changed
     if changed and name in JOINED:
@@ -178,16 +184,16 @@ def _made(
     return table, folded
 
 
-def _create(connection: Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
+def _create(connection: Connection, table: TrackedTable, rows: Iterable[Mapping[str, TypedCell]]) -> None:
     """All columns at once: a thousand of them one by one take seconds."""
-    taken = {*_reserved(connection)}
+    taken = {*_reserved_columns(connection)}
     keys = dict.fromkeys([*OWN, *(key for row in rows for key in row)])
-    table.columns = {key: (schema.distinct(key, taken), OWN.get(key, "null")) for key in keys}
+    table.columns = {key: (schema.unique_name(key, taken), OWN.get(key, "null")) for key in keys}
     relation = quote(table.relation)
     dialect = connection.dialect
     columns = ", ".join(dialect.user_column(column, kind) for column, kind in table.columns.values())
     connection.execute(f"CREATE TABLE {relation} (seq {dialect.row_number}, {columns}, UNIQUE(row_id))")
-    index = schema.distinct(f"{table.relation} by track", _taken(connection))
+    index = schema.unique_name(f"{table.relation} by track", _used_names(connection))
     connection.execute(f"CREATE INDEX {quote(index)} ON {relation}(track_id)")
     for statement in dialect.count_changes(table.relation):  # what a DuckDB file cannot follow by watermark
         connection.execute(statement)
@@ -201,28 +207,28 @@ def _create(connection: Connection, table: Table, rows: Iterable[Mapping[str, Ce
 
 def _free_relation(connection: Connection, name: str) -> str:
     """What the table is called in SQL: its own name unless that is taken or means something."""
-    taken = _taken(connection)
+    taken = _used_names(connection)
     lower = name.lower()
     if lower not in taken and not lower.startswith(("sqlite_", "tracked_")):
         return name
-    return schema.distinct(f"tracked_{name}", taken)
+    return schema.unique_name(f"tracked_{name}", taken)
 
 
-def _taken(connection: Connection) -> set[str]:
+def _used_names(connection: Connection) -> set[str]:
     names = {name.lower() for (name,) in connection.execute(connection.dialect.relations)}
     return names | {"predictions", "metrics", *schema.TABLES, *OF_THE_FILE}
 
 
-def _add_columns(connection: Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
+def _add_columns(connection: Connection, table: TrackedTable, rows: Iterable[Mapping[str, TypedCell]]) -> bool:
     """Whether a column came or became wider."""
     dialect = connection.dialect
-    taken = {column.lower() for column, _ in table.columns.values()} | _reserved(connection)
+    taken = {column.lower() for column, _ in table.columns.values()} | _reserved_columns(connection)
     changed = False
     for row in rows:
         for key, (kind, _) in row.items():
             old = table.columns.get(key)
             if old is None:
-                column = schema.distinct(key, taken)
+                column = schema.unique_name(key, taken)
                 definition = dialect.user_column(column, kind)
                 connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {definition}")
                 connection.execute(schema.insert(dialect, "tracked_columns"), (table.relation, key, column, kind))
@@ -239,13 +245,13 @@ def _add_columns(connection: Connection, table: Table, rows: Iterable[Mapping[st
     return changed
 
 
-def _reserved(connection: Connection) -> frozenset[str]:
+def _reserved_columns(connection: Connection) -> frozenset[str]:
     return connection.dialect.reserved_columns | {"seq"}
 
 
-def cells_of(row: Mapping[str, Any]) -> dict[str, Cell]:
+def cells_of(row: Mapping[str, Any]) -> dict[str, TypedCell]:
     """A row of a user as cells."""
-    return {storable(key): value if type(value) is Cell else cell(value) for key, value in row.items()}
+    return {storable(key): value if type(value) is TypedCell else cell(value) for key, value in row.items()}
 
 
 def new_row_id() -> str:
@@ -258,7 +264,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_chance.seed)
 
 
-def rename(connection: Connection, table: Table, old: str, new: str) -> int:
+def rename(connection: Connection, table: TrackedTable, old: str, new: str) -> int:
     """Another name for a column; if both are there, what the old one holds goes into the new one. How many values."""
     relation, (before, kind) = quote(table.relation), table.columns[old]
     ((count,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
@@ -278,8 +284,8 @@ def rename(connection: Connection, table: Table, old: str, new: str) -> int:
         connection.execute(f"ALTER TABLE {relation} DROP COLUMN {quote(before)}")
     else:
         taken = {column.lower() for column, _ in table.columns.values() if column != before}
-        taken |= _reserved(connection)
-        column = schema.distinct(new, taken)
+        taken |= _reserved_columns(connection)
+        column = schema.unique_name(new, taken)
         connection.execute(f"ALTER TABLE {relation} RENAME COLUMN {quote(before)} TO {quote(column)}")
         connection.execute(
             "UPDATE tracked_columns SET key = ?, name = ? WHERE relation = ? AND key = ?",
@@ -290,7 +296,7 @@ def rename(connection: Connection, table: Table, old: str, new: str) -> int:
     return int(count)
 
 
-def update(connection: Connection, name: str, key: str, new: Cell, equal: Mapping[str, Cell]) -> int:
+def update(connection: Connection, name: str, key: str, new: TypedCell, equal: Mapping[str, TypedCell]) -> int:
     """Write a value into a column, added if there is none, of the rows with these values; how many rows."""
     table = prepare(connection, {}, name, {key: new.type})
     if key not in table.columns:
@@ -304,7 +310,7 @@ def update(connection: Connection, name: str, key: str, new: Cell, equal: Mappin
     return connection.changes()
 
 
-def tables(connection: Connection) -> Iterator[Table]:
+def tables(connection: Connection) -> Iterator[TrackedTable]:
     for name in names(connection):
         table = find(connection, name)
         if table is not None:
@@ -329,7 +335,7 @@ def has_row(connection: Connection, name: str, row_id: str) -> bool:
     )
 
 
-def is_taken(connection: Connection, track_id: str) -> bool:
+def is_track_id_used(connection: Connection, track_id: str) -> bool:
     """Whether something was written under this name, or a run is called so."""
     query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)}"
     selects = ["SELECT 1 FROM runs WHERE run = ?"]

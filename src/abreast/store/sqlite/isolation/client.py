@@ -149,7 +149,7 @@ class RemoteCursor:
         return list(self)
 
 
-class _Helper:
+class _HelperProcess:
     """The helper process, started when it is first needed; it ends with this process."""
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class _Helper:
             connection.abandon()
 
 
-_helper = _Helper()
+_helper = _HelperProcess()
 atexit.register(_helper.end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_helper.forget)

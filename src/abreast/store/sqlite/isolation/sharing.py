@@ -32,7 +32,7 @@ class SharedFile(Exception):
     """Another library has the file open: connect through the helper process."""
 
 
-class _State:
+class _FileRegistry:
     """The files of this process by their real paths; new in a forked child, which has no threads and no connections."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class _State:
         self.gates: dict[str, threading.RLock] = {}
 
 
-_state = _State()
+_state = _FileRegistry()
 _parked: list[apsw.Connection] = []
 
 
@@ -166,7 +166,7 @@ def _share(file: str) -> None:
 
 def _begin_in_child() -> None:
     global _state
-    _state = _State()
+    _state = _FileRegistry()
 
 
 if IS_NEEDED:

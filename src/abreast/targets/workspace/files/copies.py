@@ -16,7 +16,7 @@ from typing import Literal
 
 from abreast.digest import compose
 from abreast.store.address import is_store
-from abreast.store.report_ledger import RUNS, known, put_beside, reports
+from abreast.store.report_ledger import RUNS, exported_files, read_ledger, report_folders
 from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.directories import remove_tree
@@ -116,11 +116,11 @@ def _stores_among(folder: Path, names: set[str]) -> set[str]:
 
 def _reports_among(folder: Path) -> set[str]:
     """What runs of a store put beside it, and the folders of their reports, which hold answers too."""
-    found = list(reports(folder))
-    named = {name for report in found for name, _ in put_beside(known(report))}
+    found = list(report_folders(folder))
+    named = {name for report in found for name, _ in exported_files(read_ledger(report))}
     if found and len(found) == sum(1 for _ in (folder / RUNS).iterdir()):
         named.add(RUNS)
-    return named | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
+    return named | ({report.name for report in report_folders(folder.parent)} if folder.name == RUNS else set())
 
 
 def copy_contents(found: Contents, to: Path) -> None:
