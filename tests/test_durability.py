@@ -771,7 +771,7 @@ def test_a_run_that_has_only_begun_can_be_asked_about(tmp_path: Path, name: str)
     held = store.begin(new_run("old-one-1"))
     assert store.sql("select run, status from runs") == (["run", "status"], [("old-one-1", "running")])
     assert store.sql("select count(*) as n from predictions") == (["n"], [(0,)])
-    store.let_go(held)
+    store.release_lease(held)
     store.close()
 
 
@@ -783,7 +783,7 @@ def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
     writer = Writer(store, held, committed.extend, failures.append)
     writer.put_together([("events", (held.run_id, 1.0, "before", "{}"))], "token")
     until(lambda: committed, "the first commit")
-    store.let_go(held)  # as if this process had ended
+    store.release_lease(held)  # as if this process had ended
     taken: Lease = store.claim("old-one-1")
     assert taken.epoch == held.epoch + 1
     writer.put_together([("events", (held.run_id, 2.0, "after", "{}"))], "late")
@@ -811,7 +811,7 @@ def test_a_row_that_cannot_be_stored_takes_no_other_along(tmp_path: Path) -> Non
     assert committed == [number for number in range(50) if number != 20]
     assert store.rows("SELECT COUNT(*) FROM events") == [(49,)]
     assert failures
-    store.let_go(held)
+    store.release_lease(held)
     store.close()
 
 

@@ -347,9 +347,9 @@ def test_failures_and_confidence_can_be_logged(folder: Folder, store: str, monke
 def test_where_no_answer_has_a_confidence_no_answer_is_read_for_it() -> None:
     without = [schema.Column("data", "sure", "real"), schema.Column("params", "confidence", "real")]
     for dialect in (SQLITE, DUCKDB):
-        *_, view = views.create_views(dialect, without)
+        *_, view = views.create_views(dialect, without, {})
         assert "payloads" not in view
-        *_, view = views.create_views(dialect, [*without, schema.Column("data", "confidence", "real")])
+        *_, view = views.create_views(dialect, [*without, schema.Column("data", "confidence", "real")], {})
         assert "payloads" in view
 
 
@@ -656,7 +656,7 @@ def test_a_store_of_the_previous_format_gets_the_new_view(folder: Folder) -> Non
 def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None:
     columns = [schema.Column("metric", f"k{number}", "integer") for number in range(schema.MOST_LOGGED)]
     with contextlib.closing(apsw.Connection(":memory:")) as connection:
-        for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
+        for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns, {})]:
             connection.execute(statement)
         assert connection.execute("SELECT * FROM metrics").fetchall() == []
 

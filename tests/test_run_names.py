@@ -102,7 +102,7 @@ def test_a_name_that_matches_two_runs_is_refused_with_the_candidates(
         done = two.abreast(*command, name)
         assert done.code == 2
         assert f'"{name}" matches 2 runs: {", ".join(candidates)}' in done.err
-        assert "write the full name" in done.err
+        assert "use the full name" in done.err
 
 
 def test_an_exact_run_name_wins_over_labels_and_prefixes(two: Folder) -> None:
@@ -124,7 +124,7 @@ def test_a_label_may_contain_colons(two: Folder) -> None:
 
 def test_positions_cannot_be_labels_and_an_empty_name_matches_nothing(two: Folder) -> None:
     for word in ("latest", "previous"):
-        assert f'"{word}" cannot be a label' in two.abreast("tag", "alpha-ant-1", word).err
+        assert f'invalid label "{word}"' in two.abreast("tag", "alpha-ant-1", word).err
         assert two.abreast("run", "experiment.yaml", "--label", word).code == 2
     two.abreast("delete", "alpha-bee-2", "--yes")
     assert two.abreast("report", "").code == 2
@@ -204,7 +204,7 @@ def test_delete_with_nobody_to_ask_deletes_nothing_by_a_short_name(two: Folder, 
 
 def test_the_name_of_another_run_cannot_be_a_label(two: Folder) -> None:
     done = two.abreast("tag", "alpha-ant-1", "alpha-bee-2")
-    assert (done.code, '"alpha-bee-2" cannot be a label: it is the name of another run' in done.err) == (2, True)
+    assert (done.code, 'invalid label "alpha-bee-2": it is the name of another run' in done.err) == (2, True)
     assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
     done = two.abreast("run", "experiment.yaml", "--fresh", "--label", "alpha-bee-2")
     assert (done.code, "the name of another run" in done.err) == (2, True)

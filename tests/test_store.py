@@ -325,7 +325,7 @@ def test_a_duckdb_file_held_open_by_another_process_delays_nothing_and_the_rows_
     start = time.monotonic()
     done = folder.abreast("run", "spec.json", "--fresh")
     assert done.code == 0, done.err
-    assert "another process holds it open" in done.err
+    assert "open in another process" in done.err
     assert time.monotonic() - start < 10
     assert folder.sql("select count(*) as n from predictions", "results.duckdb") == [{"n": 2}]  # by way of the journal
     process.kill()
@@ -408,7 +408,7 @@ def test_more_columns_than_the_engine_takes_stay_readable_in_their_row(tmp_path:
     columns = [Column("data", f"k{number}", "integer") for number in range(3000)]
     assert len(prediction_columns(columns)) == schema.MOST_COLUMNS
     connection = apsw.Connection(":memory:")
-    for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
+    for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns, {})]:
         connection.execute(statement)
     assert connection.execute("SELECT * FROM predictions").fetchall() == []
     connection.close()
@@ -471,8 +471,8 @@ def test_a_store_of_an_older_abreast_that_cannot_be_written_says_what_to_do(
     connection.execute("BEGIN IMMEDIATE")  # somebody holds it
     done = folder.abreast("runs")
     assert done.code == 2
-    assert "made by an older abreast (its format is 1), and it cannot be brought up to date here" in done.err
-    assert "copy it to a place that can be written" in done.err
+    assert "made by an older abreast (format 1) and cannot be migrated here" in done.err
+    assert "copy it to a writable folder" in done.err
     connection.execute("ROLLBACK")
     connection.close()
     assert folder.abreast("runs").code == 0

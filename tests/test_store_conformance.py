@@ -135,7 +135,7 @@ def test_rows_that_are_queued_together_are_stored_all_or_none(store: Store) -> N
         writing.writer.close()
     assert writing.committed == ["sound"]
     assert store.rows("SELECT happened_at FROM events ORDER BY 1") == [(3.0,), (4.0,)]
-    store.let_go(writing.lease)
+    store.release_lease(writing.lease)
 
 
 def test_rows_that_cannot_be_stored_are_replaced_by_their_substitute(store: Store) -> None:
@@ -176,7 +176,7 @@ def test_a_run_is_executed_by_one_driver_at_a_time(store: Store) -> None:
 def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id
-    store.let_go(writing.lease)  # as if this process had ended
+    store.release_lease(writing.lease)  # as if this process had ended
     taken = store.claim("calm-heron-1")
     writing.writer.put_together([event(run_id, 1)], "late")
     wait_for(lambda: writing.failures)
@@ -186,7 +186,7 @@ def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
     assert writing.committed == []
     assert store.rows("SELECT COUNT(*) FROM events") == [(0,)]
     assert store.rows("SELECT status, epoch FROM runs") == [("running", taken.epoch)]
-    store.let_go(taken)
+    store.release_lease(taken)
 
 
 def test_the_run_of_a_killed_driver_can_be_claimed_at_once(store: Store) -> None:
@@ -211,7 +211,7 @@ OWNERS = {
 @pytest.mark.parametrize("owner", OWNERS)
 def test_a_driver_that_cannot_be_seen_lives_as_long_as_its_heart_beats(store: Store, owner: str) -> None:
     lease = store.begin(new_run())
-    store.let_go(lease)
+    store.release_lease(lease)
     foreign = OWNERS[owner] | {"lease": "x"}
     foreign["place"] = foreign["place"] or json.loads(lease.owner)["place"]
     for silent_for_s, expected in ((1.0, "running"), (60.0, "incomplete")):
@@ -458,7 +458,7 @@ def test_a_package_can_add_an_engine(folder: Folder, monkeypatch: pytest.MonkeyP
         with Tracker(store.path, engine="toy") as tracker:
             tracker.log({"number": 4})
         assert Reader(store.path, engine="toy").count() == 2  # with the trial
-    with pytest.raises(BadInput, match=r'engine "toi": unknown \(did you mean "toy"\?\)'):
+    with pytest.raises(BadInput, match=r'unknown store engine "toi" \(did you mean "toy"\?\)'):
         open_store("x.db", "toi")
 
 

@@ -361,9 +361,9 @@ def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
         (lambda: tracker.track(predict, kwargs=[1]), "kwargs: a dictionary"),
         (lambda: tracker.log([1]), "log: a dictionary"),  # type: ignore[arg-type]
         (lambda: Tracker("results.db", table=""), "not a name for a table"),
-        (lambda: Tracker("results.db", engine="oracle"), 'engine "oracle"'),
-        (lambda: Tracker("results.db", engine="duckdb"), "it is a SQLite store"),
-        (lambda: Reader(":memory:"), "only a Tracker has one"),
+        (lambda: Tracker("results.db", engine="oracle"), 'unknown store engine "oracle"'),
+        (lambda: Tracker("results.db", engine="duckdb"), "this is a SQLite store"),
+        (lambda: Reader(":memory:"), "only a Tracker can use it"),
         (lambda: Tracker("results.db", track_id=""), "track_id"),
         (lambda: Reader("results.db", table="predictons").to_df(), "predictions"),
         (lambda: Reader("results.db").where(nothing=1), 'no column "nothing"'),
@@ -930,7 +930,7 @@ def test_rows_of_a_run_are_not_deleted_through_the_view(simulated: Folder, monke
     assert simulated.abreast("run", "experiment.yaml", "--quiet").code == 0
     Tracker("results.db").log({"x": 1})
     done = simulated.abreast("sql", "results.db", "delete from predictions")
-    assert "rows of a run are deleted with the run" in done.err
+    assert "cannot delete single rows of a run" in done.err
     assert simulated.sql("select count(*) as n from predictions") == [{"n": 81}]
     assert simulated.abreast("sql", "results.db", "delete from predictions where x = 1").code == 0
     assert simulated.sql("select count(*) as n from predictions") == [{"n": 80}]

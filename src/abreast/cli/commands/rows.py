@@ -39,7 +39,7 @@ def query_store(args: argparse.Namespace) -> None:
     if not names and query.endswith(store_argument.SUFFIXES):
         raise BadInput(f"sql {query}: the query is missing", f'abreast sql {query} "select * from metrics"')
     with store_argument.find_store(names[0] if names else args.store) as store:
-        table = store.tracked_that_loses(query) if store.journal.is_file() else None
+        table = store.deletable_table(query) if store.journal.is_file() else None
         if table is not None:
             _delete_tracked(store, table, query, args.json)
             return
