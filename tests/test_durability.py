@@ -499,7 +499,7 @@ def foreign(path: Path) -> None:
 
 FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a store of a newer abreast": (newer, "made by a newer abreast"),
-    "a SQLite file of somebody else": (foreign, "not a store of abreast"),
+    "a SQLite file of somebody else": (foreign, "not an abreast store"),
     "a text": (lambda path: path.write_text("dear diary,\n" * 100), "not a SQLite file"),
     "a short text": (lambda path: path.write_text("hi"), "not a SQLite file"),
     "a folder": (lambda path: path.mkdir(), "folder"),

@@ -185,6 +185,11 @@ def unique_name(name: str, used: set[str]) -> str:
     return name
 
 
+def is_column_name(name: str) -> bool:
+    """Whether a generated column can have this name."""
+    return bool(name.strip()) and "\0" not in name and len(name) <= LONGEST_NAME
+
+
 def type_of(value: object) -> str:
     """The column type of a value.
 

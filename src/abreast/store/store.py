@@ -31,6 +31,7 @@ _SPENT = (
     "COALESCE(SUM(1.0 * (COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0))), 0.0) FROM {table} "
     "WHERE run_id = ? AND reused_from IS NULL GROUP BY {key}"
 )
+_COPIED = ("run", "experiment", "fingerprint", "planned_trials", "primary_score", "baseline", "seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,18 +160,12 @@ class Store(ReusableAnswers, LaterScores):
         """
         now, owner = self.now(), leases.new_owner()
         values = {
-            "run": new.run,
-            "experiment": new.experiment,
+            **{name: getattr(new, name) for name in _COPIED},
             "status": RUNNING,
             "reason": None,
             "debug": int(new.debug),
             "simulated": int(new.simulated),
             "label": new.label and redact(new.label),
-            "fingerprint": new.fingerprint,
-            "planned_trials": new.planned_trials,
-            "primary_score": new.primary_score,
-            "baseline": new.baseline,
-            "seed": new.seed,
             "created_at": now,
             "finished_at": None,
             "spec": to_json(new.spec),
