@@ -340,7 +340,7 @@ def test_failures_and_confidence_can_be_logged(folder: Folder, store: str, monke
     (row,) = folder.sql("select failures, mean_confidence from metrics where source = 'logged'", store)
     assert (json.loads(row["failures"]), row["mean_confidence"]) == ({"timeout": 2, "crash": 1}, 0.75)
     for wrong in ("timeout", 3, {"timeout": "two"}, {"timeout": True}, [1]):
-        with pytest.raises(BadInput, match="failures must be numbers by kind"):
+        with pytest.raises(BadInput, match="failures must be counts by kind"):
             result.log({"failures": wrong})
 
 

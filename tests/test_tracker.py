@@ -360,7 +360,7 @@ def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
         (lambda: tracker.track(predict, args=5), "args must be a list"),
         (lambda: tracker.track(predict, kwargs=[1]), "kwargs: a dictionary"),
         (lambda: tracker.log([1]), "log: a dictionary"),  # type: ignore[arg-type]
-        (lambda: Tracker("results.db", table=""), "not a name for a table"),
+        (lambda: Tracker("results.db", table=""), "invalid table name"),
         (lambda: Tracker("results.db", engine="oracle"), 'unknown store engine "oracle"'),
         (lambda: Tracker("results.db", engine="duckdb"), "this is a SQLite store"),
         (lambda: Reader(":memory:"), "only a Tracker can use it"),

@@ -138,7 +138,7 @@ def test_values_can_be_set_for_a_tracker_or_where_another_column_has_a_value(her
     assert reader.set_value("note", "checked") == 6
     assert two["model"].tolist() == ["c"] * 3
     assert reader.to_df()["note"].tolist() == ["checked"] * 6
-    with pytest.raises(BadInput, match="keeps its values"):
+    with pytest.raises(BadInput, match="cannot be changed"):
         reader.set_value("track_id", "mine")
     with pytest.raises(BadInput, match=r'no column "modle".*model'):
         reader.set_where("note", 1, "modle", "a")

@@ -148,7 +148,7 @@ class AnswerQueries(QueryGroup):
 
     def alike_answers(self, run_id: int, first: int, second: int, score: str | None, short: int) -> tuple[int, ...]:
         """Counts for pairs of answers of two variants: all, different ones, and the unexplained ones by case and by
-        answer. Answers are explained if they are right and have at most `short` characters, or are the expected text."""
+        answer. An answer is explained if it is right and at most `short` characters long, or is the expected text."""
         (counts,) = self._store.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN p.answer <> q.answer THEN 1 END), "
             "COUNT(DISTINCT CASE WHEN NOT explained THEN case_digest END), "
