@@ -321,5 +321,5 @@ def test_a_store_that_is_not_there_is_told(folder: Folder) -> None:
     assert "no store in this folder" in folder.abreast("head").err
     with sqlite3.connect(folder.path / "foreign.db") as connection:
         connection.execute("create table mine (x)")
-    assert "not a store of abreast" in folder.abreast("head", "foreign.db").err
+    assert "not an abreast store" in folder.abreast("head", "foreign.db").err
     assert not Path(folder.path / "nothing.db").exists()
