@@ -237,7 +237,7 @@ def test_a_renamed_parameter_stops_and_the_command_that_is_told_mends_it(
     assert validate_schema_before_experiment("benchmark.db", "predictions", Params)
     assert validate_schema_before_experiment("benchmark.db", "predictions", Model)
     assert validate_schema_before_experiment("benchmark.db", "predictions", Other), "top_p is not top_k"
-    assert "no longer there: top_k" in capsys.readouterr().out
+    assert "removed: top_k" in capsys.readouterr().out
     assert not validate_schema_before_experiment("benchmark.db", "predictions", Renamed)
     told = capsys.readouterr().out
     assert "params_lr seems to be params_learning_rate" in told
@@ -275,7 +275,7 @@ def test_before_an_experiment_one_hears_what_changed_and_what_is_kept(
     script(here, "from benchmark import *\nTracker('benchmark.db', table='metrics').log({'accuracy': 1.0})")
     capsys.readouterr()
     assert pre_experiment_validation("benchmark.db", params_dataclass=Params)
-    assert "the commit of the last experiment" in capsys.readouterr().out
+    assert "same commit as the last experiment" in capsys.readouterr().out
     here.write("benchmark.py", BENCHMARK + "    more = 1\n")
     git("commit", "-qam", "two")
     here.write("benchmark.py", BENCHMARK + "    more = 2\n")

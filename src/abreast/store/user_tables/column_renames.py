@@ -112,7 +112,7 @@ def rename(store: Store, kind: Kind, old: str, new: str, experiment: str | None 
         clash = [run for run in renamed.runs if run in others]
         if clash:
             raise BadInput(
-                f"{clash[0]} has both {old} and {new}",
+                f"{clash[0]} has both {old} and {new}; one of the values would be lost",
                 "keep the names, or delete the run",
             )
         rows = _rows_with_name(connection, kind, old, experiment)

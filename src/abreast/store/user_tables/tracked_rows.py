@@ -266,7 +266,7 @@ def rename(connection: Connection, table: TrackedTable, old: str, new: str) -> i
         after, other = table.columns[new]
         clash = f"SELECT 1 FROM {relation} WHERE {quote(before)} IS NOT NULL AND {quote(after)} IS NOT NULL LIMIT 1"
         if connection.execute(clash).fetchall():
-            raise BadInput(f"{table.name}: some rows have both {old} and {new}")
+            raise BadInput(f"{table.name}: some rows have both {old} and {new}; one of the values would be lost")
         connection.execute(f"UPDATE {relation} SET {quote(after)} = COALESCE({quote(after)}, {quote(before)})")
         connection.execute("DELETE FROM tracked_columns WHERE relation = ? AND key = ?", (table.relation, old))
         connection.execute(
