@@ -13,7 +13,8 @@ import os
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 from abreast.code.content import qualified_name
 from abreast.code.digest import source_digest
@@ -27,18 +28,53 @@ Owned = tuple[Owner, Any]
 NOBODY: Owner = ("", 0)
 
 
-class View(NamedTuple):
-    """The state of everything that a function or class refers to, directly or indirectly, at one moment."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """The state of everything that a function or class refers to, directly or indirectly, at one moment.
 
-    objects: list[Any]  # kept alive, so that their ids are not reused
-    state: list[Any]
-    owners: list[Owner]  # the owner of each item of `state`
+    For a bound method or callable object, whose data may be large, this includes a digest.
+    """
+
+    objects: list[Any] = field(default_factory=list)  # kept alive, so that their ids are not reused
+    state: list[Any] = field(default_factory=list)
+    owners: list[Owner] = field(default_factory=list)  # the owner of each item of `state`
+    digest: str | None = None
+    class_name: str = ""
+
+    @classmethod
+    def of(cls, code: Any) -> Self:
+        """Collect the state of a function, class, method or callable object."""
+        if isinstance(code, types.FunctionType | type):
+            view = cls()
+        else:
+            view = cls(digest=source_digest(code), class_name=type(getattr(code, "__self__", code)).__qualname__)
+        add_state, add_owner = view.state.append, view.owners.append
+        seen = {id(code)}
+        view.objects.append(code)
+        pending = list(_references(NOBODY, code))
+        while pending:
+            owner, value = pending.pop()
+            add_owner(owner)
+            if isinstance(value, _SIMPLE_TYPES):
+                add_state((type(value), repr(value) if isinstance(value, float) else value))
+                continue
+            add_state(id(value))
+            if id(value) not in seen:
+                seen.add(id(value))
+                view.objects.append(value)
+                pending.extend(_references(owner, value))
+        return view
 
     def is_same(self, other: View) -> bool:
+        return self.digest == other.digest and self._refers_to_same(other)
+
+    def _refers_to_same(self, other: View) -> bool:
         return self.state == other.state and self.owners == other.owners
 
     def changed(self, other: View) -> set[str]:
         """The variables that differ, of objects that are in both views."""
+        if self._refers_to_same(other):
+            return set() if self.digest == other.digest else {self.class_name}
         before, after = self._by_owner(), other._by_owner()
         shared_ids = {id(value) for value in self.objects} & {id(value) for value in other.objects} | {0}
         differing = {owner for owner in before.keys() | after.keys() if before.get(owner) != after.get(owner)}
@@ -49,27 +85,6 @@ class View(NamedTuple):
         for owner, item in zip(self.owners, self.state, strict=True):
             items.setdefault(owner, []).append(item)
         return items
-
-
-def view_of(code: Any) -> View:
-    """Make the view of a function or class."""
-    view = View([], [], [])
-    add_state, add_owner = view.state.append, view.owners.append
-    seen = {id(code)}
-    view.objects.append(code)
-    pending = list(_references(NOBODY, code))
-    while pending:
-        owner, value = pending.pop()
-        add_owner(owner)
-        if isinstance(value, _SIMPLE_TYPES):
-            add_state((type(value), repr(value) if isinstance(value, float) else value))
-            continue
-        add_state(id(value))
-        if id(value) not in seen:
-            seen.add(id(value))
-            view.objects.append(value)
-            pending.extend(_references(owner, value))
-    return view
 
 
 def _references(owner: Owner, value: Any) -> Iterable[Owned]:
@@ -185,16 +200,16 @@ class FunctionState:
         self._running = 0
         self._changing: set[str] = set()  # variables that calls change
         self._unsettled: list[EndedCall] = []
-        self._first = self._last = _Observation(code)
+        self._first = self._last = View.of(code)
         self._digest = self._first.digest or source_digest(code)
 
-    def observe(self, code: Any) -> tuple[str, _Observation]:
+    def observe(self, code: Any) -> tuple[str, View]:
         """Return the current digest, and the observation that it is based on.
 
         A change while other calls run is ascribed to the caller or to one of the calls only in `end`.
         """
         with self._lock:
-            now = _Observation(code)
+            now = View.of(code)
             if self._last.is_same(now) or (self._running and self._is_own_change(self._last, now)):
                 return self._digest, now
             digest = now.digest or source_digest(code)
@@ -206,10 +221,10 @@ class FunctionState:
         with self._lock:
             self._running += 1
 
-    def end(self, code: Any, before: _Observation) -> set[str]:
+    def end(self, code: Any, before: View) -> set[str]:
         """Record and return the names of the variables that a call changed."""
         with self._lock:
-            after = _Observation(code)
+            after = View.of(code)
             changed = before.changed(after)
             self._running = max(0, self._running - 1)
             self._changing |= changed
@@ -241,31 +256,14 @@ class FunctionState:
 
     def fits(self, code: Any) -> bool:
         """Whether another function of the same code differs only in variables that calls change."""
-        return self._running > 0 or self._is_own_change(self._last, _Observation(code))
+        return self._running > 0 or self._is_own_change(self._last, View.of(code))
 
-    def _is_own_change(self, before: _Observation, after: _Observation) -> bool:
+    def _is_own_change(self, before: View, after: View) -> bool:
         return before.changed(after) <= self._changing
 
 
-class _Observation:
-    """The view of a function; for a bound method or callable object also the digest of its data."""
-
-    def __init__(self, code: Any) -> None:
-        self.view: View = view_of(code)
-        self.digest = None if isinstance(code, types.FunctionType | type) else source_digest(code)
-        self._name = "" if self.digest is None else type(getattr(code, "__self__", code)).__qualname__
-
-    def is_same(self, other: _Observation) -> bool:
-        return self.digest == other.digest and self.view.is_same(other.view)
-
-    def changed(self, other: _Observation) -> set[str]:
-        if self.view.is_same(other.view):
-            return set() if self.digest == other.digest else {self._name}
-        return self.view.changed(other.view)
-
-
 class EndedCall(NamedTuple):
-    before: _Observation
+    before: View
     digest: str  # before the call
     on_settled: Callable[[str], None]
 

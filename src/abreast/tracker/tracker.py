@@ -26,7 +26,7 @@ from abreast.tracker import cache as caches
 from abreast.tracker import journal as journals
 from abreast.tracker import jsonl as jsonl_log
 from abreast.tracker.arguments import argument_cells
-from abreast.tracker.commit import CodeCommit, current_commit
+from abreast.tracker.commit import current_commit
 from abreast.tracker.journal import IN_MEMORY, temporary_store
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 ROW_KEYS = ("row_id", "track_id")  # user values with these names are stored under another name
 CALL_KEYS = (*ROW_KEYS, "timestamp", "function_name", "function_time", "cache", "cache_row", "traceback")
-COMMIT_MAX_AGE = datetime.timedelta(seconds=1)
 TRACEBACK_LIMIT = 8_000  # characters
 
 
@@ -78,7 +77,6 @@ class Tracker:
         self.raise_on_error = raise_on_error
         self.resources = resources
         self._last: Mapping[str, Any] = {}
-        self._commit_read_at, self._commit = datetime.datetime.min, CodeCommit(None, None)
         self._path = temporary_store(self) if db == IN_MEMORY else journals.absolute(named_store(db) or DEFAULT)
         self._jsonl = None if jsonl is None else _log_file(jsonl)
         self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
@@ -370,14 +368,12 @@ class Tracker:
 
     def _own_columns(self) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-        if now - self._commit_read_at > COMMIT_MAX_AGE:
-            self._commit_read_at, self._commit = now, current_commit()
+        commit = current_commit()
         return {
             "row_id": new_row_id(),
             "track_id": self.track_id,
             "timestamp": now.isoformat(" ", "microseconds"),
-            "code_commit": self._commit.code_commit,
-            "code_dirty": self._commit.code_dirty,
+            **commit._asdict(),
         }
 
     def _write(self, rows: Sequence[Mapping[str, Any]], table: str) -> None:

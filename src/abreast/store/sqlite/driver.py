@@ -105,12 +105,11 @@ def transaction(connection: SQLiteConnection) -> Iterator[None]:
         raise
 
 
-def must_reopen(connection: SQLiteConnection) -> bool:
+def must_reopen(connection: SQLiteConnection | client.RemoteConnection) -> bool:
     """Whether another SQLite library has opened the file, or the helper process ended."""
-    if isinstance(connection, LocalConnection):
-        return sharing.is_shared(connection.file)
-    remote = client.as_remote(connection)
-    return remote is not None and remote.is_closed
+    if isinstance(connection, client.RemoteConnection):
+        return connection.is_closed
+    return isinstance(connection, LocalConnection) and sharing.is_shared(connection.file)
 
 
 def _prepare(connection: SQLiteConnection, path: Path) -> None:

@@ -13,7 +13,7 @@ import apsw
 from abreast.errors import BadInput
 from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection, changed_table
 from abreast.store.sqlite import driver
-from abreast.store.sqlite.isolation.client import as_remote
+from abreast.store.sqlite.isolation.client import RemoteConnection
 from abreast.store.sqlite.isolation.sharing import SQLiteConnection
 from abreast.store.sqlite.shared_connection import SQLiteTrackedWriter
 from abreast.store.sqlite.writer_connection import SQLiteWriterConnection
@@ -109,11 +109,10 @@ def _refuse_other_files(operation: int, *_: object) -> int:
     return apsw.SQLITE_DENY if operation == apsw.SQLITE_ATTACH else apsw.SQLITE_OK
 
 
-def _run_query(connection: apsw.Connection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _run_query(connection: apsw.Connection | RemoteConnection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of the last statement."""
-    remote = as_remote(connection)
-    if remote is not None:
-        result: tuple[list[str], list[tuple[Any, ...]]] = remote.run(_run_query, query)
+    if isinstance(connection, RemoteConnection):
+        result: tuple[list[str], list[tuple[Any, ...]]] = connection.run(_run_query, query)
         return result
     cursor = connection.cursor()
     names: list[str] = []

@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,26 +83,9 @@ class RemoteConnection:
     def executemany(self, sql: str, rows: Iterable[Any]) -> None:
         self.run("executemany", sql, list(rows))
 
-    def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
-        return list(self.run("call", "dicts", sql, parameters))
-
-    def pragma(self, name: str) -> Any:
-        return self.run("call", "pragma", name)
-
-    def changes(self) -> int:
-        return int(self.run("call", "changes"))
-
-    def total_changes(self) -> int:
-        return int(self.run("call", "total_changes"))
-
-    def config(self, *arguments: int) -> Any:
-        return self.run("call", "config", *arguments)
-
-    def set_busy_timeout(self, milliseconds: int) -> None:
-        self.run("call", "set_busy_timeout", milliseconds)
-
-    def set_busy_handler(self, handler: Callable[[int], bool]) -> None:
-        self.run("call", "set_busy_handler", handler)
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        """Return any other method of `SQLiteConnection`, which is called in the helper."""
+        return partial(self.run, "call", method)
 
     @property
     def in_transaction(self) -> bool:
@@ -111,18 +95,11 @@ class RemoteConnection:
     def filename_wal(self) -> str:
         return str(self.run("read", "filename_wal"))
 
-    def set_authorizer(self, authorizer: Callable[..., int]) -> None:
-        self.run("call", "set_authorizer", authorizer)
-
     def close(self) -> None:
         if not self._channel.closed:
             with suppress(Closed):
                 self.run("close")
             self._channel.close()
-
-
-def as_remote(connection: object) -> RemoteConnection | None:
-    return connection if isinstance(connection, RemoteConnection) else None
 
 
 class RemoteCursor:
