@@ -71,7 +71,7 @@ class Writer:
         self._wake = threading.Event()  # a row is queued
         self._urgent = threading.Event()  # a row is queued whose commit is awaited
         self._closing = False
-        self._known: dict[tuple[str, str], str] = {}
+        self._column_types: dict[tuple[str, str], str] = {}
         self._registered: set[tuple[str, Any, type]] = set()
         self._connection = store.open_writer(self._move)
         self._last_heartbeat = 0.0
@@ -114,10 +114,10 @@ class Writer:
         )
         for column in columns_of(kind, fresh):
             key = (column.kind, column.name)
-            old = self._known.get(key)
+            old = self._column_types.get(key)
             wide = column.type if old is None else schema.widest(old, column.type)
             if wide != old:
-                self._known[key] = wide
+                self._column_types[key] = wide
                 self.put("columns", (column.kind, column.name, wide))
 
     def close(self) -> None:

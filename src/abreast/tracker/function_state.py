@@ -25,7 +25,7 @@ _SIMPLE_TYPES = (str, int, float, bool, bytes, type(None))
 
 Owner = tuple[str, int]  # name of a variable, id of the object that has it (0 for functions and modules)
 Owned = tuple[Owner, Any]
-NOBODY: Owner = ("", 0)
+NO_OWNER: Owner = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class View:
         add_state, add_owner = view.state.append, view.owners.append
         seen = {id(code)}
         view.objects.append(code)
-        pending = list(_references(NOBODY, code))
+        pending = list(_references(NO_OWNER, code))
         while pending:
             owner, value = pending.pop()
             add_owner(owner)
@@ -95,13 +95,13 @@ def _references(owner: Owner, value: Any) -> Iterable[Owned]:
     if isinstance(value, type):
         return _with_prefix(_class_name(value), 0, vars(value).items()) if _is_user_module(value.__module__) else ()
     if isinstance(value, types.MethodType):
-        return (NOBODY, value.__func__), (NOBODY, value.__self__)
+        return (NO_OWNER, value.__func__), (NO_OWNER, value.__self__)
     if isinstance(value, classmethod | staticmethod):
-        return ((NOBODY, value.__func__),)
+        return ((NO_OWNER, value.__func__),)
     if isinstance(value, property):
-        return (NOBODY, value.fget), (NOBODY, value.fset)
+        return (NO_OWNER, value.fget), (NO_OWNER, value.fset)
     if isinstance(value, functools.partial):
-        return (NOBODY, value.func), (owner, value.args), (owner, value.keywords)
+        return (NO_OWNER, value.func), (owner, value.args), (owner, value.keywords)
     if _is_user_module(type(value).__module__):
         return _object_items(value)
     return ()
@@ -123,7 +123,7 @@ def _container_items(owner: Owner, value: Any) -> Iterator[Owned]:
 
 def _object_items(value: Any) -> Iterator[Owned]:
     kind: Any = type(value)
-    yield NOBODY, kind
+    yield NO_OWNER, kind
     prefix, holder = _class_name(kind), id(value)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
@@ -136,7 +136,7 @@ def _object_items(value: Any) -> Iterator[Owned]:
 def _function_items(function: types.FunctionType) -> Iterator[Owned]:
     code = function.__code__
     name = f"{function.__module__}.{function.__qualname__}"
-    yield NOBODY, code
+    yield NO_OWNER, code
     if function.__defaults__:
         defaults = function.__defaults__
         parameters = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]

@@ -170,7 +170,7 @@ class Reader:
 
     def _written_by(self, track_id: str) -> Condition:
         columns = self._name_columns()
-        return Condition.first_known(columns, self._full_name(track_id) if "run" in columns else track_id)
+        return Condition.first_equals(columns, self._full_name(track_id) if "run" in columns else track_id)
 
     def _full_name(self, name: str) -> str:
         """Return a track_id unchanged; resolve a label, `latest`, `previous` or a prefix to the name of its run."""

@@ -25,7 +25,7 @@ from abreast.store.user_tables.tracked_rows import plain_name
 from abreast.tracker.tracker import Tracker
 
 PREFIX = "params_"  # of the columns for the fields of an argument `params`
-WANTED = {
+RECOMMENDED_FIELDS = {
     "raw_response": ("raw_response", "raw", "response"),
     "tokens": ("input_tokens", "output_tokens", "tokens"),
     "cost": ("cost_usd", "cost"),
@@ -33,7 +33,7 @@ WANTED = {
     "latency": ("latency", "function_time"),
     "segments (domain, difficulty, ...)": ("domain", "difficulty", "category", "segment", "input_length"),
 }
-AGGREGATIONS = {
+RECOMMENDED_METRICS = {
     "p95 latency": ("p95_latency", "latency_p95"),
     "error rate": ("error_rate", "n_failed"),
     "cost per correct": ("cost_per_correct",),
@@ -78,8 +78,8 @@ def pre_experiment_validation(
         _check_schema(db_path, predictions_table, params_dataclass),
         *_check_code(db_path, [metrics_table, predictions_table]),
     ]
-    columns, missing_fields = _check_columns("design", db_path, predictions_table, WANTED)
-    metrics, missing_metrics = _check_columns("metrics", db_path, metrics_table, AGGREGATIONS)
+    columns, missing_fields = _check_columns("design", db_path, predictions_table, RECOMMENDED_FIELDS)
+    metrics, missing_metrics = _check_columns("metrics", db_path, metrics_table, RECOMMENDED_METRICS)
     _show([*findings, columns, metrics, *_check_data(data)])
     is_ready = all(finding.level != "fail" for finding in findings)
     answers: dict[str, bool] = {}

@@ -172,7 +172,7 @@ def _rank(store: Store, table: str, action: str, columns: list[str], args: argpa
     rows: list[dict[str, Any]] = []
     for only_numbers in (True, False):  # text only where there is no number
         if not rows:
-            condition, keys = Condition.known(column, only_numbers), store_argument.column_names(args)
+            condition, keys = Condition.not_null(column, only_numbers), store_argument.column_names(args)
             order: Literal["ASC", "DESC"] = "DESC" if action == "top" else "ASC"
             rows = read(store, table, condition, first=args.rows, keys=keys, by=(column, order)).rows()
     _show_fitted(rows, args.json, f"{table}: no row has a value in {column}")

@@ -47,7 +47,7 @@ class Driver:
     mark: str
     machine: str
     roots: tuple[Path, ...] = ()
-    kept: frozenset[Path] = frozenset()  # workspaces that the user asked to keep
+    kept_workspaces: frozenset[Path] = frozenset()  # workspaces that the user asked to keep
 
     @property
     def host(self) -> str:

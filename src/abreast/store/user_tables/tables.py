@@ -65,13 +65,13 @@ class Condition(NamedTuple):
         return cls(" AND ".join(parts) or "1 = 1", tuple(parameters), tuple(equal))
 
     @classmethod
-    def first_known(cls, keys: Sequence[str], value: Any) -> Condition:
+    def first_equals(cls, keys: Sequence[str], value: Any) -> Condition:
         """Rows in which the first of these columns that is not NULL has this value."""
         columns = ", ".join(f"{{{key}}}" for key in keys)
         return cls(f"COALESCE({columns}, NULL) = ?", (value,), tuple(keys))
 
     @classmethod
-    def known(cls, key: str, only_numbers: bool = False) -> Condition:
+    def not_null(cls, key: str, only_numbers: bool = False) -> Condition:
         """Rows in which a column is not NULL, or is a number."""
         return cls(
             f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL", (), (key,)

@@ -63,7 +63,7 @@ def clean(dry_run: bool = False) -> Cleanup:
             orphans.reap(marks)
         for driver in dead:
             folders = [root / driver.mark for root in driver.roots]
-            left = [_clean_folder(path, driver.kept, dry_run) for path in folders if os.path.lexists(path)]
+            left = [_clean_folder(path, driver.kept_workspaces, dry_run) for path in folders if os.path.lexists(path)]
             result.folders += [folder for folder in left if folder is not None]
             if not dry_run and not any(folder.problem for folder in left if folder is not None):
                 drivers.forget(driver)
