@@ -33,14 +33,14 @@ from conftest import Folder
 from virtual import Memory, Rig, run
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-WHO = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+AUTHORSHIP = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
 def git(path: Path, *words: str, hour: int = 0) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     dates = {f"GIT_{who}_DATE": f"{1_700_000_000 + 3600 * hour} +0000" for who in ("AUTHOR", "COMMITTER")}
-    around = {**clean, **QUIET, **WHO, **dates}
-    done = subprocess.run(["git", *words], cwd=path, env=around, capture_output=True, text=True)
+    environment = {**clean, **QUIET, **AUTHORSHIP, **dates}
+    done = subprocess.run(["git", *words], cwd=path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -111,10 +111,10 @@ def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench
     assert "they are one chain, not independent, and no interval can be trusted" in done.out
     assert "run without --cumulative" in done.out
     assert "3 cases in 1 chain" in done.err
-    found = bench.rows("variant, repeat, case_id, answer, carried_from, state_before, state_after, files_changed")
+    rows = bench.rows("variant, repeat, case_id, answer, carried_from, state_before, state_after, files_changed")
     words = set()
     for at in range(0, 12, 3):
-        chain = found[at : at + 3]
+        chain = rows[at : at + 3]
         logs = [row["answer"].partition("|")[0].split()[1:] for row in chain]
         name = chain[0]["variant"]
         assert logs[0] == ["start"]
@@ -130,10 +130,10 @@ def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench
         assert [row["carried_from"] for row in chain] == [None, "pr-1", "pr-2"]
         assert [row["state_before"] for row in chain[1:]] == [row["state_after"] for row in chain[:2]]
     assert len(words) == 8
-    again = bench.abreast("run", "settings.json")
-    assert again.code == 0, again.said
+    rerun = bench.abreast("run", "settings.json")
+    assert rerun.code == 0, rerun.said
     assert bench.calls() == 12
-    assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in found]
+    assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in rows]
     assert bench.abreast("report", "--format", "markdown").out.count("one chain") == 1
     names = {path.name for path in bench.path.glob("runs/*/artifacts/**/*") if path.is_file()}
     assert names, "changes lie beside the page"
@@ -165,9 +165,9 @@ def test_what_failed_by_its_own_fault_is_gone_on_with_and_rolled_again_with_what
     bench.settle({"crashes": fails.replace("FAIL", "exit 3"), "sleeps": fails.replace("FAIL", "sleep 100")})
     done = bench.abreast("run", "settings.json", "--timeout", "2")
     assert done.code == 0, done.said
-    found = bench.rows("status, error_kind, answer, carried_from, error_blame")
-    assert [row["error_kind"] for row in found] == [None, "crash", None, None, "timeout", None]
-    for row, name in ((found[2], "crashes"), (found[5], "sleeps")):
+    rows = bench.rows("status, error_kind, answer, carried_from, error_blame")
+    assert [row["error_kind"] for row in rows] == [None, "crash", None, None, "timeout", None]
+    for row, name in ((rows[2], "crashes"), (rows[5], "sleeps")):
         assert row["answer"].startswith(f"saw start {name}-1- {name}-2- |")
         assert row["carried_from"] == "pr-2"
     bench.write("mended", "")
@@ -185,8 +185,8 @@ def test_what_failed_by_infrastructure_is_nobodys_beginning_and_resume_goes_on_t
     done = bench.abreast("run", "settings.json")
     assert done.code == 3, done.said
     assert "2 trials failed by infrastructure, 2 that begin with what those leave are not run" in done.err
-    found = bench.rows("variant, repeat, case_id, status")
-    assert [row["status"] for row in found] == ["ok", "error"] * 2 + ["ok", "error", "ok"] * 2
+    rows = bench.rows("variant, repeat, case_id, status")
+    assert [row["status"] for row in rows] == ["ok", "error"] * 2 + ["ok", "error", "ok"] * 2
     events = [json.loads(row["detail"]) for row in bench.sql("select detail from events where kind = 'left_out'")]
     assert sorted((event["case"], event["variant"], event["repeat"]) for event in events) == [
         ("pr-3", "a", 0),
@@ -273,7 +273,7 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
     params: {{prompt: go, workspace: {{{workspace}, after: "{{{{ after }}}}"}}}}
     variants: {{a: {{command: [cat]}}}}
     """
-    for first, group, workspace, told in (
+    for first, group, workspace, message in (
         ("two", "g", "git: repo", "case one begins with what two left, which does not stand before it"),
         ('""', "h", "git: repo", "so they are not independent, and not in one group"),
         ('""', "g", "copy: repo", "after is for git, not for copy"),
@@ -282,71 +282,71 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
         bench.write("spec.yaml", spec.format(first=first, group=group, workspace=workspace))
         refused = bench.abreast("check", "spec.yaml")
         assert refused.code == 2
-        assert told in refused.err
+        assert message in refused.err
     with pytest.raises(BadInput, match="cumulative must be true or false"):
         list(cases_of(str(bench.path / "repo"), cumulative="yes"))  # type: ignore[arg-type]
 
 
 def test_named_pull_requests_are_a_chain_from_the_oldest_on(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    found = list(cases_of(str(repo), commits=["main", "main~2"], cumulative=True))
+    cases = list(cases_of(str(repo), commits=["main", "main~2"], cumulative=True))
     begin = git(repo, "rev-parse", "main~3")
-    assert [case.id for case in found] == ["pr-1", "pr-3"]
-    assert [case.input["after"] for case in found] == ["", "pr-1"]
-    assert {case.input["start"] for case in found} == {begin}
-    assert len({case.group for case in found}) == 1
+    assert [case.id for case in cases] == ["pr-1", "pr-3"]
+    assert [case.input["after"] for case in cases] == ["", "pr-1"]
+    assert {case.input["start"] for case in cases} == {begin}
+    assert len({case.group for case in cases}) == 1
 
 
 # -- what is carried ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspaces]:
+def workspaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspaces]:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
     repo = repository(tmp_path / "repo")
     setting = {"git": str(repo), "commit": "main", "after": "{{ after }}"}
-    found = Workspaces("a", setting, tmp_path)
-    yield found
-    found.close()
+    workspaces_ = Workspaces("a", setting, tmp_path)
+    yield workspaces_
+    workspaces_.close()
 
 
 CASE = Case("c", {"after": ""})
 
 
-def listed(folder: Path) -> dict[str, tuple[Any, ...]]:
+def file_tree(folder: Path) -> dict[str, tuple[Any, ...]]:
     """Every file by its name: what it is, whether it may be executed, and what is in it."""
-    found: dict[str, tuple[Any, ...]] = {}
+    files: dict[str, tuple[Any, ...]] = {}
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
         for path in (Path(top) / name for name in [*files, *folders]):
             key = str(path.relative_to(folder))
             if path.is_symlink():
-                found[key] = ("link", path.readlink())
+                files[key] = ("link", path.readlink())
             elif path.is_file():
-                found[key] = ("file", bool(path.stat().st_mode & 0o100), path.read_bytes())
-    return found
+                files[key] = ("file", bool(path.stat().st_mode & 0o100), path.read_bytes())
+    return files
 
 
-def left(places: Workspaces, state: State | None, change: Any) -> State:
+def state_after(workspaces: Workspaces, state: State | None, change: Any) -> State:
     """What is left of a workspace that begins with a state, after a change."""
-    workspace = places.make(CASE, CASE.input, state)
+    workspace = workspaces.make(CASE, CASE.input, state)
     try:
         change(workspace.path)
-        found = workspace.left("pr-1", lambda _content: None)
-        assert found.state is not None, found.not_carried
-        again = places.make(CASE, CASE.input, State.of_text(found.state.as_text()))
-        kept = {name: what for name, what in listed(workspace.path).items() if not name.endswith(".o")}
-        assert listed(again.path) == kept
-        assert git(again.path, "status", "--porcelain") == ""
-        assert git(again.path, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
-        assert not again.diff().files
-        again.remove()
-        return found.state
+        result = workspace.left("pr-1", lambda _content: None)
+        assert result.state is not None, result.not_carried
+        restored = workspaces.make(CASE, CASE.input, State.of_text(result.state.as_text()))
+        files = {name: content for name, content in file_tree(workspace.path).items() if not name.endswith(".o")}
+        assert file_tree(restored.path) == files
+        assert git(restored.path, "status", "--porcelain") == ""
+        assert git(restored.path, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+        assert not restored.diff().files
+        restored.remove()
+        return result.state
     finally:
         workspace.remove()
 
 
-def test_files_of_every_kind_are_carried_exactly(places: Workspaces) -> None:
+def test_files_of_every_kind_are_carried_exactly(workspaces: Workspaces) -> None:
     """Binary and odd names, deletions, renames, modes and links, committed or not; what is ignored stays behind."""
 
     def first(work: Path) -> None:
@@ -379,11 +379,11 @@ def test_files_of_every_kind_are_carried_exactly(places: Workspaces) -> None:
         subprocess.run(["rm", "-rf", str(work)], check=True)
         work.mkdir()
 
-    one = left(places, None, first)
-    two = left(places, one, second)
-    assert left(places, two, nothing) == two
-    left(places, two, everything)
-    assert left(places, None, nothing).objects == b""
+    state_one = state_after(workspaces, None, first)
+    two = state_after(workspaces, state_one, second)
+    assert state_after(workspaces, two, nothing) == two
+    state_after(workspaces, two, everything)
+    assert state_after(workspaces, None, nothing).objects == b""
 
 
 def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_past_may_be_cut(
@@ -395,22 +395,22 @@ def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_pa
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},vendor")
     git(repo, "commit", "--quiet", "-m", "Add a submodule")
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{repo}", "shallow")
-    found = Workspaces("a", {"git": "shallow", "after": "{{ after }}"}, tmp_path)
-    workspace = found.make(CASE, CASE.input)
+    shallow = Workspaces("a", {"git": "shallow", "after": "{{ after }}"}, tmp_path)
+    workspace = shallow.make(CASE, CASE.input)
     (workspace.path / "log.txt").write_text("changed\n")
     state = workspace.left("one", lambda _content: None).state
     assert state is not None
-    again = found.make(CASE, CASE.input, state)
-    tree = git(again.path, "ls-tree", "-r", "HEAD")
+    restored = shallow.make(CASE, CASE.input, state)
+    tree = git(restored.path, "ls-tree", "-r", "HEAD")
     assert "160000 commit" in tree
-    assert (again.path / "large.bin").read_bytes() == (repo / "large.bin").read_bytes()
+    assert (restored.path / "large.bin").read_bytes() == (repo / "large.bin").read_bytes()
     workspace.remove()
-    again.remove()
-    found.close()
+    restored.remove()
+    shallow.close()
 
 
-def test_a_state_that_was_changed_in_the_store_is_refused(places: Workspaces) -> None:
-    workspace = places.make(CASE, CASE.input)
+def test_a_state_that_was_changed_in_the_store_is_refused(workspaces: Workspaces) -> None:
+    workspace = workspaces.make(CASE, CASE.input)
     (workspace.path / "log.txt").write_text("x\n")
     state = workspace.left("one", lambda _content: None).state
     workspace.remove()
@@ -418,7 +418,7 @@ def test_a_state_that_was_changed_in_the_store_is_refused(places: Workspaces) ->
     text = state.as_text()
     damaged = State.of_text(text[:-40] + "AAAA" + text[-36:])
     with pytest.raises(NoWorkspace, match="workspace: "):
-        places.make(CASE, CASE.input, damaged)
+        workspaces.make(CASE, CASE.input, damaged)
     for broken in ("", "no commit\n", f"{state.commit}\n[KEY]"):
         with pytest.raises(NotCarried):
             State.of_text(broken)
@@ -435,7 +435,7 @@ def chained(draw: st.DrawFn) -> tuple[list[str | None], list[list[int]]]:
     for _ in range(2):
         row = []
         for index, group in enumerate(groups):
-            earlier = [one for one in range(index) if groups[one] == group and group is not None]
+            earlier = [position for position in range(index) if groups[position] == group and group is not None]
             row.append(draw(st.sampled_from([-1, *earlier])))
         before.append(row)
     return groups, before
@@ -529,9 +529,9 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
     run(execute())
     table.close()
     safe = {position for position in range(len(plan)) if done[position]}
-    for what, position in notes.lines:
+    for event, position in notes.lines:
         earlier = plan.before(position)
-        if what == "start":
+        if event == "start":
             assert earlier is None or earlier in safe
             assert earlier is None or done[earlier] or notes.stands[earlier]
         else:

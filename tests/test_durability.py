@@ -75,13 +75,13 @@ def stuck_scorer(case, answer):
 
 
 def until(
-    condition: Callable[[], Any], what: str, process: subprocess.Popen[str] | None = None, seconds: float = 30.0
+    condition: Callable[[], Any], expectation: str, process: subprocess.Popen[str] | None = None, seconds: float = 30.0
 ) -> None:
     """Wait for something to become true while a process runs; no race is won by sleeping long enough."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"after {seconds:g} s still not: {what}"
-        assert process is None or process.poll() is None, f"ended before {what}: {process.communicate()}"
+        assert time.monotonic() < deadline, f"after {seconds:g} s still not: {expectation}"
+        assert process is None or process.poll() is None, f"ended before {expectation}: {process.communicate()}"
         time.sleep(0.005)
 
 
@@ -150,15 +150,17 @@ def every_trial_once(folder: Folder, store: str, cases: int, repeats: int = 1) -
     """Each trial has exactly one row, that row its score, and the summary says the same."""
     rows = folder.sql("select case_id, variant, repeat, status, score_exact, error from predictions", store)
     keys = Counter((row["case_id"], row["variant"], row["repeat"]) for row in rows)
-    wanted = {(f"c{n}", v, r) for n in range(cases) for v in ("one", "two") for r in range(repeats)}
-    assert set(keys) == wanted
+    expected = {(f"c{n}", v, r) for n in range(cases) for v in ("one", "two") for r in range(repeats)}
+    assert set(keys) == expected
     assert set(keys.values()) == {1}
     assert {(row["status"], row["score_exact"], row["error"]) for row in rows} == {("ok", 1.0, None)}
     summary = folder.sql("select n_predictions, n_successful, n_failed, score_mean from metrics", store)
-    each = cases * repeats
-    assert summary == [{"n_predictions": each, "n_successful": each, "n_failed": 0, "score_mean": 1.0}] * 2
+    trial_count = cases * repeats
+    assert (
+        summary == [{"n_predictions": trial_count, "n_successful": trial_count, "n_failed": 0, "score_mean": 1.0}] * 2
+    )
     payloads = folder.sql("select count(*) as n from payloads p join trials t using (run_id, position)", store)
-    assert payloads == [{"n": 2 * each}]
+    assert payloads == [{"n": 2 * trial_count}]
 
 
 def only_run(folder: Folder, store: str = "results.db") -> dict[str, Any]:
@@ -194,8 +196,8 @@ def test_a_run_killed_again_and_again_loses_nothing_and_repeats_only_what_was_in
     assert kills >= 3
     done = folder.abreast(*words)
     assert done.code == 0 or "every run is complete" in done.err, done.said
-    again = len(calls(folder)) - 2 * cases * repeats
-    assert again <= kills * parallel
+    repeated = len(calls(folder)) - 2 * cases * repeats
+    assert repeated <= kills * parallel
     every_trial_once(folder, store, cases, repeats)
     run = only_run(folder, store)
     assert (run["status"], run["trials"], run["planned"]) == ("complete", 72, 72)
@@ -393,10 +395,10 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         pytest.skip("only root can mount")
     path = tmp_path / "disk"
     path.mkdir()
-    made = subprocess.run(
+    mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)], capture_output=True, check=False
     )
-    if made.returncode:
+    if mounted.returncode:
         pytest.skip("only root can mount")
     try:
         yield Disk(path)
@@ -445,13 +447,13 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(folder: Fold
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
 @pytest.mark.parametrize("left", ["closed", "killed", "killed and copied"])
 def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
-    folder: Folder, disk: Disk, engine: str, left: str
+    folder: Folder, disk: Disk, engine: str, contents: str
 ) -> None:
     disk.mount("-o", "remount,size=20m")
     store = f"disk/results.{engine}"
     spec = experiment(folder, cases=4, seconds=0.05, store=store)
     stored = 8
-    if left == "closed":
+    if contents == "closed":
         assert folder.abreast("run", spec).code == 0
     else:
         process = folder.start("run", spec)
@@ -461,7 +463,7 @@ def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
         shutil.copytree(disk.path, folder.path / "copy")  # a reader of the store itself would complete it
         stored = only_run(folder, f"copy/results.{engine}")["trials"]
         assert any(log.stat().st_size > 0 for log in disk.path.glob("*-wal"))
-        if left == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
+        if contents == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
             for index in disk.path.glob("*-shm"):
                 index.unlink()
     disk.mount("-o", "remount,ro")
@@ -678,8 +680,8 @@ def plain_count(path: Path) -> int | None:
         reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         reader.set_busy_timeout(5000)
         try:
-            found: Any = reader.execute(query).fetchall()
-            return int(found[0][0])
+            rows: Any = reader.execute(query).fetchall()
+            return int(rows[0][0])
         finally:
             reader.close()
     except duckdb.IOException:  # a flush has it for a moment
@@ -714,12 +716,12 @@ def test_a_store_that_another_process_holds_locked_stops_the_starting_and_loses_
     other = apsw.Connection(str(folder.path / "results.db"))
     other.set_busy_timeout(10_000)
     other.execute("BEGIN IMMEDIATE")
-    seen: list[tuple[float, int]] = [(time.monotonic(), 0)]
+    counts: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     def started_nothing_for_a_while() -> bool:
-        if len(calls(folder)) != seen[-1][1]:
-            seen.append((time.monotonic(), len(calls(folder))))
-        return time.monotonic() - seen[-1][0] > 0.4
+        if len(calls(folder)) != counts[-1][1]:
+            counts.append((time.monotonic(), len(calls(folder))))
+        return time.monotonic() - counts[-1][0] > 0.4
 
     until(started_nothing_for_a_while, "nothing more is started", process)
     assert len(calls(folder)) < 120
@@ -768,50 +770,50 @@ def new_run(name: str) -> NewRun:
 @pytest.mark.parametrize("name", ["results.db", "results.duckdb"])
 def test_a_run_that_has_only_begun_can_be_asked_about(tmp_path: Path, name: str) -> None:
     store = open_store(tmp_path / name)
-    held = store.begin(new_run("old-one-1"))
+    lease = store.begin(new_run("old-one-1"))
     assert store.sql("select run, status from runs") == (["run", "status"], [("old-one-1", "running")])
     assert store.sql("select count(*) as n from predictions") == (["n"], [(0,)])
-    store.release_lease(held)
+    store.release_lease(lease)
     store.close()
 
 
 def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
-    held = store.begin(new_run("old-one-1"))
+    old_lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store, held, committed.extend, failures.append)
-    writer.put_together([("events", (held.run_id, 1.0, "before", "{}"))], "token")
+    writer = Writer(store, old_lease, committed.extend, failures.append)
+    writer.put_together([("events", (old_lease.run_id, 1.0, "before", "{}"))], "token")
     until(lambda: committed, "the first commit")
-    store.release_lease(held)  # as if this process had ended
-    taken: Lease = store.claim("old-one-1")
-    assert taken.epoch == held.epoch + 1
-    writer.put_together([("events", (held.run_id, 2.0, "after", "{}"))], "late")
+    store.release_lease(old_lease)  # as if this process had ended
+    new_lease: Lease = store.claim("old-one-1")
+    assert new_lease.epoch == old_lease.epoch + 1
+    writer.put_together([("events", (old_lease.run_id, 2.0, "after", "{}"))], "late")
     until(lambda: failures, "the writer noticed")
     with pytest.raises(StoreError, match="taken over by another process"):
         writer.close()
     assert committed == ["token"]
     assert store.rows("SELECT kind FROM events") == [("before",)]
-    store.finish(held, "complete", None)  # the old owner cannot end it either
+    store.finish(old_lease, "complete", None)  # the old owner cannot end it either
     assert store.rows("SELECT status, epoch FROM runs") == [("running", 2)]
     store.close()
 
 
 def test_a_row_that_cannot_be_stored_takes_no_other_along(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
-    held = store.begin(new_run("old-one-1"))
+    lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store, held, committed.extend, failures.append)
+    writer = Writer(store, lease, committed.extend, failures.append)
     for number in range(50):
         odd = object() if number == 20 else "{}"
-        writer.put_together([("events", (held.run_id, float(number), "kind", odd))], number)
+        writer.put_together([("events", (lease.run_id, float(number), "kind", odd))], number)
     with pytest.raises(StoreError, match="cannot be stored"):
         writer.close()
     assert committed == [number for number in range(50) if number != 20]
     assert store.rows("SELECT COUNT(*) FROM events") == [(49,)]
     assert failures
-    store.release_lease(held)
+    store.release_lease(lease)
     store.close()
 
 
@@ -898,14 +900,14 @@ def test_a_display_that_breaks_does_not_end_the_run(folder: Folder) -> None:
 
 
 def alive(pids: list[int]) -> list[int]:
-    found = []
+    processes = []
     for pid in pids:
         try:
             if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
+                processes.append(pid)
         except psutil.NoSuchProcess:
             continue
-    return found
+    return processes
 
 
 def children(folder: Folder) -> list[int]:
@@ -920,11 +922,11 @@ def bystanders() -> Iterator[None]:
         subprocess.Popen(["sleep", "1000"]),
     ]
     yield
-    left = [process.poll() is None for process in processes]
+    are_alive = [process.poll() is None for process in processes]
     for process in processes:
         process.kill()
         process.wait()
-    assert left == [True, True], "a process without the mark was ended"
+    assert are_alive == [True, True], "a process without the mark was ended"
 
 
 @pytest.mark.parametrize("command", ["run", "resume", "another"])
@@ -936,12 +938,12 @@ def test_what_a_killed_driver_left_behind_is_ended_by_the_next_start(
     until(lambda: len(calls(folder)) >= 4, "some calls", process)
     process.kill()
     ended(process)
-    left = children(folder)
-    assert alive(left) == left
+    orphans = children(folder)
+    assert alive(orphans) == orphans
     if command == "another":
         spec = experiment(folder, cases=1, name="another")
     assert folder.command(*(["resume"] if command == "resume" else ["run", spec])).code == 0
-    assert alive(left) == []
+    assert alive(orphans) == []
     assert alive(children(folder)) == []
 
 
@@ -971,17 +973,17 @@ def test_worker_processes_end_with_a_killed_driver(folder: Folder) -> None:
 
 def test_reaping_ends_only_processes_of_that_very_mark() -> None:
     marks = ["mine-1", "mine-12", "min", "", None]
-    made = [
+    processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, **({} if mark is None else {"ABREAST_RUN": mark})})
         for mark in marks
     ]
     try:
-        until(lambda: all("sleep" in psutil.Process(process.pid).name() for process in made), "all have started")
+        until(lambda: all("sleep" in psutil.Process(process.pid).name() for process in processes), "all have started")
         assert orphans.reap([]) == 0
         assert orphans.reap(["mine-1"]) == 1
-        assert [process.poll() is None for process in made] == [False, True, True, True, True]
+        assert [process.poll() is None for process in processes] == [False, True, True, True, True]
     finally:
-        for process in made:
+        for process in processes:
             process.kill()
             process.wait()
 

@@ -125,9 +125,9 @@ def with_answers(folder: Folder) -> list[str]:
 def test_formulas_are_escaped_in_the_csv_report_and_exact_in_an_export(folder: Folder) -> None:
     answers = with_answers(folder)
     report = folder.abreast("report", "--format", "csv")
-    found = cells(report.out)
-    assert found >= {f"'{text}" for text in FORMULAS} | set(PLAIN)
-    assert {cell for cell in found if cell.startswith(STARTS)} == {"-3.5", "+1e3"}, "numbers stay numbers"
+    values = cells(report.out)
+    assert values >= {f"'{text}" for text in FORMULAS} | set(PLAIN)
+    assert {cell for cell in values if cell.startswith(STARTS)} == {"-3.5", "+1e3"}, "numbers stay numbers"
     exact = cells(folder.abreast("report", "--format", "csv", "--no-escape-formulas").out)
     assert exact >= set(answers)
     assert folder.abreast("export", "--output", "rows.csv").code == 0

@@ -39,8 +39,8 @@ def locked(folder: Folder) -> Folder:
 def lock_finding(folder: Folder) -> dict[str, Any]:
     """What `check` says about the lock."""
     rows = folder.abreast("check", "experiment.yaml", "--json").json
-    (found,) = [row for row in rows if row["check"] == "lock"]
-    return dict(found)
+    (finding,) = [row for row in rows if row["check"] == "lock"]
+    return dict(finding)
 
 
 def today(folder: Folder) -> str:
@@ -48,11 +48,11 @@ def today(folder: Folder) -> str:
 
 
 def test_the_locked_plan_is_a_file_that_people_can_read(locked: Folder) -> None:
-    found = json.loads((locked.path / LOCK).read_text())
-    assert found["cases"]["number"] == 120
-    assert (found["margin"], found["primary"], found["baseline"], found["weight"]) == (0.1, "exact", "plain", "case")
-    assert list(found["variants"]) == ["plain", "better"]
-    assert found["rule"] == {"alpha_sequence": 0.02, "alpha_final": 0.03, "until_decided": False, "min_cases": 30}
+    plan = json.loads((locked.path / LOCK).read_text())
+    assert plan["cases"]["number"] == 120
+    assert (plan["margin"], plan["primary"], plan["baseline"], plan["weight"]) == (0.1, "exact", "plain", "case")
+    assert list(plan["variants"]) == ["plain", "better"]
+    assert plan["rule"] == {"alpha_sequence": 0.02, "alpha_final": 0.03, "until_decided": False, "min_cases": 30}
 
 
 def test_check_and_dry_run_write_nothing(folder: Folder) -> None:
@@ -98,10 +98,10 @@ def test_a_spec_that_changed_is_a_warning_that_names_the_difference(
 ) -> None:
     assert before in SPEC
     locked.write("experiment.yaml", SPEC.replace(before, after))
-    found = lock_finding(locked)
-    assert found["level"] == "warn"
-    assert found["message"].startswith(f"differs from the locked plan of {today(locked)}: ")
-    assert difference in found["message"]
+    finding = lock_finding(locked)
+    assert finding["level"] == "warn"
+    assert finding["message"].startswith(f"differs from the locked plan of {today(locked)}: ")
+    assert difference in finding["message"]
     done = locked.abreast("check", "experiment.yaml", "--strict")
     assert (done.code, "error: lock: differs" in done.err) == (4, True)
 

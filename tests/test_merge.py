@@ -65,7 +65,7 @@ def content(path: Path) -> dict[str, list[str]]:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     runs: Any = connection.execute("SELECT run_id, run FROM runs").fetchall()
     names: dict[Any, str] = dict(runs)
-    found: dict[str, list[str]] = {}
+    rows_by_table: dict[str, list[str]] = {}
     for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         if str(table).startswith("sqlite_") or table in ("deletions", "tracked_caches"):
             continue
@@ -78,9 +78,9 @@ def content(path: Path) -> dict[str, list[str]]:
             for own in ("seq", "owner", "heartbeat_at", "changes"):
                 values.pop(own, None)
             rows.append(repr(sorted(values.items())))
-        found[str(table)] = sorted(rows)
+        rows_by_table[str(table)] = sorted(rows)
     connection.close()
-    return found
+    return rows_by_table
 
 
 def plain(row: dict[str, Any]) -> str:
@@ -103,8 +103,8 @@ def test_a_copy_has_all_of_a_store_on_either_engine_and_back(folder: Folder, sou
     assert "1 run, 12 trials, 2 rows of predictions, 1 row of metrics, 1 row of my notes" in done.out
     assert content(journal(folder, target)) == content(journal(folder, source))
     for query in ("select * from predictions", 'select * from "my notes"'):
-        there, here = ([plain(row) for row in folder.sql(query, name)] for name in (source, target))
-        assert sorted(there) == sorted(here)
+        source_rows, target_rows = ([plain(row) for row in folder.sql(query, name)] for name in (source, target))
+        assert sorted(source_rows) == sorted(target_rows)
     for name in (source, target):
         assert len(folder.sql("select * from metrics", name)) == 5
     assert folder.abreast("copy", target, "back.db").code == 0
@@ -176,8 +176,8 @@ def test_keys_find_their_columns_and_types_widen(folder: Folder, source: str, ta
 
 def test_a_column_without_values_is_not_lost(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
-    gone = track(folder, "a.db", {"rare": 1})
-    assert folder.abreast("delete", "a.db", gone, "--yes").code == 0
+    deleted = track(folder, "a.db", {"rare": 1})
+    assert folder.abreast("delete", "a.db", deleted, "--yes").code == 0
     track(folder, "b.db", {"x": 1})
     folder.abreast("merge", "a.db", "--into", "b.db")
     assert "rare" in [row["column"] for row in folder.abreast("columns", "b.db", "--json").json]
@@ -202,8 +202,8 @@ def test_keys_beyond_what_a_table_holds_are_kept_together(folder: Folder) -> Non
     assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
     assert "nothing new" in folder.abreast("merge", "a.db", "--into", "b.db").out
     row = folder.abreast("tail", "b.db", "-n", "1", "--json").json[0]
-    told = {**row, **row[tracked_rows.MORE]}
-    assert [told[f"a{at}"] for at in range(1_000)] == list(range(1_000))
+    values = {**row, **row[tracked_rows.MORE]}
+    assert [values[f"a{at}"] for at in range(1_000)] == list(range(1_000))
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def test_a_copy_that_was_continued_is_the_same_run_with_the_union_of_its_trials(
     done = halves.abreast("merge", "a.db", "--into", "b.db")
     assert "more of" in done.out, done.err
     assert "6 trials" in done.out
-    wanted = [{"status": "ok", "where": "first", "n": 2}, {"status": "ok", "where": "later", "n": 6}]
-    assert stand(halves, "b.db") == (1, wanted)
+    expected = [{"status": "ok", "where": "first", "n": 2}, {"status": "ok", "where": "later", "n": 6}]
+    assert stand(halves, "b.db") == (1, expected)
     assert halves.abreast("runs", "--store", "b.db", "--json").json[0]["status"] == "complete"
     assert content(halves.path / "a.db") == content(halves.path / "b.db")
     assert "nothing new" in halves.abreast("merge", "b.db", "--into", "a.db").out
@@ -393,8 +393,8 @@ def test_a_run_at_work_is_copied_as_it_is_and_completed_by_a_later_merge(folder:
     assert (copied["status"], copied["reason"]) == ("incomplete", "copied while it was being executed")
     assert 0 < copied["trials"] < 60
     assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
-    (whole,) = folder.abreast("runs", "--store", "b.db", "--json").json
-    assert (whole["status"], whole["trials"]) == ("complete", 60)
+    (merged,) = folder.abreast("runs", "--store", "b.db", "--json").json
+    assert (merged["status"], merged["trials"]) == ("complete", 60)
 
 
 def rows_in(path: Path, table: str) -> int:
@@ -456,7 +456,7 @@ def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
     foreign.close()
     folder.write("text.db", "not a database at all, but a text of some length " * 3)
     folder.write("empty.db", "")
-    for words, told in (
+    for words, message in (
         (["copy", "a.db", "a.db"], "into itself"),
         (["copy", "a.db", "./a.db"], "into itself"),
         (["merge", "a.db", "--into", "a.db"], "into itself"),
@@ -470,7 +470,7 @@ def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
     ):
         done = folder.abreast(*words)
         assert done.code == 2, words
-        assert told in done.err, done.err
+        assert message in done.err, done.err
     assert not (folder.path / "b.db").exists()
 
 
@@ -526,17 +526,17 @@ def with_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stored(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Every row of users by its table and name: the values as they are stored, by key."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     with open_store(path) as store:
         if not store.journal.exists():
-            return found
+            return rows
         connection = store.reading()
         for table in tracked_rows.tables(connection):
             columns = ", ".join('"' + name.replace('"', '""') + '"' for name, _ in table.columns.values())
             for row in connection.execute(f'SELECT {columns} FROM "{table.relation}"'):
                 values = {key: value for key, value in zip(table.columns, row, strict=True) if value is not None}
-                found[table.name, str(values["row_id"])] = values
-    return found
+                rows[table.name, str(values["row_id"])] = values
+    return rows
 
 
 def columns(path: Path) -> set[tuple[str, str]]:
@@ -564,15 +564,15 @@ def test_stores_merged_in_any_order_hold_the_union_of_their_rows_unchanged(
     for step, rows in ((merges, writes), (list(reversed(merges)), later)):
         for at, table, row in rows:
             Tracker(paths[at]).log(row, table=table)
-        for one, other in step:
-            if one == other:
+        for source, target in step:
+            if source == target:
                 continue
-            union, wide = stored(paths[one]) | stored(paths[other]), columns(paths[one]) | columns(paths[other])
+            union, wide = stored(paths[source]) | stored(paths[target]), columns(paths[source]) | columns(paths[target])
             for _ in range(2):
-                assert main(["merge", str(paths[one]), "--into", str(paths[other])]) == 0
-                assert stored(paths[other]) == union
-                assert columns(paths[other]) == wide
-            runs[other] |= runs[one]
-            assert rows_in(open_store(paths[other]).journal, "trials") == 3 * runs[other]
-            seen = {table: len(Reader(paths[other], table=table)) for table in ("predictions", "metrics")}
-            assert seen["predictions"] == sum(table == "predictions" for table, _ in union) + 3 * runs[other]
+                assert main(["merge", str(paths[source]), "--into", str(paths[target])]) == 0
+                assert stored(paths[target]) == union
+                assert columns(paths[target]) == wide
+            runs[target] |= runs[source]
+            assert rows_in(open_store(paths[target]).journal, "trials") == 3 * runs[target]
+            counts = {table: len(Reader(paths[target], table=table)) for table in ("predictions", "metrics")}
+            assert counts["predictions"] == sum(table == "predictions" for table, _ in union) + 3 * runs[target]

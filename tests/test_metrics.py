@@ -80,7 +80,7 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "n_successful": good,
         "n_failed": bad,
         "accuracy": sum(scores) / len(scores) if scores and good else None,
-        "score_mean": sum(sum(each) / len(each) for each in cases.values()) / len(cases) if cases else None,
+        "score_mean": sum(sum(scores) / len(scores) for scores in cases.values()) / len(cases) if cases else None,
         "avg_latency": sum(latencies) / len(latencies) if latencies else None,
         "p50_latency": rank(0.5),
         "p95_latency": rank(0.95),
@@ -93,37 +93,37 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def segments_of(folder: Folder, store: str) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    segments: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in folder.sql("select * from predictions", store):
         tags = [f"{key[4:]}={value}" for key, value in row.items() if key.startswith("tag_") and value is not None]
         for segment in ["all", *tags]:
-            found.setdefault((row["run"], row["variant"], segment), []).append(row)
-    return found
+            segments.setdefault((row["run"], row["variant"], segment), []).append(row)
+    return segments
 
 
 def check_against_the_rows(folder: Folder, store: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    wanted = segments_of(folder, store)
+    expected = segments_of(folder, store)
     rows = folder.sql("select * from metrics where source = 'derived'", store)
-    found = {(row["run"], row["variant"], row["segment"]): row for row in rows}
-    assert len(found) == len(rows)
-    assert found.keys() == wanted.keys()
-    for key, trials in wanted.items():
+    actual = {(row["run"], row["variant"], row["segment"]): row for row in rows}
+    assert len(actual) == len(rows)
+    assert actual.keys() == expected.keys()
+    for key, trials in expected.items():
         for name, value in by_hand(trials).items():
-            told = json.loads(found[key][name]) if name == "failures" and value else found[key][name]
+            value_read = json.loads(actual[key][name]) if name == "failures" and value else actual[key][name]
             same = value if value is None or name == "failures" else pytest.approx(value, abs=1e-9)
-            assert told == same, (key, name)
-    return found
+            assert value_read == same, (key, name)
+    return actual
 
 
 @pytest.mark.parametrize("store", ENGINES)
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_every_tag_has_rows_of_its_own_with_the_numbers_of_its_trials(folder: Folder, store: str, repeats: int) -> None:
     tagged(folder, store, repeats)
-    found = check_against_the_rows(folder, store)
-    assert {segment for _, _, segment in found} == {
+    metrics = check_against_the_rows(folder, store)
+    assert {segment for _, _, segment in metrics} == {
         *("all", "category=navigate", "category=edit", "category=search", "level=hard")
     }
-    assert list(next(iter(found.values()))) == CONTRACT
+    assert list(next(iter(metrics.values()))) == CONTRACT
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -131,9 +131,9 @@ def test_the_interval_of_a_segment_is_that_of_its_own_cases(folder: Folder, stor
     tagged(folder, store)
     for (_, _, segment), row in check_against_the_rows(folder, store).items():
         trials = [
-            one["score"]
-            for one in segments_of(folder, store)[row["run"], row["variant"], segment]
-            if one["score"] is not None
+            trial["score"]
+            for trial in segments_of(folder, store)[row["run"], row["variant"], segment]
+            if trial["score"] is not None
         ]
         low, high = wilson(sum(trials), len(trials)).low, wilson(sum(trials), len(trials)).high
         assert (row["score_low"], row["score_high"]) == (pytest.approx(low), pytest.approx(high)), row
@@ -269,8 +269,8 @@ def test_the_mean_confidence_and_the_failures_by_kind_are_those_of_the_rows(
     folder: Folder, store: str, repeats: int
 ) -> None:
     sure(folder, store, repeats)
-    found = check_against_the_rows(folder, store)
-    by_name = {(variant, segment): row for (_, variant, segment), row in found.items()}
+    metrics = check_against_the_rows(folder, store)
+    by_name = {(variant, segment): row for (_, variant, segment), row in metrics.items()}
     row = by_name["often", "all"]
     assert json.loads(row["failures"]) == {"refused": 10 * repeats, "crash": 6 * repeats, "network": 3 * repeats}
     assert row["mean_confidence"] is not None
@@ -284,10 +284,10 @@ def test_the_mean_confidence_and_the_failures_by_kind_are_those_of_the_rows(
 def test_reused_answers_count_in_the_mean_confidence_and_reused_failures_by_kind(folder: Folder, store: str) -> None:
     sure(folder, store, infrastructure=False)
     folder.abreast("run", "sure.yaml", "--quiet")
-    asked = "select {} from metrics where variant = 'often' and segment = 'all'"
+    query = "select {} from metrics where variant = 'often' and segment = 'all'"
     assert len(folder.sql("select distinct run from predictions where reused_from is not null", store)) == 1
     for name in ("mean_confidence", "failures"):
-        first, second = folder.sql(asked.format(name), store)
+        first, second = folder.sql(query.format(name), store)
         assert first == second != {name: None}
     check_against_the_rows(folder, store)
 
@@ -326,11 +326,11 @@ def test_of_a_variant_that_always_failed_the_accuracy_is_not_known_and_its_score
     )
     folder.abreast("run", "fails.yaml", "--quiet")
     check_against_the_rows(folder, store)
-    wanted = "select variant, accuracy, score_mean, error_rate, failures from metrics where segment = 'kind=a'"
-    found = {row.pop("variant"): row for row in folder.sql(wanted, store)}
-    assert found["good"] == {"accuracy": 1.0, "score_mean": 1.0, "error_rate": 0.0, "failures": None}
-    assert found["bad"] == {"accuracy": None, "score_mean": 0.0, "error_rate": 1.0, "failures": '{"crash":6}'}
-    assert found["gone"] == {"accuracy": None, "score_mean": None, "error_rate": 1.0, "failures": '{"network":6}'}
+    query = "select variant, accuracy, score_mean, error_rate, failures from metrics where segment = 'kind=a'"
+    rows = {row.pop("variant"): row for row in folder.sql(query, store)}
+    assert rows["good"] == {"accuracy": 1.0, "score_mean": 1.0, "error_rate": 0.0, "failures": None}
+    assert rows["bad"] == {"accuracy": None, "score_mean": 0.0, "error_rate": 1.0, "failures": '{"crash":6}'}
+    assert rows["gone"] == {"accuracy": None, "score_mean": None, "error_rate": 1.0, "failures": '{"network":6}'}
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -367,12 +367,12 @@ def rounded(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list[d
 
 
 def test_both_engines_have_the_same_segments(folder: Folder) -> None:
-    told = []
+    results = []
     for store in ENGINES:
         tagged(folder, store, repeats=3)
         moving = ("run", "avg_latency", "p50_latency", "p95_latency")
-        told.append(rounded(folder.sql("select * from metrics", store), moving))
-    assert told[0] == told[1]
+        results.append(rounded(folder.sql("select * from metrics", store), moving))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -394,11 +394,11 @@ def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder
     assert folder.abreast("run", "spec.json", "--quiet").code == 0
     with open_store(folder.path / store) as opened:
         opened.log_metrics("latest", "one", "half=first", {"accuracy": 0.25, "judge": "human"})
-    wanted = "select segment, accuracy from metrics where source = 'derived' order by segment"
-    assert [row["accuracy"] for row in folder.sql(wanted, store)] == [0.0, 0.0, 0.0]
+    query = "select segment, accuracy from metrics where source = 'derived' order by segment"
+    assert [row["accuracy"] for row in folder.sql(query, store)] == [0.0, 0.0, 0.0]
     folder.write("spec.json", json.dumps({**spec, "scorers": ["text"]}))
     assert folder.abreast("rescore", "latest", "--store", store).code == 0
-    assert folder.sql(wanted, store) == [
+    assert folder.sql(query, store) == [
         {"segment": "all", "accuracy": 0.5},
         {"segment": "half=first", "accuracy": 1.0},
         {"segment": "half=second", "accuracy": 0.0},
@@ -417,9 +417,9 @@ def test_conditions_on_run_variant_and_segment_choose_rows_and_change_none(folde
     assert len({row["run"] for row in rows}) == 2
     for name in ("run", "variant", "segment"):
         for value in {row[name] for row in rows}:
-            wanted = [row for row in rows if row[name] == value]
-            found = folder.sql(f"select * from metrics where {name} = '{value}'", store)
-            assert rounded(found) == rounded(wanted)
+            expected = [row for row in rows if row[name] == value]
+            actual = folder.sql(f"select * from metrics where {name} = '{value}'", store)
+            assert rounded(actual) == rounded(expected)
     for condition in ("segment <> 'all'", "segment like 'category%'", "segment in ('all', 'level=hard')"):
         count = len(folder.sql(f"select * from metrics where {condition}", store))
         assert folder.sql(f"select sum({condition}) as n from (select segment from metrics)", store) == [{"n": count}]
@@ -444,8 +444,8 @@ def test_any_tag_makes_a_segment_however_odd_and_however_many(folder: Folder, st
 def test_any_sqlite_client_reads_the_segments(folder: Folder) -> None:
     tagged(folder, "results.db")
     with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
-        found = connection.execute("select segment, n_predictions from metrics where variant = 'plain'").fetchall()
-    assert dict(found)["level=hard"] == 15
+        segments = connection.execute("select segment, n_predictions from metrics where variant = 'plain'").fetchall()
+    assert dict(segments)["level=hard"] == 15
 
 
 # -- what users log ----------------------------------------------------------------------------------------------------
@@ -486,7 +486,7 @@ def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
     result.log({"agreement": 0.25})
     result.log({"agreement": 0.25})
     first, *others = folder.sql("select * from metrics where source = 'logged' order by agreement desc", store)
-    kept = {
+    logged = {
         "accuracy": 0.75,
         "n_failed": 3,
         "agreement": 0.5,
@@ -502,8 +502,8 @@ def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
         "segment": "kind=a",
         "n_successful": None,
     }
-    assert {key: first[key] for key in kept} == kept
-    assert {key: type(first[key]) for key in kept} == {key: type(value) for key, value in kept.items()}
+    assert {key: first[key] for key in logged} == logged
+    assert {key: type(first[key]) for key in logged} == {key: type(value) for key, value in logged.items()}
     assert bool(first["blind"]) is True
     assert [(row["variant"], row["segment"], row["agreement"]) for row in others] == [(None, "all", 0.25)] * 2
     assert list(first)[: len(CONTRACT)] == CONTRACT
@@ -547,15 +547,15 @@ def test_a_column_whose_logged_values_change_their_type_holds_them_all(
     result = finished(folder, store, monkeypatch)
     for number, value in enumerate([1, 2.5, "text", None]):
         result.log({"number": number, "mixed": value})
-    found = folder.sql("select mixed from metrics where source = 'logged' order by number", store)
-    assert [str(row["mixed"]) for row in found] == ["1", "2.5", "text", "None"]
+    values = folder.sql("select mixed from metrics where source = 'logged' order by number", store)
+    assert [str(row["mixed"]) for row in values] == ["1", "2.5", "text", "None"]
 
 
 def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = finished(folder, "results.db", monkeypatch)
-    for values, said in [
+    for values, message in [
         ({}, "a mapping"),
         ([1], "a mapping"),
         ({"": 1}, "invalid column name"),
@@ -575,7 +575,7 @@ def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
     ]:
         with pytest.raises(BadInput) as caught:
             result.log(values)  # type: ignore[arg-type]
-        assert said in caught.value.message + caught.value.fix, values
+        assert message in caught.value.message + caught.value.fix, values
         assert caught.value.fix
     for segment in ("", " ", None, "a\0b"):
         with pytest.raises(BadInput, match="segment"):
@@ -590,19 +590,19 @@ def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
 def test_with_its_run_a_logged_row_is_deleted_and_no_other(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = finished(folder, store, monkeypatch), finished(folder, store, monkeypatch)
-    for result in (one, other):
+    first, second = finished(folder, store, monkeypatch), finished(folder, store, monkeypatch)
+    for result in (first, second):
         result.log({"x": 1}, variant="plain")
-    wanted = "select run from metrics where source = 'logged' order by run"
-    assert [row["run"] for row in folder.sql(wanted, store)] == sorted([one.run, other.run])
-    assert folder.abreast("delete", "--store", store, one.run, "--yes").code == 0
-    assert folder.sql(wanted, store) == [{"run": other.run}]
+    query = "select run from metrics where source = 'logged' order by run"
+    assert [row["run"] for row in folder.sql(query, store)] == sorted([first.run, second.run])
+    assert folder.abreast("delete", "--store", store, first.run, "--yes").code == 0
+    assert folder.sql(query, store) == [{"run": second.run}]
     assert folder.sql("select count(*) as n from logged_metrics", store) == [{"n": 1}]
     if store.endswith("duckdb"):
         with duckdb.connect(str(folder.path / store), read_only=True) as client:
             assert client.execute("select count(*) from logged_metrics").fetchall() == [(1,)]
     with pytest.raises(BadInput, match="no run"):
-        one.log({"x": 2})
+        first.log({"x": 2})
 
 
 def test_a_logged_row_stays_when_its_run_goes_on(folder: Folder) -> None:

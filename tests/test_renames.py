@@ -82,8 +82,8 @@ def test_values_of_another_kind_speak_against_it() -> None:
 
 
 def test_of_two_that_could_be_meant_the_one_with_the_values_is() -> None:
-    found = renames(["n_layers"], ["number_layers", "num_layers"], {"n_layers": [6]}, {"num_layers": [6]})
-    assert found == [("n_layers", "num_layers")]
+    pairs = renames(["n_layers"], ["number_layers", "num_layers"], {"n_layers": [6]}, {"num_layers": [6]})
+    assert pairs == [("n_layers", "num_layers")]
 
 
 def test_a_name_may_be_as_long_as_it_likes() -> None:
@@ -101,8 +101,8 @@ NAMES = st.lists(st.text("abnmxk_T12 ", max_size=6) | st.sampled_from([name for 
 
 @given(NAMES, NAMES)
 def test_each_name_is_used_once_and_none_that_stayed(old: list[str], new: list[str]) -> None:
-    found = renames(old, new)
-    before, after = [one for one, _ in found], [other for _, other in found]
+    pairs = renames(old, new)
+    before, after = [old_name for old_name, _ in pairs], [new_name for _, new_name in pairs]
     assert len(set(before)) == len(before)
     assert len(set(after)) == len(after)
     assert set(before) <= set(old) - set(new)
@@ -118,5 +118,5 @@ def test_the_same_names_give_nothing(names: list[str]) -> None:
 
 @given(NAMES, NAMES)
 def test_the_order_of_the_old_names_is_kept(old: list[str], new: list[str]) -> None:
-    found = [one for one, _ in renames(old, new)]
-    assert found == sorted(found, key=list(dict.fromkeys(old)).index)
+    renamed = [old_name for old_name, _ in renames(old, new)]
+    assert renamed == sorted(renamed, key=list(dict.fromkeys(old)).index)

@@ -214,7 +214,7 @@ def test_the_name_of_another_run_cannot_be_a_label(two: Folder) -> None:
 @pytest.mark.parametrize("label", ["", "  ", "a\nb", "\x1b[31mred", "a\u202eb", "a" * 101])
 def test_a_label_is_printable_text_on_one_line(two: Folder, label: str) -> None:
     done = two.abreast("tag", "alpha-ant-1", label)
-    assert (done.code, "it must be printable text on one line" in done.err) == (2, True)
+    assert (done.code, "must be one line of printable text" in done.err) == (2, True)
     assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
     assert two.abreast("run", "experiment.yaml", "--label", label).code == 2
 

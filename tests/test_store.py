@@ -73,7 +73,7 @@ def test_parameters_tags_scores_and_returned_values_are_columns_of_their_own_typ
     cases = [{"id": "c0", "input": "?", "expected": "yes", "tags": {"level": "hard", "language": "de"}}]
     run(folder, store, returned, params, cases=cases)
     (row,) = folder.sql("select * from predictions", store)
-    wanted = {
+    expected = {
         "params_model": "m-1",
         "params_temperature": 0.5,
         "params_top": 3,
@@ -90,8 +90,8 @@ def test_parameters_tags_scores_and_returned_values_are_columns_of_their_own_typ
         "large": 2**62,
         "answer": "yes",
     }
-    assert {key: row[key] for key in wanted} == wanted
-    assert {key: type(row[key]) for key in wanted} == {key: type(value) for key, value in wanted.items()}
+    assert {key: row[key] for key in expected} == expected
+    assert {key: type(row[key]) for key in expected} == {key: type(value) for key, value in expected.items()}
     assert bool(row["sure"]) is True
     assert bool(row["params_flag"]) is False
     assert folder.sql("select avg(confidence) + avg(tokens) + avg(params_top) as x from predictions", store) == [
@@ -186,13 +186,13 @@ def test_a_column_whose_values_change_their_type_holds_them_all(folder: Folder, 
             name=f"e{number}",
             variants={"one": {"number": number}},
         )
-    found = [row["mixed"] for row in folder.sql("select mixed from predictions order by params_number", store)]
-    assert [str(value).lower().removesuffix(".0") for value in found[:4]] in (
+    values = [row["mixed"] for row in folder.sql("select mixed from predictions order by params_number", store)]
+    assert [str(value).lower().removesuffix(".0") for value in values[:4]] in (
         ["1", "2.5", "true", "text"],
         ["1", "2.5", "1", "text"],
     )
-    assert found[4] is None
-    assert float(found[5]) == 2**70
+    assert values[4] is None
+    assert float(values[5]) == 2**70
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -365,13 +365,13 @@ def test_both_engines_tell_the_same(folder: Folder) -> None:
         scorers: [exact, text]
         """,
     )
-    told = []
+    results = []
     for store in ENGINES:
         assert folder.abreast("run", "both.yaml", "--store", store).code == 0
         rows = folder.sql("select * from predictions order by case_id, variant, repeat", store)
         numbers = folder.sql("select * from metrics order by variant, segment", store)
-        told.append((_steady(rows), _steady(numbers)))
-    assert told[0] == told[1]
+        results.append((_steady(rows), _steady(numbers)))
+    assert results[0] == results[1]
 
 
 def _steady(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -527,15 +527,15 @@ def test_the_interval_in_metrics_is_that_of_the_report(
 @pytest.mark.parametrize("store", ENGINES)
 def test_metrics_name_the_commit_the_data_and_the_version_of_a_run(folder: Folder, store: str) -> None:
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
-        named = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *named, *words], cwd=folder.path, check=True)
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *author, *words], cwd=folder.path, check=True)
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=folder.path, check=True, capture_output=True, text=True
     ).stdout.strip()
     run(folder, store, {"prediction": "yes", "label": "a key of the user", "rank": 3, "known": 1})
     (row,) = folder.sql("select code_commit, data_commit, experiment_version from metrics", store)
-    shown = folder.abreast("show", "--store", store, "--json").json[0]["provenance"]
-    assert row == {"code_commit": commit, "data_commit": shown["data_hash"], "experiment_version": None}
+    provenance = folder.abreast("show", "--store", store, "--json").json[0]["provenance"]
+    assert row == {"code_commit": commit, "data_commit": provenance["data_hash"], "experiment_version": None}
     folder.abreast("run", "spec.json", "--fresh", "--label", "e1.2.0", "--quiet")
     assert {row["experiment_version"] for row in folder.sql("select * from metrics", store)} == {None, "e1.2.0"}
 

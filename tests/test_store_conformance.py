@@ -177,7 +177,7 @@ def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id
     store.release_lease(writing.lease)  # as if this process had ended
-    taken = store.claim("calm-heron-1")
+    new_lease = store.claim("calm-heron-1")
     writing.writer.put_together([event(run_id, 1)], "late")
     wait_for(lambda: writing.failures)
     with pytest.raises(LeaseLost, match="taken over by another process"):
@@ -185,8 +185,8 @@ def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
     store.finish(writing.lease, "complete", None)  # nor can it end the run
     assert writing.committed == []
     assert store.rows("SELECT COUNT(*) FROM events") == [(0,)]
-    assert store.rows("SELECT status, epoch FROM runs") == [("running", taken.epoch)]
-    store.release_lease(taken)
+    assert store.rows("SELECT status, epoch FROM runs") == [("running", new_lease.epoch)]
+    store.release_lease(new_lease)
 
 
 def test_the_run_of_a_killed_driver_can_be_claimed_at_once(store: Store) -> None:
@@ -367,20 +367,20 @@ def tracked_row(number: int) -> dict[str, Any]:
 
 def promise_tracked_rows(store: Store) -> None:
     """What a tracker needs of an engine."""
-    known: dict[str, tracked_rows.TrackedTable] = {}
+    cache: dict[str, tracked_rows.TrackedTable] = {}
     writer = store.open_tracked_writer()
     assert writer.is_current()
     with writer.transaction() as connection:
-        tracked_rows.insert(connection, known, "measured", [tracked_row(1), tracked_row(2)])
+        tracked_rows.insert(connection, cache, "measured", [tracked_row(1), tracked_row(2)])
     writer.committed()
     with writer.using() as connection:
-        assert tracked_rows.insert_one(connection, known, "measured", tracked_row(3))
+        assert tracked_rows.insert_one(connection, cache, "measured", tracked_row(3))
     writer.committed()
     with open_store(store.path, store.engine) as reader:  # before it is closed
         assert tables.read(reader, "measured", keys=["number"]).columns["number"] == [1, 2, 3]
     broken = tracked_row(5) | {"number": TypedCell("integer", object())}
     with pytest.raises((StoreError, TypeError)), writer.transaction() as connection:
-        tracked_rows.insert(connection, known, "measured", [tracked_row(4), broken])
+        tracked_rows.insert(connection, cache, "measured", [tracked_row(4), broken])
     writer.flush()
     writer.close()
     writer.close()

@@ -57,10 +57,10 @@ def test_the_only_store_of_a_folder_needs_no_name(folder: Folder, store: str) ->
 @pytest.mark.parametrize("store", ENGINES)
 def test_columns_tells_the_types_and_the_latest_values(folder: Folder, store: str) -> None:
     tracked(folder, store)
-    found = {row["column"]: row for row in folder.abreast("columns", store, "--json").json}
-    assert (found["confidence"]["type"], found["confidence"]["latest"]) == ("real", 0.5)
-    assert (found["tokens"]["type"], found["tokens"]["latest"]) == ("json", {"out": 5})
-    assert found["error"] == {"column": "error", "type": None, "latest": None}
+    columns = {row["column"]: row for row in folder.abreast("columns", store, "--json").json}
+    assert (columns["confidence"]["type"], columns["confidence"]["latest"]) == ("real", 0.5)
+    assert (columns["tokens"]["type"], columns["tokens"]["latest"]) == ("json", {"out": 5})
+    assert columns["error"] == {"column": "error", "type": None, "latest": None}
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -111,8 +111,8 @@ def test_no_line_of_a_wide_table_is_wider_than_the_terminal(
     monkeypatch.setenv("COLUMNS", str(width))
     done = folder.abreast("head", "-n", str(rows))
     assert max(len(line) + len(re.findall("字", line)) for line in done.out.splitlines()) <= width
-    every = done.said  # few rows are turned on their side, of many the columns left out are named
-    assert all(f"column_{at}" in every for at in range(8))
+    output = done.said  # few rows are turned on their side, of many the columns left out are named
+    assert all(f"column_{at}" in output for at in range(8))
     assert rows < 12 or "more columns" in done.err
 
 
@@ -129,14 +129,14 @@ def test_text_of_users_commands_no_terminal(folder: Folder, words: list[str]) ->
 def test_stats_describes_every_column(folder: Folder, store: str) -> None:
     with Tracker(folder.path / store) as tracker:
         tracker.log_batch([{"x": at, "word": "ab"[at % 2], "maybe": None if at % 4 else True} for at in range(1, 101)])
-    found = {row["column"]: row for row in folder.abreast("stats", "--json").json}
-    x = found["x"]
+    stats = {row["column"]: row for row in folder.abreast("stats", "--json").json}
+    x = stats["x"]
     assert [x[key] for key in ("count", "nulls", "distinct", "min", "mean", "p50", "p95", "max")] == [
         100, 0, 100, 1, 50.5, 50, 95, 100,
     ]  # fmt: skip
     assert x["std"] == pytest.approx(29.0115, abs=1e-4)
-    assert (found["word"]["distinct"], found["word"]["min"], found["word"]["mean"]) == (2, "a", None)
-    assert (found["maybe"]["count"], found["maybe"]["nulls"], found["maybe"]["mean"]) == (25, 75, 1)
+    assert (stats["word"]["distinct"], stats["word"]["min"], stats["word"]["mean"]) == (2, "a", None)
+    assert (stats["maybe"]["count"], stats["maybe"]["nulls"], stats["maybe"]["mean"]) == (25, 75, 1)
     chosen = folder.abreast("stats", "describe", "--columns", "word,x", "--json").json
     assert [row["column"] for row in chosen] == ["word", "x"]
     assert "x" in folder.abreast("stats", store, "x").out
@@ -224,8 +224,8 @@ def test_sql_deletes_tracked_rows_without_a_further_word_and_says_how_many(folde
     assert (done.code, done.out) == (0, "deleted 2 rows of predictions\n")
     assert folder.sql("select count(*) as n from db.predictions", store) == [{"n": 2}]
     assert [hit["result"]["prediction"] for _, hit in Reader.scan_cache(folder.path / "cache")] == ["HORSE", "HORSE"]
-    gone = folder.abreast("sql", "--json", store, "delete from Predictions")
-    assert gone.json == [{"table": "predictions", "deleted": 2}]
+    deleted = folder.abreast("sql", "--json", store, "delete from Predictions")
+    assert deleted.json == [{"table": "predictions", "deleted": 2}]
     assert not list(Reader.scan_cache(folder.path / "cache"))
 
 
@@ -261,10 +261,10 @@ def test_rows_of_runs_are_not_deleted_one_by_one(simulated: Folder) -> None:
 
 def test_the_results_of_a_cache_are_listed_and_deleted_by_tracker(folder: Folder) -> None:
     tracker = tracked(folder, cache=folder.path / "cache")
-    found = folder.abreast("cache", "ls", "cache", "--json").json
-    assert [(row["track_id"], row["table"]) for row in found] == [(tracker.track_id, "predictions")] * 4
-    assert found[0]["function"].endswith("predict")
-    assert Reader.read_cache(folder.path / "cache", found[0]["key"])
+    entries = folder.abreast("cache", "ls", "cache", "--json").json
+    assert [(row["track_id"], row["table"]) for row in entries] == [(tracker.track_id, "predictions")] * 4
+    assert entries[0]["function"].endswith("predict")
+    assert Reader.read_cache(folder.path / "cache", entries[0]["key"])
     assert "predict" in folder.abreast("cache", "ls", "cache").out
     assert folder.abreast("cache", "delete", "cache", "nobody").code == 2
     assert "removed 4 results" in folder.abreast("cache", "delete", "cache", tracker.track_id).out
