@@ -445,15 +445,15 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(folder: Fold
 
 
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
-@pytest.mark.parametrize("left", ["closed", "killed", "killed and copied"])
+@pytest.mark.parametrize("ending", ["closed", "killed", "killed and copied"])
 def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
-    folder: Folder, disk: Disk, engine: str, contents: str
+    folder: Folder, disk: Disk, engine: str, ending: str
 ) -> None:
     disk.mount("-o", "remount,size=20m")
     store = f"disk/results.{engine}"
     spec = experiment(folder, cases=4, seconds=0.05, store=store)
     stored = 8
-    if contents == "closed":
+    if ending == "closed":
         assert folder.abreast("run", spec).code == 0
     else:
         process = folder.start("run", spec)
@@ -463,7 +463,7 @@ def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
         shutil.copytree(disk.path, folder.path / "copy")  # a reader of the store itself would complete it
         stored = only_run(folder, f"copy/results.{engine}")["trials"]
         assert any(log.stat().st_size > 0 for log in disk.path.glob("*-wal"))
-        if contents == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
+        if ending == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
             for index in disk.path.glob("*-shm"):
                 index.unlink()
     disk.mount("-o", "remount,ro")

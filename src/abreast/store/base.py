@@ -126,6 +126,11 @@ class Database(ABC):
         return cls(Path(address))
 
     @property
+    def address(self) -> str:
+        """What to pass to `open_store`, and to show in messages."""
+        return str(self.path)
+
+    @property
     def journal(self) -> Path:
         """The file that holds the rows."""
         return self.path
@@ -168,7 +173,7 @@ class Database(ABC):
 
     @abstractmethod
     def change(self) -> AbstractContextManager[Connection]:
-        """One transaction, durable when it ends."""
+        """One transaction, durable when it ends. Only one process at a time is in a `change`."""
 
     @abstractmethod
     def open_writer(self, on_moved: Callable[[StoreVanished], None]) -> WriterConnection:

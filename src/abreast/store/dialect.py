@@ -26,6 +26,7 @@ class ViewDialect(ABC):
     """SQL for the views. Types are named as in `schema.TABLES`."""
 
     reads_run_by_run = False  # whether `metrics` must compute each run in a separate subquery
+    ordered_join = "JOIN"  # a join that is executed in the order written
     joins_scores = True  # whether one join is faster than a subquery per score
 
     @abstractmethod

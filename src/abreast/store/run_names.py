@@ -76,10 +76,10 @@ def _ambiguous(holders: dict[str, AnyStore], name: str) -> BadInput:
 def _unknown(stores: Sequence[Database], name: str) -> BadInput:
     first, labels = stores[0], {run: label for store in stores for run, label in _labels(store).items()}
     if not labels:
-        return BadInput(f"{first.path}: no runs", "run `abreast run SPEC`")
+        return BadInput(f"{first.address}: no runs", "run `abreast run SPEC`")
     if name in POSITIONS:
-        return BadInput(f"{first.path}: no previous run, there is only one", "run `abreast runs` to list it")
+        return BadInput(f"{first.address}: no previous run, there is only one", "run `abreast runs` to list it")
     names = {*labels, *(label for label in labels.values() if label)}
     return BadInput(
-        f'{first.path}: no run "{name}"{suggestion(name, names)}', f"see `abreast runs --store {first.path}`"
+        f'{first.address}: no run "{name}"{suggestion(name, names)}', f"see `abreast runs --store {first.address}`"
     )

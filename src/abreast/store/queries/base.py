@@ -52,7 +52,8 @@ class QueryGroup:
 
     def _matches(self, run_id: int, condition: str, parameters: Sequence[object], most: int) -> Matches:
         rows = self._store.rows(
-            f"SELECT COUNT(*) OVER (), t.position FROM trials t WHERE t.run_id = ? AND {condition} LIMIT ?",
+            f"SELECT COUNT(*) OVER (), t.position FROM trials t WHERE t.run_id = ? AND {condition} "
+            "ORDER BY t.position LIMIT ?",
             (run_id, *parameters, most),
         )
         return Matches(rows[0][0] if rows else 0, tuple(row[1] for row in rows))

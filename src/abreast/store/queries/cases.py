@@ -8,13 +8,6 @@ from typing import Any, NamedTuple
 
 from abreast.store.queries.base import CASE, QueryGroup
 
-# Each case once, by its first trial. CROSS forces this order in SQLite, in which each case is looked up once.
-_OF_RUN = (
-    "(SELECT MIN(position) AS position FROM trials WHERE run_id = ? GROUP BY position / ?) m "
-    "CROSS JOIN trials t ON t.run_id = ? AND t.position = m.position "
-    f"CROSS JOIN {CASE}"
-)
-
 
 class StoredCase(NamedTuple):
     """A stored case; `position` is that of its first trial."""
@@ -26,20 +19,29 @@ class StoredCase(NamedTuple):
 
 
 class CaseQueries(QueryGroup):
+    @property
+    def _cases_of_run(self) -> str:
+        """Each case once, by its first trial. In this order each case is looked up once."""
+        join = self._dialect.ordered_join
+        return (
+            "(SELECT MIN(position) AS position FROM trials WHERE run_id = ? GROUP BY position / ?) m "
+            f"{join} trials t ON t.run_id = ? AND t.position = m.position {join} {CASE}"
+        )
+
     def cases(self, run_id: int, per_case: int, *columns: str) -> Iterator[tuple[Any, ...]]:
         """The index and these columns of each stored case, in plan order; `input_size` in characters."""
         chosen = ", ".join("LENGTH(c.input)" if name == "input_size" else f"c.{name}" for name in columns)
-        query = f"SELECT m.position / ?, {chosen} FROM {_OF_RUN} ORDER BY m.position"
+        query = f"SELECT m.position / ?, {chosen} FROM {self._cases_of_run} ORDER BY m.position"
         return chain.from_iterable(self._store.chunks(query, (per_case, run_id, per_case, run_id)))
 
     def cases_of_shared_inputs(self, run_id: int, per_case: int) -> list[tuple[Any, ...]]:
         """Input digest, tags, id, expected answer and group of the cases that share their input with another case."""
-        shared = f"SELECT c.input_digest FROM {_OF_RUN} GROUP BY c.input_digest HAVING COUNT(*) > 1"
+        shared = f"SELECT c.input_digest FROM {self._cases_of_run} GROUP BY c.input_digest HAVING COUNT(*) > 1"
         of_run = (run_id, per_case, run_id)
         if not self._exists(shared, *of_run):
             return []
         return self._store.rows(
-            f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {_OF_RUN} "
+            f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {self._cases_of_run} "
             f"WHERE c.input_digest IN ({shared}) ORDER BY m.position",
             of_run * 2,
         )

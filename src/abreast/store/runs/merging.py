@@ -87,8 +87,8 @@ def _check_tables(store: Store, connection: Connection, only: Sequence[str] | No
     tables = tracked_rows.names(connection)
     for name in only or ():
         if name not in tables:
-            message = f'{store.path}: no tracked table "{name}"{suggestion(name, tables)}'
-            fix = f"see `abreast ls {store.path}`"
+            message = f'{store.address}: no tracked table "{name}"{suggestion(name, tables)}'
+            fix = f"see `abreast ls {store.address}`"
             if name in JOINED:
                 fix = "omit --table to copy the rows of whole runs"
             raise BadInput(message, fix)

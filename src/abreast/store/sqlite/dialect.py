@@ -19,6 +19,7 @@ class SQLiteDialect(Dialect):
     relations = "SELECT name FROM sqlite_master"
     reserved_columns = frozenset({"rowid", "oid", "_rowid_"})
     reads_run_by_run = True
+    ordered_join = "CROSS JOIN"
     joins_scores = False  # SQLite allows 64 tables in a join, and skips subqueries of unused columns
     statement_errors = (apsw.SQLError, apsw.BindingsError)
 

@@ -50,7 +50,7 @@ def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
     if column is None:
         if old in schema.CORE_COLUMNS:
             raise BadInput(f"{old} is a standard column and cannot be renamed")
-        raise BadInput(f"{store.path}: no column {old} in predictions{suggestion(old, columns)}")
+        raise BadInput(f"{store.address}: no column {old} in predictions{suggestion(old, columns)}")
     if column.kind in _FIXED:
         raise BadInput(f"{old} cannot be renamed here", _FIXED[column.kind])
     is_param = column.kind == "params"
@@ -93,7 +93,7 @@ def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
     with store.change() as connection:
         tracked = tracked_rows.find(connection, table)
         if tracked is None or old not in tracked.columns:
-            raise BadInput(f"{store.path}: no column {old} in {table}")
+            raise BadInput(f"{store.address}: no column {old} in {table}")
         return tracked_rows.rename(connection, tracked, old, new)
 
 

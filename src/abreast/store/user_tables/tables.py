@@ -200,7 +200,7 @@ def _table_source(connection: Connection, store: Database, name: str) -> TableSo
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
         return TableSource(name, columns, types, _ORDER.get(name, ()))
     tables = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
-    raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, tables)}', f"it has {', '.join(tables)}")
+    raise BadInput(f'{store.address}: no table "{name}"{suggestion(name, tables)}', f"it has {', '.join(tables)}")
 
 
 def row_counts(store: Database, track_id: str) -> dict[str, int]:
@@ -251,7 +251,7 @@ def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[
     with store.change() as connection:
         table = tracked_rows.find(connection, name)
         if table is None:
-            raise BadInput(f'{store.path}: no tracked table "{name}"', f"see `abreast ls {store.path}`")
+            raise BadInput(f'{store.address}: no tracked table "{name}"', f"see `abreast ls {store.address}`")
         for other in equal:
             if other not in table.columns:
                 raise BadInput(f'{name}: no column "{other}"{suggestion(other, table.columns)}')
