@@ -10,7 +10,7 @@ from typing import Any
 
 from abreast.errors import BadInput, StoreError
 from abreast.store.rows import to_json
-from abreast.store.user_tables.cells import TypedCell, values
+from abreast.store.user_tables.cells import TypedCell
 
 STDOUT = "-"
 LEVEL = "TRACKING"  # for the filters of log viewers
@@ -43,7 +43,7 @@ def append(path: str, table: str, rows: Iterable[Mapping[str, TypedCell]]) -> No
 
 def _entry(table: str, row: Mapping[str, TypedCell]) -> dict[str, Any]:
     """A row without its empty columns."""
-    entry = {key: values(cell.type, [cell.value])[0] for key, cell in row.items() if cell.value is not None}
+    entry = {key: cell.to_python() for key, cell in row.items() if cell.value is not None}
     moment = str(entry.pop("timestamp", "")).replace(" ", "T")
     return {"timestamp": f"{moment}Z", "level": LEVEL, "table": table, **entry}
 

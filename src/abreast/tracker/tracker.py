@@ -18,7 +18,7 @@ from abreast.redaction import KNOWN, Redactor, redact_log
 from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.rows import ERROR_LIMIT, safe_text
-from abreast.store.user_tables.cells import TypedCell, is_object, values
+from abreast.store.user_tables.cells import TypedCell, is_object
 from abreast.store.user_tables.result_cache import Hit, relative
 from abreast.store.user_tables.tracked_rows import cells_of, new_row_id, plain_name
 from abreast.store.views import JOINED
@@ -97,10 +97,7 @@ class Tracker:
 
     @property
     def latest(self) -> dict[str, Any]:
-        return {
-            key: values(value.type, [value.value])[0] if type(value) is TypedCell else value
-            for key, value in self._last.items()
-        }
+        return {key: value.to_python() if type(value) is TypedCell else value for key, value in self._last.items()}
 
     def __repr__(self) -> str:
         return f"Tracker({str(self.db)!r}, table={self.table!r}, track_id={self.track_id!r})"

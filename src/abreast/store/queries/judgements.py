@@ -70,11 +70,11 @@ class JudgementQueries(QueryGroup):
         )
         return Paid(*rows[0]) if rows else Paid()
 
-    def mean_judge_cost(self, scorer: str, most: int = 1_000) -> float | None:
-        """The mean cost of the last calls of a judge; None if unknown."""
+    def mean_judge_cost(self, scorer: str) -> float | None:
+        """The mean cost of the last 1,000 calls of a judge; None if unknown."""
         query = (
             "SELECT AVG(cost_usd) FROM (SELECT cost_usd FROM judgements WHERE scorer = ? AND status = 'ok' "
-            "AND reused_from IS NULL ORDER BY seq DESC LIMIT ?) j"
+            "AND reused_from IS NULL ORDER BY seq DESC LIMIT 1000) j"
         )
-        mean: float | None = self._scalar(query, scorer, most)
+        mean: float | None = self._scalar(query, scorer)
         return mean

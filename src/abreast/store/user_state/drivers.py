@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from abreast.store.user_state.quota_ledger import state_folder
+from abreast.store.user_state.folders import state_folder
 
 ROOT_VARIABLE = "ABREAST_WORKSPACES"
 DRIVERS = "drivers"

@@ -5,34 +5,19 @@ A quota belongs to an account, not to a store, so the ledger is in the user's st
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import StoreError
+from abreast.store.sqlite import driver
+from abreast.store.user_state.folders import state_folder
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS uses (use INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, used_at REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS uses_by_account ON uses(account, used_at);
 """
-
-
-def state_folder() -> Path:
-    """`$ABREAST_STATE`, else the user's state folder. Raises RuntimeError if the user has no home."""
-    return _user_folder("ABREAST_STATE", "XDG_STATE_HOME", ".local/state")
-
-
-def cache_folder() -> Path:
-    """`$ABREAST_CACHE`, else the user's cache folder. Raises RuntimeError if the user has no home."""
-    return _user_folder("ABREAST_CACHE", "XDG_CACHE_HOME", ".cache")
-
-
-def _user_folder(variable: str, xdg_variable: str, default: str) -> Path:
-    if folder := os.environ.get(variable):
-        return Path(folder).absolute()
-    return Path(os.environ.get(xdg_variable) or Path.home() / default) / "abreast"
 
 
 class Ledger:
@@ -41,8 +26,6 @@ class Ledger:
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         self.path = path or state_folder() / "quota.db"
         self._clock = clock
-        from abreast.store.sqlite import driver  # late: it imports this module
-
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = driver.open_plain(self.path)

@@ -24,6 +24,9 @@ class TypedCell(NamedTuple):
     type: str
     value: Any
 
+    def to_python(self) -> Any:
+        return values(self.type, [self.value])[0]
+
 
 def cell(value: Any) -> TypedCell:
     """Convert a value to a cell.

@@ -73,9 +73,8 @@ class Condition(NamedTuple):
     @classmethod
     def not_null(cls, key: str, only_numbers: bool = False) -> Condition:
         """Rows in which a column is not NULL, or is a number."""
-        return cls(
-            f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL", (), (key,)
-        )
+        text = f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL"
+        return cls(text, keys=(key,))
 
 
 ALL = Condition()
@@ -146,9 +145,7 @@ def _by_column(rows: Iterator[Any], width: int) -> list[list[Any]]:
     return columns
 
 
-def stream(
-    store: Database, name: str, condition: Condition = ALL, size: int = 10_000
-) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """Return the column names and an iterator of rows, for tables that do not fit in memory."""
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
@@ -159,7 +156,7 @@ def stream(
     types = [table.types.get(key, "") for key in table.columns]
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for chunk in store.chunks(query, condition.parameters, size):
+        for chunk in store.chunks(query, condition.parameters):
             columns = zip(*chunk, strict=True)
             yield from zip(*(values(kind, cells) for kind, cells in zip(types, columns, strict=True)), strict=True)
 

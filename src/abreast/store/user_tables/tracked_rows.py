@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.store import schema
 from abreast.store.dialect import placeholders, quote
-from abreast.store.user_tables.cells import TypedCell, cell, values, widest
+from abreast.store.user_tables.cells import TypedCell, cell, widest
 from abreast.store.views import JOINED, make_views
 from abreast.text import storable
 
@@ -139,7 +139,7 @@ def _fold_extra_keys(columns: Iterable[str], rows: Sequence[Mapping[str, TypedCe
             if key in keys:
                 cells[key] = value_cell
             else:
-                extra[key] = values(value_cell.type, [value_cell.value])[0]
+                extra[key] = value_cell.to_python()
         if extra and MORE in cells:  # the user has a key of this name
             extra[MORE] = cells[MORE].value
         result_rows.append({**cells, MORE: cell(extra)} if extra else cells)
@@ -309,14 +309,13 @@ def tables(connection: Connection) -> Iterator[TrackedTable]:
             yield table
 
 
-def delete(connection: Connection, track_id: str, only: str | None = None) -> dict[str, int]:
+def delete(connection: Connection, track_id: str) -> dict[str, int]:
     """Delete the rows written under a name. Returns the number of rows by table."""
     removed: dict[str, int] = {}
     for table in tables(connection):
-        if only is None or table.name == only:
-            connection.execute(f"DELETE FROM {quote(table.relation)} WHERE track_id = ?", (track_id,))
-            if connection.changes():
-                removed[table.name] = connection.changes()
+        connection.execute(f"DELETE FROM {quote(table.relation)} WHERE track_id = ?", (track_id,))
+        if connection.changes():
+            removed[table.name] = connection.changes()
     return removed
 
 

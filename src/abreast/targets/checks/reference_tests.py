@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from abreast.store.user_state.quota_ledger import cache_folder
+from abreast.store.user_state.folders import cache_folder
 from abreast.targets.checks.check_runs import CheckRun, Task, Trialled, run_all, run_command, run_elsewhere
 from abreast.targets.checks.test_results import Reporter, Results
 
