@@ -52,10 +52,9 @@ class Journal:
         store = open_store(path, engine)
         store.exists()  # refuses files of other programs
         writer = store.open_tracked_writer()
-        if not store.derives_files or _journals.is_ending:
-            return cls(store, writer, None)
-        follower = _Follower(store)
-        follower.start()
+        follower = _Follower(store) if store.derives_files and not _journals.is_ending else None
+        if follower is not None:
+            follower.start()
         return cls(store, writer, follower)
 
     def write(self, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:

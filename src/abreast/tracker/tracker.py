@@ -32,6 +32,7 @@ from abreast.tracker.journal import IN_MEMORY, temporary_store
 if TYPE_CHECKING:
     from abreast.store.user_tables.assets import Assets
     from abreast.tracker.reader import Reader
+    from abreast.tracker.resources import ResourceMonitor
 
 Answer = TypeVar("Answer")
 ROW_KEYS = ("row_id", "track_id")  # user values with these names are stored under another name
@@ -51,6 +52,26 @@ class _TrackedCall:
     key: caches.CallKey | None  # None if the call is not cached
     raises: bool
     is_cacheable: bool = True
+    began: float = 0.0
+    monitor: ResourceMonitor | None = None
+
+    def begin(self, resources: bool) -> None:
+        """Start measuring."""
+        if self.key is not None:
+            self.key.begin()
+        if resources:
+            from abreast.tracker.resources import ResourceMonitor
+
+            self.monitor = ResourceMonitor()
+        self.began = time.perf_counter()
+
+    def end(self) -> dict[str, Any]:
+        """Stop measuring. Returns the columns for time and resources."""
+        seconds = time.perf_counter() - self.began
+        resources = {} if self.monitor is None else self.monitor.stop()
+        if self.key is not None:
+            self.key.end()
+        return {"function_time": seconds, **resources}
 
 
 class Tracker:
@@ -141,29 +162,29 @@ class Tracker:
         hit = self._cached(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
-        watch = self._begin(call)
-        began = time.perf_counter()
+        call.begin(self.resources)
         try:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or returned
-            return self._store_failure(call, error, time.perf_counter() - began, watch)
+            return self._store_failure(call, error)
         if inspect.iscoroutine(returned):  # from a lambda that calls an async function
-            return self._awaited(dataclasses.replace(call, is_cacheable=False), lambda: returned, began, watch)
-        return self._store_result(call, returned, time.perf_counter() - began, watch)
+            call.is_cacheable = False
+            return self._awaited(call, lambda: returned)
+        return self._store_result(call, returned)
 
     async def _track_async(self, call: _TrackedCall, cache_force: bool) -> Any:
         hit = self._cached(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
-        answer = functools.partial(call.function, *call.args, **call.kwargs)
-        return await self._awaited(call, answer, time.perf_counter(), self._begin(call))
+        call.begin(self.resources)
+        return await self._awaited(call, functools.partial(call.function, *call.args, **call.kwargs))
 
-    async def _awaited(self, call: _TrackedCall, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
+    async def _awaited(self, call: _TrackedCall, function: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            returned = await answer()
+            returned = await function()
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or returned
-            return self._store_failure(call, error, time.perf_counter() - began, watch)
-        return self._store_result(call, returned, time.perf_counter() - began, watch)
+            return self._store_failure(call, error)
+        return self._store_result(call, returned)
 
     def wrap(self, function: Any = None, params: Mapping[str, Any] | None = None) -> Any:
         """Decorator that tracks every call: `@tracker.wrap` or `@tracker.wrap(params={...})`."""
@@ -302,39 +323,24 @@ class Tracker:
         self._with_journal(lambda journal: journal.note_cache(folder))
         caches.use(str(folder), lambda cache: cache.put(key, hit))
 
-    def _begin(self, call: _TrackedCall) -> Any:
-        """Note that the call starts. Returns a resource monitor if resources are measured."""
-        if call.key is not None:
-            call.key.begin()
-        if not self.resources:
-            return None
-        from abreast.tracker.resources import ResourceMonitor
-
-        return ResourceMonitor()
-
     def _store_hit(self, call: _TrackedCall, hit: Hit) -> Any:
         self._store(call, hit.result, {"cache": hit.track_id, "cache_row": hit.row_id})
         return hit.result
 
-    def _store_failure(self, call: _TrackedCall, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
-        if call.key is not None:
-            call.key.end()
+    def _store_failure(self, call: _TrackedCall, error: BaseException) -> dict[str, str]:
+        measured = call.end()
         message = redact_log(f"{type(error).__name__}: {safe_text(error)}"[:ERROR_LIMIT]).removesuffix(": ")
         frames = error.__traceback__.tb_next if error.__traceback__ else None  # without the frame of the tracker
         detail = redact_log("".join(traceback.format_exception(type(error), error, frames))[-TRACEBACK_LIMIT:])
-        resources = watch.stop() if watch is not None else {}
-        self._store(call, {"error": message}, {"function_time": seconds, "traceback": detail, **resources})
+        self._store(call, {"error": message}, {"traceback": detail, **measured})
         if call.key is not None:
             call.key.settle()
         if call.raises or not isinstance(error, Exception):
             raise error
         return {"error": message}
 
-    def _store_result(self, call: _TrackedCall, returned: Any, seconds: float, watch: Any) -> Any:
-        resources = watch.stop() if watch is not None else {}
-        if call.key is not None:
-            call.key.end()
-        row_id = self._store(call, returned, {"function_time": seconds, **resources})
+    def _store_result(self, call: _TrackedCall, returned: Any) -> Any:
+        row_id = self._store(call, returned, call.end())
         failed = isinstance(returned, Mapping) and _is_error(returned.get("error"))
         if call.key is not None:
             is_cacheable = call.is_cacheable and not failed
@@ -365,12 +371,11 @@ class Tracker:
 
     def _own_columns(self) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-        commit = current_commit()
         return {
             "row_id": new_row_id(),
             "track_id": self.track_id,
             "timestamp": now.isoformat(" ", "microseconds"),
-            **commit._asdict(),
+            **current_commit()._asdict(),
         }
 
     def _write(self, rows: Sequence[Mapping[str, Any]], table: str) -> None:
