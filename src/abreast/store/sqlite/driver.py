@@ -49,7 +49,7 @@ def open_for_writing(path: Path) -> SQLiteConnection:
     with explained(path):
         if not path.parent.is_dir():
             raise StoreError(f"{path}: the folder {path.parent} does not exist", f"run `mkdir -p {path.parent}`")
-        connection = LocalConnection(path, address(path), _WRITING)
+        connection = LocalConnection(path, file_uri(path), _WRITING)
         try:
             with alone(connection):
                 _prepare(connection, path)
@@ -131,7 +131,7 @@ def _prepare(connection: SQLiteConnection, path: Path) -> None:
 @_isolated
 def open_plain(path: Path) -> SQLiteConnection:
     """Open a SQLite file that is not a store. A power failure may lose the last commits."""
-    connection = LocalConnection(path, address(path), _WRITING)
+    connection = LocalConnection(path, file_uri(path), _WRITING)
     connection.set_busy_timeout(BUSY_MS)
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
@@ -183,8 +183,7 @@ def open_for_reading(path: Path) -> SQLiteConnection:
             raise StoreError(f"{path}: no such store", "run `abreast run SPEC`, or use --store")
         connection = _reader(path)
         try:
-            check_version(connection, path)
-            version = version_of(connection)
+            version = check_version(connection, path)
             if version == 0:
                 raise StoreError(f"{path}: the store is empty", "run `abreast run SPEC`")
         except BaseException:
@@ -214,12 +213,8 @@ def is_made(path: Path) -> bool:
     with explained(path):
         if not path.is_file():
             return False
-        connection = _reader(path)
-        try:
-            check_version(connection, path)
-            return version_of(connection) != 0
-        finally:
-            connection.close()
+        with closing(_reader(path)) as connection:
+            return check_version(connection, path) != 0
 
 
 @_isolated
@@ -241,7 +236,7 @@ def open_read_only(path: Path) -> SQLiteConnection:
 
 
 def _local_reader(path: Path, access: int) -> SQLiteConnection:
-    connection = LocalConnection(path, address(path), access | apsw.SQLITE_OPEN_URI)
+    connection = LocalConnection(path, file_uri(path), access | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(BUSY_MS)
         connection.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -255,7 +250,7 @@ def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
     """Read without a shared-memory file, which SQLite cannot create in a read-only folder."""
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
-        return SQLiteConnection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        return SQLiteConnection(file_uri(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     import shutil  # late: it imports much
 
     with temporary_folder() as folder:
@@ -270,7 +265,7 @@ def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
         return memory
 
 
-def address(path: Path, read_only: bool = False) -> str:
+def file_uri(path: Path, read_only: bool = False) -> str:
     """Return the URI of a file, for SQLite."""
     text = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"{text}?mode=ro" if read_only else text
@@ -280,8 +275,8 @@ def version_of(connection: SQLiteConnection) -> int:
     return int(connection.pragma("user_version"))
 
 
-def check_version(connection: SQLiteConnection, path: Path) -> None:
-    """Refuse files of a newer abreast or of another program."""
+def check_version(connection: SQLiteConnection, path: Path) -> int:
+    """Return the version of a store, 0 if it is empty. Refuses files of a newer abreast or of another program."""
     connection.execute("BEGIN")  # read all three at once: another process may be creating the tables
     try:
         version, application = version_of(connection), connection.pragma("application_id")
@@ -296,14 +291,14 @@ def check_version(connection: SQLiteConnection, path: Path) -> None:
             f"{path}: made by a newer abreast (format {version}; this version reads up to {schema.VERSION})",
             "update abreast, or name another store with --store",
         )
+    return version
 
 
 def is_older(path: Path) -> bool:
     """Whether an older abreast made the file. Does not migrate it."""
     try:
         with closing(_unchanging_reader(path)) as connection:
-            check_version(connection, path)
-            return 0 < version_of(connection) < schema.VERSION
+            return 0 < check_version(connection, path) < schema.VERSION
     except (apsw.CantOpenError, apsw.ReadOnlyError):  # a read-only folder: opening it for reading deals with that
         return False
 
@@ -318,7 +313,7 @@ def copy(path: Path, to: Path) -> Path:
 
 def _unchanging_reader(path: Path) -> SQLiteConnection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return SQLiteConnection(address(path, read_only=True), flags=flags)
+    return SQLiteConnection(file_uri(path, read_only=True), flags=flags)
 
 
 @contextmanager

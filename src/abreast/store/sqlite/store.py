@@ -92,7 +92,7 @@ class SQLiteStore(Store):
         self.reading()  # stays open until the query has ended, and then checkpoints the file
         with driver.writing(self.journal) if write else closing(driver.open_read_only(self.journal)) as connection:
             if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
-                connection.execute("ATTACH ? AS db", (driver.address(self.journal, read_only=not write),))
+                connection.execute("ATTACH ? AS db", (driver.file_uri(self.journal, read_only=not write),))
             if not write:
                 connection.set_authorizer(_refuse_other_files)
             try:
