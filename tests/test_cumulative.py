@@ -102,7 +102,7 @@ def bench(folder: Folder) -> Bench:
     return Bench(folder.path, folder._capsys, folder._monkeypatch)
 
 
-def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench: Bench) -> None:
+def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench: Bench) -> None:
     """Every run writes a word that nobody else knows; two agents, two repeats each, side by side."""
     agent = "TOKEN=$(od -An -N6 -tx1 /dev/urandom | tr -d ' ')\n" + AGENT
     bench.settle({"a": agent, "b": agent}, runs_per_prompt=2, parallel_runs=2)
@@ -140,7 +140,7 @@ def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench
     assert not [name for name in names if "state" in name], "what is for programs does not"
 
 
-def test_one_agent_at_a_time_and_answers_of_before_go_on_where_they_ended(bench: Bench) -> None:
+def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> None:
     """A second run asks for a further task. An answer that began with something else is no answer to it."""
     bench.settle({"a": AGENT, "b": AGENT}, parallel_agents=False)
     assert bench.abreast("run", "settings.json", "--limit", "2").code == 0
@@ -159,7 +159,7 @@ def test_one_agent_at_a_time_and_answers_of_before_go_on_where_they_ended(bench:
     assert bench.calls() == 9
 
 
-def test_what_failed_by_its_own_fault_is_gone_on_with_and_rolled_again_with_what_followed(bench: Bench) -> None:
+def test_a_chain_continues_after_a_failure_of_the_variant_and_a_retry_repeats_the_rest(bench: Bench) -> None:
     """The second task is left half done, once by a crash and once by the end of its time."""
     fails = AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/mended" ]; then FAIL; fi'
     bench.settle({"crashes": fails.replace("FAIL", "exit 3"), "sleeps": fails.replace("FAIL", "sleep 100")})
@@ -176,7 +176,7 @@ def test_what_failed_by_its_own_fault_is_gone_on_with_and_rolled_again_with_what
     assert [row["status"] for row in bench.rows("status")] == ["ok"] * 3
 
 
-def test_what_failed_by_infrastructure_is_nobodys_beginning_and_resume_goes_on_there(bench: Bench) -> None:
+def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(bench: Bench) -> None:
     own = 'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/mended" ]; then exit 5; fi\n'
     breaks = (
         'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/mended" ]; then echo x > half; nowhere; exit $?; fi\n'
@@ -204,7 +204,7 @@ def test_what_failed_by_infrastructure_is_nobodys_beginning_and_resume_goes_on_t
             assert row["carried_from"] == "pr-2"
 
 
-def test_a_killed_run_goes_on_with_what_was_left_before(bench: Bench) -> None:
+def test_a_killed_run_resumes_from_the_last_stored_workspace(bench: Bench) -> None:
     """The driver is killed while the second task is at work; what that had done by then is not there any more."""
     stuck = (
         AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/go" ]; then touch "$ABREAST_FOLDER/at"; sleep 99; fi'
@@ -225,7 +225,7 @@ def test_a_killed_run_goes_on_with_what_was_left_before(bench: Bench) -> None:
     assert bench.calls() == 4
 
 
-def test_what_is_checked_before_is_what_this_run_begins_with(bench: Bench) -> None:
+def test_checks_before_a_trial_see_the_workspace_it_starts_from(bench: Bench) -> None:
     """The check holds as soon as two lines are there: of the third task it says nothing, and only for who did two."""
     lazy = 'case "$(cat {prompt})" in *"task 1"*) ;; *) echo line >> log.txt; esac; echo done'
     bench.settle({"a": AGENT, "lazy": lazy}, check="sh -c 'test 3 -le $(wc -l < log.txt)'")
@@ -235,7 +235,7 @@ def test_what_is_checked_before_is_what_this_run_begins_with(bench: Bench) -> No
     assert scores == [0, 1, None, 0, 0, 1]
 
 
-def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
+def test_an_inexact_state_or_one_with_a_secret_is_not_carried_over(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run with the key ends well; the one after it says why it did not begin, and the key is nowhere."""
@@ -259,7 +259,7 @@ def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
     assert b"sk-12345678" not in stored
 
 
-def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
+def test_a_chain_must_be_complete_and_in_order(bench: Bench) -> None:
     bench.settle({"a": AGENT})
     refused = bench.abreast("run", "settings.json", "--case", "pr-3")
     assert refused.code == 2
@@ -287,7 +287,7 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
         list(cases_of(str(bench.path / "repo"), cumulative="yes"))  # type: ignore[arg-type]
 
 
-def test_named_pull_requests_are_a_chain_from_the_oldest_on(tmp_path: Path) -> None:
+def test_named_pull_requests_form_a_chain_from_the_oldest(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     cases = list(cases_of(str(repo), commits=["main", "main~2"], cumulative=True))
     begin = git(repo, "rev-parse", "main~3")
@@ -386,7 +386,7 @@ def test_files_of_every_kind_are_carried_exactly(workspaces: Workspaces) -> None
     assert state_after(workspaces, None, nothing).objects == b""
 
 
-def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_past_may_be_cut(
+def test_submodules_and_large_files_stay_and_a_clone_may_be_shallow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
@@ -501,7 +501,7 @@ class Slow(Memory):
     st.sampled_from([0.0, 0.15, 0.4]),
     st.integers(0, 2),
 )
-def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_hangs(
+def test_a_trial_starts_when_the_previous_one_is_stored_and_final_and_nothing_hangs(
     shape: tuple[list[str | None], list[list[int]]],
     repeats: int,
     seed: int,
@@ -544,7 +544,7 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
 
 
 @given(chained(), st.integers(0, 3))
-def test_chains_are_written_in_order_and_groups_do_not_mix(
+def test_chains_are_planned_in_order_and_groups_do_not_mix(
     shape: tuple[list[str | None], list[list[int]]], seed: int
 ) -> None:
     groups, before = shape

@@ -174,9 +174,7 @@ def only_run(folder: Folder, store: str = "results.db") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_a_run_killed_again_and_again_loses_nothing_and_repeats_only_what_was_in_flight(
-    folder: Folder, store: str
-) -> None:
+def test_a_run_killed_repeatedly_loses_nothing_and_repeats_only_what_was_in_flight(folder: Folder, store: str) -> None:
     cases, repeats, parallel = 18, 2, 4
     spec = experiment(folder, seconds=0.1, cases=cases, repeats=repeats, parallel=parallel, store=store)
     chance = random.Random(store)
@@ -203,7 +201,7 @@ def test_a_run_killed_again_and_again_loses_nothing_and_repeats_only_what_was_in
     assert (run["status"], run["trials"], run["planned"]) == ("complete", 72, 72)
 
 
-def test_a_run_killed_while_it_takes_over_answers_does_not_pay_for_them_again(folder: Folder) -> None:
+def test_a_run_killed_while_it_copies_reused_answers_does_not_pay_for_them_again(folder: Folder) -> None:
     """Beginning a run and taking over what can be reused is one transaction: a kill finds both done or neither."""
     spec = experiment(folder, cases=3)
     assert folder.abreast("run", spec).code == 0
@@ -233,7 +231,7 @@ INTERRUPTS = [
 
 
 @pytest.mark.parametrize(("number", "executor"), INTERRUPTS)
-def test_an_interrupt_lets_what_is_in_flight_finish_and_says_how_to_go_on(
+def test_an_interrupt_lets_trials_in_flight_finish_and_prints_how_to_resume(
     folder: Folder, number: signal.Signals, executor: str
 ) -> None:
     spec = experiment(folder, seconds=0.3, cases=20, parallel=2, executor=executor)
@@ -278,7 +276,7 @@ def test_an_interrupt_in_a_notebook_ends_the_run_and_the_cell(folder: Folder) ->
 
 
 @pytest.mark.parametrize(("number", "executor"), INTERRUPTS)
-def test_a_second_interrupt_really_ends_the_process_and_resume_executes_what_was_cancelled(
+def test_a_second_interrupt_ends_the_process_and_resume_executes_the_cancelled_trials(
     folder: Folder, number: signal.Signals, executor: str
 ) -> None:
     spec = experiment(folder, target="stuck", cases=2, parallel=2, executor=executor)
@@ -334,7 +332,7 @@ def test_an_interrupt_while_workers_are_starting_breaks_no_trial(folder: Folder)
     }
 
 
-def test_what_ends_well_after_an_interrupt_is_scored_all_the_same(folder: Folder) -> None:
+def test_trials_that_finish_after_an_interrupt_are_scored(folder: Folder) -> None:
     """An agent in flight takes longer than a scorer is waited for."""
     spec = experiment(folder, seconds=PATIENCE_S + 0.5, cases=1, parallel=2)
     process = folder.start("run", spec)
@@ -344,7 +342,7 @@ def test_what_ends_well_after_an_interrupt_is_scored_all_the_same(folder: Folder
     assert folder.sql("select count(*) n, count(score) scored from predictions") == [{"n": 2, "scored": 2}]
 
 
-def test_an_interrupt_during_the_last_scoring_leaves_the_rest_of_it_for_resume(folder: Folder) -> None:
+def test_resume_completes_the_scoring_after_an_interrupt(folder: Folder) -> None:
     spec = experiment(folder, cases=2, scorer="python:mine:stuck_scorer")
     process = folder.start("run", spec, "--events", "events.jsonl")
     until(lambda: lines(folder.path / "scored.txt"), "a scorer at work", process)
@@ -407,7 +405,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
-def test_a_full_disk_is_said_and_loses_nothing_and_with_room_again_the_run_goes_on(
+def test_a_full_disk_is_reported_and_loses_nothing_and_the_run_continues_when_there_is_room(
     folder: Folder, disk: Disk, engine: str
 ) -> None:
     store = f"disk/results.{engine}"
@@ -432,7 +430,9 @@ def test_a_full_disk_is_said_and_loses_nothing_and_with_room_again_the_run_goes_
 
 
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
-def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(folder: Folder, disk: Disk, engine: str) -> None:
+def test_a_disk_that_is_full_from_the_start_is_reported_in_one_sentence(
+    folder: Folder, disk: Disk, engine: str
+) -> None:
     spec = experiment(folder, cases=2, store=f"disk/results.{engine}")
     disk.fill()
     done = folder.abreast("run", spec)
@@ -509,7 +509,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", FOREIGN)
-def test_a_file_that_is_not_ours_is_refused_with_a_sentence_and_left_as_it_is(folder: Folder, what: str) -> None:
+def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
     make, sentence = FOREIGN[what]
     spec = experiment(folder, cases=1)
     path = folder.path / "results.db"
@@ -537,7 +537,7 @@ DUCKDB_FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", DUCKDB_FOREIGN)
-def test_the_same_holds_for_duckdb(folder: Folder, what: str) -> None:
+def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
     make, sentence = DUCKDB_FOREIGN[what]
     spec = experiment(folder, cases=1, store="results.duckdb")
     path = folder.path / "results.duckdb"
@@ -591,7 +591,7 @@ def test_a_damaged_store_gives_a_message_and_never_a_traceback(folder: Folder, s
         assert done.code == 0 or "error:" in done.err
 
 
-def test_a_damaged_duckdb_file_is_said_and_made_again_from_its_journal(folder: Folder) -> None:
+def test_a_damaged_duckdb_file_is_reported_and_recreated_from_its_journal(folder: Folder) -> None:
     spec = experiment(folder, cases=2, store="results.duckdb")
     assert folder.abreast("run", spec).code == 0
     path = folder.path / "results.duckdb"
@@ -621,9 +621,7 @@ def incomplete(folder: Folder, store: str = "results.db", cases: int = 16) -> st
 
 
 @pytest.mark.parametrize("command", ["resume", "run"])
-def test_of_two_that_go_on_with_one_run_exactly_one_executes_and_the_other_says_who_does(
-    folder: Folder, command: str
-) -> None:
+def test_of_two_processes_that_resume_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
     spec = incomplete(folder)
     words = ["resume"] if command == "resume" else ["run", spec]
     both = [folder.start(*words) for _ in range(2)]
@@ -635,7 +633,7 @@ def test_of_two_that_go_on_with_one_run_exactly_one_executes_and_the_other_says_
     every_trial_once(folder, "results.db", 16)
 
 
-def test_of_two_first_runs_at_the_same_moment_only_one_executes(folder: Folder) -> None:
+def test_of_two_processes_that_start_the_same_plan_only_one_executes(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.2, cases=10, parallel=2)
     both = [folder.start("run", spec) for _ in range(2)]
     codes = sorted(ended(process).code for process in both)
@@ -645,7 +643,7 @@ def test_of_two_first_runs_at_the_same_moment_only_one_executes(folder: Folder) 
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_several_runs_at_once_write_into_one_store_while_others_read_it(folder: Folder, store: str) -> None:
+def test_several_runs_write_to_one_store_while_others_read_it(folder: Folder, store: str) -> None:
     specs = [
         experiment(folder, seconds=0.15, cases=40, repeats=2, parallel=4, store=store, name=name)
         for name in ("first", "second", "third")
@@ -691,7 +689,7 @@ def plain_count(path: Path) -> int | None:
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_a_reader_sees_every_acknowledged_row_while_the_run_goes_on(folder: Folder, store: str) -> None:
+def test_a_reader_sees_every_acknowledged_row_during_the_run(folder: Folder, store: str) -> None:
     spec = experiment(folder, seconds=0.1, cases=40, parallel=2, store=store)
     process = folder.start("run", spec, "--events", "events.jsonl")
     acknowledged = '"kind": "trial_stored"'
@@ -709,7 +707,7 @@ def test_a_reader_sees_every_acknowledged_row_while_the_run_goes_on(folder: Fold
     assert ended(process).code == 130
 
 
-def test_a_store_that_another_process_holds_locked_stops_the_starting_and_loses_nothing(folder: Folder) -> None:
+def test_a_store_locked_by_another_process_stops_new_trials_and_loses_nothing(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.05, cases=60, parallel=2)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) >= 4, "some calls", process)
@@ -768,7 +766,7 @@ def new_run(name: str) -> NewRun:
 
 
 @pytest.mark.parametrize("name", ["results.db", "results.duckdb"])
-def test_a_run_that_has_only_begun_can_be_asked_about(tmp_path: Path, name: str) -> None:
+def test_a_run_without_trials_can_be_queried(tmp_path: Path, name: str) -> None:
     store = open_store(tmp_path / name)
     lease = store.begin(new_run("old-one-1"))
     assert store.sql("select run, status from runs") == (["run", "status"], [("old-one-1", "running")])
@@ -777,7 +775,7 @@ def test_a_run_that_has_only_begun_can_be_asked_about(tmp_path: Path, name: str)
     store.close()
 
 
-def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
+def test_a_driver_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
     old_lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
@@ -799,7 +797,7 @@ def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_row_that_cannot_be_stored_takes_no_other_along(tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_stored_does_not_affect_others(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
     lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
@@ -817,7 +815,7 @@ def test_a_row_that_cannot_be_stored_takes_no_other_along(tmp_path: Path) -> Non
     store.close()
 
 
-def test_a_run_taken_over_ends_with_a_sentence(folder: Folder) -> None:
+def test_a_run_that_was_taken_over_ends_with_a_message(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.1, cases=50, parallel=2)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) >= 4, "some calls", process)
@@ -930,7 +928,7 @@ def bystanders() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("command", ["run", "resume", "another"])
-def test_what_a_killed_driver_left_behind_is_ended_by_the_next_start(
+def test_processes_of_a_killed_driver_are_ended_by_the_next_start(
     folder: Folder, bystanders: None, command: str
 ) -> None:
     spec = experiment(folder, target="with_child", seconds=0.1, cases=6, parallel=2)
@@ -949,7 +947,7 @@ def test_what_a_killed_driver_left_behind_is_ended_by_the_next_start(
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 @pytest.mark.parametrize("end", ["normal", "interrupted"])
-def test_nothing_marked_is_left_after_a_run(folder: Folder, bystanders: None, executor: str, end: str) -> None:
+def test_no_marked_process_is_left_after_a_run(folder: Folder, bystanders: None, executor: str, end: str) -> None:
     spec = experiment(folder, target="with_child", seconds=0.1, cases=5, parallel=2, executor=executor)
     process = folder.start("run", spec)
     if end == "interrupted":
@@ -971,7 +969,7 @@ def test_worker_processes_end_with_a_killed_driver(folder: Folder) -> None:
     until(lambda: not alive(workers), "all workers have ended", seconds=10)
 
 
-def test_reaping_ends_only_processes_of_that_very_mark() -> None:
+def test_reaping_ends_only_processes_with_that_mark() -> None:
     marks = ["mine-1", "mine-12", "min", "", None]
     processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, **({} if mark is None else {"ABREAST_RUN": mark})})
@@ -1022,7 +1020,7 @@ def test_a_run_that_ends_leaves_the_children_of_another_run_of_the_same_process_
     assert done.stdout.strip() == "yes", done.stderr
 
 
-def test_a_notebook_can_go_on_after_a_failure_of_the_store(folder: Folder, disk: Disk) -> None:
+def test_a_notebook_can_resume_after_the_store_failed(folder: Folder, disk: Disk) -> None:
     """The process that executed lives on; its run must not look as if it were still being executed."""
     experiment(folder, target="large", cases=150, parallel=2, store="disk/results.db", scorer="contains")
     script = folder.write(

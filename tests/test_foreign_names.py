@@ -49,7 +49,7 @@ HOSTILE = ["../../x", "..", "/tmp/abreast-test-outside", "a/b", "a\0b", "\x1b[31
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: repr(name)[:20])
-def test_a_run_is_reported_and_deleted_inside_its_folder_whatever_it_is_called(foreign: Folder, name: str) -> None:
+def test_a_run_with_any_name_is_reported_and_deleted_inside_its_folder(foreign: Folder, name: str) -> None:
     change(foreign, "UPDATE runs SET run = ?", name)
     before = outside(foreign)
     assert foreign.abreast("report", "--format", "html,json,csv,svg").code == 0
@@ -69,7 +69,7 @@ def test_a_run_is_reported_and_deleted_inside_its_folder_whatever_it_is_called(f
     assert outside(foreign) == before
 
 
-def test_names_of_cases_variants_and_artifacts_do_not_lead_out_of_the_report(foreign: Folder) -> None:
+def test_names_of_cases_variants_and_artifacts_do_not_escape_the_report_folder(foreign: Folder) -> None:
     change(foreign, "UPDATE cases SET id = '../../../../' || id")
     change(foreign, "UPDATE variants SET name = '../../../../' || name")
     change(foreign, "UPDATE runs SET baseline = '../../../../' || baseline")
@@ -85,7 +85,7 @@ def test_names_of_cases_variants_and_artifacts_do_not_lead_out_of_the_report(for
     assert len(written) == 8, "an artifact for each trial"
 
 
-def test_latest_means_the_latest_run_even_if_another_run_is_called_so(foreign: Folder) -> None:
+def test_latest_means_the_latest_run_even_if_another_run_has_that_name(foreign: Folder) -> None:
     change(foreign, "UPDATE runs SET run = 'latest'")
     assert foreign.abreast("run", "experiment.yaml", "--fresh", "--quiet", "--no-pictures").code == 0
     names = [row["run"] for row in foreign.abreast("runs", "--json").json]

@@ -93,7 +93,7 @@ def plain(row: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 @pytest.mark.matrix(quick=2)
-def test_a_copy_has_all_of_a_store_on_either_engine_and_back(folder: Folder, source: str, target: str) -> None:
+def test_a_copy_to_either_engine_and_back_has_all_rows(folder: Folder, source: str, target: str) -> None:
     run(folder, source)
     track(folder, source, {"model": "m", "x": 1, "deep": {"a": 1}}, {"model": "n", "order": 0.5})
     track(folder, source, {"accuracy": 0.5, "note": "fine"}, table="metrics")
@@ -131,7 +131,7 @@ def test_merging_twice_and_back_adds_nothing(folder: Folder, source: str, target
         assert folder.sql("select count(*) as n from runs", name) == [{"n": 2}]
 
 
-def test_several_stores_become_one_and_stay_as_they_were(folder: Folder) -> None:
+def test_several_stores_are_merged_and_not_changed(folder: Folder) -> None:
     names = ["a.db", "b.db", "c.db"]
     for name in names:
         track(folder, name, {"from": name})
@@ -183,7 +183,7 @@ def test_a_column_without_values_is_not_lost(folder: Folder) -> None:
     assert "rare" in [row["column"] for row in folder.abreast("columns", "b.db", "--json").json]
 
 
-def test_rows_that_somebodys_sql_made_without_a_name_are_not_doubled(folder: Folder) -> None:
+def test_rows_inserted_by_sql_without_a_row_id_are_not_duplicated(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     insert = "insert into tracked_predictions (track_id, x) values ('by-hand', 7), ('by-hand', 7)"
     assert folder.abreast("sql", "--write", "a.db", insert).code == 0
@@ -196,7 +196,7 @@ def test_rows_that_somebodys_sql_made_without_a_name_are_not_doubled(folder: Fol
         assert sorted(folder.abreast("ls", name, "x").out.split()) == ["1", "7", "7", "7", "7"]
 
 
-def test_keys_beyond_what_a_table_holds_are_kept_together(folder: Folder) -> None:
+def test_keys_beyond_the_column_limit_are_kept_together(folder: Folder) -> None:
     track(folder, "a.db", {f"a{at}": at for at in range(1_000)})
     track(folder, "b.db", {f"b{at}": at for at in range(1_000)})
     assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
@@ -256,7 +256,7 @@ def test_a_copy_that_was_continued_is_the_same_run_with_the_union_of_its_trials(
     )
 
 
-def test_an_older_copy_changes_nothing_in_the_run_that_went_on(halves: Folder) -> None:
+def test_an_older_copy_does_not_change_a_run_that_was_continued(halves: Folder) -> None:
     assert halves.abreast("resume", "--store", "a.db", "--quiet").code == 0
     before = content(halves.path / "a.db")
     assert "nothing new" in halves.abreast("merge", "b.db", "--into", "a.db").out
@@ -288,9 +288,7 @@ def test_a_continued_run_reaches_a_duckdb_file_too(halves: Folder) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_another_run_of_the_same_name_becomes_a_second_one_under_a_new_name(
-    folder: Folder, source: str, target: str
-) -> None:
+def test_a_different_run_with_the_same_name_gets_a_new_name(folder: Folder, source: str, target: str) -> None:
     name = run(folder, target)
     run(folder, source)
     folder.abreast("sql", "--write", source, f"update runs set run = '{name}'")
@@ -308,7 +306,7 @@ def test_another_run_of_the_same_name_becomes_a_second_one_under_a_new_name(
     assert "nothing new" in folder.abreast("merge", source, "--into", target).out
 
 
-def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(folder: Folder) -> None:
+def test_rescored_values_are_copied_and_the_old_ones_are_kept(folder: Folder) -> None:
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
@@ -324,7 +322,7 @@ def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(fol
     assert "nothing new" in folder.abreast("merge", "b.db", "--into", "a.db").out
 
 
-def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_too(folder: Folder) -> None:
+def test_a_score_that_a_later_scoring_lacks_is_deleted_from_a_duckdb_file_too(folder: Folder) -> None:
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
@@ -346,7 +344,7 @@ def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_
     assert "nothing new" in folder.abreast("merge", "b.duckdb", "--into", "a.db").out
 
 
-def test_rows_that_are_written_meanwhile_are_kept(folder: Folder) -> None:
+def test_rows_written_during_a_merge_are_kept(folder: Folder) -> None:
     with Tracker(folder.path / "a.db") as tracker:
         tracker.log_batch([{"from": "a", f"c{at % 40}": at} for at in range(20_000)])
     track(folder, "b.db", {"from": "b"})
@@ -363,7 +361,7 @@ def test_rows_that_are_written_meanwhile_are_kept(folder: Folder) -> None:
     assert {row["value"]: row["rows"] for row in counts} == {"b": 1, "a": 20_000, "meanwhile": 300}
 
 
-def test_logged_metrics_and_labels_come_along_once(folder: Folder) -> None:
+def test_logged_metrics_and_labels_are_copied_once(folder: Folder) -> None:
     name = run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
     folder.abreast("tag", name, "v1", "--store", "a.db")
@@ -378,7 +376,7 @@ def test_logged_metrics_and_labels_come_along_once(folder: Folder) -> None:
     )
 
 
-def test_a_run_at_work_is_copied_as_it_is_and_completed_by_a_later_merge(folder: Folder) -> None:
+def test_an_active_run_is_copied_and_completed_by_a_later_merge(folder: Folder) -> None:
     folder.cases(30)
     folder.write("slow.yaml", SIMULATED.replace("{target: simulated,", "{target: simulated, latency: 0.05,"))
     with folder.start("run", "slow.yaml", "--store", "a.db", "--quiet", "--yes") as working:
@@ -433,7 +431,7 @@ def test_a_merge_that_is_killed_leaves_the_target_as_it_was(folder: Folder) -> N
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_source_of_an_older_abreast_is_read_and_not_changed(folder: Folder, source: str, target: str) -> None:
+def test_a_source_of_an_older_abreast_is_read_but_not_changed(folder: Folder, source: str, target: str) -> None:
     run(folder, source)
     path = journal(folder, source)
     connection = apsw.Connection(str(path))
@@ -449,7 +447,7 @@ def test_a_source_of_an_older_abreast_is_read_and_not_changed(folder: Folder, so
     assert folder.sql("select count(*) as n from predictions", target) == [{"n": 12}]
 
 
-def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
+def test_a_file_that_is_not_a_store_or_is_the_target_is_refused(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     foreign = apsw.Connection(str(folder.path / "foreign.db"))
     foreign.execute("create table mine (x)")
@@ -481,7 +479,7 @@ def test_the_target_may_be_named_among_the_sources(folder: Folder) -> None:
     assert folder.abreast("ls", "a.db", "x").out.split() == ["1", "2"]
 
 
-def test_a_merge_of_which_one_source_is_bad_brings_nothing(folder: Folder) -> None:
+def test_a_merge_with_one_bad_source_changes_nothing(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     track(folder, "c.db", {"x": 2})
     folder.write("text.db", "not a database at all, but a text of some length " * 3)
@@ -548,7 +546,7 @@ def columns(path: Path) -> set[tuple[str, str]]:
 
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=WRITES, later=WRITES, merges=MERGES, has_run=st.integers(0, 2))
-def test_stores_merged_in_any_order_hold_the_union_of_their_rows_unchanged(
+def test_stores_merged_in_any_order_have_the_union_of_their_rows(
     with_run: Path,
     tmp_path_factory: pytest.TempPathFactory,
     writes: list[tuple[int, str, dict[str, Any]]],

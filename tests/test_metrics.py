@@ -117,7 +117,7 @@ def check_against_the_rows(folder: Folder, store: str) -> dict[tuple[str, str, s
 
 @pytest.mark.parametrize("store", ENGINES)
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_every_tag_has_rows_of_its_own_with_the_numbers_of_its_trials(folder: Folder, store: str, repeats: int) -> None:
+def test_every_tag_has_rows_with_the_numbers_of_its_trials(folder: Folder, store: str, repeats: int) -> None:
     tagged(folder, store, repeats)
     metrics = check_against_the_rows(folder, store)
     assert {segment for _, _, segment in metrics} == {
@@ -127,7 +127,7 @@ def test_every_tag_has_rows_of_its_own_with_the_numbers_of_its_trials(folder: Fo
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_the_interval_of_a_segment_is_that_of_its_own_cases(folder: Folder, store: str) -> None:
+def test_the_interval_of_a_segment_is_computed_from_its_cases(folder: Folder, store: str) -> None:
     tagged(folder, store)
     for (_, _, segment), row in check_against_the_rows(folder, store).items():
         trials = [
@@ -265,9 +265,7 @@ def sure(folder: Folder, store: str, repeats: int = 1, infrastructure: bool = Tr
 
 @pytest.mark.parametrize("store", ENGINES)
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_the_mean_confidence_and_the_failures_by_kind_are_those_of_the_rows(
-    folder: Folder, store: str, repeats: int
-) -> None:
+def test_the_mean_confidence_and_the_failures_by_kind_match_the_rows(folder: Folder, store: str, repeats: int) -> None:
     sure(folder, store, repeats)
     metrics = check_against_the_rows(folder, store)
     by_name = {(variant, segment): row for (_, variant, segment), row in metrics.items()}
@@ -314,9 +312,7 @@ def test_only_numbers_count_in_the_mean_confidence(folder: Folder, store: str) -
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_of_a_variant_that_always_failed_the_accuracy_is_not_known_and_its_score_is_honest(
-    folder: Folder, store: str
-) -> None:
+def test_a_variant_that_always_failed_has_no_accuracy_and_an_honest_score(folder: Folder, store: str) -> None:
     folder.cases(6, tags={"kind": "a"})
     folder.write(
         "fails.yaml",
@@ -344,7 +340,7 @@ def test_failures_and_confidence_can_be_logged(folder: Folder, store: str, monke
             result.log({"failures": wrong})
 
 
-def test_where_no_answer_has_a_confidence_no_answer_is_read_for_it() -> None:
+def test_payloads_are_not_read_if_no_answer_has_a_confidence() -> None:
     without = [schema.Column("data", "sure", "real"), schema.Column("params", "confidence", "real")]
     for dialect in (SQLITE, DUCKDB):
         *_, view = views.create_views(dialect, without, {})
@@ -376,7 +372,7 @@ def test_both_engines_have_the_same_segments(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder, store: str) -> None:
+def test_a_rescore_updates_the_numbers_and_keeps_logged_rows(folder: Folder, store: str) -> None:
     lines = [
         {"id": f"c{n}", "input": "?", "expected": "Yes", "tags": {"half": "first" if n < 5 else "second"}}
         for n in range(10)
@@ -410,7 +406,7 @@ def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_conditions_on_run_variant_and_segment_choose_rows_and_change_none(folder: Folder, store: str) -> None:
+def test_conditions_on_run_variant_and_segment_select_rows_without_changing_them(folder: Folder, store: str) -> None:
     for repeats in (1, 2):
         tagged(folder, store, repeats, count=20)
     rows = folder.sql("select * from metrics", store)
@@ -426,7 +422,7 @@ def test_conditions_on_run_variant_and_segment_choose_rows_and_change_none(folde
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_any_tag_makes_a_segment_however_odd_and_however_many(folder: Folder, store: str) -> None:
+def test_any_number_of_tags_with_any_name_make_segments(folder: Folder, store: str) -> None:
     tags = {name: f"a {name}" for name in ("größe", "a.b", "a/b", "~t", "it's", "two words", "*", "$", "[0]", "order")}
     tags |= {f"key{number}": "x" for number in range(600)}
     lines = [{"id": f"c{n}", "input": "?", "expected": "yes", "tags": {**tags, "own": f"v{n}"}} for n in range(30)]
@@ -465,7 +461,7 @@ def finished(folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch) -> Res
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
+def test_logged_rows_appear_with_derived_rows_and_keep_their_types(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = finished(folder, store, monkeypatch)
@@ -541,7 +537,7 @@ def test_any_name_can_be_logged(folder: Folder, store: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_column_whose_logged_values_change_their_type_holds_them_all(
+def test_a_column_holds_logged_values_of_several_types(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = finished(folder, store, monkeypatch)
@@ -551,9 +547,7 @@ def test_a_column_whose_logged_values_change_their_type_holds_them_all(
     assert [str(row["mixed"]) for row in values] == ["1", "2.5", "text", "None"]
 
 
-def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_that_cannot_be_logged_are_refused_with_a_fix(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     result = finished(folder, "results.db", monkeypatch)
     for values, message in [
         ({}, "a mapping"),
@@ -587,7 +581,7 @@ def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_with_its_run_a_logged_row_is_deleted_and_no_other(
+def test_deleting_a_run_deletes_its_logged_rows_only(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = finished(folder, store, monkeypatch), finished(folder, store, monkeypatch)
@@ -605,7 +599,7 @@ def test_with_its_run_a_logged_row_is_deleted_and_no_other(
         first.log({"x": 2})
 
 
-def test_a_logged_row_stays_when_its_run_goes_on(folder: Folder) -> None:
+def test_a_logged_row_stays_when_its_run_is_resumed(folder: Folder) -> None:
     folder.cases(6)
     folder.write(
         "spec.yaml", "cases: cases.jsonl\nvariants: {one: {target: simulated, cost_usd: 1}}\nscorers: [exact]\n"
@@ -632,7 +626,7 @@ def made_older(path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_store_of_an_older_abreast_gets_segments_and_can_be_logged_into(folder: Folder, store: str) -> None:
+def test_a_store_of_an_older_abreast_gets_segments_and_accepts_logged_rows(folder: Folder, store: str) -> None:
     tagged(folder, store)
     before = rounded(folder.sql("select * from metrics", store))
     made_older(folder.path / (store + ".journal" if store.endswith("duckdb") else store))
@@ -653,7 +647,7 @@ def test_a_store_of_the_previous_format_gets_the_new_view(folder: Folder) -> Non
     assert folder.sql("select * from metrics") == before
 
 
-def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None:
+def test_the_largest_number_of_logged_columns_makes_a_readable_view() -> None:
     columns = [schema.Column("metric", f"k{number}", "integer") for number in range(schema.MOST_LOGGED)]
     with contextlib.closing(apsw.Connection(":memory:")) as connection:
         for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns, {})]:
@@ -661,7 +655,7 @@ def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None
         assert connection.execute("SELECT * FROM metrics").fetchall() == []
 
 
-def test_many_trials_are_summed_quickly_and_what_is_not_asked_for_is_not_summed(folder: Folder) -> None:
+def test_many_trials_are_summed_quickly_and_unused_segments_are_not_computed(folder: Folder) -> None:
     tagged(folder, "results.db")
     with contextlib.closing(apsw.Connection(str(folder.path / "results.db"))) as connection:
         names = ", ".join(name for name in schema.TABLES["trials"] if name != "position")

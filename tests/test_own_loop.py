@@ -74,7 +74,7 @@ def git(*words: str) -> str:
 # -- the loops -----------------------------------------------------------------------------------------------------
 
 
-def test_threads_with_duckdb(workdir: Folder) -> None:
+def test_threads_can_track_into_duckdb(workdir: Folder) -> None:
     text = """
         from concurrent.futures import ThreadPoolExecutor
         from functools import partial
@@ -99,7 +99,7 @@ def test_threads_with_duckdb(workdir: Folder) -> None:
     assert set(frame["item_id"]) == set(range(40))
 
 
-def test_processes_with_sqlite(workdir: Folder) -> None:
+def test_processes_can_track_into_sqlite(workdir: Folder) -> None:
     text = """
         from functools import partial
         from multiprocessing import Pool
@@ -165,7 +165,7 @@ def test_a_full_benchmark_fills_both_tables(workdir: Folder, engine: str) -> Non
     assert rows[0]["accuracy"] == pytest.approx(metrics[0]["accuracy"])
 
 
-def test_debug_on_a_few_items_look_and_delete(workdir: Folder) -> None:
+def test_rows_of_a_debug_run_can_be_inspected_and_deleted(workdir: Folder) -> None:
     text = """
         import subprocess
         from benchmark import *
@@ -227,7 +227,7 @@ def filled(params: Any = Params(), **result: Any) -> Tracker:  # noqa: B008
     return tracker
 
 
-def test_a_renamed_parameter_stops_and_the_command_that_is_told_mends_it(
+def test_a_renamed_parameter_stops_the_experiment_and_the_printed_command_fixes_it(
     workdir: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert validate_schema_before_experiment("benchmark.db", "predictions", Params)
@@ -251,7 +251,7 @@ def test_a_renamed_parameter_stops_and_the_command_that_is_told_mends_it(
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
-def test_a_column_is_renamed_also_where_new_rows_have_the_new_name(workdir: Folder, engine: str) -> None:
+def test_a_column_is_renamed_even_if_new_rows_have_the_new_name(workdir: Folder, engine: str) -> None:
     tracker = Tracker("benchmark.db", engine=engine, table="mine")
     tracker.log_batch([{"lr": 0.5}, {"rate": 1}])
     assert workdir.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine").code == 0
@@ -264,7 +264,7 @@ def test_a_column_is_renamed_also_where_new_rows_have_the_new_name(workdir: Fold
     assert workdir.abreast("rename", "--yes", "benchmark.db", "track_id", "who", "--table", "mine").code == 2
 
 
-def test_before_an_experiment_one_hears_what_changed_and_what_is_kept(
+def test_the_check_before_an_experiment_reports_changes_and_columns(
     workdir: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert pre_experiment_validation("benchmark.db", "predictions", "metrics", Params)
@@ -327,7 +327,7 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(workdir: Folder) -> None:
         assert expected in out
 
 
-def test_data_that_differs_from_its_version_is_told(workdir: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_differs_from_its_version_is_reported(workdir: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_data_committed()
     git("init", "-q")
     workdir.write("data.csv", "a,b\n1,2\n")

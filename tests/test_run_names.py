@@ -111,7 +111,7 @@ def test_an_exact_run_name_wins_over_labels_and_prefixes(two: Folder) -> None:
     assert two.abreast("tag", "alpha").out == "alpha: e1.2.0\n"
 
 
-def test_a_prefix_and_a_label_of_the_same_run_are_no_conflict(two: Folder) -> None:
+def test_a_prefix_and_a_label_of_the_same_run_do_not_conflict(two: Folder) -> None:
     two.abreast("tag", "alpha-ant-1", "alpha-a")
     assert two.abreast("tag", "alpha-a").out == "alpha-ant-1: alpha-a\n"
 
@@ -193,7 +193,7 @@ def test_delete_on_a_terminal_asks(two: Folder, answer: str, remaining: int) -> 
 
 
 @pytest.mark.parametrize("name", ["y", "alpha-a", "latest", "e1.2.0", "*", "alpha-%"])
-def test_delete_with_nobody_to_ask_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
+def test_delete_without_a_terminal_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
     done = two.command("delete", name, stdin=subprocess.DEVNULL)
     assert done.code == 2, done.said
     assert len(run_names(two)) == 2
@@ -238,7 +238,7 @@ def test_without_a_terminal_a_change_needs_yes_and_the_command_is_printed(two: F
     assert (two.abreast("export").out, two.abreast("cache", "stats").out) != before
 
 
-def test_the_demo_is_never_written_over_files_of_a_user(folder: Folder) -> None:
+def test_the_demo_never_overwrites_files_of_the_user(folder: Folder) -> None:
     assert folder.abreast("demo", "--folder", "there", "--limit", "12", "--quiet").code in (0, 1)
     assert folder.abreast("demo", "--folder", "there", "--limit", "12", "--quiet").code in (0, 1)
     mine = folder.write("there/experiment.yaml", "name: mine\n")

@@ -58,7 +58,7 @@ def run(folder: Folder, store: str, returned: Any, params: dict[str, Any] | None
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_parameters_tags_scores_and_returned_values_are_columns_of_their_own_type(folder: Folder, store: str) -> None:
+def test_parameters_tags_scores_and_returned_values_are_typed_columns(folder: Folder, store: str) -> None:
     returned = {
         "prediction": "yes",
         "confidence": 0.25,
@@ -145,7 +145,7 @@ def test_any_name_makes_a_column(folder: Folder, store: str) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_returned_key_never_stands_for_a_column_of_ours(folder: Folder, store: str) -> None:
+def test_a_returned_key_never_replaces_a_standard_column(folder: Folder, store: str) -> None:
     returned = {
         "prediction": "no",
         "score": 0.9,
@@ -167,7 +167,7 @@ def test_a_returned_key_never_stands_for_a_column_of_ours(folder: Folder, store:
     assert (row["result_"], row["note"], row["result_Note"]) == ("nameless", "lower", "upper")
 
 
-def test_names_are_distinct_whatever_the_case_of_their_letters() -> None:
+def test_column_names_that_differ_only_in_case_are_made_distinct() -> None:
     columns = [
         Column(kind, name, "text") for kind in ("data", "params") for name in ("a", "A", "params_a", "run", "RUN")
     ]
@@ -177,7 +177,7 @@ def test_names_are_distinct_whatever_the_case_of_their_letters() -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_column_whose_values_change_their_type_holds_them_all(folder: Folder, store: str) -> None:
+def test_a_column_holds_values_of_several_types(folder: Folder, store: str) -> None:
     for number, value in enumerate([1, 2.5, True, "text", None, 2**70]):
         run(
             folder,
@@ -196,7 +196,7 @@ def test_a_column_whose_values_change_their_type_holds_them_all(folder: Folder, 
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_errors_are_null_where_there_is_none_and_the_raw_response_is_kept(folder: Folder, store: str) -> None:
+def test_error_is_null_for_successful_trials_and_the_raw_response_is_kept(folder: Folder, store: str) -> None:
     returned = {"prediction": "yes", "raw_response": {"id": "msg_1", "text": "yes"}, "model": "m-7"}
     cases = [{"id": "c0", "input": "?", "expected": "yes"}, {"id": "refused", "input": "!", "expected": "yes"}]
     run(folder, store, returned, cases=cases)
@@ -213,7 +213,7 @@ def test_errors_are_null_where_there_is_none_and_the_raw_response_is_kept(folder
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_two_hundred_scores_and_parameters_are_as_many_columns_and_quick_to_read(folder: Folder, store: str) -> None:
+def test_two_hundred_scores_and_parameters_are_columns_that_are_quick_to_read(folder: Folder, store: str) -> None:
     params = {f"p{number}": number for number in range(200)}
     names = [f"n{number}" for number in range(200)]
     run(folder, store, "yes", params, scorers=[{"python:mine:scorer": {"columns": names}}])
@@ -227,7 +227,7 @@ def test_two_hundred_scores_and_parameters_are_as_many_columns_and_quick_to_read
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_asking_changes_nothing_unless_write_is_said(folder: Folder, store: str) -> None:
+def test_a_query_changes_nothing_without_write(folder: Folder, store: str) -> None:
     run(folder, store, "yes")
     for query in (
         "delete from trials",
@@ -251,7 +251,7 @@ def test_asking_changes_nothing_unless_write_is_said(folder: Folder, store: str)
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_wrong_query_gives_one_line_and_several_statements_the_last_answer(folder: Folder, store: str) -> None:
+def test_a_bad_query_gives_one_line_and_several_statements_give_the_last_result(folder: Folder, store: str) -> None:
     run(folder, store, "yes")
     for query in ("selec 1", "select nothing from predictions", "select * from nowhere", "", "--", "select 1; selec"):
         done = folder.abreast("sql", store, query)
@@ -260,7 +260,7 @@ def test_a_wrong_query_gives_one_line_and_several_statements_the_last_answer(fol
     assert folder.sql("select case_id from predictions where false", store) == []
 
 
-def test_a_finished_run_is_all_in_the_one_file(folder: Folder) -> None:
+def test_a_finished_run_is_complete_in_one_file(folder: Folder) -> None:
     """People copy `results.db` and leave its companions behind."""
     run(folder, "results.db", "yes")
     (folder.path / "elsewhere").mkdir()
@@ -273,7 +273,7 @@ def test_a_finished_run_is_all_in_the_one_file(folder: Folder) -> None:
 # -- DuckDB ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_journal_is_said_and_the_rows_can_still_be_read(folder: Folder) -> None:
+def test_a_missing_journal_is_reported_and_the_rows_can_still_be_read(folder: Folder) -> None:
     run(folder, "results.duckdb", "yes")
     for path in folder.path.glob("results.duckdb.journal*"):
         path.unlink()
@@ -317,7 +317,7 @@ def holder(folder: Folder, request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("how", ["reading", "writing"])
-def test_a_duckdb_file_held_open_by_another_process_delays_nothing_and_the_rows_come_later(
+def test_a_duckdb_file_open_in_another_process_delays_nothing_and_gets_the_rows_later(
     folder: Folder, holder: Any, how: str
 ) -> None:
     run(folder, "results.duckdb", "yes")
@@ -335,7 +335,7 @@ def test_a_duckdb_file_held_open_by_another_process_delays_nothing_and_the_rows_
         assert client.execute("select count(*) from predictions").fetchall() == [(2,)]
 
 
-def test_a_lost_duckdb_file_is_made_again(folder: Folder) -> None:
+def test_a_lost_duckdb_file_is_recreated(folder: Folder) -> None:
     run(folder, "results.duckdb", "yes")
     (folder.path / "results.duckdb").unlink()
     assert folder.sql("select status, score from predictions", "results.duckdb") == [{"status": "ok", "score": 1.0}]
@@ -351,7 +351,7 @@ def test_a_duckdb_file_gets_every_row_however_many_come_at_once(
         assert folder.sql(f"select count(*) as n from {table}", "results.duckdb") == [{"n": 30}], table
 
 
-def test_both_engines_tell_the_same(folder: Folder) -> None:
+def test_both_engines_give_the_same_rows(folder: Folder) -> None:
     """The same simulated run, every column of both views."""
     folder.cases(30, tags={"level": "easy"})
     folder.write(
@@ -390,7 +390,7 @@ def _steady(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def test_whatever_the_value_there_is_json_for_it() -> None:
+def test_every_value_can_be_stored_as_json() -> None:
     class Silent:
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -426,7 +426,7 @@ def test_any_name_is_a_sqlite_store_but_an_address_or_memory_is_refused(folder: 
         assert (folder.path / address).read_bytes().startswith(b"SQLite format 3")
 
 
-def test_a_store_is_known_by_its_header_whatever_it_is_called(folder: Folder) -> None:
+def test_a_store_is_recognised_by_its_header_not_its_name(folder: Folder) -> None:
     run(folder, "results.duckdb", "yes")
     (folder.path / "results.duckdb").rename(folder.path / "renamed.db")
     for path in folder.path.glob("results.duckdb.journal*"):
@@ -448,7 +448,7 @@ def made_older(path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_store_of_an_older_abreast_is_brought_up_to_date_with_all_it_holds(folder: Folder, store: str) -> None:
+def test_a_store_of_an_older_abreast_is_migrated_with_all_its_rows(folder: Folder, store: str) -> None:
     run(folder, store, "yes")
     before = folder.sql("select run, case_id, answer, score from predictions", store)
     made_older(folder.path / (store + ".journal" if store.endswith("duckdb") else store))
@@ -461,7 +461,7 @@ def test_a_store_of_an_older_abreast_is_brought_up_to_date_with_all_it_holds(fol
     assert folder.sql("select count(*) n, count(error_detail) d from trials", store) == [{"n": 2, "d": 0}]
 
 
-def test_a_store_of_an_older_abreast_that_cannot_be_written_says_what_to_do(
+def test_a_read_only_store_of_an_older_abreast_is_refused_with_a_fix(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(folder, "results.db", "yes")
@@ -494,7 +494,7 @@ def grade(case, answer):
 @pytest.mark.parametrize("repeats", [1, 3])
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("cases", [1, 2, 4, 30])
-def test_the_interval_in_metrics_is_that_of_the_report(
+def test_the_interval_in_metrics_equals_that_of_the_report(
     folder: Folder, store: str, repeats: int, grouped: bool, cases: int
 ) -> None:
     folder.write("graded.py", GRADED)

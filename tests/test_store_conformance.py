@@ -126,7 +126,7 @@ def test_a_row_that_was_acknowledged_survives_the_death_of_its_process(store: St
     assert store.sql("select count(*) from events")[1] == [(1,)]
 
 
-def test_rows_that_are_queued_together_are_stored_all_or_none(store: Store) -> None:
+def test_rows_queued_together_are_stored_atomically(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id
     writing.writer.put_together([event(run_id, 1), event(run_id, 2, object())], "broken")
@@ -173,7 +173,7 @@ def test_a_run_is_executed_by_one_driver_at_a_time(store: Store) -> None:
     assert store.claim("calm-heron-1").epoch == 2
 
 
-def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
+def test_a_writer_without_its_lease_writes_nothing_more(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id
     store.release_lease(writing.lease)  # as if this process had ended
@@ -209,7 +209,7 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_a_driver_that_cannot_be_seen_lives_as_long_as_its_heart_beats(store: Store, owner: str) -> None:
+def test_a_driver_on_another_machine_is_alive_as_long_as_its_heartbeat(store: Store, owner: str) -> None:
     lease = store.begin(new_run())
     store.release_lease(lease)
     foreign = OWNERS[owner] | {"lease": "x"}
@@ -224,7 +224,7 @@ def test_a_driver_that_cannot_be_seen_lives_as_long_as_its_heart_beats(store: St
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_sees_one_moment_while_a_writer_commits(store: Store) -> None:
+def test_a_reader_sees_a_snapshot_while_a_writer_commits(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     with store.snapshot() as connection:
         count = "SELECT COUNT(*) FROM events"
@@ -240,7 +240,7 @@ def test_a_reader_sees_one_moment_while_a_writer_commits(store: Store) -> None:
     store.finish(writing.lease, "complete", None)
 
 
-def test_a_query_of_a_user_changes_nothing_unless_it_may(store: Store) -> None:
+def test_a_user_query_changes_nothing_without_write(store: Store) -> None:
     store.finish(store.begin(new_run()), "complete", None)
     with pytest.raises(BadInput, match="would change the store"):
         store.sql("update runs set label = 'x'")
@@ -251,7 +251,7 @@ def test_a_query_of_a_user_changes_nothing_unless_it_may(store: Store) -> None:
 # -- versions and columns ------------------------------------------------------------------------------------------
 
 
-def test_a_store_of_an_older_version_is_brought_up_to_date(store: Store) -> None:
+def test_a_store_of_an_older_version_is_migrated(store: Store) -> None:
     store.finish(store.begin(new_run()), "complete", None)
     with store.change() as connection:
         connection.execute("DROP VIEW predictions; DROP VIEW metrics;" + WITHOUT_VERSION_5)
@@ -297,7 +297,7 @@ def test_columns_that_several_writers_add_at_once_become_one(store: Store) -> No
 # -- deleting ------------------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_run_reaches_everything(store: Store) -> None:
+def test_deleting_a_run_deletes_all_its_rows(store: Store) -> None:
     for name in ("kept-1", "deleted-1"):
         writing = Writing(store, store.begin(new_run(name, name)))
         writing.writer.put_together([*trial_rows(writing.lease.run_id, Answer("2")), event(writing.lease.run_id, 1)])
@@ -333,7 +333,7 @@ EXACT = {
 }
 
 
-def test_values_of_users_come_back_as_what_they_were(store: Store) -> None:
+def test_user_values_round_trip(store: Store) -> None:
     with store.change() as connection:
         tracked_rows.insert(connection, {}, "measured", [tracked_rows.cells_of({"row_id": "1", **EXACT})])
     (row,) = tables.read(store, "measured", keys=list(EXACT)).rows()
@@ -341,7 +341,7 @@ def test_values_of_users_come_back_as_what_they_were(store: Store) -> None:
     assert [type(value) for value in row.values()] == [type(value) for value in EXACT.values()]
 
 
-def test_trials_come_back_as_they_were_and_count_in_the_views(store: Store) -> None:
+def test_trials_round_trip_and_appear_in_the_views(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     answer = Answer(
         "2", usage=Usage(input_tokens=2**40, output_tokens=None), cost_usd=1 / 3, data={"note": EXACT["text"]}
@@ -391,7 +391,7 @@ def promise_tracked_rows(store: Store) -> None:
     store.close()
 
 
-def test_rows_of_trackers_are_stored_all_or_none_and_can_be_read_at_once(store: Store) -> None:
+def test_tracked_rows_are_stored_atomically_and_can_be_read_at_once(store: Store) -> None:
     promise_tracked_rows(store)
 
 
@@ -462,7 +462,7 @@ def test_a_package_can_add_an_engine(folder: Folder, monkeypatch: pytest.MonkeyP
         open_store("x.db", "toi")
 
 
-def test_an_entry_point_that_is_no_store_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_that_is_not_a_store_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     install(folder, "toys", {"abreast.stores": {"toy": "wrong_toys:ToyStore"}})
     folder.write("site/wrong_toys.py", "ToyStore = 3")
     monkeypatch.syspath_prepend(str(folder.path / "site"))

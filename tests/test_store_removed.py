@@ -52,7 +52,7 @@ def test_a_store_whose_folder_is_deleted_is_saved_too(folder: Folder) -> None:
     saved_copy(folder, done)
 
 
-def test_a_store_replaced_by_another_ends_the_run_and_the_other_one_is_left_alone(simulated: Folder) -> None:
+def test_a_store_replaced_by_another_file_ends_the_run_and_the_other_file_is_not_changed(simulated: Folder) -> None:
     assert simulated.abreast("run", "experiment.yaml", "--store", "other.db", "--quiet").code == 0
     query = "select run, case_id, variant, answer from predictions order by 2, 3"
     before = simulated.sql(query, "other.db")

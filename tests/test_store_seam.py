@@ -80,7 +80,7 @@ def test_no_sql_is_written_above_the_store() -> None:
     assert not against, "\n".join(against)
 
 
-def test_no_store_is_asked_in_sql_above_it() -> None:
+def test_no_sql_is_passed_to_a_store_from_above() -> None:
     against = [
         f"{name}:{node.lineno}: {ast.unparse(node.func)}"
         for name, tree in modules()

@@ -55,7 +55,7 @@ def test_the_only_store_of_a_folder_needs_no_name(folder: Folder, store: str) ->
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_columns_tells_the_types_and_the_latest_values(folder: Folder, store: str) -> None:
+def test_columns_lists_types_and_latest_values(folder: Folder, store: str) -> None:
     tracked(folder, store)
     columns = {row["column"]: row for row in folder.abreast("columns", store, "--json").json}
     assert (columns["confidence"]["type"], columns["confidence"]["latest"]) == ("real", 0.5)
@@ -76,7 +76,7 @@ def test_ls_lists_tables_and_the_values_of_a_column(folder: Folder, store: str) 
     assert unique == [{"value": {"out": 3}, "rows": 2}, {"value": {"out": 5}, "rows": 2}]
 
 
-def test_a_word_that_is_no_table_or_column_is_told_with_what_was_meant(folder: Folder) -> None:
+def test_an_unknown_table_or_column_is_refused_with_a_suggestion(folder: Folder) -> None:
     tracked(folder)
     for words, meant in (
         (["head", "prediction"], "predictions"),
@@ -117,7 +117,7 @@ def test_no_line_of_a_wide_table_is_wider_than_the_terminal(
 
 
 @pytest.mark.parametrize("words", [["head"], ["ls", "note"], ["columns"], ["stats"], ["plot", "bar", "note"]])
-def test_text_of_users_commands_no_terminal(folder: Folder, words: list[str]) -> None:
+def test_text_of_users_cannot_control_the_terminal(folder: Folder, words: list[str]) -> None:
     with Tracker(folder.path / "results.db") as tracker:
         tracker.log({"note": "red \x1b[31m\x07 \x9b2J", "\x1b]0;title": 1})
     done, wrong = folder.abreast(*words), folder.abreast("ls", "nothing")
@@ -151,9 +151,7 @@ def test_top_and_bottom_give_the_rows_with_the_extreme_values_of_a_column(folder
     assert folder.abreast("stats", "top").code == 2
 
 
-def test_plots_are_pictures_for_people_and_numbers_for_programs(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plots_are_charts_for_people_and_numbers_for_programs(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with Tracker(folder.path / "results.db") as tracker:
         tracker.log_batch([{"x": at / 10, "y": at * at, "word": "ab"[at > 70]} for at in range(100)])
@@ -174,7 +172,7 @@ def test_plots_are_pictures_for_people_and_numbers_for_programs(
     assert folder.abreast("plot", "scatter", "x").code == 2
 
 
-def test_rows_of_runs_and_of_trackers_are_seen_together(simulated: Folder) -> None:
+def test_rows_of_runs_and_trackers_are_shown_together(simulated: Folder) -> None:
     assert simulated.abreast("run", "experiment.yaml", "--quiet").code == 0
     tracked(simulated)
     assert {row["table"]: row["rows"] for row in simulated.abreast("ls", "--json").json}["predictions"] == 84
@@ -200,7 +198,7 @@ def test_delete_takes_the_track_id_of_a_tracker_and_removes_its_rows_everywhere(
     assert not list(Reader.scan_cache(folder.path / "cache"))
 
 
-def test_a_name_that_is_neither_run_nor_track_id_is_told_and_nothing_is_deleted(simulated: Folder) -> None:
+def test_a_name_that_is_neither_run_nor_track_id_is_refused_and_nothing_is_deleted(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml", "--quiet")
     tracker = tracked(simulated)
     done = simulated.abreast("delete", tracker.track_id, tracker.track_id[:-1] + "x")
@@ -216,7 +214,7 @@ def test_a_name_that_is_neither_run_nor_track_id_is_told_and_nothing_is_deleted(
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_sql_deletes_tracked_rows_without_a_further_word_and_says_how_many(folder: Folder, store: str) -> None:
+def test_sql_deletes_tracked_rows_without_write_and_reports_their_number(folder: Folder, store: str) -> None:
     tracker = tracked(folder, store, cache=folder.path / "cache")
     done = folder.abreast(
         "sql", store, f"DELETE FROM db.predictions WHERE track_id = '{tracker.track_id}' AND item = 'cat'"
@@ -230,14 +228,14 @@ def test_sql_deletes_tracked_rows_without_a_further_word_and_says_how_many(folde
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_what_is_cached_of_rows_goes_with_them_after_a_write_too(folder: Folder, store: str) -> None:
+def test_sql_write_deletes_cached_results_with_their_rows(folder: Folder, store: str) -> None:
     tracked(folder, store, cache=folder.path / "cache")
     assert folder.abreast("sql", "--write", store, "delete from tracked_predictions; select 1").code == 0
     assert not list(Reader.scan_cache(folder.path / "cache"))
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_sql_changes_nothing_else_unasked(folder: Folder, store: str) -> None:
+def test_sql_changes_nothing_else_without_write(folder: Folder, store: str) -> None:
     tracked(folder, store)
     for query in ("delete from tracked_tables", "drop table tracked_metrics", "update tracked_metrics set model = 'x'"):
         done = folder.abreast("sql", store, query)
@@ -297,7 +295,7 @@ def test_any_table_is_exported_with_its_types(folder: Folder, store: str) -> Non
 # -- speed ---------------------------------------------------------------------------------------------------------
 
 
-def test_looking_at_a_hundred_thousand_rows_takes_no_time(folder: Folder) -> None:
+def test_reading_from_a_hundred_thousand_rows_is_fast(folder: Folder) -> None:
     with Tracker(folder.path / "results.db") as tracker:
         for _ in range(10):
             tracker.log_batch([{f"c{key}": at + key / 10 for key in range(2)} for at in range(10_000)])
@@ -316,7 +314,7 @@ def test_no_command_on_tables_loads_pandas(folder: Folder) -> None:
         assert done.returncode == 0, words
 
 
-def test_a_store_that_is_not_there_is_told(folder: Folder) -> None:
+def test_a_missing_store_is_refused(folder: Folder) -> None:
     assert "no such store" in folder.abreast("head", "nothing.db").err
     assert "no store in this folder" in folder.abreast("head").err
     with sqlite3.connect(folder.path / "foreign.db") as connection:

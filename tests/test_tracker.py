@@ -81,7 +81,7 @@ def script(folder: Folder, text: str, *words: str, name: str = "script.py", code
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_call_is_a_row_with_what_went_in_and_what_came_out(workdir: Folder, engine: str) -> None:
+def test_a_call_is_a_row_with_its_arguments_and_results(workdir: Folder, engine: str) -> None:
     tracker = Tracker(db="benchmark.db", engine=engine, params={"experiment_id": "e1"})
     returned = tracker.track(predict, args=[{"text": "a", "id": 7}, Params("bert")], kwargs={"top_k": 5})
     assert returned == {"prediction": "A", "confidence": 0.9, "correct": True, "found": [1, 2]}
@@ -109,7 +109,7 @@ def test_a_call_is_a_row_with_what_went_in_and_what_came_out(workdir: Folder, en
     assert re.fullmatch(r"[a-z]+-[a-z]+-\d{4}", tracker.track_id)
 
 
-def test_every_kind_of_argument_has_columns_by_its_name(workdir: Folder) -> None:
+def test_every_kind_of_argument_has_named_columns(workdir: Folder) -> None:
     def many(plain: Any, model: Settings, *rest: Any, frame: Any = None, **more: Any) -> int:
         return 42
 
@@ -159,13 +159,13 @@ def test_an_empty_error_is_none(workdir: Folder) -> None:
     assert workdir.sql("select count(*) as n from predictions where error is null") == [{"n": 2}]
 
 
-def test_a_call_with_wrong_arguments_says_so_and_loses_nothing(workdir: Folder) -> None:
+def test_a_call_with_wrong_arguments_is_stored_with_its_error(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     assert "missing 1 required" in tracker.track(predict, args=[{"text": "a"}])["error"]
     assert workdir.sql("select item_text from predictions") == [{"item_text": "a"}]
 
 
-def test_async_functions_and_decorated_ones(workdir: Folder) -> None:
+def test_async_and_decorated_functions_are_tracked(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache")
 
     async def ask(question: str) -> dict[str, str]:
@@ -196,7 +196,7 @@ def test_async_functions_and_decorated_ones(workdir: Folder) -> None:
     assert workdir.sql("select count(cache) as hits from predictions where question = 'a'") == [{"hits": 2}]
 
 
-def test_what_a_call_took_of_the_machine_if_asked_for(workdir: Folder) -> None:
+def test_resources_of_a_call_are_measured_on_request(workdir: Folder) -> None:
     def work() -> int:
         block = bytearray(60_000_000)
         until = time.process_time() + 0.06
@@ -211,7 +211,7 @@ def test_what_a_call_took_of_the_machine_if_asked_for(workdir: Folder) -> None:
     assert row["memory_peak_mb"] > 60
 
 
-def test_the_commit_of_the_code_stands_in_every_row(workdir: Folder) -> None:
+def test_every_row_has_the_commit_of_the_code(workdir: Folder) -> None:
     def git(*words: str) -> str:
         author = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
         return subprocess.run(["git", *author, *words], capture_output=True, text=True, check=True).stdout.strip()
@@ -314,7 +314,7 @@ def test_values_keep_their_types(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_column_that_meets_other_types_keeps_every_value(workdir: Folder, engine: str) -> None:
+def test_a_column_keeps_values_of_other_types(workdir: Folder, engine: str) -> None:
     tracker = Tracker("results.db", engine=engine, table="mixed")
     values: list[Any] = [True, 3, 2.5, "text", {"a": 1}, None, 10**30, b"\x00\xff", Colour.RED, np.float32(1.5)]
     for value in values:
@@ -344,7 +344,7 @@ def test_a_table_may_have_any_name(workdir: Folder, engine: str, table: str) -> 
     assert {"predictions", "metrics"} <= set(listed)
 
 
-def test_more_keys_than_a_table_can_have_columns_are_kept(workdir: Folder) -> None:
+def test_keys_beyond_the_column_limit_are_kept(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({f"k{number}": number for number in range(2_500)})
     (row,) = Reader("results.db").to_df().to_dict("records")
@@ -352,7 +352,7 @@ def test_more_keys_than_a_table_can_have_columns_are_kept(workdir: Folder) -> No
     assert row["k7"] == 7
 
 
-def test_bad_input_is_refused_in_plain_words(workdir: Folder) -> None:
+def test_bad_input_is_refused_with_a_message(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     bad: list[tuple[Callable[[], Any], str]] = [
         (lambda: tracker.track("predict"), "is not a function"),
@@ -382,7 +382,7 @@ def test_bad_input_is_refused_in_plain_words(workdir: Folder) -> None:
     assert len(tracker) == 1
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(workdir: Folder) -> None:
+def test_a_batch_is_stored_atomically(workdir: Folder) -> None:
     tracker = Tracker("results.db", params={"p": 1})
     with pytest.raises(BadInput):
         tracker.log_batch([{"x": 1}, "not a dictionary"])  # type: ignore[list-item]
@@ -409,7 +409,7 @@ class UnrulyError(Exception):
         raise ValueError("no text")
 
 
-def test_objects_that_raise_when_they_are_looked_at_lose_no_row(workdir: Folder) -> None:
+def test_objects_that_raise_on_access_lose_no_row(workdir: Folder) -> None:
     def fail() -> None:
         raise UnrulyError
 
@@ -444,7 +444,7 @@ def test_an_async_call_of_an_object_or_a_lambda_is_awaited(workdir: Folder) -> N
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_batch_or_another_process_may_bring_more_keys_than_there_is_room_for(workdir: Folder, engine: str) -> None:
+def test_a_batch_or_another_process_may_exceed_the_column_limit(workdir: Folder, engine: str) -> None:
     Tracker("results.db", engine).log_batch([{f"k{row}_{key}": key for key in range(100)} for row in range(19)])
     for start in ("m", "n"):
         program = (
@@ -456,7 +456,7 @@ def test_a_batch_or_another_process_may_bring_more_keys_than_there_is_room_for(w
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_sql_did_to_a_table_holds_up_nothing(workdir: Folder, engine: str) -> None:
+def test_changes_by_sql_do_not_stop_a_tracker(workdir: Folder, engine: str) -> None:
     with Tracker("results.db", engine, table="mine") as tracker:
         tracker.log_batch([{"x": 1, "f": 0.5, "ok": True}, {"x": 2}])
     assert (
@@ -472,7 +472,7 @@ def test_what_sql_did_to_a_table_holds_up_nothing(workdir: Folder, engine: str) 
     assert list(Reader("results.db", table="mine").to_df()["x"])[::4] == ["one", 4]
 
 
-def test_a_dropped_table_is_made_again(workdir: Folder) -> None:
+def test_a_dropped_table_is_recreated(workdir: Folder) -> None:
     tracker = Tracker("results.db", table="mine")
     tracker.log({"x": 1, "old": 1})
     assert workdir.abreast("sql", "--write", "results.db", "drop table mine").code == 0
@@ -482,7 +482,7 @@ def test_a_dropped_table_is_made_again(workdir: Folder) -> None:
     assert tracker.delete(tracker.track_id) == 1
 
 
-def test_hundreds_of_tables(workdir: Folder) -> None:
+def test_hundreds_of_tables_can_be_tracked(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     for number in range(510):
         tracker.log({"x": 1}, table=f"t{number}")
@@ -493,7 +493,7 @@ def test_hundreds_of_tables(workdir: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_threads_with_a_tracker_for_each_call_lose_nothing(workdir: Folder, engine: str) -> None:
+def test_threads_with_a_tracker_per_call_lose_nothing(workdir: Folder, engine: str) -> None:
     barrier = threading.Barrier(8)
 
     def predict_item(number: int) -> Any:
@@ -537,7 +537,7 @@ PROCESSES = """
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_processes_with_a_tracker_for_each_call_lose_nothing(workdir: Folder, engine: str, method: str) -> None:
+def test_processes_with_a_tracker_per_call_lose_nothing(workdir: Folder, engine: str, method: str) -> None:
     script(workdir, PROCESSES, engine, method)
     frame = Reader("benchmark.db").to_df()
     assert sorted(frame["prediction"].dropna()) == list(range(200))
@@ -558,7 +558,7 @@ def test_a_row_can_be_read_at_once_from_another_process(workdir: Folder, engine:
         assert [row["x"] for row in by_sql.json] == list(range(number + 1))
 
 
-def test_any_client_of_duckdb_reads_the_file_and_needs_no_extension(workdir: Folder) -> None:
+def test_any_duckdb_client_reads_the_file_without_an_extension(workdir: Folder) -> None:
     script(
         workdir,
         """
@@ -578,7 +578,7 @@ def test_any_client_of_duckdb_reads_the_file_and_needs_no_extension(workdir: Fol
         assert client.execute("SELECT count(*), count(x), sum(new) FROM predictions").fetchall() == [(11, 11, 1)]
 
 
-def test_somebody_who_has_the_duckdb_file_open_holds_up_nobody(workdir: Folder) -> None:
+def test_an_open_duckdb_file_does_not_delay_trackers(workdir: Folder) -> None:
     Tracker("benchmark.duckdb").log({"x": 1})
     Tracker("benchmark.duckdb").flush()
     with duckdb.connect("benchmark.duckdb", read_only=True):
@@ -606,7 +606,7 @@ KILLED = """
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_after_a_kill_only_what_was_in_flight_is_executed_again(workdir: Folder, engine: str) -> None:
+def test_after_a_kill_only_calls_in_flight_are_executed_again(workdir: Folder, engine: str) -> None:
     path = workdir.write("script.py", KILLED)
     process = subprocess.Popen([sys.executable, path.name, engine], cwd=workdir.path)
     executed = workdir.path / "executed"
@@ -624,7 +624,7 @@ def test_after_a_kill_only_what_was_in_flight_is_executed_again(workdir: Folder,
     assert set(Reader("benchmark.db").to_df()["prediction"]) == set(range(200))
 
 
-def test_a_store_that_is_removed_meanwhile_is_made_again(workdir: Folder) -> None:
+def test_a_store_that_is_removed_is_recreated(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     tracker.flush()
@@ -638,7 +638,7 @@ def test_a_store_that_is_removed_meanwhile_is_made_again(workdir: Folder) -> Non
 # -- a store under way ---------------------------------------------------------------------------------------------
 
 
-def test_a_program_may_go_to_another_folder(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_may_change_its_working_directory(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker, reader = Tracker("results.db", cache="cache"), Reader("results.db")
     tracker.track(_square, args=[2])
     (workdir.path / "other").mkdir()
@@ -655,7 +655,7 @@ def test_a_program_may_go_to_another_folder(workdir: Folder, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_forked_process_may_use_the_tracker_it_was_given_and_outlive_its_parent(workdir: Folder, engine: str) -> None:
+def test_a_forked_child_may_use_an_inherited_tracker_and_outlive_its_parent(workdir: Folder, engine: str) -> None:
     script(
         workdir,
         """
@@ -711,7 +711,7 @@ def test_a_tracker_can_be_sent_to_another_process(workdir: Folder) -> None:
     assert (copy.track_id, len(tracker)) == (tracker.track_id, 1)
 
 
-def test_another_copy_of_sqlite_in_the_same_program_takes_no_rows(workdir: Folder) -> None:
+def test_another_copy_of_sqlite_in_the_process_loses_no_rows(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     for number in range(4):
         tracker.log({"x": number})
@@ -721,7 +721,7 @@ def test_another_copy_of_sqlite_in_the_same_program_takes_no_rows(workdir: Folde
     assert workdir.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
 
 
-def test_a_reader_leaves_the_locks_of_its_own_process_alone(workdir: Folder) -> None:
+def test_a_reader_does_not_drop_the_locks_of_its_process(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     probe = """
@@ -736,7 +736,7 @@ def test_a_reader_leaves_the_locks_of_its_own_process_alone(workdir: Folder) -> 
     assert script(workdir, probe).out == "locked\n"
 
 
-def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(workdir: Folder) -> None:
+def test_a_store_removed_under_several_processes_is_recreated_by_all(workdir: Folder) -> None:
     program = """
         import sys
         from abreast import Tracker
@@ -772,7 +772,7 @@ def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(wo
     assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
 
 
-def test_a_store_may_be_named_by_a_link(workdir: Folder) -> None:
+def test_a_store_may_be_a_symlink(workdir: Folder) -> None:
     Tracker("results.db").log({"x": 1})
     Path("link.db").symlink_to("results.db")
     with Tracker("link.db") as tracker:
@@ -780,7 +780,7 @@ def test_a_store_may_be_named_by_a_link(workdir: Folder) -> None:
     assert list(Reader("results.db").to_df()["x"]) == [1, 2]
 
 
-def test_a_store_that_is_moved_away_has_all_its_rows(workdir: Folder) -> None:
+def test_a_store_that_is_moved_has_all_its_rows(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     Path("results.db").rename("archive.db")
@@ -790,7 +790,7 @@ def test_a_store_that_is_moved_away_has_all_its_rows(workdir: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_that_are_written_while_the_program_ends_are_kept(workdir: Folder, engine: str) -> None:
+def test_rows_written_at_exit_are_kept(workdir: Folder, engine: str) -> None:
     script(
         workdir,
         """
@@ -817,7 +817,7 @@ def test_rows_that_are_written_while_the_program_ends_are_kept(workdir: Folder, 
     assert (frame["x"].count() >= (workdir.path / "told").stat().st_size > 0, frame["last"].count()) == (True, 1)
 
 
-def test_a_handler_of_a_signal_may_log(workdir: Folder) -> None:
+def test_a_signal_handler_may_log(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     handled: list[int] = []
 
@@ -842,7 +842,7 @@ def test_a_handler_of_a_signal_may_log(workdir: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_reader_finds_rows_by_what_they_say(workdir: Folder, engine: str) -> None:
+def test_a_reader_finds_rows_by_their_values(workdir: Folder, engine: str) -> None:
     first = Tracker("results.db", engine=engine)
     first.log_batch([{"x": number, "even": number % 2 == 0, "order": str(number)} for number in range(10)])
     last = Tracker("results.db", params={"order": "99"})
@@ -866,9 +866,7 @@ def test_a_reader_finds_rows_by_what_they_say(workdir: Folder, engine: str) -> N
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_of_runs_and_of_loops_are_one_table(
-    simulated: Folder, monkeypatch: pytest.MonkeyPatch, engine: str
-) -> None:
+def test_rows_of_runs_and_loops_share_a_table(simulated: Folder, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     monkeypatch.chdir(simulated.path)
     store = f"results.{'db' if engine == 'sqlite' else 'duckdb'}"
     assert simulated.abreast("run", "experiment.yaml", "--store", store, "--quiet").code == 0
@@ -942,7 +940,7 @@ def test_rows_of_a_run_are_not_deleted_through_the_view(simulated: Folder, monke
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_deleted_or_changed_is_so_in_the_file_of_duckdb(workdir: Folder, engine: str) -> None:
+def test_deletions_and_changes_reach_the_duckdb_file(workdir: Folder, engine: str) -> None:
     with Tracker("results.db", engine=engine, table="mine") as tracker:
         tracker.log_batch([{"x": number} for number in range(5)])
     assert workdir.abreast("sql", "results.db", "delete from mine where x < 2").code == 0
@@ -978,7 +976,7 @@ CACHED = """
 """
 
 
-def test_the_same_call_in_a_new_process_is_not_made_again(workdir: Folder) -> None:
+def test_the_same_call_in_a_new_process_is_a_cache_hit(workdir: Folder) -> None:
     program = CACHED.replace("FACTOR", "2").replace("BODY", "str(value)")
     executed = workdir.path / "executed"
     script(workdir, program)
@@ -1002,7 +1000,7 @@ def test_the_same_call_in_a_new_process_is_not_made_again(workdir: Folder) -> No
     assert executed.read_text().split()[11:] == ["float", "ndarray", "DataFrame"]
 
 
-def test_another_source_default_or_closure_is_another_call(workdir: Folder) -> None:
+def test_another_source_default_or_closure_is_a_cache_miss(workdir: Folder) -> None:
     program = CACHED.replace("FACTOR", "2").replace("BODY", "str(value)")
     executed = workdir.path / "executed"
     script(workdir, program)
@@ -1019,9 +1017,7 @@ def test_another_source_default_or_closure_is_another_call(workdir: Folder) -> N
 FACTOR = 3
 
 
-def test_within_a_process_a_changed_closure_default_or_global_is_another_call(
-    workdir: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_closure_default_or_global_is_a_cache_miss(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Tracker("results.db", cache="cache")
 
     def make(factor: int) -> Callable[[int], dict[str, int]]:
@@ -1059,9 +1055,7 @@ def _scaled(x: int) -> int:
     return x * SCALE.by * FACTOR
 
 
-def test_within_a_process_what_is_referred_to_in_turn_counts_too(
-    workdir: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_in_an_indirect_reference_is_a_cache_miss(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Tracker("results.db", cache="cache")
     scale = Scale()
 
@@ -1103,7 +1097,7 @@ class Words(list[str]):
     language = "en"
 
 
-def test_arguments_that_only_look_the_same_are_other_calls(workdir: Folder) -> None:
+def test_arguments_with_the_same_text_but_other_content_are_cache_misses(workdir: Folder) -> None:
     words = Words(["a"])
     words.language = "de"
     params = Params("m")
@@ -1131,7 +1125,7 @@ def test_arguments_that_only_look_the_same_are_other_calls(workdir: Folder) -> N
     assert Reader("results.db").to_df()["cache"].isna().all()
 
 
-def test_errors_are_never_cached_and_force_calls_again(workdir: Folder) -> None:
+def test_errors_are_never_cached_and_cache_force_calls_again(workdir: Folder) -> None:
     def moody(x: int) -> dict[str, Any]:
         word = Path("mood").read_text()
         if word == "raises":
@@ -1153,7 +1147,7 @@ def test_errors_are_never_cached_and_force_calls_again(workdir: Folder) -> None:
     assert tracker.track(moody, args=[1]) == {"prediction": "better"}
 
 
-def test_an_object_counts_by_its_content_not_by_its_text(workdir: Folder) -> None:
+def test_an_object_is_compared_by_content_not_by_text(workdir: Folder) -> None:
     class Query:
         def __init__(self, text: str) -> None:
             self.text = text
@@ -1166,7 +1160,7 @@ def test_an_object_counts_by_its_content_not_by_its_text(workdir: Folder) -> Non
     assert results == ["a", "b", "a"]
 
 
-def test_what_cannot_be_told_apart_or_kept_is_called_each_time_and_said_once(workdir: Folder) -> None:
+def test_calls_that_cannot_be_cached_run_every_time_and_warn_once(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache")
     lock = threading.Lock()
     with pytest.warns(UserWarning, match="cannot be cached"):

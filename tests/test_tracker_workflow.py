@@ -110,7 +110,7 @@ def test_the_assets_commands_list_export_and_delete(workdir: Folder) -> None:
     assert workdir.abreast("assets", "export", row["model"], "again").code == 2
 
 
-def test_a_copy_takes_the_objects_of_its_tables_along(workdir: Folder) -> None:
+def test_a_copy_includes_the_objects_of_its_tables(workdir: Folder) -> None:
     digest = Tracker("a.db", table="kept").log({"model": Model([1.0])})["model"]
     other = Tracker("a.db", table="other").log({"model": Model([2.0])})["model"]
     assert workdir.abreast("copy", "a.db", "b.db", "--table", "kept").code == 0
@@ -144,7 +144,7 @@ def test_values_can_be_set_for_a_tracker_or_where_another_column_has_a_value(wor
         reader.set_where("note", 1, "modle", "a")
 
 
-def test_the_set_command_changes_what_it_says(workdir: Folder) -> None:
+def test_the_set_command_reports_what_it_changes(workdir: Folder) -> None:
     for model in "ab":
         Tracker("results.db", params={"model": model}, track_id=f"track-{model}").log({"accuracy": 0.9})
     assert workdir.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a").code == 2  # nobody to confirm
@@ -188,7 +188,7 @@ def test_a_table_without_rows_has_length_zero_and_an_empty_frame(workdir: Folder
 
 
 @pytest.mark.parametrize("name", ["results", "results.xyz", "benchmark.v2", "results.txt"])
-def test_a_store_may_have_any_ending(workdir: Folder, name: str) -> None:
+def test_a_store_may_have_any_extension(workdir: Folder, name: str) -> None:
     Tracker(name).log({"x": 1})
     assert Reader(name).to_df()["x"].tolist() == [1]
     assert json.loads(workdir.abreast("head", name, "--json").out)[0]["x"] == 1
@@ -241,7 +241,7 @@ def count_call() -> None:
         calls.write("x")
 
 
-def test_params_of_a_call_are_part_of_its_name_in_the_cache(workdir: Folder) -> None:
+def test_params_of_a_call_are_part_of_its_cache_key(workdir: Folder) -> None:
     def work(x: int) -> int:
         count_call()
         return x * 2
@@ -253,7 +253,7 @@ def test_params_of_a_call_are_part_of_its_name_in_the_cache(workdir: Folder) -> 
     assert Reader("results.db").to_df()["version"].tolist() == ["v1", "v2", "v1"]
 
 
-def test_open_files_are_told_apart_by_what_is_read_from_them(workdir: Folder) -> None:
+def test_open_files_are_compared_by_the_content_left_to_read(workdir: Folder) -> None:
     def size(file: Any) -> dict[str, int]:
         count_call()
         return {"size": len(file.read())}
@@ -274,7 +274,7 @@ def test_open_files_are_told_apart_by_what_is_read_from_them(workdir: Folder) ->
     assert tracker["size"].tolist() == [3, 4, 5, 3, 4, 5]
 
 
-def test_what_is_cached_of_one_tracker_can_be_deleted(workdir: Folder) -> None:
+def test_cached_results_of_one_tracker_can_be_deleted(workdir: Folder) -> None:
     for track_id in ("one", "two"):
         Tracker("results.db", cache="cache", track_id=track_id).track(max, args=[len(track_id), 2, track_id == "two"])
     assert Reader.delete_cache_by_track_id("cache", "one") == 1

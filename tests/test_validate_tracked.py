@@ -52,7 +52,7 @@ def fields(**changes: str) -> list[Any]:
     return [(changes.get(name, name), kind) for name, kind in names.items()]
 
 
-def test_a_parameter_that_keeps_its_subject_is_renamed_with_a_command_for_each(
+def test_renamed_parameters_are_detected_with_a_command_for_each(
     stored: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     params = make_dataclass("Params", fields(model_name="model", embedding_dim="embedding_size"))
@@ -92,7 +92,7 @@ def test_the_fields_of_a_pydantic_model_are_compared_too(stored: Folder, capsys:
     ],
     ids=lambda changed: "-".join(name for name, _ in changed),
 )
-def test_other_parameters_are_not_taken_for_renamed_ones(
+def test_different_parameters_are_not_renames(
     stored: Folder, capsys: pytest.CaptureFixture[str], changed: list[tuple[str, type]]
 ) -> None:
     replaced = {"embedding": "embedding_dim", "max": "min_tokens", "num": "num_layers", "weight": "weight_decay"}
@@ -149,7 +149,7 @@ def test_a_tracked_table_is_validated(workdir: Folder) -> None:
     assert "errors" not in only
 
 
-def test_another_table_is_named_by_an_option(workdir: Folder) -> None:
+def test_another_table_can_be_validated(workdir: Folder) -> None:
     Tracker("results.db", table="metrics").log_batch([{"accuracy": 0.5, "model": "a"}] * 12)
     code, findings = validate(workdir, "--table", "metrics")
     assert code == 1
