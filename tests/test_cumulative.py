@@ -1,4 +1,4 @@
-"""Agents that go on with what they left themselves: what is carried, in which order, and what a failure costs."""
+"""Chains of tasks in which agents continue from their earlier workspace."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def git(path: Path, *words: str, hour: int = 0) -> str:
 
 
 def repository(path: Path, pull_requests: int = 3) -> Path:
-    """A log, and squashed pull requests in which people wrote lines of their own."""
+    """A repository with a log and squashed pull requests."""
     path.mkdir()
     git(path, "init", "--quiet", "-b", "main")
     (path / "log.txt").write_text("start\n")
@@ -73,7 +73,7 @@ echo "$ABREAST_NAME-$number-$TOKEN" >> log.txt
 
 
 class Bench(Folder):
-    """A folder with a repository and a settings file for it."""
+    """A folder with a repository and a settings file."""
 
     def settle(self, agents: dict[str, str], **more: Any) -> None:
         repository(self.path / "repo")
@@ -103,7 +103,7 @@ def bench(folder: Folder) -> Bench:
 
 
 def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench: Bench) -> None:
-    """Every run writes a word that nobody else knows; two agents, two repeats each, side by side."""
+    """Each trial writes a unique word; two agents run two repeats in parallel."""
     agent = "TOKEN=$(od -An -N6 -tx1 /dev/urandom | tr -d ' ')\n" + AGENT
     bench.settle({"a": agent, "b": agent}, runs_per_prompt=2, parallel_runs=2)
     done = bench.abreast("run", "settings.json")
@@ -141,7 +141,7 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
 
 
 def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> None:
-    """A second run asks for a further task. An answer that began with something else is no answer to it."""
+    """An answer from another start is not reused."""
     bench.settle({"a": AGENT, "b": AGENT}, parallel_agents=False)
     assert bench.abreast("run", "settings.json", "--limit", "2").code == 0
     assert bench.calls() == 4
@@ -160,8 +160,8 @@ def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> Non
 
 
 def test_a_chain_continues_after_a_failure_of_the_variant_and_a_retry_repeats_the_rest(bench: Bench) -> None:
-    """The second task is left half done, once by a crash and once by the end of its time."""
-    fails = AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/mended" ]; then FAIL; fi'
+    """The second task is interrupted by a crash or a timeout."""
+    fails = AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/fixed" ]; then FAIL; fi'
     bench.settle({"crashes": fails.replace("FAIL", "exit 3"), "sleeps": fails.replace("FAIL", "sleep 100")})
     done = bench.abreast("run", "settings.json", "--timeout", "2")
     assert done.code == 0, done.said
@@ -170,16 +170,16 @@ def test_a_chain_continues_after_a_failure_of_the_variant_and_a_retry_repeats_th
     for row, name in ((rows[2], "crashes"), (rows[5], "sleeps")):
         assert row["answer"].startswith(f"saw start {name}-1- {name}-2- |")
         assert row["carried_from"] == "pr-2"
-    bench.write("mended", "")
+    bench.write("fixed", "")
     assert bench.abreast("run", "settings.json", "--timeout", "2", "--variant", "crashes", "--retry-failed").code == 0
     assert bench.calls() == 8
     assert [row["status"] for row in bench.rows("status")] == ["ok"] * 3
 
 
 def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(bench: Bench) -> None:
-    own = 'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/mended" ]; then exit 5; fi\n'
+    own = 'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/fixed" ]; then exit 5; fi\n'
     breaks = (
-        'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/mended" ]; then echo x > half; nowhere; exit $?; fi\n'
+        'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/fixed" ]; then echo x > half; nowhere; exit $?; fi\n'
     )
     bench.settle({"a": breaks + AGENT, "b": AGENT + own}, runs_per_prompt=2, parallel_agents=False)
     done = bench.abreast("run", "settings.json")
@@ -192,7 +192,7 @@ def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(ben
         ("pr-3", "a", 0),
         ("pr-3", "a", 1),
     ]
-    bench.write("mended", "")
+    bench.write("fixed", "")
     calls = bench.calls()
     assert bench.abreast("resume", "--retry-failed").code == 0
     assert bench.calls() == calls + 8
@@ -205,7 +205,7 @@ def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(ben
 
 
 def test_a_killed_run_resumes_from_the_last_stored_workspace(bench: Bench) -> None:
-    """The driver is killed while the second task is at work; what that had done by then is not there any more."""
+    """The driver is killed during the second task, whose work is lost."""
     stuck = (
         AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/go" ]; then touch "$ABREAST_FOLDER/at"; sleep 99; fi'
     )
@@ -226,7 +226,7 @@ def test_a_killed_run_resumes_from_the_last_stored_workspace(bench: Bench) -> No
 
 
 def test_checks_before_a_trial_see_the_workspace_it_starts_from(bench: Bench) -> None:
-    """The check holds as soon as two lines are there: of the third task it says nothing, and only for who did two."""
+    """The check passes with two lines, so it already passes before the third task if the agent did two."""
     lazy = 'case "$(cat {prompt})" in *"task 1"*) ;; *) echo line >> log.txt; esac; echo done'
     bench.settle({"a": AGENT, "lazy": lazy}, check="sh -c 'test 3 -le $(wc -l < log.txt)'")
     done = bench.abreast("run", "settings.json")
@@ -238,7 +238,7 @@ def test_checks_before_a_trial_see_the_workspace_it_starts_from(bench: Bench) ->
 def test_an_inexact_state_or_one_with_a_secret_is_not_carried_over(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run with the key ends well; the one after it says why it did not begin, and the key is nowhere."""
+    """The trial that writes the key succeeds; the next one says why it did not start, and the key is not stored."""
     monkeypatch.setenv("MY_API_KEY", "sk-12345678-abcdefg")
     monkeypatch.setattr("abreast.targets.workspace.git.scan.LARGE", 30_000)
     bench.settle(
@@ -314,7 +314,7 @@ CASE = Case("c", {"after": ""})
 
 
 def file_tree(folder: Path) -> dict[str, tuple[Any, ...]]:
-    """Every file by its name: what it is, whether it may be executed, and what is in it."""
+    """Type, executable bit and content of every file, by path."""
     files: dict[str, tuple[Any, ...]] = {}
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
@@ -328,7 +328,7 @@ def file_tree(folder: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def state_after(workspaces: Workspaces, state: State | None, change: Any) -> State:
-    """What is left of a workspace that begins with a state, after a change."""
+    """The state of a workspace that starts from a state, after a change."""
     workspace = workspaces.make(CASE, CASE.input, state)
     try:
         change(workspace.path)
@@ -347,7 +347,7 @@ def state_after(workspaces: Workspaces, state: State | None, change: Any) -> Sta
 
 
 def test_files_of_every_kind_are_carried_exactly(workspaces: Workspaces) -> None:
-    """Binary and odd names, deletions, renames, modes and links, committed or not; what is ignored stays behind."""
+    """Binary files, odd names, deletions, renames, modes and links, committed or not; but no ignored files."""
 
     def first(work: Path) -> None:
         (work / "large.bin").write_bytes(b"\xff\x00" + (work / "large.bin").read_bytes()[3:])
@@ -429,7 +429,7 @@ def test_a_state_that_was_changed_in_the_store_is_refused(workspaces: Workspaces
 
 @st.composite
 def chained(draw: st.DrawFn) -> tuple[list[str | None], list[list[int]]]:
-    """Groups of cases, and for two variants the case before each: an earlier one of its group."""
+    """Groups of cases, and for two variants the previous case of each in its group."""
     groups = draw(st.lists(st.sampled_from(["g", "h", None]), min_size=1, max_size=9))
     before = []
     for _ in range(2):
@@ -442,7 +442,7 @@ def chained(draw: st.DrawFn) -> tuple[list[str | None], list[list[int]]]:
 
 
 def fail_by_chance(endings: random.Random, failing: float) -> Behaviour:
-    """Attempts take a second and more; some fail, half of them because of the network."""
+    """Attempts take a second or more; some fail, half of them by the network."""
 
     def behave(job: Job) -> tuple[float, Outcome]:
         chance = endings.random()
@@ -457,7 +457,7 @@ def fail_by_chance(endings: random.Random, failing: float) -> Behaviour:
 
 
 class Notes(Listener):
-    """What happened to each trial, in order."""
+    """The events of each trial, in order."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, int]] = []
@@ -478,7 +478,7 @@ class Notes(Listener):
 
 
 class Slow(Memory):
-    """A store that takes its time."""
+    """A slow store."""
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
         asyncio.get_running_loop().call_later(0.3, self.acknowledgements.add, [job])

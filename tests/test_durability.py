@@ -1,4 +1,4 @@
-"""Whatever happens to a run, no row is lost or doubled, nothing is paid for twice, and nothing is left behind.
+"""Whatever happens to a run, no row is lost or duplicated, nothing is paid for twice, and no process is left.
 
 Real processes, real signals, real disks: the target appends a line to a file for every call, so that what was executed
 is known from outside.
@@ -77,7 +77,7 @@ def stuck_scorer(case, answer):
 def until(
     condition: Callable[[], Any], expectation: str, process: subprocess.Popen[str] | None = None, seconds: float = 30.0
 ) -> None:
-    """Wait for something to become true while a process runs; no race is won by sleeping long enough."""
+    """Wait for a condition to become true while a process runs."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"after {seconds:g} s still not: {expectation}"
@@ -102,7 +102,7 @@ def experiment(
     executor: str = "auto",
     scorer: str = "exact",
 ) -> str:
-    """A spec of two variants whose target is a function of `mine.py`."""
+    """Write a spec with two variants of a function in `mine.py`."""
     folder.write("mine.py", MODULE)
     folder.cases(cases)
     wait = "" if seconds is None else f", seconds: {seconds}"
@@ -136,7 +136,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 30.0) -> Done:
 
 @pytest.fixture(autouse=True)
 def _nothing_left(folder: Folder) -> Iterator[None]:
-    """A test that fails leaves no process behind either."""
+    """Kill what a failed test left."""
     yield
     for pid in alive(children(folder)):
         os.kill(pid, signal.SIGKILL)
@@ -147,7 +147,7 @@ def has_happened(folder: Folder, kind: str) -> Callable[[], bool]:
 
 
 def every_trial_once(folder: Folder, store: str, cases: int, repeats: int = 1) -> None:
-    """Each trial has exactly one row, that row its score, and the summary says the same."""
+    """Check that each trial has exactly one row and score, and that the summary agrees."""
     rows = folder.sql("select case_id, variant, repeat, status, score_exact, error from predictions", store)
     keys = Counter((row["case_id"], row["variant"], row["repeat"]) for row in rows)
     expected = {(f"c{n}", v, r) for n in range(cases) for v in ("one", "two") for r in range(repeats)}
@@ -202,7 +202,7 @@ def test_a_run_killed_repeatedly_loses_nothing_and_repeats_only_what_was_in_flig
 
 
 def test_a_run_killed_while_it_copies_reused_answers_does_not_pay_for_them_again(folder: Folder) -> None:
-    """Beginning a run and taking over what can be reused is one transaction: a kill finds both done or neither."""
+    """Creating a run and copying the reused answers is one transaction."""
     spec = experiment(folder, cases=3)
     assert folder.abreast("run", spec).code == 0
     assert len(calls(folder)) == 6
@@ -298,7 +298,7 @@ def test_a_second_interrupt_ends_the_process_and_resume_executes_the_cancelled_t
 def test_an_interrupt_from_the_terminal_that_breaks_a_child_of_the_target_is_not_the_variants_failure(
     folder: Folder,
 ) -> None:
-    """A terminal sends Ctrl-C to every process in it, those that a target started included."""
+    """A terminal sends Ctrl-C to all its processes, including children of a target."""
     spec = experiment(folder, target="through_child", cases=1, parallel=2)
     process = subprocess.Popen(
         [*ABREAST, "run", spec], cwd=folder.path, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -333,7 +333,7 @@ def test_an_interrupt_while_workers_are_starting_breaks_no_trial(folder: Folder)
 
 
 def test_trials_that_finish_after_an_interrupt_are_scored(folder: Folder) -> None:
-    """An agent in flight takes longer than a scorer is waited for."""
+    """An agent in flight runs longer than the wait for scorers."""
     spec = experiment(folder, seconds=PATIENCE_S + 0.5, cases=1, parallel=2)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) == 2, "two calls in flight", process)
@@ -365,7 +365,7 @@ def test_resume_completes_the_scoring_after_an_interrupt(folder: Folder) -> None
 
 
 class Disk:
-    """A small disk of its own."""
+    """A small separate disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -669,7 +669,7 @@ def test_several_runs_write_to_one_store_while_others_read_it(folder: Folder, st
 
 
 def plain_count(path: Path) -> int | None:
-    """How many rows a plain client of the engine sees; None if the file cannot be opened just now."""
+    """Number of rows that a plain client of the engine sees; None if it cannot open the file now."""
     query = "select count(*) from predictions"
     try:
         if path.suffix == ".duckdb":
@@ -914,7 +914,7 @@ def children(folder: Folder) -> list[int]:
 
 @pytest.fixture
 def bystanders() -> Iterator[None]:
-    """Processes that are nobody's business: one with another mark, one with none."""
+    """Processes that must not be killed: one with another mark, one without."""
     processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, "ABREAST_RUN": "somebody-elses-1"}),
         subprocess.Popen(["sleep", "1000"]),
@@ -1021,7 +1021,7 @@ def test_a_run_that_ends_leaves_the_children_of_another_run_of_the_same_process_
 
 
 def test_a_notebook_can_resume_after_the_store_failed(folder: Folder, disk: Disk) -> None:
-    """The process that executed lives on; its run must not look as if it were still being executed."""
+    """The process is alive after its run ended; the run must not look active."""
     experiment(folder, target="large", cases=150, parallel=2, store="disk/results.db", scorer="contains")
     script = folder.write(
         "notebook.py",

@@ -1,4 +1,4 @@
-"""Names and texts from a store that someone else made: nothing is written outside, nothing runs in a spreadsheet."""
+"""Hostile names and texts in a store: nothing is written outside its folder, nothing runs in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = ["plain", "-3.5", "+1e3", "1-2", "", "'quoted'"]
 
 @pytest.fixture
 def foreign(folder: Folder) -> Folder:
-    """A store in a folder some levels down, so that names such as ../../x would lead to a place that is watched."""
+    """A store in a nested folder, so that names such as ../../x would lead to a folder that the test checks."""
     path = folder.path / "some" / "where"
     path.mkdir(parents=True)
     folder.path = path
@@ -40,7 +40,7 @@ def change(folder: Folder, statement: str, *values: object) -> None:
 
 
 def outside(folder: Folder) -> set[Path]:
-    """Everything near the store but the folder of reports, where they belong."""
+    """All files near the store, except the folder of reports."""
     top, runs = folder.path.parent.parent, folder.path / "runs"
     return {path for path in top.rglob("*") if not path.is_relative_to(runs) and "results.db" not in path.name}
 
@@ -99,7 +99,7 @@ def cells(text: str) -> set[str]:
 
 
 def with_answers(folder: Folder) -> list[str]:
-    """A store whose answers are formulas and other texts; the answers."""
+    """A store whose answers are formulas and other texts, and the answers."""
     answers = [*FORMULAS, *PLAIN]
     folder.cases(len(answers))
     folder.write("answers.json", json.dumps(answers))

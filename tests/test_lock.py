@@ -1,4 +1,4 @@
-"""`--lock`: a plan is written before the first run, and later runs say whether they kept to it."""
+"""`--lock`: a plan is written before the first run, and later runs report whether they follow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`copy` and `merge`: no row and no column is lost, none doubled, whatever the order and however often."""
+"""`copy` and `merge`: no row or column is lost or duplicated, in any order and however often."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pathlib import Path
 from abreast.errors import Transient
 
 def answer(case, **params):
-    if case.id != "c0" and not os.path.exists("mended"):
+    if case.id != "c0" and not os.path.exists("fixed"):
         raise Transient("the line is down")
     return {"prediction": "yes", "where": Path("where").read_text()}
 """
@@ -61,7 +61,7 @@ def journal(folder: Folder, store: str) -> Path:
 
 
 def content(path: Path) -> dict[str, list[str]]:
-    """Everything in a store but what says where and when it was written: rows by table, whatever their order."""
+    """All rows of a store by table, without the columns that say where and when they were written."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     runs: Any = connection.execute("SELECT run_id, run FROM runs").fetchall()
     names: dict[Any, str] = dict(runs)
@@ -84,7 +84,7 @@ def content(path: Path) -> dict[str, list[str]]:
 
 
 def plain(row: dict[str, Any]) -> str:
-    """A row as both engines would say it: SQLite has no truths, and keeps each number as it came."""
+    """A row in a form that both engines give: SQLite has no booleans and keeps the type of each number."""
     return repr(sorted((key, float(value) if isinstance(value, int) else value) for key, value in row.items()))
 
 
@@ -211,7 +211,7 @@ def test_keys_beyond_the_column_limit_are_kept_together(folder: Folder) -> None:
 
 @pytest.fixture
 def halves(folder: Folder) -> Folder:
-    """A run that stopped half-way in a.db, with a copy of it in b.db, and what it needs to go on."""
+    """A run that stopped half-way in a.db, and its copy in b.db; both can be resumed."""
     folder.write("mine.py", MODULE)
     folder.write("where", "first")
     folder.cases(4)
@@ -226,7 +226,7 @@ def halves(folder: Folder) -> Folder:
     folder.write("spec.json", json.dumps(spec))
     folder.abreast("run", "spec.json", "--quiet")
     assert folder.abreast("copy", "a.db", "b.db").code == 0
-    folder.write("mended", "")
+    folder.write("fixed", "")
     return folder
 
 
@@ -523,7 +523,7 @@ def with_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stored(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every row of users by its table and name: the values as they are stored, by key."""
+    """Tracked rows by table and row_id: stored values by key."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     with open_store(path) as store:
         if not store.journal.exists():

@@ -1,4 +1,4 @@
-"""The view `metrics`: a row per run, variant and segment, always as the rows say, and what users logged."""
+"""The view `metrics`: a row per run, variant and segment that matches the trials, and logged rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tagged(folder: Folder, store: str, repeats: int = 1, count: int = 60) -> Non
 
 
 def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What one gets from the rows of `predictions`."""
+    """The metrics computed from rows of `predictions`."""
     scores = [row["score"] for row in rows if row["score"] is not None]
     cases: dict[str, list[float]] = {}
     for row in rows:
@@ -165,7 +165,7 @@ KINDS = {  # sizes of groups; 0 is a case without a group
 
 
 def graded_cases() -> list[dict[str, Any]]:
-    """Cases of all these kinds; the tag `part` cuts through groups."""
+    """Cases of all these kinds; the tag `part` splits groups."""
     cases: list[dict[str, Any]] = []
     for kind, sizes in KINDS.items():
         for number, size in enumerate(sizes):
@@ -177,7 +177,7 @@ def graded_cases() -> list[dict[str, Any]]:
 
 
 def interval_of(scores: dict[str, float], groups: dict[str, str], weight: Weight) -> Interval:
-    """The interval of the mean of these scores, by case."""
+    """The interval of the mean of these scores by case."""
     values, labels = list(scores.values()), [groups.get(case, case) for case in scores]
     if not groups.keys() & scores.keys() and set(values) <= {0.0, 1.0}:
         return wilson(sum(values), len(values))
@@ -247,7 +247,7 @@ def answer(case, sure):
 
 
 def sure(folder: Folder, store: str, repeats: int = 1, infrastructure: bool = True) -> None:
-    """A run whose answers have a confidence, some of them, and whose trials fail in all the ways there are."""
+    """A run in which some answers have a confidence, and trials fail in every possible way."""
     lines = [
         {"id": f"c{n}", "input": f"question {n}", "expected": "yes", "tags": {"half": "one" if n < 25 else "two"}}
         for n in range(50)
@@ -350,7 +350,7 @@ def test_payloads_are_not_read_if_no_answer_has_a_confidence() -> None:
 
 
 def rounded(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """In the order of their columns; the last digit of a sum depends on the order of its terms."""
+    """Rows without the last digits of sums, which depend on the order of the terms."""
     numbers = [
         {
             key: round(value, 9) if isinstance(value, float) else value
@@ -615,7 +615,7 @@ def test_a_logged_row_stays_when_its_run_is_resumed(folder: Folder) -> None:
 
 
 def made_older(path: Path) -> None:
-    """The same file as the second format had it."""
+    """Downgrade a file to the second format."""
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions; DROP TABLE logged_metrics")
     connection.execute("ALTER TABLE trials DROP COLUMN block")
@@ -665,7 +665,7 @@ def test_many_trials_are_summed_quickly_and_unused_segments_are_not_computed(fol
         )
 
         def steps(condition: str) -> int:
-            """What SQLite does for it, in its own instructions: a measure without a clock."""
+            """The work of SQLite in virtual machine instructions: a measure without a clock."""
             counted = 0
 
             def count() -> bool:

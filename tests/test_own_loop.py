@@ -1,4 +1,4 @@
-"""The workflow of a benchmark that is a loop of one's own, from validation over debugging to the two tables."""
+"""A benchmark with its own loop, from validation and debugging to the two tables."""
 
 from __future__ import annotations
 

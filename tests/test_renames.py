@@ -1,4 +1,4 @@
-"""Which names were renamed, and which only look alike."""
+"""Detection of renamed names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How runs are named: by name, label, `latest`, `previous` or a prefix; and what `delete` accepts."""
+"""References to runs by name, label, `latest`, `previous` or a prefix; and what `delete` accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_names(folder: Folder, store: str = "results.db") -> list[str]:
 
 
 def rename_runs(folder: Folder, *names: str, store: str = "results.db") -> None:
-    """Give the runs of a store names that a test can rely on."""
+    """Give the runs of a store fixed names."""
     for old, new in zip(run_names(folder, store), names, strict=True):
         done = folder.abreast("sql", "--write", store, f"update runs set run = '{new}' where run = '{old}'")
         assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""The store: plain columns under their own names on both engines, read by anybody, changed by nobody unasked."""
+"""The store on both engines: plain columns, readable by any client, changed only with `--write`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scorer(case, answer):
 
 
 def run(folder: Folder, store: str, returned: Any, params: dict[str, Any] | None = None, **more: Any) -> None:
-    """A run of one variant that returns this very value for each case."""
+    """Run one variant that returns these values."""
     folder.write("mine.py", MODULE)
     folder.write("returned.json", json.dumps(returned))
     spec = {
@@ -261,7 +261,7 @@ def test_a_bad_query_gives_one_line_and_several_statements_give_the_last_result(
 
 
 def test_a_finished_run_is_complete_in_one_file(folder: Folder) -> None:
-    """People copy `results.db` and leave its companions behind."""
+    """Users copy `results.db` without its `-wal`."""
     run(folder, "results.db", "yes")
     (folder.path / "elsewhere").mkdir()
     copy = folder.path / "elsewhere" / "results.db"
@@ -375,7 +375,7 @@ def test_both_engines_give_the_same_rows(folder: Folder) -> None:
 
 
 def _steady(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what differs from run to run."""
+    """Drop what differs from run to run."""
     moving = ("run", "latency", "queue_s", "backoff_s", "service_s", "in_flight", "started_at", "finished_at")
     return [
         {
@@ -437,7 +437,7 @@ def test_a_store_is_recognised_by_its_header_not_its_name(folder: Folder) -> Non
 
 
 def made_older(path: Path) -> None:
-    """The same file as the first format had it."""
+    """Downgrade a file to the first format."""
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions")
     connection.execute("ALTER TABLE trials DROP COLUMN error_detail; ALTER TABLE trials DROP COLUMN block")

@@ -1,4 +1,4 @@
-"""What every store promises, whatever its engine: one suite for all of them, through the public interface."""
+"""The guarantees of every store engine, tested through the public interface."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def tracked_row(number: int) -> dict[str, Any]:
 
 
 def promise_tracked_rows(store: Store) -> None:
-    """What a tracker needs of an engine."""
+    """The operations that a tracker needs."""
     cache: dict[str, tracked_rows.TrackedTable] = {}
     writer = store.open_tracked_writer()
     assert writer.is_current()

@@ -24,7 +24,7 @@ def interfere(folder: Folder, action: Callable[[], object], store: str = "data/r
 
 
 def saved_copy(folder: Folder, done: Done) -> tuple[str, str]:
-    """The run ended with exit code 3 and saved all that it paid for: its name and the file that has its rows."""
+    """Check that the run ended with exit code 3 and saved all rows; return its name and the file with the rows."""
     assert done.code == 3, done.err
     paid = len(calls(folder))
     assert paid < 2 * CASES

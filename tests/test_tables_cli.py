@@ -1,4 +1,4 @@
-"""The command line on any table: looking at it, in figures, in pictures, and deleting from it, on both engines."""
+"""Commands on tables: reading, statistics, plots and deleting, on both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People who own their loop: what they track is stored, as it was, whatever they do beside it."""
+"""Users with their own loop: what they track is stored unchanged, whatever else their program does."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def workdir(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 def script(folder: Folder, text: str, *words: str, name: str = "script.py", code: int = 0) -> Done:
-    """A program of a user, in a process of its own."""
+    """Run a user program in a separate process."""
     path = folder.write(name, text)
     done = subprocess.run(
         [sys.executable, path.name, *words], cwd=folder.path, capture_output=True, text=True, timeout=100, check=False
@@ -393,7 +393,7 @@ def test_a_batch_is_stored_atomically(workdir: Folder) -> None:
 
 
 class Unruly:
-    """Raises whenever it is looked at."""
+    """Raises on every access."""
 
     def __getattr__(self, name: str) -> Any:
         raise ValueError(name)

@@ -1,4 +1,4 @@
-"""What users of an experiment tracker do around their loop: objects, corrections, logs, temporary stores."""
+"""The workflow around tracked loops: objects, corrections, logs, temporary stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`abreast validate` and the check before an experiment, for rows that trackers wrote."""
+"""`abreast validate` and the check before an experiment, for tracked rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stored(workdir: Folder) -> Folder:
 
 
 def renamed(capsys: pytest.CaptureFixture[str], params: type) -> list[str]:
-    """The commands that are proposed; the schema is refused if there is one."""
+    """Return the printed rename commands; the schema is valid if there are none."""
     is_valid = validate_schema_before_experiment("benchmark.db", "predictions", params)
     commands = [line.strip(" →") for line in capsys.readouterr().out.splitlines() if "→" in line]
     assert is_valid == (not commands)
