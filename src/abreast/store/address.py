@@ -62,7 +62,6 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
 
 
 def _registered(engine: str) -> Any:
-    """Load the class of an engine that another package registers."""
     plugin = find_plugin("store", engine)
     if plugin is None:
         engines = [*ENGINES, *plugin_names("store")]

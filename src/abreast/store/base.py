@@ -62,8 +62,6 @@ class Connection(Protocol):
 
 
 class WriterConnection(ABC):
-    """The connection of a `Writer`."""
-
     unstorable: tuple[type[Exception], ...]  # raised for rows that can never be stored, whatever the state of the disk
 
     def now(self) -> float:
@@ -127,7 +125,7 @@ class Database(ABC):
 
     @property
     def address(self) -> str:
-        """What to pass to `open_store`, and to show in messages."""
+        """The argument of `open_store`, also for messages."""
         return str(self.path)
 
     @property

@@ -31,6 +31,5 @@ def exported_files(ledger: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def report_folders(folder: Path) -> Iterator[Path]:
-    """Yield the report folders of the runs of all stores in a folder."""
     for ledger in (folder / RUNS).glob(f"*/{LEDGER}"):
         yield ledger.parent

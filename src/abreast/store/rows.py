@@ -96,8 +96,6 @@ def case_row(digest: str, input_digest: str, case: Case) -> Row:
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """Waiting times and attempts of a trial."""
-
     first_started_at: float = 0.0
     queue_s: float = 0.0
     backoff_s: float = 0.0

@@ -24,7 +24,6 @@ LABEL_VERSION = "label"  # the version of scores given by people; no scorer has 
 
 
 def _columns(definition: str) -> dict[str, str]:
-    """Parse `run_id BIGINT, position BIGINT`."""
     return dict(column.split() for column in definition.split(","))
 
 
@@ -117,7 +116,6 @@ _JUDGEMENTS_BY_KEY = "CREATE INDEX IF NOT EXISTS judgements_by_key ON judgements
 
 
 def create_tables(dialect: Dialect) -> Iterable[str]:
-    """The statements that create the tables of an empty store."""
     for table in TABLES:
         yield _create_table(dialect, table)
     yield "CREATE INDEX IF NOT EXISTS attempts_of_trial ON attempts(run_id, position)"

@@ -36,8 +36,6 @@ _COPIED = ("run", "experiment", "fingerprint", "planned_trials", "primary_score"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run before its first trial."""
-
     run: str
     experiment: str
     debug: bool
@@ -82,7 +80,6 @@ class Store(ReusableAnswers, LaterScores):
         return run
 
     def is_executed(self, owner: str | None, heartbeat_at: float | None) -> bool:
-        """Whether the owner of a run's lease still executes it."""
         return leases.is_alive(owner, heartbeat_at, self.now())
 
     def unfinished(self, experiment: str, fingerprint: str) -> str | None:

@@ -62,8 +62,6 @@ def metric_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
 
 
 class TrackedColumn(NamedTuple):
-    """A column of a tracked table."""
-
     relation: str
     name: str
 

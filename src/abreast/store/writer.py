@@ -45,8 +45,6 @@ Substitute = Callable[[StoreError], Rows]
 
 
 class QueuedRows(NamedTuple):
-    """Rows that are committed together."""
-
     rows: Rows
     token: Any = None
     substitute: Substitute | None = None  # returns the rows to store if these cannot be stored
@@ -84,7 +82,6 @@ class Writer:
         self._on_failure(reason)
 
     def put(self, table: str, row: Row) -> None:
-        """Queue one row."""
         self.put_together([(table, row)])
 
     def put_together(self, rows: Rows, token: Any = None, substitute: Substitute | None = None) -> None:

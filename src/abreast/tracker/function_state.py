@@ -251,7 +251,6 @@ class FunctionState:
             call.on_settled(digest)
 
     def restart(self) -> None:
-        """Forget the calls in other threads, which a forked child does not have."""
         self._lock, self._running, self._unsettled = threading.RLock(), 0, []
 
     def fits(self, code: Any) -> bool:

@@ -83,7 +83,6 @@ class Journal:
             raise
 
     def has_table(self, table: str) -> bool:
-        """Whether the table exists."""
         if table in self._tables:
             return True
         with self._writer.using() as connection:

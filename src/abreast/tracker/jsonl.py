@@ -17,7 +17,6 @@ LEVEL = "TRACKING"  # for the filters of log viewers
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether the path is a folder, which gets a file per day."""
     return os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
 
 

@@ -71,7 +71,6 @@ class Reader:
         return data_frame(self._read(condition, head, tail), library)
 
     def head(self, n: int = 5) -> Any:
-        """The first rows."""
         return self.to_df(head=n)
 
     def tail(self, n: int = 5) -> Any:

@@ -56,7 +56,6 @@ class _TrackedCall:
     monitor: ResourceMonitor | None = None
 
     def begin(self, resources: bool) -> None:
-        """Start measuring."""
         if self.key is not None:
             self.key.begin()
         if resources:
@@ -134,7 +133,6 @@ class Tracker:
         return self._reader().count(self.track_id) if self._has_table() else 0
 
     def __bool__(self) -> bool:
-        """True, even without rows."""
         return True
 
     def __getitem__(self, column: str) -> Any:
@@ -390,7 +388,6 @@ class Tracker:
 
 
 def redact_cells(cells: Mapping[str, TypedCell]) -> dict[str, TypedCell]:
-    """Redact secrets in the keys and values of a row."""
     redactor = KNOWN.redactor
     return {redactor.redact(key): _redact_cell(cell, redactor) for key, cell in cells.items()}
 

@@ -270,7 +270,6 @@ def _check_file(path: Path, state: git.State | None) -> Finding:
 
 
 def _read(db: Address, table: str, last: int = 1) -> Frame | None:
-    """Read the last rows of a table; None if it has no rows."""
     name = plain_name(table)
     with open_store(os.fspath(db)) as store:
         if not store.exists():

@@ -57,7 +57,6 @@ def opened(path: Path, read_only: bool, patience_s: float = OPEN_FOR_S) -> Itera
 
 
 def explain(path: Path, error: duckdb.Error) -> StoreError:
-    """Explain an error to the user."""
     reason = str(error).split(": ", 1)[-1].splitlines()[0]
     if path.is_file() and is_duckdb(path):
         return StoreError(f"{path}: {reason}", "if it is damaged, move it away; it is recreated from its journal")
@@ -125,7 +124,6 @@ def _catch_up(source: Connection, connection: duckdb.DuckDBPyConnection) -> None
 
 
 def _add_missing_columns(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add the columns that the file of an older abreast does not have."""
     for table, columns in schema.TABLES.items():
         existing = _columns(connection, table)
         for name, kind in columns.items():

@@ -65,7 +65,6 @@ class AnswerQueries(QueryGroup):
         return counts
 
     def answers_without(self, run_id: int, variant: int, name: str, most: int) -> Matches:
-        """Answers of a variant that lack a returned value."""
         with_value = {position for position, data in self.answer_data(run_id, only_ok=True) if name in data}
         query = "SELECT position FROM trials WHERE run_id = ? AND variant = ? AND status = 'ok' ORDER BY position"
         positions = [

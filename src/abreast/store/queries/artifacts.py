@@ -47,7 +47,6 @@ class ArtifactQueries(QueryGroup):
         return [ArtifactSize(*row) for row in rows]
 
     def artifact(self, run_id: int, position: int, name: str) -> str:
-        """The content of one artifact."""
         query = "SELECT content FROM artifacts WHERE run_id = ? AND position = ? AND name = ?"
         return str(self._scalar(query, run_id, position, name))
 

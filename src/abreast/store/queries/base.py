@@ -30,8 +30,6 @@ class Matches(NamedTuple):
 
 
 class QueryGroup:
-    """Queries for one subject."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 

@@ -64,7 +64,6 @@ class CaseQueries(QueryGroup):
         )
 
     def case_ids(self, run_id: int, per_case: int, indexes: Iterable[int]) -> tuple[str, ...]:
-        """The ids of the cases with these indexes."""
         return tuple(
             row[0]
             for index in indexes

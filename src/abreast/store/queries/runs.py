@@ -12,8 +12,6 @@ from abreast.store.queries.base import QueryGroup
 
 @dataclass(frozen=True, slots=True)
 class StoredVariant:
-    """A variant as stored."""
-
     index: int
     name: str
     target: str
@@ -22,8 +20,6 @@ class StoredVariant:
 
 
 class StoredEvent(NamedTuple):
-    """An action of the scheduler."""
-
     happened_at: float
     kind: str
     detail: dict[str, Any]
@@ -58,7 +54,6 @@ class RunQueries(QueryGroup):
         ]
 
     def variants(self, run_id: int) -> list[StoredVariant]:
-        """The variants of a run, in order."""
         rows = self._store.rows(
             "SELECT variant, name, target, params, digest FROM variants WHERE run_id = ? ORDER BY variant", (run_id,)
         )
@@ -81,7 +76,6 @@ class RunQueries(QueryGroup):
         ]
 
     def event_times(self, run_id: int) -> list[float]:
-        """The times of all events."""
         return [
             happened_at
             for (happened_at,) in self._store.rows("SELECT happened_at FROM events WHERE run_id = ?", (run_id,))

@@ -14,8 +14,6 @@ _BY_SCORERS = "version IS DISTINCT FROM ?"  # not labels
 
 
 class StoredLabel(NamedTuple):
-    """The label that a person gave an answer."""
-
     position: int
     name: str
     value: float | None
@@ -101,7 +99,6 @@ class ScoreQueries(QueryGroup):
         return self._matches(run_id, condition, (score,), most)
 
     def trials_without_score(self, run_id: int, score: str, most: int) -> Matches:
-        """Answers that lack this score."""
         condition = (
             "t.status = 'ok' AND NOT EXISTS (SELECT 1 FROM scores s WHERE s.run_id = t.run_id "
             "AND s.position = t.position AND s.name = ? AND s.value IS NOT NULL)"
@@ -109,7 +106,6 @@ class ScoreQueries(QueryGroup):
         return self._matches(run_id, condition, (score,), most)
 
     def scorer_versions(self, run_id: int, score: str) -> list[str]:
-        """The scorer versions of this score."""
         query = "SELECT DISTINCT version FROM scores WHERE run_id = ? AND name = ? ORDER BY version"
         return self._column(query, run_id, score)
 

@@ -126,7 +126,6 @@ class TrialQueries(QueryGroup):
         return kind, message, detail
 
     def error_counts(self, run_id: int) -> list[tuple[int, str, int]]:
-        """Number of failed trials by variant and kind of error."""
         return self._store.rows(
             "SELECT variant, error_kind, COUNT(*) FROM trials WHERE run_id = ? AND status = 'error' "
             "GROUP BY variant, error_kind",
@@ -154,7 +153,6 @@ class TrialQueries(QueryGroup):
         )
 
     def trials_without_model(self, run_id: int, variant: int, most: int) -> Matches:
-        """Answers of a variant without a model."""
         condition = "t.variant = ? AND t.status = 'ok' AND t.model IS NULL"
         return self._matches(run_id, condition, (variant,), most)
 

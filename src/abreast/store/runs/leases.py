@@ -31,7 +31,6 @@ _own_leases: set[str] = set()
 
 
 def new_owner() -> str:
-    """Make a unique owner in this process."""
     mark, registry = drivers.registration()
     holder = {"place": drivers.machine_id(), "driver": mark, "registry": registry, "lease": os.urandom(6).hex()}
     return json.dumps(holder)

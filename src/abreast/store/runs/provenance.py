@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,9 @@ class Extension:
         stored = provenance.get("extends")
         if stored is None:
             return None
-        facts = {field.name: stored[field.name] for field in fields(cls) if field.name != "order"}
-        return cls(**facts, order=tuple(provenance["first_cases"]))
+        return cls(**stored, order=tuple(provenance["first_cases"]))
 
     def recorded(self) -> dict[str, Any]:
-        """Return the entries for the provenance of a run."""
         facts = asdict(self)
         return {"first_cases": list(facts.pop("order")), "extends": facts}
 
@@ -41,7 +39,6 @@ class Extension:
 
     @property
     def rule(self) -> str:
-        """How the verdict is reached."""
         if self.final_spent:
             return "the final interval is spent, so only the confidence sequence decides"
         return "the confidence sequence continues"
@@ -67,11 +64,9 @@ class LockCheck:
         stored = provenance.get("lock")
         if stored is None:
             return None
-        facts = {field.name: stored[field.name] for field in fields(cls)}
-        return cls(**{**facts, "differences": tuple(facts["differences"])})
+        return cls(**{**stored, "differences": tuple(stored["differences"])})
 
     def recorded(self) -> dict[str, Any]:
-        """Return the entries for the provenance of a run."""
         return {"lock": {**asdict(self), "differences": list(self.differences)}}
 
     @property

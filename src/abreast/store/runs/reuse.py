@@ -42,8 +42,6 @@ class Reuse(NamedTuple):
 
 
 class ReusableAnswers(Database):
-    """Queries for answers of earlier runs."""
-
     def outcomes_of(self, variant_digest: str, failures_too: bool = True) -> Iterator[StoredOutcome]:
         """Every reusable outcome of a variant, the newest original last, so that a dictionary keeps it."""
         rows = self.stream(
@@ -59,7 +57,6 @@ class ReusableAnswers(Database):
         return (StoredOutcome(*row) for row in rows)
 
     def any_retried_failures(self, run_ids: Sequence[int]) -> bool:
-        """Whether failures were retried on purpose in one of these runs."""
         unique_ids = tuple(sorted(set(run_ids)))
         specs = self.rows(f"SELECT spec FROM runs WHERE run_id IN ({placeholders(unique_ids)})", unique_ids)
         return any(json.loads(spec).get("options", {}).get("retry_failed") for (spec,) in specs)

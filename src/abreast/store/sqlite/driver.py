@@ -197,7 +197,6 @@ def open_for_reading(path: Path) -> SQLiteConnection:
 
 
 def _upgrade(path: Path, version: int) -> None:
-    """Migrate the file of an older abreast."""
     try:
         open_for_writing(path).close()
     except StoreError as error:
@@ -266,7 +265,6 @@ def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
 
 
 def file_uri(path: Path, read_only: bool = False) -> str:
-    """Return the URI of a file, for SQLite."""
     text = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"{text}?mode=ro" if read_only else text
 
@@ -304,7 +302,6 @@ def is_older(path: Path) -> bool:
 
 
 def copy(path: Path, to: Path) -> Path:
-    """Copy everything that is committed."""
     source, target = _unchanging_reader(path), apsw.Connection(str(to))
     with closing(source), closing(target), target.backup("main", source, "main") as backup:
         backup.step()
@@ -326,7 +323,6 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def explanation(path: Path, error: Exception) -> StoreError:
-    """Explain an error to the user."""
     match error:
         case StoreError():
             return error

@@ -22,8 +22,6 @@ from abreast.store.user_state.drivers import temporary_folder
 
 
 class SQLiteStore(Store):
-    """A store in one file."""
-
     engine = "sqlite"
 
     def __init__(self, path: Path) -> None:

@@ -30,7 +30,6 @@ _DEAD = "dead"  # written into the record of a dead driver by the process that c
 
 @cache
 def machine_id() -> str:
-    """Identify the machine by host, boot and process namespace."""
     parts = [os.uname().nodename]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
@@ -65,8 +64,6 @@ class Driver:
 
 @dataclass(slots=True)
 class _Record:
-    """The record of this process."""
-
     pid: int
     mark: str
     path: Path | None = None  # None if no folder is writable
@@ -189,7 +186,6 @@ def _note(key: str, value: Path) -> None:
 
 
 def note_kept(workspace: Path) -> None:
-    """Record a workspace that must be kept even if this process is killed."""
     _note("keep", workspace)
 
 

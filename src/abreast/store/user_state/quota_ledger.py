@@ -62,7 +62,6 @@ class Ledger:
             self._connection.execute("COMMIT")
 
     def give_back(self, ticket: int) -> None:
-        """Return a ticket that was not used."""
         self._connection.execute("DELETE FROM uses WHERE use = ?", (ticket,))
 
     def close(self) -> None:

@@ -22,8 +22,6 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 
 
 class Asset(NamedTuple):
-    """An object in a file."""
-
     digest: str
     size: int
     stored_at: float
@@ -45,7 +43,6 @@ class Assets:
         return isinstance(digest, str) and self._path(digest) is not None
 
     def entries(self) -> list[Asset]:
-        """All objects, the oldest first."""
         if not self.folder.is_dir():
             return []
         files = [(path.name, path.stat()) for path in self.folder.iterdir() if _DIGEST.fullmatch(path.name)]

@@ -36,8 +36,6 @@ class Renamed(NamedTuple):
 
 
 class _RowWithName(NamedTuple):
-    """A row with the old name."""
-
     run_id: int
     key: int  # index of the variant, or position
     content: dict[str, Any]
@@ -67,7 +65,6 @@ def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
 
 
 def is_of_runs(store: Store, column: str) -> bool:
-    """Whether `predictions` has this column for runs."""
     return column in schema.CORE_COLUMNS or column in dict(views.prediction_columns(store.columns()))
 
 
@@ -98,7 +95,6 @@ def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
 
 
 def affected(store: Store, kind: Kind, old: str, experiment: str | None = None) -> Renamed:
-    """Return what `rename` would rename."""
     with store.change() as connection:
         return _count(connection, kind, _rows_with_name(connection, kind, old, experiment))
 

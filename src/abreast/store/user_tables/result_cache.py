@@ -108,7 +108,6 @@ class Cache(SharedConnection):
         return rows
 
     def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
-        """Delete the results that were first stored in these rows of a store."""
         with self.using() as connection, driver.transaction(connection):
             connection.executemany(
                 "DELETE FROM results WHERE row_id = ? AND store = ?",
@@ -125,7 +124,6 @@ _warned: set[str] = set()
 
 
 def warn_once(name: str, message: str) -> None:
-    """Warn the caller, once per name."""
     if name not in _warned:
         _warned.add(name)
         warnings.warn(printable(message), stacklevel=5)

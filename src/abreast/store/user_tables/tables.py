@@ -50,7 +50,6 @@ class Condition(NamedTuple):
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """The values as stored."""
         return tuple(cell(value).value for value in self.values)
 
     @classmethod
@@ -81,7 +80,6 @@ ALL = Condition()
 
 
 def names(store: Database) -> list[str]:
-    """Names of all tables: views, tracked tables, internal tables."""
     with store.snapshot() as connection:
         return [*dict.fromkeys([*JOINED, *tracked_rows.names(connection), *schema.TABLES])]
 
@@ -164,7 +162,6 @@ def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list
 
 
 def count(store: Database, name: str, condition: Condition = ALL) -> int:
-    """Number of rows that match a condition."""
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
         where = _where(table, name, condition)
@@ -212,7 +209,6 @@ def row_counts(store: Database, track_id: str) -> dict[str, int]:
 
 
 def track_ids(store: Database) -> list[str]:
-    """All names under which rows were tracked."""
     with store.snapshot() as connection:
         queries = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked_rows.tables(connection)]
         rows = connection.execute(" UNION ".join(queries)).fetchall() if queries else []
@@ -237,7 +233,6 @@ def extent(store: Database, name: str, up_to: int | None = None) -> tuple[int, i
 
 
 def rows_with(store: Database, name: str, equal: Mapping[str, Any]) -> int:
-    """Number of rows with these values."""
     return count(store, name, Condition.matching(equal))
 
 
@@ -292,7 +287,6 @@ def delete(store: Database, track_id: str) -> dict[str, int]:
 
 
 def forget_missing(store: Database) -> None:
-    """Delete cached results whose rows were deleted."""
     store.close()
     folders = [store.path.resolve().parent / path for (path,) in store.rows("SELECT path FROM tracked_caches")]
     for folder in folders:

@@ -31,8 +31,6 @@ DUCKDB_NAMES = ("watermarks", "batch")  # names that a DuckDB file uses internal
 
 @dataclass(slots=True)
 class TrackedTable:
-    """A tracked table and its columns."""
-
     name: str
     relation: str
     columns: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → column, type
@@ -243,12 +241,10 @@ def _reserved_columns(connection: Connection) -> frozenset[str]:
 
 
 def cells_of(row: Mapping[str, Any]) -> dict[str, TypedCell]:
-    """Convert a user's row to cells."""
     return {storable(key): value if type(value) is TypedCell else cell(value) for key, value in row.items()}
 
 
 def new_row_id() -> str:
-    """Return a unique id for a row."""
     return f"{_random.getrandbits(64):016x}"
 
 
@@ -327,7 +323,6 @@ def has_row(connection: Connection, name: str, row_id: str) -> bool:
 
 
 def is_track_id_used(connection: Connection, track_id: str) -> bool:
-    """Whether a row or a run has this name."""
     query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)}"
     selects = ["SELECT 1 FROM runs WHERE run = ?"]
     selects += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?" for (relation,) in connection.execute(query)]

@@ -45,7 +45,6 @@ class RemoteConnection:
         return self._channel.closed
 
     def run(self, function: str | Callable[..., Any], *arguments: Any) -> Any:
-        """Call a method of `server.Session`, or a module-level function with the connection as its first argument."""
         with self._lock:
             if self._is_waiting and self._opening is not None:
                 if self._spare is None:
@@ -214,7 +213,6 @@ def connect(opening: Callable[[Path], Any], path: Path) -> RemoteConnection:
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a module-level function in the helper process."""
     connection = RemoteConnection(_helper.connect(), Path())
     try:
         return connection.run("evaluate", function, arguments)
