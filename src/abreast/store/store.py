@@ -94,7 +94,7 @@ class Store(ReusableAnswers, LaterScores):
     def final_positions(self, run_id: int, failures_too: bool = True) -> list[int]:
         """Positions of the trials whose outcome is final: no infrastructure errors and no cancelled trials, and unless
         `failures_too`, no failures of the variants either."""
-        joined = self.reading().dialect.join_texts("position")  # one text, because there may be a million
+        joined = self.reading().dialect.join_texts("CAST(position AS TEXT)")  # one text, because there may be a million
         ((positions,),) = self.rows(
             f"SELECT {joined} FROM trials WHERE run_id = ? AND status <> 'cancelled' "
             "AND NOT (status = 'error' AND (error_blame <> 'variant' OR NOT ?))",

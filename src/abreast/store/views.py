@@ -32,7 +32,8 @@ def prediction_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """Name the generated columns of `predictions`. Returned values come last: none can take the name of a score.
     Names that differ only in case get a number, because SQL ignores case.
 
-    >>> [name for name, _ in named([Column("params", "model", "text"), Column("data", "score", "real")])]
+    >>> columns = [Column("params", "model", "text"), Column("data", "score", "real")]
+    >>> [name for name, _ in prediction_columns(columns)]
     ['params_model', 'result_score']
     """
     used = set(CORE_COLUMNS)
@@ -51,7 +52,7 @@ def prediction_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
 def metric_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """Name the columns of `metrics` that only users log.
 
-    >>> [name for name, _ in named_metrics([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
+    >>> [name for name, _ in metric_columns([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
     ['note', 'Note_2']
     """
     used = set(metrics.COLUMNS)

@@ -22,7 +22,8 @@ def argument_cells(
     """A cell per argument, or per field of dictionaries, dataclasses and pydantic models.
 
     >>> def predict(item, params, top_k=3): ...
-    >>> {name: cell.value for name, cell in unpacked(predict, [{"id": 7}, {"model": "m"}], {}).items()}
+    >>> cells = argument_cells(predict, [{"id": 7}, {"model": "m"}], {})
+    >>> {name: cell.value for name, cell in cells.items()}
     {'item_id': 7, 'params_model': 'm', 'top_k': 3}
     """
     return {name: cell(value) for name, value in _argument_columns(function, args, kwargs)}

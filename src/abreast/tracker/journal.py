@@ -194,7 +194,9 @@ _journals: Shared[Journal] = Shared()
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Make a path absolute, for programs that change their working directory."""
+    """Make a path absolute, for programs that change their working directory. URLs stay unchanged."""
+    if "://" in os.fspath(path):
+        return os.fspath(path)
     try:
         return os.path.abspath(path)  # noqa: PTH100 - twice as fast as Path, once per tracker
     except OSError as error:

@@ -92,11 +92,11 @@ def adopt(connection: Connection, run_id: int, reuses: Sequence[Reuse], scores: 
     """Copy answers of earlier runs into a run: trial, payload, artifacts, and these scores if the case is the same."""
     if not reuses:
         return
-    names = ", ".join(Reuse._fields)
+    names = Reuse._fields[:-1]  # without `failed`
     types = {"case_digest": "TEXT"}
-    columns = ", ".join(f"{name} {connection.dialect.type_name(types.get(name, 'BIGINT'))}" for name in Reuse._fields)
+    columns = ", ".join(f"{name} {connection.dialect.type_name(types.get(name, 'BIGINT'))}" for name in names)
     connection.execute(f"CREATE TEMP TABLE reuse ({columns})")
-    connection.executemany(f"INSERT INTO reuse ({names}) VALUES ({placeholders(Reuse._fields)})", reuses)
+    connection.executemany(f"INSERT INTO reuse VALUES ({placeholders(names)})", (reuse[:-1] for reuse in reuses))
     own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence", "block")}
     own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # the run that made the answer
     same_case = (

@@ -32,7 +32,7 @@ def cell(value: Any) -> TypedCell:
     """Convert a value to a cell.
 
     >>> cell(True), cell({"a": 1}), cell(2**70).type
-    (Cell(type='boolean', value=1), Cell(type='json', value='{"a":1}'), 'large')
+    (TypedCell(type='boolean', value=1), TypedCell(type='json', value='{"a":1}'), 'large')
     """
     kind = type(value)
     if kind is str:
