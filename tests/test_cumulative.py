@@ -315,16 +315,16 @@ CASE = Case("c", {"after": ""})
 
 def file_tree(folder: Path) -> dict[str, tuple[Any, ...]]:
     """Type, executable bit and content of every file, by path."""
-    files: dict[str, tuple[Any, ...]] = {}
+    tree: dict[str, tuple[Any, ...]] = {}
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
         for path in (Path(top) / name for name in [*files, *folders]):
             key = str(path.relative_to(folder))
             if path.is_symlink():
-                files[key] = ("link", path.readlink())
+                tree[key] = ("link", path.readlink())
             elif path.is_file():
-                files[key] = ("file", bool(path.stat().st_mode & 0o100), path.read_bytes())
-    return files
+                tree[key] = ("file", bool(path.stat().st_mode & 0o100), path.read_bytes())
+    return tree
 
 
 def state_after(workspaces: Workspaces, state: State | None, change: Any) -> State:

@@ -17,7 +17,7 @@ from abreast.store.queries import Queries
 from abreast.store.rows import Row, to_json
 from abreast.store.runs import leases
 from abreast.store.runs.leases import Lease
-from abreast.store.runs.reuse import ReusableAnswers, Reuse, adopt
+from abreast.store.runs.reuse import ReusableAnswers, Reuse, copy_answers
 from abreast.store.runs.scores import LaterScores
 from abreast.store.views import add_columns
 from abreast.store.writer import Writer
@@ -181,7 +181,7 @@ class Store(ReusableAnswers, LaterScores):
             add_columns(connection, new.columns)
             connection.executemany(insert("cases", "ignore"), cases)
             scores = [column.name for column in new.columns if column.kind == "score"]
-            adopt(connection, run_id, reuses, [name for name in scores if name not in new.judged])
+            copy_answers(connection, run_id, reuses, [name for name in scores if name not in new.judged])
         leases.hold(owner)
         return Lease(run_id=run_id, run=new.run, epoch=1, owner=owner)
 

@@ -62,9 +62,11 @@ def metric_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     ]
 
 
-class TrackedColumn(NamedTuple):
+class TrackedView(NamedTuple):
+    """A tracked table whose rows are included in a view, and its columns."""
+
     relation: str
-    name: str
+    columns: list[str]
 
 
 MOST_IN_A_VIEW = 1_950  # SQLite allows 2,000 columns; the table itself has the others
@@ -72,7 +74,7 @@ MOST_IN_A_VIEW = 1_950  # SQLite allows 2,000 columns; the table itself has the 
 
 def join_tracked(
     dialect: ViewDialect,
-    tracked: Sequence[TrackedColumn],
+    tracked: TrackedView | None,
     names: Sequence[str],
     types: Mapping[str, str],
     defaults: Mapping[str, str],
@@ -82,21 +84,21 @@ def join_tracked(
     Columns in `types` are cast. `defaults` are values for columns that the tracked table does not have; {name} in them
     is one of its columns.
     """
-    if not tracked:
+    if tracked is None:
         return [], ""
-    own = {column.name.lower(): quote(column.name) for column in tracked}
+    own = {name.lower(): quote(name) for name in tracked.columns}
     existing = {name.lower() for name in names}
-    extra = [column.name for column in tracked if column.name.lower() not in existing]
+    extra = [name for name in tracked.columns if name.lower() not in existing]
     extra = extra[: max(0, MOST_IN_A_VIEW - len(names))]
     chosen = []
     for name in (*names, *extra):
         default = re.sub(r"\{(\w+)\}", lambda match: own.get(match[1], "NULL"), defaults.get(name, "NULL"))
         value = own.get(name.lower(), default)
         chosen.append(f"{dialect.as_type(value, types[name]) if name in types else value} AS {quote(name)}")
-    return extra, f"SELECT {', '.join(chosen)} FROM {quote(tracked[0].relation)}"
+    return extra, f"SELECT {', '.join(chosen)} FROM {quote(tracked.relation)}"
 
 
-def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: Sequence[TrackedColumn] = ()) -> str:
+def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: TrackedView | None) -> str:
     """A row per trial with plain columns. Failures of the variant score 0, so that a plain average is honest."""
     sources = {"params": "v.params", "tag": "c.tags", "data": "p.data"}
     fields = {
@@ -145,24 +147,21 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
     )
 
 
-def create_views(
-    dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, Sequence[TrackedColumn]]
-) -> Iterable[str]:
-    """Statements that recreate the views. `tracked` are the columns of tracked tables by view."""
+def create_views(dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, TrackedView]) -> Iterable[str]:
+    """Statements that recreate the views. `tracked` are the tracked tables by view."""
     columns = list(columns)
     generated = [(name, column.name, column.type) for name, column in metric_columns(columns)]
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
-    yield predictions_view(dialect, columns, tracked.get("predictions", ()))
+    yield predictions_view(dialect, columns, tracked.get("predictions"))
     tagged = any(column.kind == "tag" for column in columns)
     confident = any((column.kind, column.name) == ("data", "confidence") for column in columns)
     names = [*metrics.COLUMNS, *(name for name, _, _ in generated)]
-    own = tracked.get("metrics", ())
-    extra, joined = join_tracked(dialect, own, names, metrics.TYPES, metrics.LOOP_DEFAULTS)
+    extra, joined = join_tracked(dialect, tracked.get("metrics"), names, metrics.TYPES, metrics.LOOP_DEFAULTS)
     generated += [(name, name, "text") for name in extra]
     yield metrics.metrics_view(dialect, generated, tagged, confident, joined)
-    for view, own in tracked.items():
-        yield from dialect.allow_deletes(view, own[0].relation)
+    for view, table in tracked.items():
+        yield from dialect.allow_deletes(view, table.relation)
 
 
 def make_views(connection: Connection) -> None:
@@ -171,16 +170,16 @@ def make_views(connection: Connection) -> None:
         connection.execute(statement)
 
 
-def view_columns(connection: Connection) -> tuple[list[Column], dict[str, list[TrackedColumn]]]:
-    """Return what the views are generated from: the column registry, and the tracked columns by view."""
+def view_columns(connection: Connection) -> tuple[list[Column], dict[str, TrackedView]]:
+    """Return what the views are generated from: the column registry, and the tracked tables by view."""
     columns = [Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
-    tracked: dict[str, list[TrackedColumn]] = {}
+    tracked: dict[str, TrackedView] = {}
     for view, relation, name in connection.execute(
         "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
         f"WHERE t.name IN ({placeholders(JOINED)}) ORDER BY c.seq",
         JOINED,
     ):
-        tracked.setdefault(view, []).append(TrackedColumn(relation, name))
+        tracked.setdefault(view, TrackedView(relation, [])).columns.append(name)
     return columns, tracked
 
 

@@ -88,7 +88,7 @@ class ReusableAnswers(Database):
         return count
 
 
-def adopt(connection: Connection, run_id: int, reuses: Sequence[Reuse], scores: Sequence[str]) -> None:
+def copy_answers(connection: Connection, run_id: int, reuses: Sequence[Reuse], scores: Sequence[str]) -> None:
     """Copy answers of earlier runs into a run: trial, payload, artifacts, and these scores if the case is the same."""
     if not reuses:
         return
