@@ -64,7 +64,6 @@ class Driver:
 
 @dataclass(slots=True)
 class _Record:
-    pid: int
     mark: str
     path: Path | None = None  # None if no folder is writable
     descriptor: int = -1
@@ -75,29 +74,32 @@ _lock = threading.RLock()
 _own: _Record | None = None
 
 
-def register() -> str:
-    """Write the record of this process if it has none, and return its mark."""
+def _register() -> _Record:
+    """Return the record of this process, written if it has none."""
     global _own
     with _lock:
-        if _own is None or _own.pid != os.getpid():
-            pid = os.getpid()
-            _own = _Record(pid, f"{pid}-{os.urandom(6).hex()}")
+        if _own is None:
+            _own = _Record(f"{os.getpid()}-{os.urandom(6).hex()}")
             for folder in _registries():
                 with contextlib.suppress(OSError):
                     _own.path, _own.descriptor = _create(folder, _own.mark)
                     break
-        return _own.mark
+        return _own
+
+
+def register() -> str:
+    """Write the record of this process if it has none, and return its mark."""
+    return _register().mark
 
 
 def registration() -> tuple[str, str | None]:
     """Return the mark of this process, and the identity of the folder with its record, if it has one."""
-    mark = register()
-    assert _own is not None
-    return mark, None if _own.path is None else _identity(_own.path.parent)
+    record = _register()
+    return record.mark, None if record.path is None else _identity(record.path.parent)
 
 
 def is_own(mark: str) -> bool:
-    return _own is not None and _own.pid == os.getpid() and _own.mark == mark
+    return _own is not None and _own.mark == mark
 
 
 def is_locked(mark: str, registry: str | None) -> bool | None:
@@ -178,11 +180,10 @@ def _write(descriptor: int, entry: dict[str, str]) -> None:
 
 def _note(key: str, value: Path) -> None:
     with _lock:
-        register()
-        assert _own is not None
-        if _own.path is not None and (key, str(value)) not in _own.entries:
-            _write(_own.descriptor, {key: str(value)})
-            _own.entries.add((key, str(value)))
+        record, entry = _register(), (key, str(value))
+        if record.path is not None and entry not in record.entries:
+            _write(record.descriptor, {key: str(value)})
+            record.entries.add(entry)
 
 
 def note_kept(workspace: Path) -> None:
@@ -193,7 +194,7 @@ def note_kept(workspace: Path) -> None:
 def _unregister() -> None:
     """Remove the record of this process at exit, unless one of its folders is left."""
     with _lock:
-        if _own is not None and _own.pid == os.getpid() and _own.path is not None:
+        if _own is not None and _own.path is not None:
             roots = [Path(value) for key, value in _own.entries if key == "root"]
             if not any(os.path.lexists(root / _own.mark) for root in roots):
                 _unlink(_own.path)
