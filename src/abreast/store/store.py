@@ -193,7 +193,7 @@ class Store(ReusableAnswers, LaterScores):
         ).fetchall()
         for run, owner, heartbeat_at in twins:
             if self.is_executed(owner, heartbeat_at):
-                raise _executed_by(run, owner)
+                raise leases.active_error(run, owner)
 
     def claim(self, run: str, executes: bool = True) -> Lease:
         """Take over a run whose owner is dead. Unless it `executes` trials, the status of the run stays."""
@@ -206,7 +206,7 @@ class Store(ReusableAnswers, LaterScores):
                 raise StoreError(f"{run} was deleted in the meantime", f"see `abreast runs --store {self.address}`")
             ((run_id, other, heartbeat_at, epoch),) = rows
             if self.is_executed(other, heartbeat_at):
-                raise _executed_by(run, other)
+                raise leases.active_error(run, other)
             connection.execute(
                 "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ? WHERE run_id = ?",
                 (owner, epoch + 1, self.now(), run_id),
@@ -297,7 +297,7 @@ class Store(ReusableAnswers, LaterScores):
                 rows = connection.execute("SELECT run_id, owner, heartbeat_at FROM runs WHERE run = ?", (run,))
                 for run_id, owner, heartbeat_at in rows.fetchall():
                     if self.is_executed(owner, heartbeat_at):
-                        raise StoreError(f"{run} is being executed by {leases.describe(owner)}", "stop it first")
+                        raise leases.active_error(run, owner, "stop it first")
                     for table in schema.OF_A_RUN:
                         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
                         removed += connection.changes() if table == "trials" else 0
@@ -314,10 +314,6 @@ def _stored_json(connection: Connection, run_id: int, *columns: str) -> list[Any
 
 def _clean(value: Any) -> Any:
     return storable(value) if isinstance(value, str) else value
-
-
-def _executed_by(run: str, owner: str) -> StoreError:
-    return StoreError(f"{run} is being executed by {leases.describe(owner)}", f"wait, or see `abreast show {run}`")
 
 
 def _keep_last_attempts(connection: Connection, run_id: int) -> None:

@@ -59,7 +59,7 @@ def opened(path: Path, read_only: bool, patience_s: float = OPEN_FOR_S) -> Itera
 def explain(path: Path, error: duckdb.Error) -> StoreError:
     reason = str(error).split(": ", 1)[-1].splitlines()[0]
     if path.is_file() and is_duckdb(path):
-        return StoreError(f"{path}: {reason}", "if it is damaged, move it away; it is recreated from its journal")
+        return StoreError(f"{path}: {reason}", "move it away if it is damaged; it is recreated from its journal")
     return StoreError(f"{path}: {reason}", "name another store with --store")
 
 

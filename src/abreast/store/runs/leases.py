@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass
 
+from abreast.errors import StoreError
 from abreast.store.user_state import drivers
 
 SILENT_AFTER_S = 30.0  # an owner on another machine counts as dead when its heartbeat is this old
@@ -60,7 +61,12 @@ def is_alive(owner: str | None, heartbeat_at: float | None, now: float) -> bool:
     return now - (heartbeat_at or 0.0) < SILENT_AFTER_S
 
 
-def describe(owner: str) -> str:
+def active_error(run: str, owner: str, fix: str = "") -> StoreError:
+    """The error for a run that another process is executing."""
+    return StoreError(f"{run} is being executed by {_describe(owner)}", fix or f"wait, or see `abreast show {run}`")
+
+
+def _describe(owner: str) -> str:
     holder = json.loads(owner)
     process = holder["pid"] if "pid" in holder else holder["driver"].partition("-")[0]
     return f"process {process} on {holder['place'].partition('|')[0]}"

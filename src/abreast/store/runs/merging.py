@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from abreast.errors import BadInput, StoreError, suggestion
+from abreast.errors import BadInput, suggestion
 from abreast.store import schema
 from abreast.store.base import Connection
 from abreast.store.dialect import Mode, placeholders, quote
@@ -284,10 +284,8 @@ class _RunMerge:
     def merge(self) -> int:
         """Returns the number of trials that were added or replaced."""
         if self._target_run["is_executed"]:
-            raise StoreError(
-                f"{self._target_run['run']} is being executed by {leases.describe(self._target_run['owner'])}",
-                "wait for it or stop it, then merge again",
-            )
+            fix = "wait for it or stop it, then merge again"
+            raise leases.active_error(self._target_run["run"], self._target_run["owner"], fix)
         is_ahead = _progress(self._source, self._source_run) > _progress(self._target, self._target_run)
         trials, unchanged = self._compare_trials()
         self._put("variants", _of_run(self._source, "variants", self._source_id), "ignore")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from abreast.errors import BadInput, StoreError, suggestion
+from abreast.errors import BadInput, suggestion
 from abreast.store import schema, views
 from abreast.store.base import Connection
 from abreast.store.dialect import quote
@@ -175,7 +175,7 @@ def _refuse_running(store: Store, connection: Connection, runs: Iterable[str]) -
     rows = connection.execute("SELECT run, owner, heartbeat_at FROM runs WHERE owner IS NOT NULL").fetchall()
     for run, owner, heartbeat_at in rows:
         if run in names and store.is_executed(owner, heartbeat_at):
-            raise StoreError(f"{run} is being executed by {leases.describe(owner)}", "wait until it is done")
+            raise leases.active_error(run, owner, "wait until it is done")
 
 
 def _write(connection: Connection, kind: Kind, rows: Iterable[tuple[_RowWithName, str]]) -> None:

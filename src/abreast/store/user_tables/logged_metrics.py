@@ -69,7 +69,7 @@ def _validate_value(key: str, value: Any) -> Any:
     expected = {"integer": int, "real": int | float}.get(NUMBERS.get(key, ""))
     if expected is not None and (isinstance(plain, bool) or not isinstance(plain, expected)):
         kind = "an integer" if expected is int else "a number"
-        raise BadInput(f"log: {key} must be {kind}, got {_excerpt(value)}", "use such a value, or rename it")
+        raise BadInput(f"log: {key} must be {kind}, got {_excerpt(value)}", f"use {kind}, or rename it")
     return plain
 
 

@@ -194,7 +194,7 @@ def _table_source(connection: Connection, store: Database, name: str) -> TableSo
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
         return TableSource(name, columns, types, _ORDER.get(name, ()))
     tables = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
-    raise BadInput(f'{store.address}: no table "{name}"{suggestion(name, tables)}', f"it has {', '.join(tables)}")
+    raise BadInput(f'{store.address}: no table "{name}"{suggestion(name, tables)}', f"use one of {', '.join(tables)}")
 
 
 def row_counts(store: Database, track_id: str) -> dict[str, int]:
