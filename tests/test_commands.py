@@ -431,7 +431,7 @@ def test_a_store_without_runs_and_a_missing_query_are_said(simulated: Folder) ->
     for words in (["show"], ["logs"], ["report"], ["rescore"]):
         done = simulated.abreast(*words)
         assert done.code == 2
-        assert "there is no run in it" in done.err
+        assert ": no runs" in done.err
 
 
 def test_sql_is_read_only_unless_told_otherwise(simulated: Folder) -> None:

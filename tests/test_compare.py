@@ -80,7 +80,7 @@ def test_without_names_the_latest_run_is_compared_with_the_previous_one(regresse
     regressed.abreast("delete", first, "--yes")
     done = regressed.abreast("compare")
     assert done.code == 2
-    assert "there is only one run in it, so none is previous" in done.err
+    assert "no previous run, there is only one" in done.err
 
 
 def test_requirements_fail_a_build(regressed: Folder) -> None:

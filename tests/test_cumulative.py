@@ -1,4 +1,4 @@
-"""Agents that go on with what they left themselves: what is carried, in which order, and what a failure costs."""
+"""Chains of tasks in which agents continue from their earlier workspace."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from conftest import Folder
 from virtual import Memory, Rig, run
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-WHO = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+AUTHORSHIP = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
 def git(path: Path, *words: str, hour: int = 0) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     dates = {f"GIT_{who}_DATE": f"{1_700_000_000 + 3600 * hour} +0000" for who in ("AUTHOR", "COMMITTER")}
-    around = {**clean, **QUIET, **WHO, **dates}
-    done = subprocess.run(["git", *words], cwd=path, env=around, capture_output=True, text=True)
+    environment = {**clean, **QUIET, **AUTHORSHIP, **dates}
+    done = subprocess.run(["git", *words], cwd=path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def repository(path: Path, pull_requests: int = 3) -> Path:
-    """A log, and squashed pull requests in which people wrote lines of their own."""
+    """A repository with a log and squashed pull requests."""
     path.mkdir()
     git(path, "init", "--quiet", "-b", "main")
     (path / "log.txt").write_text("start\n")
@@ -73,7 +73,7 @@ echo "$ABREAST_NAME-$number-$TOKEN" >> log.txt
 
 
 class Bench(Folder):
-    """A folder with a repository and a settings file for it."""
+    """A folder with a repository and a settings file."""
 
     def settle(self, agents: dict[str, str], **more: Any) -> None:
         repository(self.path / "repo")
@@ -102,8 +102,8 @@ def bench(folder: Folder) -> Bench:
     return Bench(folder.path, folder._capsys, folder._monkeypatch)
 
 
-def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench: Bench) -> None:
-    """Every run writes a word that nobody else knows; two agents, two repeats each, side by side."""
+def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench: Bench) -> None:
+    """Each trial writes a unique word; two agents run two repeats in parallel."""
     agent = "TOKEN=$(od -An -N6 -tx1 /dev/urandom | tr -d ' ')\n" + AGENT
     bench.settle({"a": agent, "b": agent}, runs_per_prompt=2, parallel_runs=2)
     done = bench.abreast("run", "settings.json")
@@ -111,10 +111,10 @@ def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench
     assert "they are one chain, not independent, and no interval can be trusted" in done.out
     assert "run without --cumulative" in done.out
     assert "3 cases in 1 chain" in done.err
-    found = bench.rows("variant, repeat, case_id, answer, carried_from, state_before, state_after, files_changed")
+    rows = bench.rows("variant, repeat, case_id, answer, carried_from, state_before, state_after, files_changed")
     words = set()
     for at in range(0, 12, 3):
-        chain = found[at : at + 3]
+        chain = rows[at : at + 3]
         logs = [row["answer"].partition("|")[0].split()[1:] for row in chain]
         name = chain[0]["variant"]
         assert logs[0] == ["start"]
@@ -130,18 +130,18 @@ def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench
         assert [row["carried_from"] for row in chain] == [None, "pr-1", "pr-2"]
         assert [row["state_before"] for row in chain[1:]] == [row["state_after"] for row in chain[:2]]
     assert len(words) == 8
-    again = bench.abreast("run", "settings.json")
-    assert again.code == 0, again.said
+    rerun = bench.abreast("run", "settings.json")
+    assert rerun.code == 0, rerun.said
     assert bench.calls() == 12
-    assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in found]
+    assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in rows]
     assert bench.abreast("report", "--format", "markdown").out.count("one chain") == 1
     names = {path.name for path in bench.path.glob("runs/*/artifacts/**/*") if path.is_file()}
     assert names, "changes lie beside the page"
     assert not [name for name in names if "state" in name], "what is for programs does not"
 
 
-def test_one_agent_at_a_time_and_answers_of_before_go_on_where_they_ended(bench: Bench) -> None:
-    """A second run asks for a further task. An answer that began with something else is no answer to it."""
+def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> None:
+    """An answer from another start is not reused."""
     bench.settle({"a": AGENT, "b": AGENT}, parallel_agents=False)
     assert bench.abreast("run", "settings.json", "--limit", "2").code == 0
     assert bench.calls() == 4
@@ -159,40 +159,40 @@ def test_one_agent_at_a_time_and_answers_of_before_go_on_where_they_ended(bench:
     assert bench.calls() == 9
 
 
-def test_what_failed_by_its_own_fault_is_gone_on_with_and_rolled_again_with_what_followed(bench: Bench) -> None:
-    """The second task is left half done, once by a crash and once by the end of its time."""
-    fails = AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/mended" ]; then FAIL; fi'
+def test_a_chain_continues_after_a_failure_of_the_variant_and_a_retry_repeats_the_rest(bench: Bench) -> None:
+    """The second task is interrupted by a crash or a timeout."""
+    fails = AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/fixed" ]; then FAIL; fi'
     bench.settle({"crashes": fails.replace("FAIL", "exit 3"), "sleeps": fails.replace("FAIL", "sleep 100")})
     done = bench.abreast("run", "settings.json", "--timeout", "2")
     assert done.code == 0, done.said
-    found = bench.rows("status, error_kind, answer, carried_from, error_blame")
-    assert [row["error_kind"] for row in found] == [None, "crash", None, None, "timeout", None]
-    for row, name in ((found[2], "crashes"), (found[5], "sleeps")):
+    rows = bench.rows("status, error_kind, answer, carried_from, error_blame")
+    assert [row["error_kind"] for row in rows] == [None, "crash", None, None, "timeout", None]
+    for row, name in ((rows[2], "crashes"), (rows[5], "sleeps")):
         assert row["answer"].startswith(f"saw start {name}-1- {name}-2- |")
         assert row["carried_from"] == "pr-2"
-    bench.write("mended", "")
+    bench.write("fixed", "")
     assert bench.abreast("run", "settings.json", "--timeout", "2", "--variant", "crashes", "--retry-failed").code == 0
     assert bench.calls() == 8
     assert [row["status"] for row in bench.rows("status")] == ["ok"] * 3
 
 
-def test_what_failed_by_infrastructure_is_nobodys_beginning_and_resume_goes_on_there(bench: Bench) -> None:
-    own = 'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/mended" ]; then exit 5; fi\n'
+def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(bench: Bench) -> None:
+    own = 'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/fixed" ]; then exit 5; fi\n'
     breaks = (
-        'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/mended" ]; then echo x > half; nowhere; exit $?; fi\n'
+        'if grep -q "task 2" {prompt} && [ ! -e "$ABREAST_FOLDER/fixed" ]; then echo x > half; nowhere; exit $?; fi\n'
     )
     bench.settle({"a": breaks + AGENT, "b": AGENT + own}, runs_per_prompt=2, parallel_agents=False)
     done = bench.abreast("run", "settings.json")
     assert done.code == 3, done.said
     assert "2 trials failed by infrastructure, 2 that begin with what those leave are not run" in done.err
-    found = bench.rows("variant, repeat, case_id, status")
-    assert [row["status"] for row in found] == ["ok", "error"] * 2 + ["ok", "error", "ok"] * 2
+    rows = bench.rows("variant, repeat, case_id, status")
+    assert [row["status"] for row in rows] == ["ok", "error"] * 2 + ["ok", "error", "ok"] * 2
     events = [json.loads(row["detail"]) for row in bench.sql("select detail from events where kind = 'left_out'")]
     assert sorted((event["case"], event["variant"], event["repeat"]) for event in events) == [
         ("pr-3", "a", 0),
         ("pr-3", "a", 1),
     ]
-    bench.write("mended", "")
+    bench.write("fixed", "")
     calls = bench.calls()
     assert bench.abreast("resume", "--retry-failed").code == 0
     assert bench.calls() == calls + 8
@@ -204,8 +204,8 @@ def test_what_failed_by_infrastructure_is_nobodys_beginning_and_resume_goes_on_t
             assert row["carried_from"] == "pr-2"
 
 
-def test_a_killed_run_goes_on_with_what_was_left_before(bench: Bench) -> None:
-    """The driver is killed while the second task is at work; what that had done by then is not there any more."""
+def test_a_killed_run_resumes_from_the_last_stored_workspace(bench: Bench) -> None:
+    """The driver is killed during the second task, whose work is lost."""
     stuck = (
         AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/go" ]; then touch "$ABREAST_FOLDER/at"; sleep 99; fi'
     )
@@ -225,8 +225,8 @@ def test_a_killed_run_goes_on_with_what_was_left_before(bench: Bench) -> None:
     assert bench.calls() == 4
 
 
-def test_what_is_checked_before_is_what_this_run_begins_with(bench: Bench) -> None:
-    """The check holds as soon as two lines are there: of the third task it says nothing, and only for who did two."""
+def test_checks_before_a_trial_see_the_workspace_it_starts_from(bench: Bench) -> None:
+    """The check passes with two lines, so it already passes before the third task if the agent did two."""
     lazy = 'case "$(cat {prompt})" in *"task 1"*) ;; *) echo line >> log.txt; esac; echo done'
     bench.settle({"a": AGENT, "lazy": lazy}, check="sh -c 'test 3 -le $(wc -l < log.txt)'")
     done = bench.abreast("run", "settings.json")
@@ -235,10 +235,10 @@ def test_what_is_checked_before_is_what_this_run_begins_with(bench: Bench) -> No
     assert scores == [0, 1, None, 0, 0, 1]
 
 
-def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
+def test_an_inexact_state_or_one_with_a_secret_is_not_carried_over(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run with the key ends well; the one after it says why it did not begin, and the key is nowhere."""
+    """The trial that writes the key succeeds; the next one says why it did not start, and the key is not stored."""
     monkeypatch.setenv("MY_API_KEY", "sk-12345678-abcdefg")
     monkeypatch.setattr("abreast.targets.workspace.git.scan.LARGE", 30_000)
     bench.settle(
@@ -259,7 +259,7 @@ def test_a_state_that_is_not_exact_or_has_a_key_in_it_is_no_beginning(
     assert b"sk-12345678" not in stored
 
 
-def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
+def test_a_chain_must_be_complete_and_in_order(bench: Bench) -> None:
     bench.settle({"a": AGENT})
     refused = bench.abreast("run", "settings.json", "--case", "pr-3")
     assert refused.code == 2
@@ -273,7 +273,7 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
     params: {{prompt: go, workspace: {{{workspace}, after: "{{{{ after }}}}"}}}}
     variants: {{a: {{command: [cat]}}}}
     """
-    for first, group, workspace, told in (
+    for first, group, workspace, message in (
         ("two", "g", "git: repo", "case one continues from two, which comes after it"),
         ('""', "h", "git: repo", "so they are not independent, but they have no common group"),
         ('""', "g", "copy: repo", "after needs git, not copy"),
@@ -282,72 +282,72 @@ def test_a_chain_is_asked_for_whole_and_in_its_order(bench: Bench) -> None:
         bench.write("spec.yaml", spec.format(first=first, group=group, workspace=workspace))
         refused = bench.abreast("check", "spec.yaml")
         assert refused.code == 2
-        assert told in refused.err
+        assert message in refused.err
     with pytest.raises(BadInput, match="cumulative must be true or false"):
         list(cases_of(str(bench.path / "repo"), cumulative="yes"))  # type: ignore[arg-type]
 
 
-def test_named_pull_requests_are_a_chain_from_the_oldest_on(tmp_path: Path) -> None:
+def test_named_pull_requests_form_a_chain_from_the_oldest(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    found = list(cases_of(str(repo), commits=["main", "main~2"], cumulative=True))
+    cases = list(cases_of(str(repo), commits=["main", "main~2"], cumulative=True))
     begin = git(repo, "rev-parse", "main~3")
-    assert [case.id for case in found] == ["pr-1", "pr-3"]
-    assert [case.input["after"] for case in found] == ["", "pr-1"]
-    assert {case.input["start"] for case in found} == {begin}
-    assert len({case.group for case in found}) == 1
+    assert [case.id for case in cases] == ["pr-1", "pr-3"]
+    assert [case.input["after"] for case in cases] == ["", "pr-1"]
+    assert {case.input["start"] for case in cases} == {begin}
+    assert len({case.group for case in cases}) == 1
 
 
 # -- what is carried ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspaces]:
+def workspaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspaces]:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
     repo = repository(tmp_path / "repo")
     setting = {"git": str(repo), "commit": "main", "after": "{{ after }}"}
-    found = Workspaces("a", setting, tmp_path)
-    yield found
-    found.close()
+    workspaces_ = Workspaces("a", setting, tmp_path)
+    yield workspaces_
+    workspaces_.close()
 
 
 CASE = Case("c", {"after": ""})
 
 
-def listed(folder: Path) -> dict[str, tuple[Any, ...]]:
-    """Every file by its name: what it is, whether it may be executed, and what is in it."""
-    found: dict[str, tuple[Any, ...]] = {}
+def file_tree(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Type, executable bit and content of every file, by path."""
+    tree: dict[str, tuple[Any, ...]] = {}
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
         for path in (Path(top) / name for name in [*files, *folders]):
             key = str(path.relative_to(folder))
             if path.is_symlink():
-                found[key] = ("link", path.readlink())
+                tree[key] = ("link", path.readlink())
             elif path.is_file():
-                found[key] = ("file", bool(path.stat().st_mode & 0o100), path.read_bytes())
-    return found
+                tree[key] = ("file", bool(path.stat().st_mode & 0o100), path.read_bytes())
+    return tree
 
 
-def left(places: Workspaces, state: WorkspaceState | None, change: Any) -> WorkspaceState:
-    """What is left of a workspace that begins with a state, after a change."""
-    workspace = places.make(CASE, CASE.input, state)
+def state_after(workspaces: Workspaces, state: WorkspaceState | None, change: Any) -> WorkspaceState:
+    """The state of a workspace that starts from a state, after a change."""
+    workspace = workspaces.make(CASE, CASE.input, state)
     try:
         change(workspace.path)
-        found = workspace.final_diff("pr-1", lambda _content: None)
-        assert found.state is not None, found.not_carried
-        again = places.make(CASE, CASE.input, WorkspaceState.of_text(found.state.as_text()))
-        kept = {name: what for name, what in listed(workspace.path).items() if not name.endswith(".o")}
-        assert listed(again.path) == kept
-        assert git(again.path, "status", "--porcelain") == ""
-        assert git(again.path, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
-        assert not again.diff().files
-        again.remove()
-        return found.state
+        result = workspace.final_diff("pr-1", lambda _content: None)
+        assert result.state is not None, result.not_carried
+        restored = workspaces.make(CASE, CASE.input, WorkspaceState.of_text(result.state.as_text()))
+        files = {name: content for name, content in file_tree(workspace.path).items() if not name.endswith(".o")}
+        assert file_tree(restored.path) == files
+        assert git(restored.path, "status", "--porcelain") == ""
+        assert git(restored.path, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+        assert not restored.diff().files
+        restored.remove()
+        return result.state
     finally:
         workspace.remove()
 
 
-def test_files_of_every_kind_are_carried_exactly(places: Workspaces) -> None:
-    """Binary and odd names, deletions, renames, modes and links, committed or not; what is ignored stays behind."""
+def test_files_of_every_kind_are_carried_exactly(workspaces: Workspaces) -> None:
+    """Binary files, odd names, deletions, renames, modes and links, committed or not; but no ignored files."""
 
     def first(work: Path) -> None:
         (work / "large.bin").write_bytes(b"\xff\x00" + (work / "large.bin").read_bytes()[3:])
@@ -379,14 +379,14 @@ def test_files_of_every_kind_are_carried_exactly(places: Workspaces) -> None:
         subprocess.run(["rm", "-rf", str(work)], check=True)
         work.mkdir()
 
-    one = left(places, None, first)
-    two = left(places, one, second)
-    assert left(places, two, nothing) == two
-    left(places, two, everything)
-    assert left(places, None, nothing).objects == b""
+    state_one = state_after(workspaces, None, first)
+    two = state_after(workspaces, state_one, second)
+    assert state_after(workspaces, two, nothing) == two
+    state_after(workspaces, two, everything)
+    assert state_after(workspaces, None, nothing).objects == b""
 
 
-def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_past_may_be_cut(
+def test_submodules_and_large_files_stay_and_a_clone_may_be_shallow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
@@ -395,22 +395,22 @@ def test_a_submodule_and_a_large_file_of_the_start_stay_what_they_are_and_the_pa
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},vendor")
     git(repo, "commit", "--quiet", "-m", "Add a submodule")
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{repo}", "shallow")
-    found = Workspaces("a", {"git": "shallow", "after": "{{ after }}"}, tmp_path)
-    workspace = found.make(CASE, CASE.input)
+    shallow = Workspaces("a", {"git": "shallow", "after": "{{ after }}"}, tmp_path)
+    workspace = shallow.make(CASE, CASE.input)
     (workspace.path / "log.txt").write_text("changed\n")
     state = workspace.final_diff("one", lambda _content: None).state
     assert state is not None
-    again = found.make(CASE, CASE.input, state)
-    tree = git(again.path, "ls-tree", "-r", "HEAD")
+    restored = shallow.make(CASE, CASE.input, state)
+    tree = git(restored.path, "ls-tree", "-r", "HEAD")
     assert "160000 commit" in tree
-    assert (again.path / "large.bin").read_bytes() == (repo / "large.bin").read_bytes()
+    assert (restored.path / "large.bin").read_bytes() == (repo / "large.bin").read_bytes()
     workspace.remove()
-    again.remove()
-    found.close()
+    restored.remove()
+    shallow.close()
 
 
-def test_a_state_that_was_changed_in_the_store_is_refused(places: Workspaces) -> None:
-    workspace = places.make(CASE, CASE.input)
+def test_a_state_that_was_changed_in_the_store_is_refused(workspaces: Workspaces) -> None:
+    workspace = workspaces.make(CASE, CASE.input)
     (workspace.path / "log.txt").write_text("x\n")
     state = workspace.final_diff("one", lambda _content: None).state
     workspace.remove()
@@ -418,7 +418,7 @@ def test_a_state_that_was_changed_in_the_store_is_refused(places: Workspaces) ->
     text = state.as_text()
     damaged = WorkspaceState.of_text(text[:-40] + "AAAA" + text[-36:])
     with pytest.raises(NoWorkspace, match="workspace: "):
-        places.make(CASE, CASE.input, damaged)
+        workspaces.make(CASE, CASE.input, damaged)
     for broken in ("", "no commit\n", f"{state.commit}\n[KEY]"):
         with pytest.raises(NotCarried):
             WorkspaceState.of_text(broken)
@@ -429,20 +429,20 @@ def test_a_state_that_was_changed_in_the_store_is_refused(places: Workspaces) ->
 
 @st.composite
 def chained(draw: st.DrawFn) -> tuple[list[str | None], list[list[int]]]:
-    """Groups of cases, and for two variants the case before each: an earlier one of its group."""
+    """Groups of cases, and for two variants the previous case of each in its group."""
     groups = draw(st.lists(st.sampled_from(["g", "h", None]), min_size=1, max_size=9))
     before = []
     for _ in range(2):
         row = []
         for index, group in enumerate(groups):
-            earlier = [one for one in range(index) if groups[one] == group and group is not None]
+            earlier = [position for position in range(index) if groups[position] == group and group is not None]
             row.append(draw(st.sampled_from([-1, *earlier])))
         before.append(row)
     return groups, before
 
 
 def fail_by_chance(endings: random.Random, failing: float) -> Behaviour:
-    """Attempts take a second and more; some fail, half of them because of the network."""
+    """Attempts take a second or more; some fail, half of them by the network."""
 
     def behave(job: Job) -> tuple[float, Outcome]:
         chance = endings.random()
@@ -457,7 +457,7 @@ def fail_by_chance(endings: random.Random, failing: float) -> Behaviour:
 
 
 class Notes(Listener):
-    """What happened to each trial, in order."""
+    """The events of each trial, in order."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, int]] = []
@@ -478,7 +478,7 @@ class Notes(Listener):
 
 
 class Slow(Memory):
-    """A store that takes its time."""
+    """A slow store."""
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
         asyncio.get_running_loop().call_later(0.3, self.acknowledgements.add, [job])
@@ -501,7 +501,7 @@ class Slow(Memory):
     st.sampled_from([0.0, 0.15, 0.4]),
     st.integers(0, 2),
 )
-def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_hangs(
+def test_a_trial_starts_when_the_previous_one_is_stored_and_final_and_nothing_hangs(
     shape: tuple[list[str | None], list[list[int]]],
     repeats: int,
     seed: int,
@@ -529,9 +529,9 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
     run(execute())
     table.close()
     safe = {position for position in range(len(plan)) if done[position]}
-    for what, position in notes.lines:
+    for event, position in notes.lines:
         earlier = plan.before(position)
-        if what == "start":
+        if event == "start":
             assert earlier is None or earlier in safe
             assert earlier is None or done[earlier] or notes.stands[earlier]
         else:
@@ -544,7 +544,7 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
 
 
 @given(chained(), st.integers(0, 3))
-def test_chains_are_written_in_order_and_groups_do_not_mix(
+def test_chains_are_planned_in_order_and_groups_do_not_mix(
     shape: tuple[list[str | None], list[list[int]]], seed: int
 ) -> None:
     groups, before = shape

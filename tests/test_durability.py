@@ -1,4 +1,4 @@
-"""Whatever happens to a run, no row is lost or doubled, nothing is paid for twice, and nothing is left behind.
+"""Whatever happens to a run, no row is lost or duplicated, nothing is paid for twice, and no process is left.
 
 Real processes, real signals, real disks: the target appends a line to a file for every call, so that what was executed
 is known from outside.
@@ -75,13 +75,13 @@ def stuck_scorer(case, answer):
 
 
 def until(
-    condition: Callable[[], Any], what: str, process: subprocess.Popen[str] | None = None, seconds: float = 30.0
+    condition: Callable[[], Any], expectation: str, process: subprocess.Popen[str] | None = None, seconds: float = 30.0
 ) -> None:
-    """Wait for something to become true while a process runs; no race is won by sleeping long enough."""
+    """Wait for a condition to become true while a process runs."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"after {seconds:g} s still not: {what}"
-        assert process is None or process.poll() is None, f"ended before {what}: {process.communicate()}"
+        assert time.monotonic() < deadline, f"after {seconds:g} s still not: {expectation}"
+        assert process is None or process.poll() is None, f"ended before {expectation}: {process.communicate()}"
         time.sleep(0.005)
 
 
@@ -102,7 +102,7 @@ def experiment(
     executor: str = "auto",
     scorer: str = "exact",
 ) -> str:
-    """A spec of two variants whose target is a function of `mine.py`."""
+    """Write a spec with two variants of a function in `mine.py`."""
     folder.write("mine.py", MODULE)
     folder.cases(cases)
     wait = "" if seconds is None else f", seconds: {seconds}"
@@ -136,7 +136,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 30.0) -> Done:
 
 @pytest.fixture(autouse=True)
 def _nothing_left(folder: Folder) -> Iterator[None]:
-    """A test that fails leaves no process behind either."""
+    """Kill what a failed test left."""
     yield
     for pid in alive(children(folder)):
         os.kill(pid, signal.SIGKILL)
@@ -147,18 +147,20 @@ def has_happened(folder: Folder, kind: str) -> Callable[[], bool]:
 
 
 def every_trial_once(folder: Folder, store: str, cases: int, repeats: int = 1) -> None:
-    """Each trial has exactly one row, that row its score, and the summary says the same."""
+    """Check that each trial has exactly one row and score, and that the summary agrees."""
     rows = folder.sql("select case_id, variant, repeat, status, score_exact, error from predictions", store)
     keys = Counter((row["case_id"], row["variant"], row["repeat"]) for row in rows)
-    wanted = {(f"c{n}", v, r) for n in range(cases) for v in ("one", "two") for r in range(repeats)}
-    assert set(keys) == wanted
+    expected = {(f"c{n}", v, r) for n in range(cases) for v in ("one", "two") for r in range(repeats)}
+    assert set(keys) == expected
     assert set(keys.values()) == {1}
     assert {(row["status"], row["score_exact"], row["error"]) for row in rows} == {("ok", 1.0, None)}
     summary = folder.sql("select n_predictions, n_successful, n_failed, score_mean from metrics", store)
-    each = cases * repeats
-    assert summary == [{"n_predictions": each, "n_successful": each, "n_failed": 0, "score_mean": 1.0}] * 2
+    trial_count = cases * repeats
+    assert (
+        summary == [{"n_predictions": trial_count, "n_successful": trial_count, "n_failed": 0, "score_mean": 1.0}] * 2
+    )
     payloads = folder.sql("select count(*) as n from payloads p join trials t using (run_id, position)", store)
-    assert payloads == [{"n": 2 * each}]
+    assert payloads == [{"n": 2 * trial_count}]
 
 
 def only_run(folder: Folder, store: str = "results.db") -> dict[str, Any]:
@@ -172,9 +174,7 @@ def only_run(folder: Folder, store: str = "results.db") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_a_run_killed_again_and_again_loses_nothing_and_repeats_only_what_was_in_flight(
-    folder: Folder, store: str
-) -> None:
+def test_a_run_killed_repeatedly_loses_nothing_and_repeats_only_what_was_in_flight(folder: Folder, store: str) -> None:
     cases, repeats, parallel = 18, 2, 4
     spec = experiment(folder, seconds=0.1, cases=cases, repeats=repeats, parallel=parallel, store=store)
     chance = random.Random(store)
@@ -194,15 +194,15 @@ def test_a_run_killed_again_and_again_loses_nothing_and_repeats_only_what_was_in
     assert kills >= 3
     done = folder.abreast(*words)
     assert done.code == 0 or "every run is complete" in done.err, done.said
-    again = len(calls(folder)) - 2 * cases * repeats
-    assert again <= kills * parallel
+    repeated = len(calls(folder)) - 2 * cases * repeats
+    assert repeated <= kills * parallel
     every_trial_once(folder, store, cases, repeats)
     run = only_run(folder, store)
     assert (run["status"], run["trials"], run["planned"]) == ("complete", 72, 72)
 
 
-def test_a_run_killed_while_it_takes_over_answers_does_not_pay_for_them_again(folder: Folder) -> None:
-    """Beginning a run and taking over what can be reused is one transaction: a kill finds both done or neither."""
+def test_a_run_killed_while_it_copies_reused_answers_does_not_pay_for_them_again(folder: Folder) -> None:
+    """Creating a run and copying the reused answers is one transaction."""
     spec = experiment(folder, cases=3)
     assert folder.abreast("run", spec).code == 0
     assert len(calls(folder)) == 6
@@ -231,7 +231,7 @@ INTERRUPTS = [
 
 
 @pytest.mark.parametrize(("number", "executor"), INTERRUPTS)
-def test_an_interrupt_lets_what_is_in_flight_finish_and_says_how_to_go_on(
+def test_an_interrupt_lets_trials_in_flight_finish_and_prints_how_to_resume(
     folder: Folder, number: signal.Signals, executor: str
 ) -> None:
     spec = experiment(folder, seconds=0.3, cases=20, parallel=2, executor=executor)
@@ -276,7 +276,7 @@ def test_an_interrupt_in_a_notebook_ends_the_run_and_the_cell(folder: Folder) ->
 
 
 @pytest.mark.parametrize(("number", "executor"), INTERRUPTS)
-def test_a_second_interrupt_really_ends_the_process_and_resume_executes_what_was_cancelled(
+def test_a_second_interrupt_ends_the_process_and_resume_executes_the_cancelled_trials(
     folder: Folder, number: signal.Signals, executor: str
 ) -> None:
     spec = experiment(folder, target="stuck", cases=2, parallel=2, executor=executor)
@@ -298,7 +298,7 @@ def test_a_second_interrupt_really_ends_the_process_and_resume_executes_what_was
 def test_an_interrupt_from_the_terminal_that_breaks_a_child_of_the_target_is_not_the_variants_failure(
     folder: Folder,
 ) -> None:
-    """A terminal sends Ctrl-C to every process in it, those that a target started included."""
+    """A terminal sends Ctrl-C to all its processes, including children of a target."""
     spec = experiment(folder, target="through_child", cases=1, parallel=2)
     process = subprocess.Popen(
         [*ABREAST, "run", spec], cwd=folder.path, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -332,8 +332,8 @@ def test_an_interrupt_while_workers_are_starting_breaks_no_trial(folder: Folder)
     }
 
 
-def test_what_ends_well_after_an_interrupt_is_scored_all_the_same(folder: Folder) -> None:
-    """An agent in flight takes longer than a scorer is waited for."""
+def test_trials_that_finish_after_an_interrupt_are_scored(folder: Folder) -> None:
+    """An agent in flight runs longer than the wait for scorers."""
     spec = experiment(folder, seconds=PATIENCE_S + 0.5, cases=1, parallel=2)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) == 2, "two calls in flight", process)
@@ -342,7 +342,7 @@ def test_what_ends_well_after_an_interrupt_is_scored_all_the_same(folder: Folder
     assert folder.sql("select count(*) n, count(score) scored from predictions") == [{"n": 2, "scored": 2}]
 
 
-def test_an_interrupt_during_the_last_scoring_leaves_the_rest_of_it_for_resume(folder: Folder) -> None:
+def test_resume_completes_the_scoring_after_an_interrupt(folder: Folder) -> None:
     spec = experiment(folder, cases=2, scorer="python:mine:stuck_scorer")
     process = folder.start("run", spec, "--events", "events.jsonl")
     until(lambda: lines(folder.path / "scored.txt"), "a scorer at work", process)
@@ -365,7 +365,7 @@ def test_an_interrupt_during_the_last_scoring_leaves_the_rest_of_it_for_resume(f
 
 
 class Disk:
-    """A small disk of its own."""
+    """A small separate disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -393,10 +393,10 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         pytest.skip("only root can mount")
     path = tmp_path / "disk"
     path.mkdir()
-    made = subprocess.run(
+    mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)], capture_output=True, check=False
     )
-    if made.returncode:
+    if mounted.returncode:
         pytest.skip("only root can mount")
     try:
         yield Disk(path)
@@ -405,7 +405,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
-def test_a_full_disk_is_said_and_loses_nothing_and_with_room_again_the_run_goes_on(
+def test_a_full_disk_is_reported_and_loses_nothing_and_the_run_continues_when_there_is_room(
     folder: Folder, disk: Disk, engine: str
 ) -> None:
     store = f"disk/results.{engine}"
@@ -430,7 +430,9 @@ def test_a_full_disk_is_said_and_loses_nothing_and_with_room_again_the_run_goes_
 
 
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
-def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(folder: Folder, disk: Disk, engine: str) -> None:
+def test_a_disk_that_is_full_from_the_start_is_reported_in_one_sentence(
+    folder: Folder, disk: Disk, engine: str
+) -> None:
     spec = experiment(folder, cases=2, store=f"disk/results.{engine}")
     disk.fill()
     done = folder.abreast("run", spec)
@@ -443,15 +445,15 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_one_sentence(folder: Fold
 
 
 @pytest.mark.parametrize("engine", ["db", "duckdb"])
-@pytest.mark.parametrize("left", ["closed", "killed", "killed and copied"])
+@pytest.mark.parametrize("ending", ["closed", "killed", "killed and copied"])
 def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
-    folder: Folder, disk: Disk, engine: str, left: str
+    folder: Folder, disk: Disk, engine: str, ending: str
 ) -> None:
     disk.mount("-o", "remount,size=20m")
     store = f"disk/results.{engine}"
     spec = experiment(folder, cases=4, seconds=0.05, store=store)
     stored = 8
-    if left == "closed":
+    if ending == "closed":
         assert folder.abreast("run", spec).code == 0
     else:
         process = folder.start("run", spec)
@@ -461,7 +463,7 @@ def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
         shutil.copytree(disk.path, folder.path / "copy")  # a reader of the store itself would complete it
         stored = only_run(folder, f"copy/results.{engine}")["trials"]
         assert any(log.stat().st_size > 0 for log in disk.path.glob("*-wal"))
-        if left == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
+        if ending == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
             for index in disk.path.glob("*-shm"):
                 index.unlink()
     disk.mount("-o", "remount,ro")
@@ -499,7 +501,7 @@ def foreign(path: Path) -> None:
 
 FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a store of a newer abreast": (newer, "made by a newer abreast"),
-    "a SQLite file of somebody else": (foreign, "not a store of abreast"),
+    "a SQLite file of somebody else": (foreign, "not an abreast store"),
     "a text": (lambda path: path.write_text("dear diary,\n" * 100), "not a SQLite file"),
     "a short text": (lambda path: path.write_text("hi"), "not a SQLite file"),
     "a folder": (lambda path: path.mkdir(), "folder"),
@@ -507,7 +509,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", FOREIGN)
-def test_a_file_that_is_not_ours_is_refused_with_a_sentence_and_left_as_it_is(folder: Folder, what: str) -> None:
+def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
     make, sentence = FOREIGN[what]
     spec = experiment(folder, cases=1)
     path = folder.path / "results.db"
@@ -535,7 +537,7 @@ DUCKDB_FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", DUCKDB_FOREIGN)
-def test_the_same_holds_for_duckdb(folder: Folder, what: str) -> None:
+def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
     make, sentence = DUCKDB_FOREIGN[what]
     spec = experiment(folder, cases=1, store="results.duckdb")
     path = folder.path / "results.duckdb"
@@ -589,7 +591,7 @@ def test_a_damaged_store_gives_a_message_and_never_a_traceback(folder: Folder, s
         assert done.code == 0 or "error:" in done.err
 
 
-def test_a_damaged_duckdb_file_is_said_and_made_again_from_its_journal(folder: Folder) -> None:
+def test_a_damaged_duckdb_file_is_reported_and_recreated_from_its_journal(folder: Folder) -> None:
     spec = experiment(folder, cases=2, store="results.duckdb")
     assert folder.abreast("run", spec).code == 0
     path = folder.path / "results.duckdb"
@@ -619,9 +621,7 @@ def incomplete(folder: Folder, store: str = "results.db", cases: int = 16) -> st
 
 
 @pytest.mark.parametrize("command", ["resume", "run"])
-def test_of_two_that_go_on_with_one_run_exactly_one_executes_and_the_other_says_who_does(
-    folder: Folder, command: str
-) -> None:
+def test_of_two_processes_that_resume_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
     spec = incomplete(folder)
     words = ["resume"] if command == "resume" else ["run", spec]
     both = [folder.start(*words) for _ in range(2)]
@@ -633,7 +633,7 @@ def test_of_two_that_go_on_with_one_run_exactly_one_executes_and_the_other_says_
     every_trial_once(folder, "results.db", 16)
 
 
-def test_of_two_first_runs_at_the_same_moment_only_one_executes(folder: Folder) -> None:
+def test_of_two_processes_that_start_the_same_plan_only_one_executes(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.2, cases=10, parallel=2)
     both = [folder.start("run", spec) for _ in range(2)]
     codes = sorted(ended(process).code for process in both)
@@ -643,7 +643,7 @@ def test_of_two_first_runs_at_the_same_moment_only_one_executes(folder: Folder) 
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_several_runs_at_once_write_into_one_store_while_others_read_it(folder: Folder, store: str) -> None:
+def test_several_runs_write_to_one_store_while_others_read_it(folder: Folder, store: str) -> None:
     specs = [
         experiment(folder, seconds=0.15, cases=40, repeats=2, parallel=4, store=store, name=name)
         for name in ("first", "second", "third")
@@ -669,7 +669,7 @@ def test_several_runs_at_once_write_into_one_store_while_others_read_it(folder: 
 
 
 def plain_count(path: Path) -> int | None:
-    """How many rows a plain client of the engine sees; None if the file cannot be opened just now."""
+    """Number of rows that a plain client of the engine sees; None if it cannot open the file now."""
     query = "select count(*) from predictions"
     try:
         if path.suffix == ".duckdb":
@@ -678,8 +678,8 @@ def plain_count(path: Path) -> int | None:
         reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         reader.set_busy_timeout(5000)
         try:
-            found: Any = reader.execute(query).fetchall()
-            return int(found[0][0])
+            rows: Any = reader.execute(query).fetchall()
+            return int(rows[0][0])
         finally:
             reader.close()
     except duckdb.IOException:  # a flush has it for a moment
@@ -689,7 +689,7 @@ def plain_count(path: Path) -> int | None:
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_a_reader_sees_every_acknowledged_row_while_the_run_goes_on(folder: Folder, store: str) -> None:
+def test_a_reader_sees_every_acknowledged_row_during_the_run(folder: Folder, store: str) -> None:
     spec = experiment(folder, seconds=0.1, cases=40, parallel=2, store=store)
     process = folder.start("run", spec, "--events", "events.jsonl")
     acknowledged = '"kind": "trial_stored"'
@@ -707,19 +707,19 @@ def test_a_reader_sees_every_acknowledged_row_while_the_run_goes_on(folder: Fold
     assert ended(process).code == 130
 
 
-def test_a_store_that_another_process_holds_locked_stops_the_starting_and_loses_nothing(folder: Folder) -> None:
+def test_a_store_locked_by_another_process_stops_new_trials_and_loses_nothing(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.05, cases=60, parallel=2)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) >= 4, "some calls", process)
     other = apsw.Connection(str(folder.path / "results.db"))
     other.set_busy_timeout(10_000)
     other.execute("BEGIN IMMEDIATE")
-    seen: list[tuple[float, int]] = [(time.monotonic(), 0)]
+    counts: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     def started_nothing_for_a_while() -> bool:
-        if len(calls(folder)) != seen[-1][1]:
-            seen.append((time.monotonic(), len(calls(folder))))
-        return time.monotonic() - seen[-1][0] > 0.4
+        if len(calls(folder)) != counts[-1][1]:
+            counts.append((time.monotonic(), len(calls(folder))))
+        return time.monotonic() - counts[-1][0] > 0.4
 
     until(started_nothing_for_a_while, "nothing more is started", process)
     assert len(calls(folder)) < 120
@@ -766,56 +766,56 @@ def new_run(name: str) -> NewRun:
 
 
 @pytest.mark.parametrize("name", ["results.db", "results.duckdb"])
-def test_a_run_that_has_only_begun_can_be_asked_about(tmp_path: Path, name: str) -> None:
+def test_a_run_without_trials_can_be_queried(tmp_path: Path, name: str) -> None:
     store = open_store(tmp_path / name)
-    held = store.begin(new_run("old-one-1"))
+    lease = store.begin(new_run("old-one-1"))
     assert store.sql("select run, status from runs") == (["run", "status"], [("old-one-1", "running")])
     assert store.sql("select count(*) as n from predictions") == (["n"], [(0,)])
-    store.let_go(held)
+    store.release_lease(lease)
     store.close()
 
 
-def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
+def test_a_driver_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
-    held = store.begin(new_run("old-one-1"))
+    old_lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store, held, committed.extend, failures.append)
-    writer.put_together([("events", (held.run_id, 1.0, "before", "{}"))], "token")
+    writer = Writer(store, old_lease, committed.extend, failures.append)
+    writer.put_together([("events", (old_lease.run_id, 1.0, "before", "{}"))], "token")
     until(lambda: committed, "the first commit")
-    store.let_go(held)  # as if this process had ended
-    taken: Lease = store.claim("old-one-1")
-    assert taken.epoch == held.epoch + 1
-    writer.put_together([("events", (held.run_id, 2.0, "after", "{}"))], "late")
+    store.release_lease(old_lease)  # as if this process had ended
+    new_lease: Lease = store.claim("old-one-1")
+    assert new_lease.epoch == old_lease.epoch + 1
+    writer.put_together([("events", (old_lease.run_id, 2.0, "after", "{}"))], "late")
     until(lambda: failures, "the writer noticed")
     with pytest.raises(StoreError, match="taken over by another process"):
         writer.close()
     assert committed == ["token"]
     assert store.rows("SELECT kind FROM events") == [("before",)]
-    store.finish(held, "complete", None)  # the old owner cannot end it either
+    store.finish(old_lease, "complete", None)  # the old owner cannot end it either
     assert store.rows("SELECT status, epoch FROM runs") == [("running", 2)]
     store.close()
 
 
-def test_a_row_that_cannot_be_stored_takes_no_other_along(tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_stored_does_not_affect_others(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
-    held = store.begin(new_run("old-one-1"))
+    lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store, held, committed.extend, failures.append)
+    writer = Writer(store, lease, committed.extend, failures.append)
     for number in range(50):
         odd = object() if number == 20 else "{}"
-        writer.put_together([("events", (held.run_id, float(number), "kind", odd))], number)
+        writer.put_together([("events", (lease.run_id, float(number), "kind", odd))], number)
     with pytest.raises(StoreError, match="cannot be stored"):
         writer.close()
     assert committed == [number for number in range(50) if number != 20]
     assert store.rows("SELECT COUNT(*) FROM events") == [(49,)]
     assert failures
-    store.let_go(held)
+    store.release_lease(lease)
     store.close()
 
 
-def test_a_run_taken_over_ends_with_a_sentence(folder: Folder) -> None:
+def test_a_run_that_was_taken_over_ends_with_a_message(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.1, cases=50, parallel=2)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) >= 4, "some calls", process)
@@ -898,14 +898,14 @@ def test_a_display_that_breaks_does_not_end_the_run(folder: Folder) -> None:
 
 
 def alive(pids: list[int]) -> list[int]:
-    found = []
+    processes = []
     for pid in pids:
         try:
             if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
+                processes.append(pid)
         except psutil.NoSuchProcess:
             continue
-    return found
+    return processes
 
 
 def children(folder: Folder) -> list[int]:
@@ -914,21 +914,21 @@ def children(folder: Folder) -> list[int]:
 
 @pytest.fixture
 def bystanders() -> Iterator[None]:
-    """Processes that are nobody's business: one with another mark, one with none."""
+    """Processes that must not be killed: one with another mark, one without."""
     processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, "ABREAST_RUN": "somebody-elses-1"}),
         subprocess.Popen(["sleep", "1000"]),
     ]
     yield
-    left = [process.poll() is None for process in processes]
+    are_alive = [process.poll() is None for process in processes]
     for process in processes:
         process.kill()
         process.wait()
-    assert left == [True, True], "a process without the mark was ended"
+    assert are_alive == [True, True], "a process without the mark was ended"
 
 
 @pytest.mark.parametrize("command", ["run", "resume", "another"])
-def test_what_a_killed_driver_left_behind_is_ended_by_the_next_start(
+def test_processes_of_a_killed_driver_are_ended_by_the_next_start(
     folder: Folder, bystanders: None, command: str
 ) -> None:
     spec = experiment(folder, target="with_child", seconds=0.1, cases=6, parallel=2)
@@ -936,18 +936,18 @@ def test_what_a_killed_driver_left_behind_is_ended_by_the_next_start(
     until(lambda: len(calls(folder)) >= 4, "some calls", process)
     process.kill()
     ended(process)
-    left = children(folder)
-    assert alive(left) == left
+    orphans = children(folder)
+    assert alive(orphans) == orphans
     if command == "another":
         spec = experiment(folder, cases=1, name="another")
     assert folder.command(*(["resume"] if command == "resume" else ["run", spec])).code == 0
-    assert alive(left) == []
+    assert alive(orphans) == []
     assert alive(children(folder)) == []
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 @pytest.mark.parametrize("end", ["normal", "interrupted"])
-def test_nothing_marked_is_left_after_a_run(folder: Folder, bystanders: None, executor: str, end: str) -> None:
+def test_no_marked_process_is_left_after_a_run(folder: Folder, bystanders: None, executor: str, end: str) -> None:
     spec = experiment(folder, target="with_child", seconds=0.1, cases=5, parallel=2, executor=executor)
     process = folder.start("run", spec)
     if end == "interrupted":
@@ -969,19 +969,19 @@ def test_worker_processes_end_with_a_killed_driver(folder: Folder) -> None:
     until(lambda: not alive(workers), "all workers have ended", seconds=10)
 
 
-def test_reaping_ends_only_processes_of_that_very_mark() -> None:
+def test_reaping_ends_only_processes_with_that_mark() -> None:
     marks = ["mine-1", "mine-12", "min", "", None]
-    made = [
+    processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, **({} if mark is None else {"ABREAST_RUN": mark})})
         for mark in marks
     ]
     try:
-        until(lambda: all("sleep" in psutil.Process(process.pid).name() for process in made), "all have started")
+        until(lambda: all("sleep" in psutil.Process(process.pid).name() for process in processes), "all have started")
         assert orphans.reap([]) == 0
         assert orphans.reap(["mine-1"]) == 1
-        assert [process.poll() is None for process in made] == [False, True, True, True, True]
+        assert [process.poll() is None for process in processes] == [False, True, True, True, True]
     finally:
-        for process in made:
+        for process in processes:
             process.kill()
             process.wait()
 
@@ -1020,8 +1020,8 @@ def test_a_run_that_ends_leaves_the_children_of_another_run_of_the_same_process_
     assert done.stdout.strip() == "yes", done.stderr
 
 
-def test_a_notebook_can_go_on_after_a_failure_of_the_store(folder: Folder, disk: Disk) -> None:
-    """The process that executed lives on; its run must not look as if it were still being executed."""
+def test_a_notebook_can_resume_after_the_store_failed(folder: Folder, disk: Disk) -> None:
+    """The process is alive after its run ended; the run must not look active."""
     experiment(folder, target="large", cases=150, parallel=2, store="disk/results.db", scorer="contains")
     script = folder.write(
         "notebook.py",

@@ -1,4 +1,4 @@
-"""Names and texts from a store that someone else made: nothing is written outside, nothing runs in a spreadsheet."""
+"""Hostile names and texts in a store: nothing is written outside its folder, nothing runs in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = ["plain", "-3.5", "+1e3", "1-2", "", "'quoted'"]
 
 @pytest.fixture
 def foreign(folder: Folder) -> Folder:
-    """A store in a folder some levels down, so that names such as ../../x would lead to a place that is watched."""
+    """A store in a nested folder, so that names such as ../../x would lead to a folder that the test checks."""
     path = folder.path / "some" / "where"
     path.mkdir(parents=True)
     folder.path = path
@@ -40,7 +40,7 @@ def change(folder: Folder, statement: str, *values: object) -> None:
 
 
 def outside(folder: Folder) -> set[Path]:
-    """Everything near the store but the folder of reports, where they belong."""
+    """All files near the store, except the folder of reports."""
     top, runs = folder.path.parent.parent, folder.path / "runs"
     return {path for path in top.rglob("*") if not path.is_relative_to(runs) and "results.db" not in path.name}
 
@@ -49,7 +49,7 @@ HOSTILE = ["../../x", "..", "/tmp/abreast-test-outside", "a/b", "a\0b", "\x1b[31
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: repr(name)[:20])
-def test_a_run_is_reported_and_deleted_inside_its_folder_whatever_it_is_called(foreign: Folder, name: str) -> None:
+def test_a_run_with_any_name_is_reported_and_deleted_inside_its_folder(foreign: Folder, name: str) -> None:
     change(foreign, "UPDATE runs SET run = ?", name)
     before = outside(foreign)
     assert foreign.abreast("report", "--format", "html,json,csv,svg").code == 0
@@ -69,7 +69,7 @@ def test_a_run_is_reported_and_deleted_inside_its_folder_whatever_it_is_called(f
     assert outside(foreign) == before
 
 
-def test_names_of_cases_variants_and_artifacts_do_not_lead_out_of_the_report(foreign: Folder) -> None:
+def test_names_of_cases_variants_and_artifacts_do_not_escape_the_report_folder(foreign: Folder) -> None:
     change(foreign, "UPDATE cases SET id = '../../../../' || id")
     change(foreign, "UPDATE variants SET name = '../../../../' || name")
     change(foreign, "UPDATE runs SET baseline = '../../../../' || baseline")
@@ -85,7 +85,7 @@ def test_names_of_cases_variants_and_artifacts_do_not_lead_out_of_the_report(for
     assert len(written) == 8, "an artifact for each trial"
 
 
-def test_latest_means_the_latest_run_even_if_another_run_is_called_so(foreign: Folder) -> None:
+def test_latest_means_the_latest_run_even_if_another_run_has_that_name(foreign: Folder) -> None:
     change(foreign, "UPDATE runs SET run = 'latest'")
     assert foreign.abreast("run", "experiment.yaml", "--fresh", "--quiet", "--no-pictures").code == 0
     names = [row["run"] for row in foreign.abreast("runs", "--json").json]
@@ -99,7 +99,7 @@ def cells(text: str) -> set[str]:
 
 
 def with_answers(folder: Folder) -> list[str]:
-    """A store whose answers are formulas and other texts; the answers."""
+    """A store whose answers are formulas and other texts, and the answers."""
     answers = [*FORMULAS, *PLAIN]
     folder.cases(len(answers))
     folder.write("answers.json", json.dumps(answers))
@@ -125,9 +125,9 @@ def with_answers(folder: Folder) -> list[str]:
 def test_formulas_are_escaped_in_the_csv_report_and_exact_in_an_export(folder: Folder) -> None:
     answers = with_answers(folder)
     report = folder.abreast("report", "--format", "csv")
-    found = cells(report.out)
-    assert found >= {f"'{text}" for text in FORMULAS} | set(PLAIN)
-    assert {cell for cell in found if cell.startswith(STARTS)} == {"-3.5", "+1e3"}, "numbers stay numbers"
+    values = cells(report.out)
+    assert values >= {f"'{text}" for text in FORMULAS} | set(PLAIN)
+    assert {cell for cell in values if cell.startswith(STARTS)} == {"-3.5", "+1e3"}, "numbers stay numbers"
     exact = cells(folder.abreast("report", "--format", "csv", "--no-escape-formulas").out)
     assert exact >= set(answers)
     assert folder.abreast("export", "--output", "rows.csv").code == 0

@@ -1,4 +1,4 @@
-"""`--lock`: a plan is written before the first run, and later runs say whether they kept to it."""
+"""`--lock`: a plan is written before the first run, and later runs report whether they follow it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def locked(folder: Folder) -> Folder:
 def lock_finding(folder: Folder) -> dict[str, Any]:
     """What `check` says about the lock."""
     rows = folder.abreast("check", "experiment.yaml", "--json").json
-    (found,) = [row for row in rows if row["check"] == "lock"]
-    return dict(found)
+    (finding,) = [row for row in rows if row["check"] == "lock"]
+    return dict(finding)
 
 
 def today(folder: Folder) -> str:
@@ -48,11 +48,11 @@ def today(folder: Folder) -> str:
 
 
 def test_the_locked_plan_is_a_file_that_people_can_read(locked: Folder) -> None:
-    found = json.loads((locked.path / LOCK).read_text())
-    assert found["cases"]["number"] == 120
-    assert (found["margin"], found["primary"], found["baseline"], found["weight"]) == (0.1, "exact", "plain", "case")
-    assert list(found["variants"]) == ["plain", "better"]
-    assert found["rule"] == {"alpha_sequence": 0.02, "alpha_final": 0.03, "until_decided": False, "min_cases": 30}
+    plan = json.loads((locked.path / LOCK).read_text())
+    assert plan["cases"]["number"] == 120
+    assert (plan["margin"], plan["primary"], plan["baseline"], plan["weight"]) == (0.1, "exact", "plain", "case")
+    assert list(plan["variants"]) == ["plain", "better"]
+    assert plan["rule"] == {"alpha_sequence": 0.02, "alpha_final": 0.03, "until_decided": False, "min_cases": 30}
 
 
 def test_check_and_dry_run_write_nothing(folder: Folder) -> None:
@@ -63,7 +63,7 @@ def test_check_and_dry_run_write_nothing(folder: Folder) -> None:
     assert not (folder.path / LOCK).exists()
 
 
-def test_later_runs_find_the_file_and_say_that_they_kept_to_it(locked: Folder) -> None:
+def test_later_runs_find_the_file_and_report_that_they_follow_it(locked: Folder) -> None:
     before = (locked.path / LOCK).read_bytes()
     done = locked.abreast("run", "experiment.yaml", "--strict")
     assert done.code == 0
@@ -98,15 +98,15 @@ def test_a_spec_that_changed_is_a_warning_that_names_the_difference(
 ) -> None:
     assert before in SPEC
     locked.write("experiment.yaml", SPEC.replace(before, after))
-    found = lock_finding(locked)
-    assert found["level"] == "warn"
-    assert found["message"].startswith(f"differs from the locked plan of {today(locked)}: ")
-    assert difference in found["message"]
+    finding = lock_finding(locked)
+    assert finding["level"] == "warn"
+    assert finding["message"].startswith(f"differs from the locked plan of {today(locked)}: ")
+    assert difference in finding["message"]
     done = locked.abreast("check", "experiment.yaml", "--strict")
     assert (done.code, "error: lock: differs" in done.err) == (4, True)
 
 
-def test_more_cases_and_other_cases_are_differences_and_their_order_is_none(locked: Folder) -> None:
+def test_more_cases_and_other_cases_are_differences_but_their_order_is_not(locked: Folder) -> None:
     lines = (locked.path / "cases.jsonl").read_text().splitlines(keepends=True)
     locked.cases(200)
     assert "200 cases instead of 120" in lock_finding(locked)["message"]
@@ -131,7 +131,7 @@ def test_another_rule_is_a_difference(locked: Folder, before: str, after: str, d
     assert difference in lock_finding(locked)["message"]
 
 
-def test_a_difference_is_stored_with_the_run_and_stands_in_its_report(locked: Folder) -> None:
+def test_a_difference_is_stored_with_the_run_and_shown_in_its_report(locked: Folder) -> None:
     line = f"differs from the locked plan of {today(locked)}: margin 0.05 instead of 0.1"
     assert line in locked.abreast("run", "experiment.yaml", "--margin", "0.05").out
     (locked.path / LOCK).unlink()
@@ -142,7 +142,7 @@ def test_a_difference_is_stored_with_the_run_and_stands_in_its_report(locked: Fo
     assert line in (locked.path / page).read_text(encoding="utf-8")
 
 
-def test_a_run_that_goes_on_says_it_too(locked: Folder) -> None:
+def test_a_resumed_run_reports_a_difference_too(locked: Folder) -> None:
     (locked.path / "first.db").unlink()
     assert locked.abreast("run", "experiment.yaml", "--budget", "0.2").code == 3
     done = locked.abreast("resume", "--budget", "0.4")
@@ -153,14 +153,14 @@ def test_a_run_that_goes_on_says_it_too(locked: Folder) -> None:
     assert "until_decided true instead of false" in done.out, "what was once so stays in the report"
 
 
-def test_a_locked_plan_that_is_missing_when_a_run_goes_on_is_said(locked: Folder) -> None:
+def test_a_locked_plan_that_is_missing_on_resume_is_reported(locked: Folder) -> None:
     (locked.path / "first.db").unlink()
     assert locked.abreast("run", "experiment.yaml", "--budget", "0.2").code == 3
     (locked.path / LOCK).unlink()
     assert f"{LOCK} is missing" in locked.abreast("resume", "--budget", "9").err
 
 
-def test_another_file_is_compared_with_only_if_it_is_named(folder: Folder) -> None:
+def test_another_file_is_compared_only_if_it_is_named(folder: Folder) -> None:
     folder.cases(20)
     folder.write("experiment.yaml", SPEC)
     assert folder.abreast("run", "--lock", "mine.lock.json", "experiment.yaml").code == 0
@@ -169,7 +169,7 @@ def test_another_file_is_compared_with_only_if_it_is_named(folder: Folder) -> No
     assert "follows the locked plan" in folder.abreast("run", "experiment.yaml", "--lock=mine.lock.json").err
 
 
-def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:
+def test_a_plan_locked_after_results_says_so(folder: Folder) -> None:
     folder.cases(20)
     folder.write("experiment.yaml", SPEC)
     folder.abreast("run", "experiment.yaml")
@@ -189,7 +189,7 @@ def test_a_plan_that_is_locked_after_results_says_so(folder: Folder) -> None:
         ("[" * 100_000, "not a locked plan"),
     ],
 )
-def test_a_file_that_is_no_locked_plan_is_refused(folder: Folder, content: str | bytes, message: str) -> None:
+def test_a_file_that_is_not_a_locked_plan_is_refused(folder: Folder, content: str | bytes, message: str) -> None:
     folder.cases(5)
     folder.write("experiment.yaml", SPEC)
     path = folder.write(LOCK, content)

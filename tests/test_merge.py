@@ -1,4 +1,4 @@
-"""`copy` and `merge`: no row and no column is lost, none doubled, whatever the order and however often."""
+"""`copy` and `merge`: no row or column is lost or duplicated, in any order and however often."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pathlib import Path
 from abreast.errors import Transient
 
 def answer(case, **params):
-    if case.id != "c0" and not os.path.exists("mended"):
+    if case.id != "c0" and not os.path.exists("fixed"):
         raise Transient("the line is down")
     return {"prediction": "yes", "where": Path("where").read_text()}
 """
@@ -61,11 +61,11 @@ def journal(folder: Folder, store: str) -> Path:
 
 
 def content(path: Path) -> dict[str, list[str]]:
-    """Everything in a store but what says where and when it was written: rows by table, whatever their order."""
+    """All rows of a store by table, without the columns that say where and when they were written."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     runs: Any = connection.execute("SELECT run_id, run FROM runs").fetchall()
     names: dict[Any, str] = dict(runs)
-    found: dict[str, list[str]] = {}
+    rows_by_table: dict[str, list[str]] = {}
     for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         if str(table).startswith("sqlite_") or table in ("deletions", "tracked_caches"):
             continue
@@ -78,13 +78,13 @@ def content(path: Path) -> dict[str, list[str]]:
             for own in ("seq", "owner", "heartbeat_at", "changes"):
                 values.pop(own, None)
             rows.append(repr(sorted(values.items())))
-        found[str(table)] = sorted(rows)
+        rows_by_table[str(table)] = sorted(rows)
     connection.close()
-    return found
+    return rows_by_table
 
 
 def plain(row: dict[str, Any]) -> str:
-    """A row as both engines would say it: SQLite has no truths, and keeps each number as it came."""
+    """A row in a form that both engines give: SQLite has no booleans and keeps the type of each number."""
     return repr(sorted((key, float(value) if isinstance(value, int) else value) for key, value in row.items()))
 
 
@@ -93,7 +93,7 @@ def plain(row: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 @pytest.mark.matrix(quick=2)
-def test_a_copy_has_all_of_a_store_on_either_engine_and_back(folder: Folder, source: str, target: str) -> None:
+def test_a_copy_to_either_engine_and_back_has_all_rows(folder: Folder, source: str, target: str) -> None:
     run(folder, source)
     track(folder, source, {"model": "m", "x": 1, "deep": {"a": 1}}, {"model": "n", "order": 0.5})
     track(folder, source, {"accuracy": 0.5, "note": "fine"}, table="metrics")
@@ -103,8 +103,8 @@ def test_a_copy_has_all_of_a_store_on_either_engine_and_back(folder: Folder, sou
     assert "1 run, 12 trials, 2 rows of predictions, 1 row of metrics, 1 row of my notes" in done.out
     assert content(journal(folder, target)) == content(journal(folder, source))
     for query in ("select * from predictions", 'select * from "my notes"'):
-        there, here = ([plain(row) for row in folder.sql(query, name)] for name in (source, target))
-        assert sorted(there) == sorted(here)
+        source_rows, target_rows = ([plain(row) for row in folder.sql(query, name)] for name in (source, target))
+        assert sorted(source_rows) == sorted(target_rows)
     for name in (source, target):
         assert len(folder.sql("select * from metrics", name)) == 5
     assert folder.abreast("copy", target, "back.db").code == 0
@@ -131,7 +131,7 @@ def test_merging_twice_and_back_adds_nothing(folder: Folder, source: str, target
         assert folder.sql("select count(*) as n from runs", name) == [{"n": 2}]
 
 
-def test_several_stores_become_one_and_stay_as_they_were(folder: Folder) -> None:
+def test_several_stores_are_merged_and_not_changed(folder: Folder) -> None:
     names = ["a.db", "b.db", "c.db"]
     for name in names:
         track(folder, name, {"from": name})
@@ -152,7 +152,7 @@ def test_only_the_tables_that_were_named_are_copied(folder: Folder) -> None:
     assert tables == {"predictions": 1, "metrics": 0, "notes": 1}
     assert folder.abreast("runs", "--store", "b.db", "--json").json == []
     assert 'did you mean "notes"?' in folder.abreast("copy", "a.db", "c.db", "--table", "note").err
-    assert "rows are of runs" in folder.abreast("copy", "a.db", "c.db", "--table", "metrics").err
+    assert "omit --table" in folder.abreast("copy", "a.db", "c.db", "--table", "metrics").err
     assert not (folder.path / "c.db").exists()
 
 
@@ -176,14 +176,14 @@ def test_keys_find_their_columns_and_types_widen(folder: Folder, source: str, ta
 
 def test_a_column_without_values_is_not_lost(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
-    gone = track(folder, "a.db", {"rare": 1})
-    assert folder.abreast("delete", "a.db", gone, "--yes").code == 0
+    deleted = track(folder, "a.db", {"rare": 1})
+    assert folder.abreast("delete", "a.db", deleted, "--yes").code == 0
     track(folder, "b.db", {"x": 1})
     folder.abreast("merge", "a.db", "--into", "b.db")
     assert "rare" in [row["column"] for row in folder.abreast("columns", "b.db", "--json").json]
 
 
-def test_rows_that_somebodys_sql_made_without_a_name_are_not_doubled(folder: Folder) -> None:
+def test_rows_inserted_by_sql_without_a_row_id_are_not_duplicated(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     insert = "insert into tracked_predictions (track_id, x) values ('by-hand', 7), ('by-hand', 7)"
     assert folder.abreast("sql", "--write", "a.db", insert).code == 0
@@ -196,14 +196,14 @@ def test_rows_that_somebodys_sql_made_without_a_name_are_not_doubled(folder: Fol
         assert sorted(folder.abreast("ls", name, "x").out.split()) == ["1", "7", "7", "7", "7"]
 
 
-def test_keys_beyond_what_a_table_holds_are_kept_together(folder: Folder) -> None:
+def test_keys_beyond_the_column_limit_are_kept_together(folder: Folder) -> None:
     track(folder, "a.db", {f"a{at}": at for at in range(1_000)})
     track(folder, "b.db", {f"b{at}": at for at in range(1_000)})
     assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
     assert "nothing new" in folder.abreast("merge", "a.db", "--into", "b.db").out
     row = folder.abreast("tail", "b.db", "-n", "1", "--json").json[0]
-    told = {**row, **row[tracked_rows.MORE]}
-    assert [told[f"a{at}"] for at in range(1_000)] == list(range(1_000))
+    values = {**row, **row[tracked_rows.MORE]}
+    assert [values[f"a{at}"] for at in range(1_000)] == list(range(1_000))
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_keys_beyond_what_a_table_holds_are_kept_together(folder: Folder) -> Non
 
 @pytest.fixture
 def halves(folder: Folder) -> Folder:
-    """A run that stopped half-way in a.db, with a copy of it in b.db, and what it needs to go on."""
+    """A run that stopped half-way in a.db, and its copy in b.db; both can be resumed."""
     folder.write("mine.py", MODULE)
     folder.write("where", "first")
     folder.cases(4)
@@ -226,7 +226,7 @@ def halves(folder: Folder) -> Folder:
     folder.write("spec.json", json.dumps(spec))
     folder.abreast("run", "spec.json", "--quiet")
     assert folder.abreast("copy", "a.db", "b.db").code == 0
-    folder.write("mended", "")
+    folder.write("fixed", "")
     return folder
 
 
@@ -246,8 +246,8 @@ def test_a_copy_that_was_continued_is_the_same_run_with_the_union_of_its_trials(
     done = halves.abreast("merge", "a.db", "--into", "b.db")
     assert "more of" in done.out, done.err
     assert "6 trials" in done.out
-    wanted = [{"status": "ok", "where": "first", "n": 2}, {"status": "ok", "where": "later", "n": 6}]
-    assert stand(halves, "b.db") == (1, wanted)
+    expected = [{"status": "ok", "where": "first", "n": 2}, {"status": "ok", "where": "later", "n": 6}]
+    assert stand(halves, "b.db") == (1, expected)
     assert halves.abreast("runs", "--store", "b.db", "--json").json[0]["status"] == "complete"
     assert content(halves.path / "a.db") == content(halves.path / "b.db")
     assert "nothing new" in halves.abreast("merge", "b.db", "--into", "a.db").out
@@ -256,7 +256,7 @@ def test_a_copy_that_was_continued_is_the_same_run_with_the_union_of_its_trials(
     )
 
 
-def test_an_older_copy_changes_nothing_in_the_run_that_went_on(halves: Folder) -> None:
+def test_an_older_copy_does_not_change_a_run_that_was_continued(halves: Folder) -> None:
     assert halves.abreast("resume", "--store", "a.db", "--quiet").code == 0
     before = content(halves.path / "a.db")
     assert "nothing new" in halves.abreast("merge", "b.db", "--into", "a.db").out
@@ -288,9 +288,7 @@ def test_a_continued_run_reaches_a_duckdb_file_too(halves: Folder) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_another_run_of_the_same_name_becomes_a_second_one_under_a_new_name(
-    folder: Folder, source: str, target: str
-) -> None:
+def test_a_different_run_with_the_same_name_gets_a_new_name(folder: Folder, source: str, target: str) -> None:
     name = run(folder, target)
     run(folder, source)
     folder.abreast("sql", "--write", source, f"update runs set run = '{name}'")
@@ -308,7 +306,7 @@ def test_another_run_of_the_same_name_becomes_a_second_one_under_a_new_name(
     assert "nothing new" in folder.abreast("merge", source, "--into", target).out
 
 
-def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(folder: Folder) -> None:
+def test_rescored_values_are_copied_and_the_old_ones_are_kept(folder: Folder) -> None:
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
@@ -324,7 +322,7 @@ def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(fol
     assert "nothing new" in folder.abreast("merge", "b.db", "--into", "a.db").out
 
 
-def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_too(folder: Folder) -> None:
+def test_a_score_that_a_later_scoring_lacks_is_deleted_from_a_duckdb_file_too(folder: Folder) -> None:
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
@@ -346,7 +344,7 @@ def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_
     assert "nothing new" in folder.abreast("merge", "b.duckdb", "--into", "a.db").out
 
 
-def test_rows_that_are_written_meanwhile_are_kept(folder: Folder) -> None:
+def test_rows_written_during_a_merge_are_kept(folder: Folder) -> None:
     with Tracker(folder.path / "a.db") as tracker:
         tracker.log_batch([{"from": "a", f"c{at % 40}": at} for at in range(20_000)])
     track(folder, "b.db", {"from": "b"})
@@ -363,7 +361,7 @@ def test_rows_that_are_written_meanwhile_are_kept(folder: Folder) -> None:
     assert {row["value"]: row["rows"] for row in counts} == {"b": 1, "a": 20_000, "meanwhile": 300}
 
 
-def test_logged_metrics_and_labels_come_along_once(folder: Folder) -> None:
+def test_logged_metrics_and_labels_are_copied_once(folder: Folder) -> None:
     name = run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
     folder.abreast("tag", name, "v1", "--store", "a.db")
@@ -378,7 +376,7 @@ def test_logged_metrics_and_labels_come_along_once(folder: Folder) -> None:
     )
 
 
-def test_a_run_at_work_is_copied_as_it_is_and_completed_by_a_later_merge(folder: Folder) -> None:
+def test_an_active_run_is_copied_and_completed_by_a_later_merge(folder: Folder) -> None:
     folder.cases(30)
     folder.write("slow.yaml", SIMULATED.replace("{target: simulated,", "{target: simulated, latency: 0.05,"))
     with folder.start("run", "slow.yaml", "--store", "a.db", "--quiet", "--yes") as working:
@@ -393,8 +391,8 @@ def test_a_run_at_work_is_copied_as_it_is_and_completed_by_a_later_merge(folder:
     assert (copied["status"], copied["reason"]) == ("incomplete", "copied while it was being executed")
     assert 0 < copied["trials"] < 60
     assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
-    (whole,) = folder.abreast("runs", "--store", "b.db", "--json").json
-    assert (whole["status"], whole["trials"]) == ("complete", 60)
+    (merged,) = folder.abreast("runs", "--store", "b.db", "--json").json
+    assert (merged["status"], merged["trials"]) == ("complete", 60)
 
 
 def rows_in(path: Path, table: str) -> int:
@@ -433,7 +431,7 @@ def test_a_merge_that_is_killed_leaves_the_target_as_it_was(folder: Folder) -> N
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_source_of_an_older_abreast_is_read_and_not_changed(folder: Folder, source: str, target: str) -> None:
+def test_a_source_of_an_older_abreast_is_read_but_not_changed(folder: Folder, source: str, target: str) -> None:
     run(folder, source)
     path = journal(folder, source)
     connection = apsw.Connection(str(path))
@@ -449,20 +447,20 @@ def test_a_source_of_an_older_abreast_is_read_and_not_changed(folder: Folder, so
     assert folder.sql("select count(*) as n from predictions", target) == [{"n": 12}]
 
 
-def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
+def test_a_file_that_is_not_a_store_or_is_the_target_is_refused(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     foreign = apsw.Connection(str(folder.path / "foreign.db"))
     foreign.execute("create table mine (x)")
     foreign.close()
     folder.write("text.db", "not a database at all, but a text of some length " * 3)
     folder.write("empty.db", "")
-    for words, told in (
+    for words, message in (
         (["copy", "a.db", "a.db"], "into itself"),
         (["copy", "a.db", "./a.db"], "into itself"),
         (["merge", "a.db", "--into", "a.db"], "into itself"),
         (["copy", "nothing.db", "b.db"], "no such store"),
-        (["copy", "foreign.db", "b.db"], "not a store of abreast"),
-        (["copy", "a.db", "foreign.db"], "not a store of abreast"),
+        (["copy", "foreign.db", "b.db"], "not an abreast store"),
+        (["copy", "a.db", "foreign.db"], "not an abreast store"),
         (["copy", "text.db", "b.db"], "not a SQLite file"),
         (["copy", "empty.db", "b.db"], "empty"),
         (["copy", "a.db", "no/such/folder/b.db"], "does not exist"),
@@ -470,7 +468,7 @@ def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
     ):
         done = folder.abreast(*words)
         assert done.code == 2, words
-        assert told in done.err, done.err
+        assert message in done.err, done.err
     assert not (folder.path / "b.db").exists()
 
 
@@ -481,7 +479,7 @@ def test_the_target_may_be_named_among_the_sources(folder: Folder) -> None:
     assert folder.abreast("ls", "a.db", "x").out.split() == ["1", "2"]
 
 
-def test_a_merge_of_which_one_source_is_bad_brings_nothing(folder: Folder) -> None:
+def test_a_merge_with_one_bad_source_changes_nothing(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     track(folder, "c.db", {"x": 2})
     folder.write("text.db", "not a database at all, but a text of some length " * 3)
@@ -525,18 +523,18 @@ def with_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stored(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every row of users by its table and name: the values as they are stored, by key."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """Tracked rows by table and row_id: stored values by key."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     with open_store(path) as store:
         if not store.journal.exists():
-            return found
+            return rows
         connection = store.reading()
         for table in tracked_rows.tables(connection):
             columns = ", ".join('"' + name.replace('"', '""') + '"' for name, _ in table.columns.values())
             for row in connection.execute(f'SELECT {columns} FROM "{table.relation}"'):
                 values = {key: value for key, value in zip(table.columns, row, strict=True) if value is not None}
-                found[table.name, str(values["row_id"])] = values
-    return found
+                rows[table.name, str(values["row_id"])] = values
+    return rows
 
 
 def columns(path: Path) -> set[tuple[str, str]]:
@@ -548,7 +546,7 @@ def columns(path: Path) -> set[tuple[str, str]]:
 
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=WRITES, later=WRITES, merges=MERGES, has_run=st.integers(0, 2))
-def test_stores_merged_in_any_order_hold_the_union_of_their_rows_unchanged(
+def test_stores_merged_in_any_order_have_the_union_of_their_rows(
     with_run: Path,
     tmp_path_factory: pytest.TempPathFactory,
     writes: list[tuple[int, str, dict[str, Any]]],
@@ -564,15 +562,15 @@ def test_stores_merged_in_any_order_hold_the_union_of_their_rows_unchanged(
     for step, rows in ((merges, writes), (list(reversed(merges)), later)):
         for at, table, row in rows:
             Tracker(paths[at]).log(row, table=table)
-        for one, other in step:
-            if one == other:
+        for source, target in step:
+            if source == target:
                 continue
-            union, wide = stored(paths[one]) | stored(paths[other]), columns(paths[one]) | columns(paths[other])
+            union, wide = stored(paths[source]) | stored(paths[target]), columns(paths[source]) | columns(paths[target])
             for _ in range(2):
-                assert main(["merge", str(paths[one]), "--into", str(paths[other])]) == 0
-                assert stored(paths[other]) == union
-                assert columns(paths[other]) == wide
-            runs[other] |= runs[one]
-            assert rows_in(open_store(paths[other]).journal, "trials") == 3 * runs[other]
-            seen = {table: len(Reader(paths[other], table=table)) for table in ("predictions", "metrics")}
-            assert seen["predictions"] == sum(table == "predictions" for table, _ in union) + 3 * runs[other]
+                assert main(["merge", str(paths[source]), "--into", str(paths[target])]) == 0
+                assert stored(paths[target]) == union
+                assert columns(paths[target]) == wide
+            runs[target] |= runs[source]
+            assert rows_in(open_store(paths[target]).journal, "trials") == 3 * runs[target]
+            counts = {table: len(Reader(paths[target], table=table)) for table in ("predictions", "metrics")}
+            assert counts["predictions"] == sum(table == "predictions" for table, _ in union) + 3 * runs[target]

@@ -1,4 +1,4 @@
-"""The view `metrics`: a row per run, variant and segment, always as the rows say, and what users logged."""
+"""The view `metrics`: a row per run, variant and segment that matches the trials, and logged rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tagged(folder: Folder, store: str, repeats: int = 1, count: int = 60) -> Non
 
 
 def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What one gets from the rows of `predictions`."""
+    """The metrics computed from rows of `predictions`."""
     scores = [row["score"] for row in rows if row["score"] is not None]
     cases: dict[str, list[float]] = {}
     for row in rows:
@@ -80,7 +80,7 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "n_successful": good,
         "n_failed": bad,
         "accuracy": sum(scores) / len(scores) if scores and good else None,
-        "score_mean": sum(sum(each) / len(each) for each in cases.values()) / len(cases) if cases else None,
+        "score_mean": sum(sum(scores) / len(scores) for scores in cases.values()) / len(cases) if cases else None,
         "avg_latency": sum(latencies) / len(latencies) if latencies else None,
         "p50_latency": rank(0.5),
         "p95_latency": rank(0.95),
@@ -93,47 +93,47 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def segments_of(folder: Folder, store: str) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    segments: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in folder.sql("select * from predictions", store):
         tags = [f"{key[4:]}={value}" for key, value in row.items() if key.startswith("tag_") and value is not None]
         for segment in ["all", *tags]:
-            found.setdefault((row["run"], row["variant"], segment), []).append(row)
-    return found
+            segments.setdefault((row["run"], row["variant"], segment), []).append(row)
+    return segments
 
 
 def check_against_the_rows(folder: Folder, store: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    wanted = segments_of(folder, store)
+    expected = segments_of(folder, store)
     rows = folder.sql("select * from metrics where source = 'derived'", store)
-    found = {(row["run"], row["variant"], row["segment"]): row for row in rows}
-    assert len(found) == len(rows)
-    assert found.keys() == wanted.keys()
-    for key, trials in wanted.items():
+    actual = {(row["run"], row["variant"], row["segment"]): row for row in rows}
+    assert len(actual) == len(rows)
+    assert actual.keys() == expected.keys()
+    for key, trials in expected.items():
         for name, value in by_hand(trials).items():
-            told = json.loads(found[key][name]) if name == "failures" and value else found[key][name]
+            value_read = json.loads(actual[key][name]) if name == "failures" and value else actual[key][name]
             same = value if value is None or name == "failures" else pytest.approx(value, abs=1e-9)
-            assert told == same, (key, name)
-    return found
+            assert value_read == same, (key, name)
+    return actual
 
 
 @pytest.mark.parametrize("store", ENGINES)
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_every_tag_has_rows_of_its_own_with_the_numbers_of_its_trials(folder: Folder, store: str, repeats: int) -> None:
+def test_every_tag_has_rows_with_the_numbers_of_its_trials(folder: Folder, store: str, repeats: int) -> None:
     tagged(folder, store, repeats)
-    found = check_against_the_rows(folder, store)
-    assert {segment for _, _, segment in found} == {
+    metrics = check_against_the_rows(folder, store)
+    assert {segment for _, _, segment in metrics} == {
         *("all", "category=navigate", "category=edit", "category=search", "level=hard")
     }
-    assert list(next(iter(found.values()))) == CONTRACT
+    assert list(next(iter(metrics.values()))) == CONTRACT
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_the_interval_of_a_segment_is_that_of_its_own_cases(folder: Folder, store: str) -> None:
+def test_the_interval_of_a_segment_is_computed_from_its_cases(folder: Folder, store: str) -> None:
     tagged(folder, store)
     for (_, _, segment), row in check_against_the_rows(folder, store).items():
         trials = [
-            one["score"]
-            for one in segments_of(folder, store)[row["run"], row["variant"], segment]
-            if one["score"] is not None
+            trial["score"]
+            for trial in segments_of(folder, store)[row["run"], row["variant"], segment]
+            if trial["score"] is not None
         ]
         low, high = wilson(sum(trials), len(trials)).low, wilson(sum(trials), len(trials)).high
         assert (row["score_low"], row["score_high"]) == (pytest.approx(low), pytest.approx(high)), row
@@ -165,7 +165,7 @@ KINDS = {  # sizes of groups; 0 is a case without a group
 
 
 def graded_cases() -> list[dict[str, Any]]:
-    """Cases of all these kinds; the tag `part` cuts through groups."""
+    """Cases of all these kinds; the tag `part` splits groups."""
     cases: list[dict[str, Any]] = []
     for kind, sizes in KINDS.items():
         for number, size in enumerate(sizes):
@@ -177,7 +177,7 @@ def graded_cases() -> list[dict[str, Any]]:
 
 
 def interval_of(scores: dict[str, float], groups: dict[str, str], weight: Weight) -> Interval:
-    """The interval of the mean of these scores, by case."""
+    """The interval of the mean of these scores by case."""
     values, labels = list(scores.values()), [groups.get(case, case) for case in scores]
     if not groups.keys() & scores.keys() and set(values) <= {0.0, 1.0}:
         return wilson(sum(values), len(values))
@@ -247,7 +247,7 @@ def answer(case, sure):
 
 
 def sure(folder: Folder, store: str, repeats: int = 1, infrastructure: bool = True) -> None:
-    """A run whose answers have a confidence, some of them, and whose trials fail in all the ways there are."""
+    """A run in which some answers have a confidence, and trials fail in every possible way."""
     lines = [
         {"id": f"c{n}", "input": f"question {n}", "expected": "yes", "tags": {"half": "one" if n < 25 else "two"}}
         for n in range(50)
@@ -265,12 +265,10 @@ def sure(folder: Folder, store: str, repeats: int = 1, infrastructure: bool = Tr
 
 @pytest.mark.parametrize("store", ENGINES)
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_the_mean_confidence_and_the_failures_by_kind_are_those_of_the_rows(
-    folder: Folder, store: str, repeats: int
-) -> None:
+def test_the_mean_confidence_and_the_failures_by_kind_match_the_rows(folder: Folder, store: str, repeats: int) -> None:
     sure(folder, store, repeats)
-    found = check_against_the_rows(folder, store)
-    by_name = {(variant, segment): row for (_, variant, segment), row in found.items()}
+    metrics = check_against_the_rows(folder, store)
+    by_name = {(variant, segment): row for (_, variant, segment), row in metrics.items()}
     row = by_name["often", "all"]
     assert json.loads(row["failures"]) == {"refused": 10 * repeats, "crash": 6 * repeats, "network": 3 * repeats}
     assert row["mean_confidence"] is not None
@@ -284,10 +282,10 @@ def test_the_mean_confidence_and_the_failures_by_kind_are_those_of_the_rows(
 def test_reused_answers_count_in_the_mean_confidence_and_reused_failures_by_kind(folder: Folder, store: str) -> None:
     sure(folder, store, infrastructure=False)
     folder.abreast("run", "sure.yaml", "--quiet")
-    asked = "select {} from metrics where variant = 'often' and segment = 'all'"
+    query = "select {} from metrics where variant = 'often' and segment = 'all'"
     assert len(folder.sql("select distinct run from predictions where reused_from is not null", store)) == 1
     for name in ("mean_confidence", "failures"):
-        first, second = folder.sql(asked.format(name), store)
+        first, second = folder.sql(query.format(name), store)
         assert first == second != {name: None}
     check_against_the_rows(folder, store)
 
@@ -314,9 +312,7 @@ def test_only_numbers_count_in_the_mean_confidence(folder: Folder, store: str) -
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_of_a_variant_that_always_failed_the_accuracy_is_not_known_and_its_score_is_honest(
-    folder: Folder, store: str
-) -> None:
+def test_a_variant_that_always_failed_has_no_accuracy_and_an_honest_score(folder: Folder, store: str) -> None:
     folder.cases(6, tags={"kind": "a"})
     folder.write(
         "fails.yaml",
@@ -326,11 +322,11 @@ def test_of_a_variant_that_always_failed_the_accuracy_is_not_known_and_its_score
     )
     folder.abreast("run", "fails.yaml", "--quiet")
     check_against_the_rows(folder, store)
-    wanted = "select variant, accuracy, score_mean, error_rate, failures from metrics where segment = 'kind=a'"
-    found = {row.pop("variant"): row for row in folder.sql(wanted, store)}
-    assert found["good"] == {"accuracy": 1.0, "score_mean": 1.0, "error_rate": 0.0, "failures": None}
-    assert found["bad"] == {"accuracy": None, "score_mean": 0.0, "error_rate": 1.0, "failures": '{"crash":6}'}
-    assert found["gone"] == {"accuracy": None, "score_mean": None, "error_rate": 1.0, "failures": '{"network":6}'}
+    query = "select variant, accuracy, score_mean, error_rate, failures from metrics where segment = 'kind=a'"
+    rows = {row.pop("variant"): row for row in folder.sql(query, store)}
+    assert rows["good"] == {"accuracy": 1.0, "score_mean": 1.0, "error_rate": 0.0, "failures": None}
+    assert rows["bad"] == {"accuracy": None, "score_mean": 0.0, "error_rate": 1.0, "failures": '{"crash":6}'}
+    assert rows["gone"] == {"accuracy": None, "score_mean": None, "error_rate": 1.0, "failures": '{"network":6}'}
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -340,21 +336,21 @@ def test_failures_and_confidence_can_be_logged(folder: Folder, store: str, monke
     (row,) = folder.sql("select failures, mean_confidence from metrics where source = 'logged'", store)
     assert (json.loads(row["failures"]), row["mean_confidence"]) == ({"timeout": 2, "crash": 1}, 0.75)
     for wrong in ("timeout", 3, {"timeout": "two"}, {"timeout": True}, [1]):
-        with pytest.raises(BadInput, match="failures must be numbers by kind"):
+        with pytest.raises(BadInput, match="failures must be counts by kind"):
             result.log({"failures": wrong})
 
 
-def test_where_no_answer_has_a_confidence_no_answer_is_read_for_it() -> None:
+def test_payloads_are_not_read_if_no_answer_has_a_confidence() -> None:
     without = [schema.Column("data", "sure", "real"), schema.Column("params", "confidence", "real")]
     for dialect in (SQLITE, DUCKDB):
-        *_, view = views.create_views(dialect, without)
+        *_, view = views.create_views(dialect, without, {})
         assert "payloads" not in view
-        *_, view = views.create_views(dialect, [*without, schema.Column("data", "confidence", "real")])
+        *_, view = views.create_views(dialect, [*without, schema.Column("data", "confidence", "real")], {})
         assert "payloads" in view
 
 
 def rounded(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """In the order of their columns; the last digit of a sum depends on the order of its terms."""
+    """Rows without the last digits of sums, which depend on the order of the terms."""
     numbers = [
         {
             key: round(value, 9) if isinstance(value, float) else value
@@ -367,16 +363,16 @@ def rounded(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list[d
 
 
 def test_both_engines_have_the_same_segments(folder: Folder) -> None:
-    told = []
+    results = []
     for store in ENGINES:
         tagged(folder, store, repeats=3)
         moving = ("run", "avg_latency", "p50_latency", "p95_latency")
-        told.append(rounded(folder.sql("select * from metrics", store), moving))
-    assert told[0] == told[1]
+        results.append(rounded(folder.sql("select * from metrics", store), moving))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder, store: str) -> None:
+def test_a_rescore_updates_the_numbers_and_keeps_logged_rows(folder: Folder, store: str) -> None:
     lines = [
         {"id": f"c{n}", "input": "?", "expected": "Yes", "tags": {"half": "first" if n < 5 else "second"}}
         for n in range(10)
@@ -394,11 +390,11 @@ def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder
     assert folder.abreast("run", "spec.json", "--quiet").code == 0
     with open_store(folder.path / store) as opened:
         opened.log_metrics("latest", "one", "half=first", {"accuracy": 0.25, "judge": "human"})
-    wanted = "select segment, accuracy from metrics where source = 'derived' order by segment"
-    assert [row["accuracy"] for row in folder.sql(wanted, store)] == [0.0, 0.0, 0.0]
+    query = "select segment, accuracy from metrics where source = 'derived' order by segment"
+    assert [row["accuracy"] for row in folder.sql(query, store)] == [0.0, 0.0, 0.0]
     folder.write("spec.json", json.dumps({**spec, "scorers": ["text"]}))
     assert folder.abreast("rescore", "latest", "--store", store).code == 0
-    assert folder.sql(wanted, store) == [
+    assert folder.sql(query, store) == [
         {"segment": "all", "accuracy": 0.5},
         {"segment": "half=first", "accuracy": 1.0},
         {"segment": "half=second", "accuracy": 0.0},
@@ -410,23 +406,23 @@ def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_conditions_on_run_variant_and_segment_choose_rows_and_change_none(folder: Folder, store: str) -> None:
+def test_conditions_on_run_variant_and_segment_select_rows_without_changing_them(folder: Folder, store: str) -> None:
     for repeats in (1, 2):
         tagged(folder, store, repeats, count=20)
     rows = folder.sql("select * from metrics", store)
     assert len({row["run"] for row in rows}) == 2
     for name in ("run", "variant", "segment"):
         for value in {row[name] for row in rows}:
-            wanted = [row for row in rows if row[name] == value]
-            found = folder.sql(f"select * from metrics where {name} = '{value}'", store)
-            assert rounded(found) == rounded(wanted)
+            expected = [row for row in rows if row[name] == value]
+            actual = folder.sql(f"select * from metrics where {name} = '{value}'", store)
+            assert rounded(actual) == rounded(expected)
     for condition in ("segment <> 'all'", "segment like 'category%'", "segment in ('all', 'level=hard')"):
         count = len(folder.sql(f"select * from metrics where {condition}", store))
         assert folder.sql(f"select sum({condition}) as n from (select segment from metrics)", store) == [{"n": count}]
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_any_tag_makes_a_segment_however_odd_and_however_many(folder: Folder, store: str) -> None:
+def test_any_number_of_tags_with_any_name_make_segments(folder: Folder, store: str) -> None:
     tags = {name: f"a {name}" for name in ("größe", "a.b", "a/b", "~t", "it's", "two words", "*", "$", "[0]", "order")}
     tags |= {f"key{number}": "x" for number in range(600)}
     lines = [{"id": f"c{n}", "input": "?", "expected": "yes", "tags": {**tags, "own": f"v{n}"}} for n in range(30)]
@@ -444,8 +440,8 @@ def test_any_tag_makes_a_segment_however_odd_and_however_many(folder: Folder, st
 def test_any_sqlite_client_reads_the_segments(folder: Folder) -> None:
     tagged(folder, "results.db")
     with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
-        found = connection.execute("select segment, n_predictions from metrics where variant = 'plain'").fetchall()
-    assert dict(found)["level=hard"] == 15
+        segments = connection.execute("select segment, n_predictions from metrics where variant = 'plain'").fetchall()
+    assert dict(segments)["level=hard"] == 15
 
 
 # -- what users log ----------------------------------------------------------------------------------------------------
@@ -465,7 +461,7 @@ def finished(folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch) -> Res
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
+def test_logged_rows_appear_with_derived_rows_and_keep_their_types(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = finished(folder, store, monkeypatch)
@@ -486,7 +482,7 @@ def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
     result.log({"agreement": 0.25})
     result.log({"agreement": 0.25})
     first, *others = folder.sql("select * from metrics where source = 'logged' order by agreement desc", store)
-    kept = {
+    logged = {
         "accuracy": 0.75,
         "n_failed": 3,
         "agreement": 0.5,
@@ -502,8 +498,8 @@ def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
         "segment": "kind=a",
         "n_successful": None,
     }
-    assert {key: first[key] for key in kept} == kept
-    assert {key: type(first[key]) for key in kept} == {key: type(value) for key, value in kept.items()}
+    assert {key: first[key] for key in logged} == logged
+    assert {key: type(first[key]) for key in logged} == {key: type(value) for key, value in logged.items()}
     assert bool(first["blind"]) is True
     assert [(row["variant"], row["segment"], row["agreement"]) for row in others] == [(None, "all", 0.25)] * 2
     assert list(first)[: len(CONTRACT)] == CONTRACT
@@ -541,41 +537,39 @@ def test_any_name_can_be_logged(folder: Folder, store: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_column_whose_logged_values_change_their_type_holds_them_all(
+def test_a_column_holds_logged_values_of_several_types(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = finished(folder, store, monkeypatch)
     for number, value in enumerate([1, 2.5, "text", None]):
         result.log({"number": number, "mixed": value})
-    found = folder.sql("select mixed from metrics where source = 'logged' order by number", store)
-    assert [str(row["mixed"]) for row in found] == ["1", "2.5", "text", "None"]
+    values = folder.sql("select mixed from metrics where source = 'logged' order by number", store)
+    assert [str(row["mixed"]) for row in values] == ["1", "2.5", "text", "None"]
 
 
-def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_that_cannot_be_logged_are_refused_with_a_fix(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     result = finished(folder, "results.db", monkeypatch)
-    for values, said in [
+    for values, message in [
         ({}, "a mapping"),
         ([1], "a mapping"),
-        ({"": 1}, "not a name"),
-        ({" ": 1}, "not a name"),
-        ({3: 1}, "not a name"),
-        ({"a\0b": 1}, "not a name"),
+        ({"": 1}, "invalid column name"),
+        ({" ": 1}, "invalid column name"),
+        ({3: 1}, "invalid column name"),
+        ({"a\0b": 1}, "invalid column name"),
         ({"x" * 300: 1}, "300 characters"),
         ({"segment": "x"}, "segment"),
         ({"Run": "x"}, "Run"),
         ({"Accuracy": 1}, '"accuracy"'),
         ({"accuracy": "high"}, "accuracy must be a number"),
         ({"accuracy": True}, "accuracy must be a number"),
-        ({"n_failed": 1.5}, "n_failed must be a whole number"),
+        ({"n_failed": 1.5}, "n_failed must be an integer"),
         ({"code_commit": 5}, "code_commit must be text"),
         ({"x": float("inf")}, "x is inf"),
         ({f"k{number}": 1 for number in range(1001)}, "1,000 columns"),
     ]:
         with pytest.raises(BadInput) as caught:
             result.log(values)  # type: ignore[arg-type]
-        assert said in caught.value.message + caught.value.fix, values
+        assert message in caught.value.message + caught.value.fix, values
         assert caught.value.fix
     for segment in ("", " ", None, "a\0b"):
         with pytest.raises(BadInput, match="segment"):
@@ -587,25 +581,25 @@ def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_with_its_run_a_logged_row_is_deleted_and_no_other(
+def test_deleting_a_run_deletes_its_logged_rows_only(
     folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = finished(folder, store, monkeypatch), finished(folder, store, monkeypatch)
-    for result in (one, other):
+    first, second = finished(folder, store, monkeypatch), finished(folder, store, monkeypatch)
+    for result in (first, second):
         result.log({"x": 1}, variant="plain")
-    wanted = "select run from metrics where source = 'logged' order by run"
-    assert [row["run"] for row in folder.sql(wanted, store)] == sorted([one.run, other.run])
-    assert folder.abreast("delete", "--store", store, one.run, "--yes").code == 0
-    assert folder.sql(wanted, store) == [{"run": other.run}]
+    query = "select run from metrics where source = 'logged' order by run"
+    assert [row["run"] for row in folder.sql(query, store)] == sorted([first.run, second.run])
+    assert folder.abreast("delete", "--store", store, first.run, "--yes").code == 0
+    assert folder.sql(query, store) == [{"run": second.run}]
     assert folder.sql("select count(*) as n from logged_metrics", store) == [{"n": 1}]
     if store.endswith("duckdb"):
         with duckdb.connect(str(folder.path / store), read_only=True) as client:
             assert client.execute("select count(*) from logged_metrics").fetchall() == [(1,)]
     with pytest.raises(BadInput, match="no run"):
-        one.log({"x": 2})
+        first.log({"x": 2})
 
 
-def test_a_logged_row_stays_when_its_run_goes_on(folder: Folder) -> None:
+def test_a_logged_row_stays_when_its_run_is_resumed(folder: Folder) -> None:
     folder.cases(6)
     folder.write(
         "spec.yaml", "cases: cases.jsonl\nvariants: {one: {target: simulated, cost_usd: 1}}\nscorers: [exact]\n"
@@ -621,7 +615,7 @@ def test_a_logged_row_stays_when_its_run_goes_on(folder: Folder) -> None:
 
 
 def made_older(path: Path) -> None:
-    """The same file as the second format had it."""
+    """Downgrade a file to the second format."""
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions; DROP TABLE logged_metrics")
     connection.execute("ALTER TABLE trials DROP COLUMN block")
@@ -632,7 +626,7 @@ def made_older(path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_store_of_an_older_abreast_gets_segments_and_can_be_logged_into(folder: Folder, store: str) -> None:
+def test_a_store_of_an_older_abreast_gets_segments_and_accepts_logged_rows(folder: Folder, store: str) -> None:
     tagged(folder, store)
     before = rounded(folder.sql("select * from metrics", store))
     made_older(folder.path / (store + ".journal" if store.endswith("duckdb") else store))
@@ -653,15 +647,15 @@ def test_a_store_of_the_previous_format_gets_the_new_view(folder: Folder) -> Non
     assert folder.sql("select * from metrics") == before
 
 
-def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None:
+def test_the_largest_number_of_logged_columns_makes_a_readable_view() -> None:
     columns = [schema.Column("metric", f"k{number}", "integer") for number in range(schema.MOST_LOGGED)]
     with contextlib.closing(apsw.Connection(":memory:")) as connection:
-        for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
+        for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns, {})]:
             connection.execute(statement)
         assert connection.execute("SELECT * FROM metrics").fetchall() == []
 
 
-def test_many_trials_are_summed_quickly_and_what_is_not_asked_for_is_not_summed(folder: Folder) -> None:
+def test_many_trials_are_summed_quickly_and_unused_segments_are_not_computed(folder: Folder) -> None:
     tagged(folder, "results.db")
     with contextlib.closing(apsw.Connection(str(folder.path / "results.db"))) as connection:
         names = ", ".join(name for name in schema.TABLES["trials"] if name != "position")
@@ -671,7 +665,7 @@ def test_many_trials_are_summed_quickly_and_what_is_not_asked_for_is_not_summed(
         )
 
         def steps(condition: str) -> int:
-            """What SQLite does for it, in its own instructions: a measure without a clock."""
+            """The work of SQLite in virtual machine instructions: a measure without a clock."""
             counted = 0
 
             def count() -> bool:

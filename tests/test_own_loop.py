@@ -1,4 +1,4 @@
-"""The workflow of a benchmark that is a loop of one's own, from validation over debugging to the two tables."""
+"""A benchmark with its own loop, from validation and debugging to the two tables."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ BENCHMARK = """
 
 
 @pytest.fixture
-def here(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+def workdir(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(folder.path)
     folder.write("benchmark.py", BENCHMARK)
     return folder
 
 
-def script(here: Folder, text: str, *words: str) -> Done:
-    path = here.write("script.py", text)
+def script(workdir: Folder, text: str, *words: str) -> Done:
+    path = workdir.write("script.py", text)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         [sys.executable, path.name, *words], env=environment, capture_output=True, text=True, timeout=100, check=False
@@ -67,14 +67,14 @@ def script(here: Folder, text: str, *words: str) -> Done:
 
 
 def git(*words: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main")
-    return subprocess.run(["git", *who, *words], capture_output=True, text=True, check=True).stdout.strip()
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main")
+    return subprocess.run(["git", *author, *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 # -- the loops -----------------------------------------------------------------------------------------------------
 
 
-def test_threads_with_duckdb(here: Folder) -> None:
+def test_threads_can_track_into_duckdb(workdir: Folder) -> None:
     text = """
         from concurrent.futures import ThreadPoolExecutor
         from functools import partial
@@ -89,9 +89,9 @@ def test_threads_with_duckdb(here: Folder) -> None:
             results = list(pool.map(partial(run_with_tracker, params=params), dataset))
         print(len(results), sum("error" in result for result in results))
     """
-    assert script(here, text).out.split() == ["40", "4"]
-    assert script(here, text).out.split() == ["40", "4"]
-    assert len((here.path / "executed").read_text().splitlines()) == 44
+    assert script(workdir, text).out.split() == ["40", "4"]
+    assert script(workdir, text).out.split() == ["40", "4"]
+    assert len((workdir.path / "executed").read_text().splitlines()) == 44
     frame = Reader(db="benchmark.db", table="predictions").to_df()
     assert len(frame) == 80
     assert frame["cache"].notna().sum() == 36
@@ -99,7 +99,7 @@ def test_threads_with_duckdb(here: Folder) -> None:
     assert set(frame["item_id"]) == set(range(40))
 
 
-def test_processes_with_sqlite(here: Folder) -> None:
+def test_processes_can_track_into_sqlite(workdir: Folder) -> None:
     text = """
         from functools import partial
         from multiprocessing import Pool
@@ -115,14 +115,14 @@ def test_processes_with_sqlite(here: Folder) -> None:
                 results = pool.map(partial(run_with_tracker, params=params), dataset)
             print(len(results), sum("error" in result for result in results))
     """
-    assert script(here, text).out.split() == ["40", "4"]
-    assert script(here, text).out.split() == ["40", "4"]
-    assert len((here.path / "executed").read_text().splitlines()) == 44
+    assert script(workdir, text).out.split() == ["40", "4"]
+    assert script(workdir, text).out.split() == ["40", "4"]
+    assert len((workdir.path / "executed").read_text().splitlines()) == 44
     assert len(Reader(db="benchmark.db", table="predictions").to_df()) == 80
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
-def test_a_full_benchmark_fills_both_tables(here: Folder, engine: str) -> None:
+def test_a_full_benchmark_fills_both_tables(workdir: Folder, engine: str) -> None:
     text = """
         import sys
         from benchmark import *
@@ -150,22 +150,22 @@ def test_a_full_benchmark_fills_both_tables(here: Folder, engine: str) -> None:
                 })
             print(name, f"{right / len(successful):.4f}" if successful else "N/A (all failed)")
     """
-    first = script(here, text, engine).out
+    first = script(workdir, text, engine).out
     assert "broken N/A (all failed)" in first
-    assert script(here, text, engine).out == first
-    metrics = here.sql("select experiment_id, accuracy, n_failed, source from metrics order by 1, 2", "benchmark.db")
+    assert script(workdir, text, engine).out == first
+    metrics = workdir.sql("select experiment_id, accuracy, n_failed, source from metrics order by 1, 2", "benchmark.db")
     assert [row["n_failed"] for row in metrics] == [4] * 4
     assert {row["source"] for row in metrics} == {"logged"}
     by_model = (
         "select params_model_name as model, avg(case when prediction = ground_truth then 1.0 else 0 end) as accuracy, "
         "count(cache) as cached from db.predictions where error is null group by 1 order by 1"
     )
-    rows = here.sql(by_model, "benchmark.db")
+    rows = workdir.sql(by_model, "benchmark.db")
     assert [(row["model"], row["cached"]) for row in rows] == [("bert-base", 36), ("roberta-base", 36)]
     assert rows[0]["accuracy"] == pytest.approx(metrics[0]["accuracy"])
 
 
-def test_debug_on_a_few_items_look_and_delete(here: Folder) -> None:
+def test_rows_of_a_debug_run_can_be_inspected_and_deleted(workdir: Folder) -> None:
     text = """
         import subprocess
         from benchmark import *
@@ -180,9 +180,9 @@ def test_debug_on_a_few_items_look_and_delete(here: Folder) -> None:
             subprocess.run(["abreast", "delete", "benchmark.db", tid, "--yes"], check=True)
         print(len(reader.to_df()), "left")
     """
-    assert "0 left" in script(here, text).out
-    script(here, text)
-    executed = (here.path / "executed").read_text().splitlines()
+    assert "0 left" in script(workdir, text).out
+    script(workdir, text)
+    executed = (workdir.path / "executed").read_text().splitlines()
     assert len(executed) == 8, "what is cached goes with its rows"
 
 
@@ -227,72 +227,72 @@ def filled(params: Any = Params(), **result: Any) -> Tracker:  # noqa: B008
     return tracker
 
 
-def test_a_renamed_parameter_stops_and_the_command_that_is_told_mends_it(
-    here: Folder, capsys: pytest.CaptureFixture[str]
+def test_a_renamed_parameter_stops_the_experiment_and_the_printed_command_fixes_it(
+    workdir: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert validate_schema_before_experiment("benchmark.db", "predictions", Params)
     assert "first experiment" in capsys.readouterr().out
-    assert not (here.path / "benchmark.db").exists()
+    assert not (workdir.path / "benchmark.db").exists()
     filled()
     assert validate_schema_before_experiment("benchmark.db", "predictions", Params)
     assert validate_schema_before_experiment("benchmark.db", "predictions", Model)
     assert validate_schema_before_experiment("benchmark.db", "predictions", Other), "top_p is not top_k"
-    assert "no longer there: top_k" in capsys.readouterr().out
+    assert "removed: top_k" in capsys.readouterr().out
     assert not validate_schema_before_experiment("benchmark.db", "predictions", Renamed)
-    told = capsys.readouterr().out
-    assert "params_lr seems to be params_learning_rate" in told
-    command = told.split("→ abreast ")[1].split()
-    assert here.abreast(*command, "--yes").code == 0
+    output = capsys.readouterr().out
+    assert "params_lr seems to be params_learning_rate" in output
+    command = output.split("→ abreast ")[1].split()
+    assert workdir.abreast(*command, "--yes").code == 0
     assert validate_schema_before_experiment("benchmark.db", "predictions", Renamed)
     filled(Renamed())
-    assert here.sql("select params_learning_rate as lr from predictions", "benchmark.db") == [{"lr": 0.1}] * 2
+    assert workdir.sql("select params_learning_rate as lr from predictions", "benchmark.db") == [{"lr": 0.1}] * 2
     with pytest.raises(BadInput, match="neither a dataclass nor"):
         validate_schema_before_experiment("benchmark.db", "predictions", int)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
-def test_a_column_is_renamed_also_where_new_rows_have_the_new_name(here: Folder, engine: str) -> None:
+def test_a_column_is_renamed_even_if_new_rows_have_the_new_name(workdir: Folder, engine: str) -> None:
     tracker = Tracker("benchmark.db", engine=engine, table="mine")
     tracker.log_batch([{"lr": 0.5}, {"rate": 1}])
-    assert here.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine").code == 0
+    assert workdir.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine").code == 0
     assert list(Reader("benchmark.db", table="mine").to_df()["rate"]) == [0.5, 1.0]
     tracker.log_batch([{"lr": 0.7, "rate": 2}])
-    refused = here.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine")
+    refused = workdir.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine")
     assert (refused.code, "would be lost" in refused.err) == (2, True)
-    assert here.sql("select lr, rate from mine where lr is not null", "benchmark.db") == [{"lr": 0.7, "rate": 2}]
-    assert here.abreast("rename", "--yes", "benchmark.db", "nothing", "rate", "--table", "mine").code == 2
-    assert here.abreast("rename", "--yes", "benchmark.db", "track_id", "who", "--table", "mine").code == 2
+    assert workdir.sql("select lr, rate from mine where lr is not null", "benchmark.db") == [{"lr": 0.7, "rate": 2}]
+    assert workdir.abreast("rename", "--yes", "benchmark.db", "nothing", "rate", "--table", "mine").code == 2
+    assert workdir.abreast("rename", "--yes", "benchmark.db", "track_id", "who", "--table", "mine").code == 2
 
 
-def test_before_an_experiment_one_hears_what_changed_and_what_is_kept(
-    here: Folder, capsys: pytest.CaptureFixture[str]
+def test_the_check_before_an_experiment_reports_changes_and_columns(
+    workdir: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert pre_experiment_validation("benchmark.db", "predictions", "metrics", Params)
-    assert not (here.path / "benchmark.db").exists()
+    assert not (workdir.path / "benchmark.db").exists()
     git("init", "-q")
     git("add", "benchmark.py")
     git("commit", "-qm", "one")
-    script(here, "from benchmark import *\nTracker('benchmark.db', table='metrics').log({'accuracy': 1.0})")
+    script(workdir, "from benchmark import *\nTracker('benchmark.db', table='metrics').log({'accuracy': 1.0})")
     capsys.readouterr()
     assert pre_experiment_validation("benchmark.db", params_dataclass=Params)
-    assert "the commit of the last experiment" in capsys.readouterr().out
-    here.write("benchmark.py", BENCHMARK + "    more = 1\n")
+    assert "same commit as the last experiment" in capsys.readouterr().out
+    workdir.write("benchmark.py", BENCHMARK + "    more = 1\n")
     git("commit", "-qam", "two")
-    here.write("benchmark.py", BENCHMARK + "    more = 2\n")
+    workdir.write("benchmark.py", BENCHMARK + "    more = 2\n")
     filled(confidence=0.5)
-    asked: list[str] = []
+    questions: list[str] = []
 
     def answer(question: str) -> bool:
-        asked.append(question)
+        questions.append(question)
         return question.startswith("continue")
 
     assert pre_experiment_validation("benchmark.db", params_dataclass=Params, ask=answer)
-    told = capsys.readouterr().out
-    assert "the code changed since the last experiment" in told
-    assert "benchmark.py  +1 −0" in told
-    assert "not committed on main: benchmark.py" in told
-    assert "not kept: raw_response, tokens, cost" in told
-    assert [question.split()[0:2] for question in asked] == [
+    output = capsys.readouterr().out
+    assert "the code changed since the last experiment" in output
+    assert "benchmark.py  +1 −0" in output
+    assert "not committed on main: benchmark.py" in output
+    assert "not kept: raw_response, tokens, cost" in output
+    assert [question.split()[0:2] for question in questions] == [
         ["continue", "with"],
         ["add", "fields"],
         ["add", "aggregations"],
@@ -305,13 +305,13 @@ def test_before_an_experiment_one_hears_what_changed_and_what_is_kept(
     assert list(frame["answer_code"])[1:] == [True, False, True]
 
 
-def test_on_a_terminal_it_asks_and_no_is_the_default(here: Folder) -> None:
+def test_on_a_terminal_it_asks_and_no_is_the_default(workdir: Folder) -> None:
     git("init", "-q")
     git("add", "benchmark.py")
     git("commit", "-qm", "one")
-    script(here, "from benchmark import *\nTracker('benchmark.db', table='metrics').log({'accuracy': 1.0})")
+    script(workdir, "from benchmark import *\nTracker('benchmark.db', table='metrics').log({'accuracy': 1.0})")
     git("commit", "-q", "--allow-empty", "-m", "two")
-    here.write(
+    workdir.write(
         "ask.py", "from abreast import pre_experiment_validation as check\nprint('answer', check('benchmark.db'))\n"
     )
     for typed, expected in (("\n", "answer False"), ("y\nn\n", "answer True")):
@@ -327,24 +327,24 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(here: Folder) -> None:
         assert expected in out
 
 
-def test_data_that_differs_from_its_version_is_told(here: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_differs_from_its_version_is_reported(workdir: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_data_committed()
     git("init", "-q")
-    here.write("data.csv", "a,b\n1,2\n")
+    workdir.write("data.csv", "a,b\n1,2\n")
     assert not check_data_committed("data.csv")
     assert "git add data.csv" in capsys.readouterr().out
     git("add", "data.csv")
     git("commit", "-qm", "data")
     assert check_data_committed("data.csv")
-    here.write("large.csv", "1\n")
-    here.write("large.csv.dvc", "outs:\n- md5: b026324c6904b2a9cb4b88d6d61c81d1\n  hash: md5\n  path: large.csv\n")
+    workdir.write("large.csv", "1\n")
+    workdir.write("large.csv.dvc", "outs:\n- md5: b026324c6904b2a9cb4b88d6d61c81d1\n  hash: md5\n  path: large.csv\n")
     git("add", "large.csv.dvc")
     git("commit", "-qm", "large")
     assert check_data_committed()
     assert "as DVC tracks it (b026324)" in capsys.readouterr().out
-    here.write("large.csv", "2\n")
+    workdir.write("large.csv", "2\n")
     assert not check_data_committed()
     assert "dvc add large.csv" in capsys.readouterr().out
-    (here.path / "large.csv").unlink()
+    (workdir.path / "large.csv").unlink()
     assert not check_data_committed("large.csv")
     assert not check_data_committed("nowhere.csv")

@@ -170,7 +170,7 @@ def test_a_program_that_is_started_again_executes_nothing_again(
         for _ in range(2)
     ]
     assert (folder.path / "executed").read_text() == "x" * 50
-    warned = [line for line in runs[0].stderr.splitlines() if "itself: cached results do not depend on it" in line]
+    warned = [line for line in runs[0].stderr.splitlines() if "; cached results ignore that" in line]
     assert len(warned) == 1
     assert variable in warned[0]
     assert "itself" not in runs[1].stderr

@@ -367,12 +367,12 @@ def test_returned_fields_that_are_not_in_the_code_are_compared_after_two_runs(fo
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["params_style", "how"], "is a parameter and stays one"),
+        (["params_style", "how"], "params_style is a parameter, how is not"),
         (["params_stile", "params_how"], 'did you mean "params_style"?'),
-        (["score_exact", "score_right"], "a score has the name of its scorer"),
-        (["model", "who"], "keeps its name"),
+        (["score_exact", "score_right"], "set `name:` of the scorer"),
+        (["model", "who"], "is a standard column"),
         (["params_style"], "name the old column and the new one"),
-        (["params_style", "params_style"], "has that name already"),
+        (["params_style", "params_style"], "already has that name"),
         (["params_style", "params_how", "--experiment", "nobody"], "no run of an experiment nobody"),
     ],
 )
@@ -391,7 +391,7 @@ def test_a_run_that_has_both_names_is_not_renamed(folder: Folder) -> None:
     run(folder, "--quiet")
     done = folder.anew("rename", "--yes", "params_lr", "params_rate")
     assert done.code == 2
-    assert "has lr and rate: what one of them holds would be lost" in done.err
+    assert "has both lr and rate" in done.err
 
 
 def test_only_the_runs_of_one_experiment_are_renamed(shapes: Folder) -> None:

@@ -1,4 +1,4 @@
-"""Which names were renamed, and which only look alike."""
+"""Detection of renamed names."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED, ids=lambda name: name)
-def test_the_same_words_are_a_rename_whichever_came_first(old: str, new: str) -> None:
+def test_the_same_words_are_a_rename_in_either_direction(old: str, new: str) -> None:
     assert renames([old, "seed"], ["seed", new]) == [(old, new)]
     assert renames([new], [old]) == [(new, old)]
 
 
 @pytest.mark.parametrize(("old", "new"), DIFFERENT, ids=lambda name: name or "nothing")
-def test_names_that_only_look_alike_are_two_things(old: str, new: str) -> None:
+def test_names_that_only_look_alike_are_not_a_rename(old: str, new: str) -> None:
     assert renames([old, "seed"], ["seed", new]) == []
     assert renames([old], [new], {old: [64, 128]}, {new: [64, 128]}) == [], "not even with the same values"
 
@@ -76,22 +76,22 @@ def test_values_help_where_a_word_is_missing() -> None:
     assert renames(["stream"], ["stream_tokens"], {"stream": [True]}, {"stream_tokens": [True]}) == []
 
 
-def test_values_of_another_kind_speak_against_it() -> None:
+def test_values_of_another_kind_are_not_a_rename() -> None:
     assert renames(["temp"], ["temperature"], {"temp": ["/tmp/x"]}, {"temperature": [0.5]}) == []
     assert renames(["temp"], ["temperature"], {"temp": [0.1]}, {"temperature": [0.5]}) == [("temp", "temperature")]
 
 
-def test_of_two_that_could_be_meant_the_one_with_the_values_is() -> None:
-    found = renames(["n_layers"], ["number_layers", "num_layers"], {"n_layers": [6]}, {"num_layers": [6]})
-    assert found == [("n_layers", "num_layers")]
+def test_of_two_candidates_the_one_with_the_same_values_is_chosen() -> None:
+    pairs = renames(["n_layers"], ["number_layers", "num_layers"], {"n_layers": [6]}, {"num_layers": [6]})
+    assert pairs == [("n_layers", "num_layers")]
 
 
-def test_a_name_may_be_as_long_as_it_likes() -> None:
+def test_names_may_be_long() -> None:
     assert renames(["a_" * 50_000], ["b_" * 50_000]) == []
     assert renames(["a_" * 50_000], ["a" * 50_000]) == [("a_" * 50_000, "a" * 50_000)]
 
 
-def test_a_thousand_names_take_no_time() -> None:
+def test_a_thousand_names_are_compared_quickly() -> None:
     old, new = [f"someName{n}" for n in range(1000)], [f"some_name_{n}" for n in range(1000)]
     assert len(renames(old, new)) == 1000
 
@@ -100,9 +100,9 @@ NAMES = st.lists(st.text("abnmxk_T12 ", max_size=6) | st.sampled_from([name for 
 
 
 @given(NAMES, NAMES)
-def test_each_name_is_used_once_and_none_that_stayed(old: list[str], new: list[str]) -> None:
-    found = renames(old, new)
-    before, after = [one for one, _ in found], [other for _, other in found]
+def test_each_name_is_used_once_and_unchanged_names_are_not(old: list[str], new: list[str]) -> None:
+    pairs = renames(old, new)
+    before, after = [old_name for old_name, _ in pairs], [new_name for _, new_name in pairs]
     assert len(set(before)) == len(before)
     assert len(set(after)) == len(after)
     assert set(before) <= set(old) - set(new)
@@ -110,7 +110,7 @@ def test_each_name_is_used_once_and_none_that_stayed(old: list[str], new: list[s
 
 
 @given(NAMES)
-def test_the_same_names_give_nothing(names: list[str]) -> None:
+def test_the_same_names_give_no_renames(names: list[str]) -> None:
     assert renames(names, names) == []
     assert renames(names, names[::-1]) == []
     assert renames(names, []) == renames([], names) == []
@@ -118,5 +118,5 @@ def test_the_same_names_give_nothing(names: list[str]) -> None:
 
 @given(NAMES, NAMES)
 def test_the_order_of_the_old_names_is_kept(old: list[str], new: list[str]) -> None:
-    found = [one for one, _ in renames(old, new)]
-    assert found == sorted(found, key=list(dict.fromkeys(old)).index)
+    renamed = [old_name for old_name, _ in renames(old, new)]
+    assert renamed == sorted(renamed, key=list(dict.fromkeys(old)).index)

@@ -1,4 +1,4 @@
-"""How runs are named: by name, label, `latest`, `previous` or a prefix; and what `delete` accepts."""
+"""References to runs by name, label, `latest`, `previous` or a prefix; and what `delete` accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_names(folder: Folder, store: str = "results.db") -> list[str]:
 
 
 def rename_runs(folder: Folder, *names: str, store: str = "results.db") -> None:
-    """Give the runs of a store names that a test can rely on."""
+    """Give the runs of a store fixed names."""
     for old, new in zip(run_names(folder, store), names, strict=True):
         done = folder.abreast("sql", "--write", store, f"update runs set run = '{new}' where run = '{old}'")
         assert done.code == 0, done.err
@@ -102,7 +102,7 @@ def test_a_name_that_matches_two_runs_is_refused_with_the_candidates(
         done = two.abreast(*command, name)
         assert done.code == 2
         assert f'"{name}" matches 2 runs: {", ".join(candidates)}' in done.err
-        assert "write the full name" in done.err
+        assert "use the full name" in done.err
 
 
 def test_an_exact_run_name_wins_over_labels_and_prefixes(two: Folder) -> None:
@@ -111,7 +111,7 @@ def test_an_exact_run_name_wins_over_labels_and_prefixes(two: Folder) -> None:
     assert two.abreast("tag", "alpha").out == "alpha: e1.2.0\n"
 
 
-def test_a_prefix_and_a_label_of_the_same_run_are_no_conflict(two: Folder) -> None:
+def test_a_prefix_and_a_label_of_the_same_run_do_not_conflict(two: Folder) -> None:
     two.abreast("tag", "alpha-ant-1", "alpha-a")
     assert two.abreast("tag", "alpha-a").out == "alpha-ant-1: alpha-a\n"
 
@@ -124,7 +124,7 @@ def test_a_label_may_contain_colons(two: Folder) -> None:
 
 def test_positions_cannot_be_labels_and_an_empty_name_matches_nothing(two: Folder) -> None:
     for word in ("latest", "previous"):
-        assert f'"{word}" cannot be a label' in two.abreast("tag", "alpha-ant-1", word).err
+        assert f'invalid label "{word}"' in two.abreast("tag", "alpha-ant-1", word).err
         assert two.abreast("run", "experiment.yaml", "--label", word).code == 2
     two.abreast("delete", "alpha-bee-2", "--yes")
     assert two.abreast("report", "").code == 2
@@ -193,7 +193,7 @@ def test_delete_on_a_terminal_asks(two: Folder, answer: str, remaining: int) -> 
 
 
 @pytest.mark.parametrize("name", ["y", "alpha-a", "latest", "e1.2.0", "*", "alpha-%"])
-def test_delete_with_nobody_to_ask_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
+def test_delete_without_a_terminal_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
     done = two.command("delete", name, stdin=subprocess.DEVNULL)
     assert done.code == 2, done.said
     assert len(run_names(two)) == 2
@@ -204,7 +204,7 @@ def test_delete_with_nobody_to_ask_deletes_nothing_by_a_short_name(two: Folder, 
 
 def test_the_name_of_another_run_cannot_be_a_label(two: Folder) -> None:
     done = two.abreast("tag", "alpha-ant-1", "alpha-bee-2")
-    assert (done.code, '"alpha-bee-2" cannot be a label: it is the name of another run' in done.err) == (2, True)
+    assert (done.code, 'invalid label "alpha-bee-2": it is the name of another run' in done.err) == (2, True)
     assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
     done = two.abreast("run", "experiment.yaml", "--fresh", "--label", "alpha-bee-2")
     assert (done.code, "the name of another run" in done.err) == (2, True)
@@ -214,7 +214,7 @@ def test_the_name_of_another_run_cannot_be_a_label(two: Folder) -> None:
 @pytest.mark.parametrize("label", ["", "  ", "a\nb", "\x1b[31mred", "a\u202eb", "a" * 101])
 def test_a_label_is_printable_text_on_one_line(two: Folder, label: str) -> None:
     done = two.abreast("tag", "alpha-ant-1", label)
-    assert (done.code, "it must be printable text on one line" in done.err) == (2, True)
+    assert (done.code, "must be one line of printable text" in done.err) == (2, True)
     assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
     assert two.abreast("run", "experiment.yaml", "--label", label).code == 2
 
@@ -238,7 +238,7 @@ def test_without_a_terminal_a_change_needs_yes_and_the_command_is_printed(two: F
     assert (two.abreast("export").out, two.abreast("cache", "stats").out) != before
 
 
-def test_the_demo_is_never_written_over_files_of_a_user(folder: Folder) -> None:
+def test_the_demo_never_overwrites_files_of_the_user(folder: Folder) -> None:
     assert folder.abreast("demo", "--folder", "there", "--limit", "12", "--quiet").code in (0, 1)
     assert folder.abreast("demo", "--folder", "there", "--limit", "12", "--quiet").code in (0, 1)
     mine = folder.write("there/experiment.yaml", "name: mine\n")

@@ -174,7 +174,7 @@ def test_a_row_that_the_store_refuses_is_stored_as_a_failure_instead(tmp_path: P
     assert sorted(committed) == [1, 2, 3]
     assert len(reasons) == 1
     assert sorted(store.rows("SELECT detail FROM events")) == [("after",), ("before",), ("instead",)]
-    store.let_go(lease)
+    store.release_lease(lease)
     store.close()
 
 

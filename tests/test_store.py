@@ -1,4 +1,4 @@
-"""The store: plain columns under their own names on both engines, read by anybody, changed by nobody unasked."""
+"""The store on both engines: plain columns, readable by any client, changed only with `--write`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from abreast.store import open_store, schema, views
 from abreast.store.rows import to_json
 from abreast.store.schema import Column
 from abreast.store.sqlite.dialect import SQLITE
-from abreast.store.views import named
+from abreast.store.views import prediction_columns
 from conftest import WITHOUT_VERSION_5, Folder
 
 ENGINES = ["results.db", "results.duckdb"]
@@ -41,7 +41,7 @@ def scorer(case, answer):
 
 
 def run(folder: Folder, store: str, returned: Any, params: dict[str, Any] | None = None, **more: Any) -> None:
-    """A run of one variant that returns this very value for each case."""
+    """Run one variant that returns these values."""
     folder.write("mine.py", MODULE)
     folder.write("returned.json", json.dumps(returned))
     spec = {
@@ -58,7 +58,7 @@ def run(folder: Folder, store: str, returned: Any, params: dict[str, Any] | None
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_parameters_tags_scores_and_returned_values_are_columns_of_their_own_type(folder: Folder, store: str) -> None:
+def test_parameters_tags_scores_and_returned_values_are_typed_columns(folder: Folder, store: str) -> None:
     returned = {
         "prediction": "yes",
         "confidence": 0.25,
@@ -73,7 +73,7 @@ def test_parameters_tags_scores_and_returned_values_are_columns_of_their_own_typ
     cases = [{"id": "c0", "input": "?", "expected": "yes", "tags": {"level": "hard", "language": "de"}}]
     run(folder, store, returned, params, cases=cases)
     (row,) = folder.sql("select * from predictions", store)
-    wanted = {
+    expected = {
         "params_model": "m-1",
         "params_temperature": 0.5,
         "params_top": 3,
@@ -90,8 +90,8 @@ def test_parameters_tags_scores_and_returned_values_are_columns_of_their_own_typ
         "large": 2**62,
         "answer": "yes",
     }
-    assert {key: row[key] for key in wanted} == wanted
-    assert {key: type(row[key]) for key in wanted} == {key: type(value) for key, value in wanted.items()}
+    assert {key: row[key] for key in expected} == expected
+    assert {key: type(row[key]) for key in expected} == {key: type(value) for key, value in expected.items()}
     assert bool(row["sure"]) is True
     assert bool(row["params_flag"]) is False
     assert folder.sql("select avg(confidence) + avg(tokens) + avg(params_top) as x from predictions", store) == [
@@ -145,7 +145,7 @@ def test_any_name_makes_a_column(folder: Folder, store: str) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_returned_key_never_stands_for_a_column_of_ours(folder: Folder, store: str) -> None:
+def test_a_returned_key_never_replaces_a_standard_column(folder: Folder, store: str) -> None:
     returned = {
         "prediction": "no",
         "score": 0.9,
@@ -167,17 +167,17 @@ def test_a_returned_key_never_stands_for_a_column_of_ours(folder: Folder, store:
     assert (row["result_"], row["note"], row["result_Note"]) == ("nameless", "lower", "upper")
 
 
-def test_names_are_distinct_whatever_the_case_of_their_letters() -> None:
+def test_column_names_that_differ_only_in_case_are_made_distinct() -> None:
     columns = [
         Column(kind, name, "text") for kind in ("data", "params") for name in ("a", "A", "params_a", "run", "RUN")
     ]
-    names = [name.lower() for name, _ in named(columns)]
+    names = [name.lower() for name, _ in prediction_columns(columns)]
     assert len(set(names)) == len(columns)
     assert not {"run", "answer"} & set(names)
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_column_whose_values_change_their_type_holds_them_all(folder: Folder, store: str) -> None:
+def test_a_column_holds_values_of_several_types(folder: Folder, store: str) -> None:
     for number, value in enumerate([1, 2.5, True, "text", None, 2**70]):
         run(
             folder,
@@ -186,17 +186,17 @@ def test_a_column_whose_values_change_their_type_holds_them_all(folder: Folder, 
             name=f"e{number}",
             variants={"one": {"number": number}},
         )
-    found = [row["mixed"] for row in folder.sql("select mixed from predictions order by params_number", store)]
-    assert [str(value).lower().removesuffix(".0") for value in found[:4]] in (
+    values = [row["mixed"] for row in folder.sql("select mixed from predictions order by params_number", store)]
+    assert [str(value).lower().removesuffix(".0") for value in values[:4]] in (
         ["1", "2.5", "true", "text"],
         ["1", "2.5", "1", "text"],
     )
-    assert found[4] is None
-    assert float(found[5]) == 2**70
+    assert values[4] is None
+    assert float(values[5]) == 2**70
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_errors_are_null_where_there_is_none_and_the_raw_response_is_kept(folder: Folder, store: str) -> None:
+def test_error_is_null_for_successful_trials_and_the_raw_response_is_kept(folder: Folder, store: str) -> None:
     returned = {"prediction": "yes", "raw_response": {"id": "msg_1", "text": "yes"}, "model": "m-7"}
     cases = [{"id": "c0", "input": "?", "expected": "yes"}, {"id": "refused", "input": "!", "expected": "yes"}]
     run(folder, store, returned, cases=cases)
@@ -213,7 +213,7 @@ def test_errors_are_null_where_there_is_none_and_the_raw_response_is_kept(folder
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_two_hundred_scores_and_parameters_are_as_many_columns_and_quick_to_read(folder: Folder, store: str) -> None:
+def test_two_hundred_scores_and_parameters_are_columns_that_are_quick_to_read(folder: Folder, store: str) -> None:
     params = {f"p{number}": number for number in range(200)}
     names = [f"n{number}" for number in range(200)]
     run(folder, store, "yes", params, scorers=[{"python:mine:scorer": {"columns": names}}])
@@ -227,7 +227,7 @@ def test_two_hundred_scores_and_parameters_are_as_many_columns_and_quick_to_read
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_asking_changes_nothing_unless_write_is_said(folder: Folder, store: str) -> None:
+def test_a_query_changes_nothing_without_write(folder: Folder, store: str) -> None:
     run(folder, store, "yes")
     for query in (
         "delete from trials",
@@ -251,7 +251,7 @@ def test_asking_changes_nothing_unless_write_is_said(folder: Folder, store: str)
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_wrong_query_gives_one_line_and_several_statements_the_last_answer(folder: Folder, store: str) -> None:
+def test_a_bad_query_gives_one_line_and_several_statements_give_the_last_result(folder: Folder, store: str) -> None:
     run(folder, store, "yes")
     for query in ("selec 1", "select nothing from predictions", "select * from nowhere", "", "--", "select 1; selec"):
         done = folder.abreast("sql", store, query)
@@ -260,8 +260,8 @@ def test_a_wrong_query_gives_one_line_and_several_statements_the_last_answer(fol
     assert folder.sql("select case_id from predictions where false", store) == []
 
 
-def test_a_finished_run_is_all_in_the_one_file(folder: Folder) -> None:
-    """People copy `results.db` and leave its companions behind."""
+def test_a_finished_run_is_complete_in_one_file(folder: Folder) -> None:
+    """Users copy `results.db` without its `-wal`."""
     run(folder, "results.db", "yes")
     (folder.path / "elsewhere").mkdir()
     copy = folder.path / "elsewhere" / "results.db"
@@ -273,7 +273,7 @@ def test_a_finished_run_is_all_in_the_one_file(folder: Folder) -> None:
 # -- DuckDB ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_journal_is_said_and_the_rows_can_still_be_read(folder: Folder) -> None:
+def test_a_missing_journal_is_reported_and_the_rows_can_still_be_read(folder: Folder) -> None:
     run(folder, "results.duckdb", "yes")
     for path in folder.path.glob("results.duckdb.journal*"):
         path.unlink()
@@ -317,7 +317,7 @@ def holder(folder: Folder, request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("how", ["reading", "writing"])
-def test_a_duckdb_file_held_open_by_another_process_delays_nothing_and_the_rows_come_later(
+def test_a_duckdb_file_open_in_another_process_delays_nothing_and_gets_the_rows_later(
     folder: Folder, holder: Any, how: str
 ) -> None:
     run(folder, "results.duckdb", "yes")
@@ -325,7 +325,7 @@ def test_a_duckdb_file_held_open_by_another_process_delays_nothing_and_the_rows_
     start = time.monotonic()
     done = folder.abreast("run", "spec.json", "--fresh")
     assert done.code == 0, done.err
-    assert "another process holds it open" in done.err
+    assert "open in another process" in done.err
     assert time.monotonic() - start < 10
     assert folder.sql("select count(*) as n from predictions", "results.duckdb") == [{"n": 2}]  # by way of the journal
     process.kill()
@@ -335,7 +335,7 @@ def test_a_duckdb_file_held_open_by_another_process_delays_nothing_and_the_rows_
         assert client.execute("select count(*) from predictions").fetchall() == [(2,)]
 
 
-def test_a_lost_duckdb_file_is_made_again(folder: Folder) -> None:
+def test_a_lost_duckdb_file_is_recreated(folder: Folder) -> None:
     run(folder, "results.duckdb", "yes")
     (folder.path / "results.duckdb").unlink()
     assert folder.sql("select status, score from predictions", "results.duckdb") == [{"status": "ok", "score": 1.0}]
@@ -351,7 +351,7 @@ def test_a_duckdb_file_gets_every_row_however_many_come_at_once(
         assert folder.sql(f"select count(*) as n from {table}", "results.duckdb") == [{"n": 30}], table
 
 
-def test_both_engines_tell_the_same(folder: Folder) -> None:
+def test_both_engines_give_the_same_rows(folder: Folder) -> None:
     """The same simulated run, every column of both views."""
     folder.cases(30, tags={"level": "easy"})
     folder.write(
@@ -365,17 +365,17 @@ def test_both_engines_tell_the_same(folder: Folder) -> None:
         scorers: [exact, text]
         """,
     )
-    told = []
+    results = []
     for store in ENGINES:
         assert folder.abreast("run", "both.yaml", "--store", store).code == 0
         rows = folder.sql("select * from predictions order by case_id, variant, repeat", store)
         numbers = folder.sql("select * from metrics order by variant, segment", store)
-        told.append((_steady(rows), _steady(numbers)))
-    assert told[0] == told[1]
+        results.append((_steady(rows), _steady(numbers)))
+    assert results[0] == results[1]
 
 
 def _steady(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what differs from run to run."""
+    """Drop what differs from run to run."""
     moving = ("run", "latency", "queue_s", "backoff_s", "service_s", "in_flight", "started_at", "finished_at")
     return [
         {
@@ -390,7 +390,7 @@ def _steady(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def test_whatever_the_value_there_is_json_for_it() -> None:
+def test_every_value_can_be_stored_as_json() -> None:
     class Silent:
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -406,9 +406,9 @@ def test_whatever_the_value_there_is_json_for_it() -> None:
 
 def test_more_columns_than_the_engine_takes_stay_readable_in_their_row(tmp_path: Path) -> None:
     columns = [Column("data", f"k{number}", "integer") for number in range(3000)]
-    assert len(named(columns)) == schema.MOST_COLUMNS
+    assert len(prediction_columns(columns)) == schema.MOST_COLUMNS
     connection = apsw.Connection(":memory:")
-    for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
+    for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns, {})]:
         connection.execute(statement)
     assert connection.execute("SELECT * FROM predictions").fetchall() == []
     connection.close()
@@ -426,7 +426,7 @@ def test_any_name_is_a_sqlite_store_but_an_address_or_memory_is_refused(folder: 
         assert (folder.path / address).read_bytes().startswith(b"SQLite format 3")
 
 
-def test_a_store_is_known_by_its_header_whatever_it_is_called(folder: Folder) -> None:
+def test_a_store_is_recognised_by_its_header_not_its_name(folder: Folder) -> None:
     run(folder, "results.duckdb", "yes")
     (folder.path / "results.duckdb").rename(folder.path / "renamed.db")
     for path in folder.path.glob("results.duckdb.journal*"):
@@ -437,7 +437,7 @@ def test_a_store_is_known_by_its_header_whatever_it_is_called(folder: Folder) ->
 
 
 def made_older(path: Path) -> None:
-    """The same file as the first format had it."""
+    """Downgrade a file to the first format."""
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions")
     connection.execute("ALTER TABLE trials DROP COLUMN error_detail; ALTER TABLE trials DROP COLUMN block")
@@ -448,7 +448,7 @@ def made_older(path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_store_of_an_older_abreast_is_brought_up_to_date_with_all_it_holds(folder: Folder, store: str) -> None:
+def test_a_store_of_an_older_abreast_is_migrated_with_all_its_rows(folder: Folder, store: str) -> None:
     run(folder, store, "yes")
     before = folder.sql("select run, case_id, answer, score from predictions", store)
     made_older(folder.path / (store + ".journal" if store.endswith("duckdb") else store))
@@ -461,7 +461,7 @@ def test_a_store_of_an_older_abreast_is_brought_up_to_date_with_all_it_holds(fol
     assert folder.sql("select count(*) n, count(error_detail) d from trials", store) == [{"n": 2, "d": 0}]
 
 
-def test_a_store_of_an_older_abreast_that_cannot_be_written_says_what_to_do(
+def test_a_read_only_store_of_an_older_abreast_is_refused_with_a_fix(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(folder, "results.db", "yes")
@@ -471,8 +471,8 @@ def test_a_store_of_an_older_abreast_that_cannot_be_written_says_what_to_do(
     connection.execute("BEGIN IMMEDIATE")  # somebody holds it
     done = folder.abreast("runs")
     assert done.code == 2
-    assert "made by an older abreast (its format is 1), and it cannot be brought up to date here" in done.err
-    assert "copy it to a place that can be written" in done.err
+    assert "made by an older abreast (format 1) and cannot be migrated here" in done.err
+    assert "copy it to a writable folder" in done.err
     connection.execute("ROLLBACK")
     connection.close()
     assert folder.abreast("runs").code == 0
@@ -494,7 +494,7 @@ def grade(case, answer):
 @pytest.mark.parametrize("repeats", [1, 3])
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("cases", [1, 2, 4, 30])
-def test_the_interval_in_metrics_is_that_of_the_report(
+def test_the_interval_in_metrics_equals_that_of_the_report(
     folder: Folder, store: str, repeats: int, grouped: bool, cases: int
 ) -> None:
     folder.write("graded.py", GRADED)
@@ -527,15 +527,15 @@ def test_the_interval_in_metrics_is_that_of_the_report(
 @pytest.mark.parametrize("store", ENGINES)
 def test_metrics_name_the_commit_the_data_and_the_version_of_a_run(folder: Folder, store: str) -> None:
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
-        named = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *named, *words], cwd=folder.path, check=True)
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *author, *words], cwd=folder.path, check=True)
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=folder.path, check=True, capture_output=True, text=True
     ).stdout.strip()
     run(folder, store, {"prediction": "yes", "label": "a key of the user", "rank": 3, "known": 1})
     (row,) = folder.sql("select code_commit, data_commit, experiment_version from metrics", store)
-    shown = folder.abreast("show", "--store", store, "--json").json[0]["provenance"]
-    assert row == {"code_commit": commit, "data_commit": shown["data_hash"], "experiment_version": None}
+    provenance = folder.abreast("show", "--store", store, "--json").json[0]["provenance"]
+    assert row == {"code_commit": commit, "data_commit": provenance["data_hash"], "experiment_version": None}
     folder.abreast("run", "spec.json", "--fresh", "--label", "e1.2.0", "--quiet")
     assert {row["experiment_version"] for row in folder.sql("select * from metrics", store)} == {None, "e1.2.0"}
 

@@ -1,4 +1,4 @@
-"""What every store promises, whatever its engine: one suite for all of them, through the public interface."""
+"""The guarantees of every store engine, tested through the public interface."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from abreast.errors import BadInput, StoreError
 from abreast.model import Answer, Case, Outcome, Score, Trial, Usage, Variant
 from abreast.store import Closed, Lease, LeaseLost, NewRun, Store, open_store, rows, schema
 from abreast.store.user_tables import tables, tracked_rows
-from abreast.store.user_tables.cells import Cell
+from abreast.store.user_tables.cells import TypedCell
 from conftest import WITHOUT_VERSION_5, Folder
 from packages import install
 
@@ -126,7 +126,7 @@ def test_a_row_that_was_acknowledged_survives_the_death_of_its_process(store: St
     assert store.sql("select count(*) from events")[1] == [(1,)]
 
 
-def test_rows_that_are_queued_together_are_stored_all_or_none(store: Store) -> None:
+def test_rows_queued_together_are_stored_atomically(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id
     writing.writer.put_together([event(run_id, 1), event(run_id, 2, object())], "broken")
@@ -135,7 +135,7 @@ def test_rows_that_are_queued_together_are_stored_all_or_none(store: Store) -> N
         writing.writer.close()
     assert writing.committed == ["sound"]
     assert store.rows("SELECT happened_at FROM events ORDER BY 1") == [(3.0,), (4.0,)]
-    store.let_go(writing.lease)
+    store.release_lease(writing.lease)
 
 
 def test_rows_that_cannot_be_stored_are_replaced_by_their_substitute(store: Store) -> None:
@@ -173,11 +173,11 @@ def test_a_run_is_executed_by_one_driver_at_a_time(store: Store) -> None:
     assert store.claim("calm-heron-1").epoch == 2
 
 
-def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
+def test_a_writer_without_its_lease_writes_nothing_more(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id
-    store.let_go(writing.lease)  # as if this process had ended
-    taken = store.claim("calm-heron-1")
+    store.release_lease(writing.lease)  # as if this process had ended
+    new_lease = store.claim("calm-heron-1")
     writing.writer.put_together([event(run_id, 1)], "late")
     wait_for(lambda: writing.failures)
     with pytest.raises(LeaseLost, match="taken over by another process"):
@@ -185,8 +185,8 @@ def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
     store.finish(writing.lease, "complete", None)  # nor can it end the run
     assert writing.committed == []
     assert store.rows("SELECT COUNT(*) FROM events") == [(0,)]
-    assert store.rows("SELECT status, epoch FROM runs") == [("running", taken.epoch)]
-    store.let_go(taken)
+    assert store.rows("SELECT status, epoch FROM runs") == [("running", new_lease.epoch)]
+    store.release_lease(new_lease)
 
 
 def test_the_run_of_a_killed_driver_can_be_claimed_at_once(store: Store) -> None:
@@ -209,9 +209,9 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_a_driver_that_cannot_be_seen_lives_as_long_as_its_heart_beats(store: Store, owner: str) -> None:
+def test_a_driver_on_another_machine_is_alive_as_long_as_its_heartbeat(store: Store, owner: str) -> None:
     lease = store.begin(new_run())
-    store.let_go(lease)
+    store.release_lease(lease)
     foreign = OWNERS[owner] | {"lease": "x"}
     foreign["place"] = foreign["place"] or json.loads(lease.owner)["place"]
     for silent_for_s, expected in ((1.0, "running"), (60.0, "incomplete")):
@@ -224,7 +224,7 @@ def test_a_driver_that_cannot_be_seen_lives_as_long_as_its_heart_beats(store: St
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_sees_one_moment_while_a_writer_commits(store: Store) -> None:
+def test_a_reader_sees_a_snapshot_while_a_writer_commits(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     with store.snapshot() as connection:
         count = "SELECT COUNT(*) FROM events"
@@ -233,14 +233,14 @@ def test_a_reader_sees_one_moment_while_a_writer_commits(store: Store) -> None:
         wait_for(lambda: writing.committed)  # the reader does not block it
         assert connection.execute(count).fetchall() == [(0,)]
     assert store.rows(count) == [(1,)]
-    assert list(store.each("SELECT happened_at FROM events")) == [(1.0,)]
+    assert list(store.stream("SELECT happened_at FROM events")) == [(1.0,)]
     assert list(store.chunks("SELECT happened_at FROM events", size=5)) == [[(1.0,)]]
     assert store.dicts("SELECT kind AS k FROM events") == [{"k": "kind"}]
     writing.writer.close()
     store.finish(writing.lease, "complete", None)
 
 
-def test_a_query_of_a_user_changes_nothing_unless_it_may(store: Store) -> None:
+def test_a_user_query_changes_nothing_without_write(store: Store) -> None:
     store.finish(store.begin(new_run()), "complete", None)
     with pytest.raises(BadInput, match="would change the store"):
         store.sql("update runs set label = 'x'")
@@ -251,7 +251,7 @@ def test_a_query_of_a_user_changes_nothing_unless_it_may(store: Store) -> None:
 # -- versions and columns ------------------------------------------------------------------------------------------
 
 
-def test_a_store_of_an_older_version_is_brought_up_to_date(store: Store) -> None:
+def test_a_store_of_an_older_version_is_migrated(store: Store) -> None:
     store.finish(store.begin(new_run()), "complete", None)
     with store.change() as connection:
         connection.execute("DROP VIEW predictions; DROP VIEW metrics;" + WITHOUT_VERSION_5)
@@ -297,7 +297,7 @@ def test_columns_that_several_writers_add_at_once_become_one(store: Store) -> No
 # -- deleting ------------------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_run_reaches_everything(store: Store) -> None:
+def test_deleting_a_run_deletes_all_its_rows(store: Store) -> None:
     for name in ("kept-1", "deleted-1"):
         writing = Writing(store, store.begin(new_run(name, name)))
         writing.writer.put_together([*trial_rows(writing.lease.run_id, Answer("2")), event(writing.lease.run_id, 1)])
@@ -333,7 +333,7 @@ EXACT = {
 }
 
 
-def test_values_of_users_come_back_as_what_they_were(store: Store) -> None:
+def test_user_values_round_trip(store: Store) -> None:
     with store.change() as connection:
         tracked_rows.insert(connection, {}, "measured", [tracked_rows.cells_of({"row_id": "1", **EXACT})])
     (row,) = tables.read(store, "measured", keys=list(EXACT)).rows()
@@ -341,7 +341,7 @@ def test_values_of_users_come_back_as_what_they_were(store: Store) -> None:
     assert [type(value) for value in row.values()] == [type(value) for value in EXACT.values()]
 
 
-def test_trials_come_back_as_they_were_and_count_in_the_views(store: Store) -> None:
+def test_trials_round_trip_and_appear_in_the_views(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     answer = Answer(
         "2", usage=Usage(input_tokens=2**40, output_tokens=None), cost_usd=1 / 3, data={"note": EXACT["text"]}
@@ -366,21 +366,21 @@ def tracked_row(number: int) -> dict[str, Any]:
 
 
 def promise_tracked_rows(store: Store) -> None:
-    """What a tracker needs of an engine."""
-    known: dict[str, tracked_rows.Table] = {}
+    """The operations that a tracker needs."""
+    cache: dict[str, tracked_rows.TrackedTable] = {}
     writer = store.open_tracked_writer()
     assert writer.is_current()
     with writer.transaction() as connection:
-        tracked_rows.insert(connection, known, "measured", [tracked_row(1), tracked_row(2)])
+        tracked_rows.insert(connection, cache, "measured", [tracked_row(1), tracked_row(2)])
     writer.committed()
     with writer.using() as connection:
-        assert tracked_rows.insert_one(connection, known, "measured", tracked_row(3))
+        assert tracked_rows.insert_one(connection, cache, "measured", tracked_row(3))
     writer.committed()
     with open_store(store.path, store.engine) as reader:  # before it is closed
         assert tables.read(reader, "measured", keys=["number"]).columns["number"] == [1, 2, 3]
-    broken = tracked_row(5) | {"number": Cell("integer", object())}
+    broken = tracked_row(5) | {"number": TypedCell("integer", object())}
     with pytest.raises((StoreError, TypeError)), writer.transaction() as connection:
-        tracked_rows.insert(connection, known, "measured", [tracked_row(4), broken])
+        tracked_rows.insert(connection, cache, "measured", [tracked_row(4), broken])
     writer.flush()
     writer.close()
     writer.close()
@@ -391,7 +391,7 @@ def promise_tracked_rows(store: Store) -> None:
     store.close()
 
 
-def test_rows_of_trackers_are_stored_all_or_none_and_can_be_read_at_once(store: Store) -> None:
+def test_tracked_rows_are_stored_atomically_and_can_be_read_at_once(store: Store) -> None:
     promise_tracked_rows(store)
 
 
@@ -458,11 +458,11 @@ def test_a_package_can_add_an_engine(folder: Folder, monkeypatch: pytest.MonkeyP
         with Tracker(store.path, engine="toy") as tracker:
             tracker.log({"number": 4})
         assert Reader(store.path, engine="toy").count() == 2  # with the trial
-    with pytest.raises(BadInput, match=r'engine "toi": unknown \(did you mean "toy"\?\)'):
+    with pytest.raises(BadInput, match=r'unknown store engine "toi" \(did you mean "toy"\?\)'):
         open_store("x.db", "toi")
 
 
-def test_an_entry_point_that_is_no_store_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_that_is_not_a_store_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     install(folder, "toys", {"abreast.stores": {"toy": "wrong_toys:ToyStore"}})
     folder.write("site/wrong_toys.py", "ToyStore = 3")
     monkeypatch.syspath_prepend(str(folder.path / "site"))

@@ -24,7 +24,7 @@ def interfere(folder: Folder, action: Callable[[], object], store: str = "data/r
 
 
 def saved_copy(folder: Folder, done: Done) -> tuple[str, str]:
-    """The run ended with exit code 3 and saved all that it paid for: its name and the file that has its rows."""
+    """Check that the run ended with exit code 3 and saved all rows; return its name and the file with the rows."""
     assert done.code == 3, done.err
     paid = len(calls(folder))
     assert paid < 2 * CASES
@@ -52,7 +52,7 @@ def test_a_store_whose_folder_is_deleted_is_saved_too(folder: Folder) -> None:
     saved_copy(folder, done)
 
 
-def test_a_store_replaced_by_another_ends_the_run_and_the_other_one_is_left_alone(simulated: Folder) -> None:
+def test_a_store_replaced_by_another_file_ends_the_run_and_the_other_file_is_not_changed(simulated: Folder) -> None:
     assert simulated.abreast("run", "experiment.yaml", "--store", "other.db", "--quiet").code == 0
     query = "select run, case_id, variant, answer from predictions order by 2, 3"
     before = simulated.sql(query, "other.db")

@@ -1,4 +1,4 @@
-"""Above `store/` there is no SQL, no database driver and no engine: everything else asks `Store` and its queries."""
+"""No SQL, database driver or engine is used above `store/`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def documentation(tree: ast.Module) -> set[int]:
-    """The nodes of strings that stand alone, such as docstrings."""
+    """The nodes of string statements, such as docstrings."""
     return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
 
 
@@ -50,7 +50,7 @@ def test_no_driver_is_imported_above_the_store() -> None:
 
 
 def imported(node: ast.AST) -> Iterator[str]:
-    """The modules that a statement may import, `from abreast.store import sqlite` included."""
+    """The modules that a statement may import, including `from abreast.store import sqlite`."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -80,7 +80,7 @@ def test_no_sql_is_written_above_the_store() -> None:
     assert not against, "\n".join(against)
 
 
-def test_no_store_is_asked_in_sql_above_it() -> None:
+def test_no_sql_is_passed_to_a_store_from_above() -> None:
     against = [
         f"{name}:{node.lineno}: {ast.unparse(node.func)}"
         for name, tree in modules()

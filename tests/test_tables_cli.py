@@ -1,4 +1,4 @@
-"""The command line on any table: looking at it, in figures, in pictures, and deleting from it, on both engines."""
+"""Commands on tables: reading, statistics, plots and deleting, on both engines."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_the_only_store_of_a_folder_needs_no_name(folder: Folder, store: str) ->
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_columns_tells_the_types_and_the_latest_values(folder: Folder, store: str) -> None:
+def test_columns_lists_types_and_latest_values(folder: Folder, store: str) -> None:
     tracked(folder, store)
-    found = {row["column"]: row for row in folder.abreast("columns", store, "--json").json}
-    assert (found["confidence"]["type"], found["confidence"]["latest"]) == ("real", 0.5)
-    assert (found["tokens"]["type"], found["tokens"]["latest"]) == ("json", {"out": 5})
-    assert found["error"] == {"column": "error", "type": None, "latest": None}
+    columns = {row["column"]: row for row in folder.abreast("columns", store, "--json").json}
+    assert (columns["confidence"]["type"], columns["confidence"]["latest"]) == ("real", 0.5)
+    assert (columns["tokens"]["type"], columns["tokens"]["latest"]) == ("json", {"out": 5})
+    assert columns["error"] == {"column": "error", "type": None, "latest": None}
 
 
 @pytest.mark.parametrize("store", ENGINES)
@@ -76,7 +76,7 @@ def test_ls_lists_tables_and_the_values_of_a_column(folder: Folder, store: str) 
     assert unique == [{"value": {"out": 3}, "rows": 2}, {"value": {"out": 5}, "rows": 2}]
 
 
-def test_a_word_that_is_no_table_or_column_is_told_with_what_was_meant(folder: Folder) -> None:
+def test_an_unknown_table_or_column_is_refused_with_a_suggestion(folder: Folder) -> None:
     tracked(folder)
     for words, meant in (
         (["head", "prediction"], "predictions"),
@@ -111,13 +111,13 @@ def test_no_line_of_a_wide_table_is_wider_than_the_terminal(
     monkeypatch.setenv("COLUMNS", str(width))
     done = folder.abreast("head", "-n", str(rows))
     assert max(len(line) + len(re.findall("字", line)) for line in done.out.splitlines()) <= width
-    every = done.said  # few rows are turned on their side, of many the columns left out are named
-    assert all(f"column_{at}" in every for at in range(8))
+    output = done.said  # few rows are turned on their side, of many the columns left out are named
+    assert all(f"column_{at}" in output for at in range(8))
     assert rows < 12 or "more columns" in done.err
 
 
 @pytest.mark.parametrize("words", [["head"], ["ls", "note"], ["columns"], ["stats"], ["plot", "bar", "note"]])
-def test_text_of_users_commands_no_terminal(folder: Folder, words: list[str]) -> None:
+def test_text_of_users_cannot_control_the_terminal(folder: Folder, words: list[str]) -> None:
     with Tracker(folder.path / "results.db") as tracker:
         tracker.log({"note": "red \x1b[31m\x07 \x9b2J", "\x1b]0;title": 1})
     done, wrong = folder.abreast(*words), folder.abreast("ls", "nothing")
@@ -129,14 +129,14 @@ def test_text_of_users_commands_no_terminal(folder: Folder, words: list[str]) ->
 def test_stats_describes_every_column(folder: Folder, store: str) -> None:
     with Tracker(folder.path / store) as tracker:
         tracker.log_batch([{"x": at, "word": "ab"[at % 2], "maybe": None if at % 4 else True} for at in range(1, 101)])
-    found = {row["column"]: row for row in folder.abreast("stats", "--json").json}
-    x = found["x"]
+    stats = {row["column"]: row for row in folder.abreast("stats", "--json").json}
+    x = stats["x"]
     assert [x[key] for key in ("count", "nulls", "distinct", "min", "mean", "p50", "p95", "max")] == [
         100, 0, 100, 1, 50.5, 50, 95, 100,
     ]  # fmt: skip
     assert x["std"] == pytest.approx(29.0115, abs=1e-4)
-    assert (found["word"]["distinct"], found["word"]["min"], found["word"]["mean"]) == (2, "a", None)
-    assert (found["maybe"]["count"], found["maybe"]["nulls"], found["maybe"]["mean"]) == (25, 75, 1)
+    assert (stats["word"]["distinct"], stats["word"]["min"], stats["word"]["mean"]) == (2, "a", None)
+    assert (stats["maybe"]["count"], stats["maybe"]["nulls"], stats["maybe"]["mean"]) == (25, 75, 1)
     chosen = folder.abreast("stats", "describe", "--columns", "word,x", "--json").json
     assert [row["column"] for row in chosen] == ["word", "x"]
     assert "x" in folder.abreast("stats", store, "x").out
@@ -151,9 +151,7 @@ def test_top_and_bottom_give_the_rows_with_the_extreme_values_of_a_column(folder
     assert folder.abreast("stats", "top").code == 2
 
 
-def test_plots_are_pictures_for_people_and_numbers_for_programs(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plots_are_charts_for_people_and_numbers_for_programs(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with Tracker(folder.path / "results.db") as tracker:
         tracker.log_batch([{"x": at / 10, "y": at * at, "word": "ab"[at > 70]} for at in range(100)])
@@ -174,7 +172,7 @@ def test_plots_are_pictures_for_people_and_numbers_for_programs(
     assert folder.abreast("plot", "scatter", "x").code == 2
 
 
-def test_rows_of_runs_and_of_trackers_are_seen_together(simulated: Folder) -> None:
+def test_rows_of_runs_and_trackers_are_shown_together(simulated: Folder) -> None:
     assert simulated.abreast("run", "experiment.yaml", "--quiet").code == 0
     tracked(simulated)
     assert {row["table"]: row["rows"] for row in simulated.abreast("ls", "--json").json}["predictions"] == 84
@@ -200,7 +198,7 @@ def test_delete_takes_the_track_id_of_a_tracker_and_removes_its_rows_everywhere(
     assert not list(Reader.scan_cache(folder.path / "cache"))
 
 
-def test_a_name_that_is_neither_run_nor_track_id_is_told_and_nothing_is_deleted(simulated: Folder) -> None:
+def test_a_name_that_is_neither_run_nor_track_id_is_refused_and_nothing_is_deleted(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml", "--quiet")
     tracker = tracked(simulated)
     done = simulated.abreast("delete", tracker.track_id, tracker.track_id[:-1] + "x")
@@ -216,7 +214,7 @@ def test_a_name_that_is_neither_run_nor_track_id_is_told_and_nothing_is_deleted(
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_sql_deletes_tracked_rows_without_a_further_word_and_says_how_many(folder: Folder, store: str) -> None:
+def test_sql_deletes_tracked_rows_without_write_and_reports_their_number(folder: Folder, store: str) -> None:
     tracker = tracked(folder, store, cache=folder.path / "cache")
     done = folder.abreast(
         "sql", store, f"DELETE FROM db.predictions WHERE track_id = '{tracker.track_id}' AND item = 'cat'"
@@ -224,20 +222,20 @@ def test_sql_deletes_tracked_rows_without_a_further_word_and_says_how_many(folde
     assert (done.code, done.out) == (0, "deleted 2 rows of predictions\n")
     assert folder.sql("select count(*) as n from db.predictions", store) == [{"n": 2}]
     assert [hit["result"]["prediction"] for _, hit in Reader.scan_cache(folder.path / "cache")] == ["HORSE", "HORSE"]
-    gone = folder.abreast("sql", "--json", store, "delete from Predictions")
-    assert gone.json == [{"table": "predictions", "deleted": 2}]
+    deleted = folder.abreast("sql", "--json", store, "delete from Predictions")
+    assert deleted.json == [{"table": "predictions", "deleted": 2}]
     assert not list(Reader.scan_cache(folder.path / "cache"))
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_what_is_cached_of_rows_goes_with_them_after_a_write_too(folder: Folder, store: str) -> None:
+def test_sql_write_deletes_cached_results_with_their_rows(folder: Folder, store: str) -> None:
     tracked(folder, store, cache=folder.path / "cache")
     assert folder.abreast("sql", "--write", store, "delete from tracked_predictions; select 1").code == 0
     assert not list(Reader.scan_cache(folder.path / "cache"))
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_sql_changes_nothing_else_unasked(folder: Folder, store: str) -> None:
+def test_sql_changes_nothing_else_without_write(folder: Folder, store: str) -> None:
     tracked(folder, store)
     for query in ("delete from tracked_tables", "drop table tracked_metrics", "update tracked_metrics set model = 'x'"):
         done = folder.abreast("sql", store, query)
@@ -261,10 +259,10 @@ def test_rows_of_runs_are_not_deleted_one_by_one(simulated: Folder) -> None:
 
 def test_the_results_of_a_cache_are_listed_and_deleted_by_tracker(folder: Folder) -> None:
     tracker = tracked(folder, cache=folder.path / "cache")
-    found = folder.abreast("cache", "ls", "cache", "--json").json
-    assert [(row["track_id"], row["table"]) for row in found] == [(tracker.track_id, "predictions")] * 4
-    assert found[0]["function"].endswith("predict")
-    assert Reader.read_cache(folder.path / "cache", found[0]["key"])
+    entries = folder.abreast("cache", "ls", "cache", "--json").json
+    assert [(row["track_id"], row["table"]) for row in entries] == [(tracker.track_id, "predictions")] * 4
+    assert entries[0]["function"].endswith("predict")
+    assert Reader.read_cache(folder.path / "cache", entries[0]["key"])
     assert "predict" in folder.abreast("cache", "ls", "cache").out
     assert folder.abreast("cache", "delete", "cache", "nobody").code == 2
     assert "removed 4 results" in folder.abreast("cache", "delete", "cache", tracker.track_id).out
@@ -297,7 +295,7 @@ def test_any_table_is_exported_with_its_types(folder: Folder, store: str) -> Non
 # -- speed ---------------------------------------------------------------------------------------------------------
 
 
-def test_looking_at_a_hundred_thousand_rows_takes_no_time(folder: Folder) -> None:
+def test_reading_from_a_hundred_thousand_rows_is_fast(folder: Folder) -> None:
     with Tracker(folder.path / "results.db") as tracker:
         for _ in range(10):
             tracker.log_batch([{f"c{key}": at + key / 10 for key in range(2)} for at in range(10_000)])
@@ -316,10 +314,10 @@ def test_no_command_on_tables_loads_pandas(folder: Folder) -> None:
         assert done.returncode == 0, words
 
 
-def test_a_store_that_is_not_there_is_told(folder: Folder) -> None:
+def test_a_missing_store_is_refused(folder: Folder) -> None:
     assert "no such store" in folder.abreast("head", "nothing.db").err
     assert "no store in this folder" in folder.abreast("head").err
     with sqlite3.connect(folder.path / "foreign.db") as connection:
         connection.execute("create table mine (x)")
-    assert "not a store of abreast" in folder.abreast("head", "foreign.db").err
+    assert "not an abreast store" in folder.abreast("head", "foreign.db").err
     assert not Path(folder.path / "nothing.db").exists()

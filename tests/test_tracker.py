@@ -1,4 +1,4 @@
-"""People who own their loop: what they track is stored, as it was, whatever they do beside it."""
+"""Users with their own loop: what they track is stored unchanged, whatever else their program does."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def predict(item: dict[str, Any], params: Params, top_k: int = 3) -> dict[str, A
 
 
 @pytest.fixture
-def here(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+def workdir(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(folder.path)
     return folder
 
 
 def script(folder: Folder, text: str, *words: str, name: str = "script.py", code: int = 0) -> Done:
-    """A program of a user, in a process of its own."""
+    """Run a user program in a separate process."""
     path = folder.write(name, text)
     done = subprocess.run(
         [sys.executable, path.name, *words], cwd=folder.path, capture_output=True, text=True, timeout=100, check=False
@@ -81,12 +81,12 @@ def script(folder: Folder, text: str, *words: str, name: str = "script.py", code
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_call_is_a_row_with_what_went_in_and_what_came_out(here: Folder, engine: str) -> None:
+def test_a_call_is_a_row_with_its_arguments_and_results(workdir: Folder, engine: str) -> None:
     tracker = Tracker(db="benchmark.db", engine=engine, params={"experiment_id": "e1"})
     returned = tracker.track(predict, args=[{"text": "a", "id": 7}, Params("bert")], kwargs={"top_k": 5})
     assert returned == {"prediction": "A", "confidence": 0.9, "correct": True, "found": [1, 2]}
     (row,) = Reader("benchmark.db", table="predictions").to_df().to_dict("records")
-    wanted = {
+    expected = {
         "prediction": "A",
         "confidence": 0.9,
         "correct": True,
@@ -103,13 +103,13 @@ def test_a_call_is_a_row_with_what_went_in_and_what_came_out(here: Folder, engin
         "error": None,
         "cache": None,
     }
-    assert {key: row[key] for key in wanted} == wanted
+    assert {key: row[key] for key in expected} == expected
     assert row["function_time"] >= 0
     assert abs(datetime.datetime.fromisoformat(row["timestamp"] + "+00:00").timestamp() - time.time()) < 60
     assert re.fullmatch(r"[a-z]+-[a-z]+-\d{4}", tracker.track_id)
 
 
-def test_every_kind_of_argument_has_columns_by_its_name(here: Folder) -> None:
+def test_every_kind_of_argument_has_named_columns(workdir: Folder) -> None:
     def many(plain: Any, model: Settings, *rest: Any, frame: Any = None, **more: Any) -> int:
         return 42
 
@@ -123,10 +123,10 @@ def test_every_kind_of_argument_has_columns_by_its_name(here: Folder) -> None:
     assert (math.isnan(second["plain"]), second["extra_a"]) == (True, 1)
 
 
-def test_a_function_that_raises_is_a_row_with_its_error(here: Folder) -> None:
+def test_a_function_that_raises_is_a_row_with_its_error(workdir: Folder) -> None:
     tracker = Tracker("results.db")
-    told = tracker.track(predict, args=[{"text": "a", "broken": True}, Params("bert")])
-    assert told == {"error": "ValueError: no such label"}
+    result = tracker.track(predict, args=[{"text": "a", "broken": True}, Params("bert")])
+    assert result == {"error": "ValueError: no such label"}
     tracker.track(predict, args=[{"text": "a"}, Params("bert")])
     with pytest.raises(ValueError, match="no such label"):
         tracker.track(predict, args=[{"broken": True}, Params("bert")], raise_on_error=True)
@@ -134,7 +134,7 @@ def test_a_function_that_raises_is_a_row_with_its_error(here: Folder) -> None:
         Tracker("results.db", raise_on_error=True).track(lambda: 1 / 0)
     with pytest.raises(KeyboardInterrupt):
         tracker.track(_interrupted)
-    rows = here.sql("select error, params_model_name, traceback from predictions order by timestamp")
+    rows = workdir.sql("select error, params_model_name, traceback from predictions order by timestamp")
     assert [row["error"] for row in rows] == [
         "ValueError: no such label",
         None,
@@ -145,27 +145,27 @@ def test_a_function_that_raises_is_a_row_with_its_error(here: Folder) -> None:
     assert "in predict" in rows[0]["traceback"]
     assert "tracker.py" not in rows[0]["traceback"].replace(Path(__file__).name, "")
     assert rows[2]["params_model_name"] == "bert"
-    assert here.sql("select count(*) as n from predictions where error is null") == [{"n": 1}]
+    assert workdir.sql("select count(*) as n from predictions where error is null") == [{"n": 1}]
 
 
 def _interrupted() -> None:
     raise KeyboardInterrupt
 
 
-def test_an_empty_error_is_none(here: Folder) -> None:
+def test_an_empty_error_is_none(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.track(lambda: {"error": "", "prediction": 1})
     tracker.track(lambda: {"error": None, "prediction": 1})
-    assert here.sql("select count(*) as n from predictions where error is null") == [{"n": 2}]
+    assert workdir.sql("select count(*) as n from predictions where error is null") == [{"n": 2}]
 
 
-def test_a_call_with_wrong_arguments_says_so_and_loses_nothing(here: Folder) -> None:
+def test_a_call_with_wrong_arguments_is_stored_with_its_error(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     assert "missing 1 required" in tracker.track(predict, args=[{"text": "a"}])["error"]
-    assert here.sql("select item_text from predictions") == [{"item_text": "a"}]
+    assert workdir.sql("select item_text from predictions") == [{"item_text": "a"}]
 
 
-def test_async_functions_and_decorated_ones(here: Folder) -> None:
+def test_async_and_decorated_functions_are_tracked(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache")
 
     async def ask(question: str) -> dict[str, str]:
@@ -189,14 +189,14 @@ def test_async_functions_and_decorated_ones(here: Folder) -> None:
     assert asyncio.run(main()) == [{"prediction": "aa"}, {"error": "RuntimeError: no"}, {"prediction": "aa"}]
     assert asyncio.run(main())[0] == {"prediction": "aa"}
     assert (double(4), triple(x=2), triple.__doc__) == (8, 6, "Three times.")
-    assert here.sql("select function_name, x, wrapped from predictions where x is not null order by x") == [
+    assert workdir.sql("select function_name, x, wrapped from predictions where x is not null order by x") == [
         {"function_name": "triple", "x": 2, "wrapped": 1},
         {"function_name": "double", "x": 4, "wrapped": None},
     ]
-    assert here.sql("select count(cache) as hits from predictions where question = 'a'") == [{"hits": 2}]
+    assert workdir.sql("select count(cache) as hits from predictions where question = 'a'") == [{"hits": 2}]
 
 
-def test_what_a_call_took_of_the_machine_if_asked_for(here: Folder) -> None:
+def test_resources_of_a_call_are_measured_on_request(workdir: Folder) -> None:
     def work() -> int:
         block = bytearray(60_000_000)
         until = time.process_time() + 0.06
@@ -211,21 +211,21 @@ def test_what_a_call_took_of_the_machine_if_asked_for(here: Folder) -> None:
     assert row["memory_peak_mb"] > 60
 
 
-def test_the_commit_of_the_code_stands_in_every_row(here: Folder) -> None:
+def test_every_row_has_the_commit_of_the_code(workdir: Folder) -> None:
     def git(*words: str) -> str:
-        who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
-        return subprocess.run(["git", *who, *words], capture_output=True, text=True, check=True).stdout.strip()
+        author = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
+        return subprocess.run(["git", *author, *words], capture_output=True, text=True, check=True).stdout.strip()
 
     Tracker("before.db").log({"x": 1})
     assert Reader("before.db").to_df()["code_commit"].isna().all()
     git("init", "-q")
-    here.write("model.py", "x = 1\n")
+    workdir.write("model.py", "x = 1\n")
     git("add", "model.py")
     git("commit", "-qm", "first")
     program = "from abreast import Tracker\nTracker('results.db').log({'x': 1})\n"
-    script(here, program)
-    here.write("model.py", "x = 2\n")
-    script(here, program)
+    script(workdir, program)
+    workdir.write("model.py", "x = 2\n")
+    script(workdir, program)
     rows = Reader("results.db").to_df().to_dict("records")
     assert [row["code_commit"] for row in rows] == [git("rev-parse", "--short", "HEAD")] * 2
     assert [row["code_dirty"] for row in rows] == [False, True]
@@ -235,7 +235,7 @@ def test_the_commit_of_the_code_stands_in_every_row(here: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_column_may_have_any_name(here: Folder, engine: str) -> None:
+def test_a_column_may_have_any_name(workdir: Folder, engine: str) -> None:
     names = [
         "order",
         "group",
@@ -256,11 +256,11 @@ def test_a_column_may_have_any_name(here: Folder, engine: str) -> None:
     tracker.log({name: number for number, name in enumerate(names)})
     tracker.track(lambda: {name: number for number, name in enumerate(names)})
     for row in Reader("results.db").to_df().to_dict("records"):
-        kept = {**row, **row["more_columns"]}
+        stored = {**row, **row["more_columns"]}
         for number, name in enumerate(names):
-            assert kept[f"result_{name}" if name in ("row_id", "track_id") else name] == number, name
+            assert stored[f"result_{name}" if name in ("row_id", "track_id") else name] == number, name
         assert row["track_id"] == tracker.track_id
-    assert here.sql('select "order" + "group" as n, "größe" as g from predictions limit 1') == [{"n": 1, "g": 2}]
+    assert workdir.sql('select "order" + "group" as n, "größe" as g from predictions limit 1') == [{"n": 1, "g": 2}]
     tracker.flush()
 
 
@@ -304,8 +304,8 @@ def test_values_keep_their_types(
     Tracker(db, engine).log_batch(rows)
     frame = Reader(db).to_df()
     for name in {name for row in rows for name in row}:
-        given, found = [row.get(name) for row in rows], list(frame[name])
-        for before, after in zip(given, found, strict=True):
+        logged, read = [row.get(name) for row in rows], list(frame[name])
+        for before, after in zip(logged, read, strict=True):
             if before is None:
                 assert pd.isna(after)
             else:
@@ -314,17 +314,17 @@ def test_values_keep_their_types(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_column_that_meets_other_types_keeps_every_value(here: Folder, engine: str) -> None:
+def test_a_column_keeps_values_of_other_types(workdir: Folder, engine: str) -> None:
     tracker = Tracker("results.db", engine=engine, table="mixed")
     values: list[Any] = [True, 3, 2.5, "text", {"a": 1}, None, 10**30, b"\x00\xff", Colour.RED, np.float32(1.5)]
     for value in values:
         tracker.log({"x": value})
         tracker.flush()
-    found = list(Reader("results.db", table="mixed").to_df()["x"])
-    assert found[:4] == [1, 3, 2.5, "text"]
-    assert found[4:6] == ['{"a":1}', None]
-    assert found[6:] == [str(10**30), b"\x00\xff", "red", 1.5]
-    assert here.sql("select count(*) as n from mixed where x is not null") == [{"n": 9}]
+    values = list(Reader("results.db", table="mixed").to_df()["x"])
+    assert values[:4] == [1, 3, 2.5, "text"]
+    assert values[4:6] == ['{"a":1}', None]
+    assert values[6:] == [str(10**30), b"\x00\xff", "red", 1.5]
+    assert workdir.sql("select count(*) as n from mixed where x is not null") == [{"n": 9}]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -332,19 +332,19 @@ def test_a_column_that_meets_other_types_keeps_every_value(here: Folder, engine:
     "table",
     ["default", "runs", "events", "metrics", "Trials", "tracked_metrics", "db.mine", "größe", "batch", "tables"],
 )
-def test_a_table_may_have_any_name(here: Folder, engine: str, table: str) -> None:
+def test_a_table_may_have_any_name(workdir: Folder, engine: str, table: str) -> None:
     tracker = Tracker("results.db", engine=engine)
     tracker.log({"x": 1}, table=table)
     Tracker("results.db", table=table).log({"x": 2})
     assert list(Reader("results.db", table=table).to_df()["x"]) == [1, 2]
-    assert here.abreast("runs", "--store", "results.db").code == 0
-    assert here.sql("select 1 as n") == [{"n": 1}]
+    assert workdir.abreast("runs", "--store", "results.db").code == 0
+    assert workdir.sql("select 1 as n") == [{"n": 1}]
     listed = Reader("results.db").tables()
     assert table.removeprefix("db.") in listed
     assert {"predictions", "metrics"} <= set(listed)
 
 
-def test_more_keys_than_a_table_can_have_columns_are_kept(here: Folder) -> None:
+def test_keys_beyond_the_column_limit_are_kept(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({f"k{number}": number for number in range(2_500)})
     (row,) = Reader("results.db").to_df().to_dict("records")
@@ -352,18 +352,18 @@ def test_more_keys_than_a_table_can_have_columns_are_kept(here: Folder) -> None:
     assert row["k7"] == 7
 
 
-def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
+def test_bad_input_is_refused_with_a_message(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     bad: list[tuple[Callable[[], Any], str]] = [
         (lambda: tracker.track("predict"), "is not a function"),
         (lambda: tracker.track(predict, args="ab"), "args must be a list"),
         (lambda: tracker.track(predict, args=5), "args must be a list"),
-        (lambda: tracker.track(predict, kwargs=[1]), "kwargs: a dictionary"),
-        (lambda: tracker.log([1]), "log: a dictionary"),  # type: ignore[arg-type]
-        (lambda: Tracker("results.db", table=""), "not a name for a table"),
-        (lambda: Tracker("results.db", engine="oracle"), 'engine "oracle"'),
-        (lambda: Tracker("results.db", engine="duckdb"), "it is a SQLite store"),
-        (lambda: Reader(":memory:"), "only a Tracker has one"),
+        (lambda: tracker.track(predict, kwargs=[1]), "kwargs: must be a dictionary"),
+        (lambda: tracker.log([1]), "log: must be a dictionary"),  # type: ignore[arg-type]
+        (lambda: Tracker("results.db", table=""), "invalid table name"),
+        (lambda: Tracker("results.db", engine="oracle"), 'unknown store engine "oracle"'),
+        (lambda: Tracker("results.db", engine="duckdb"), "this is a SQLite store"),
+        (lambda: Reader(":memory:"), "only a Tracker can use it"),
         (lambda: Tracker("results.db", track_id=""), "track_id"),
         (lambda: Reader("results.db", table="predictons").to_df(), "predictions"),
         (lambda: Reader("results.db").where(nothing=1), 'no column "nothing"'),
@@ -371,29 +371,29 @@ def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
         (lambda: Reader("results.db").where("x > ?"), "predictions: "),
     ]
     tracker.log({"x": 1})
-    for call, told in bad:
-        with pytest.raises(BadInput, match=re.escape(told)):
+    for call, message in bad:
+        with pytest.raises(BadInput, match=re.escape(message)):
             call()
     with pytest.raises(StoreError, match="no such store"):
         Reader("missing.db").to_df()
-    here.write("other.db", b"SQLite format 3\0" + b"\0" * 84)
+    workdir.write("other.db", b"SQLite format 3\0" + b"\0" * 84)
     with pytest.raises(StoreError):
         Tracker("other.db")
     assert len(tracker) == 1
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(here: Folder) -> None:
+def test_a_batch_is_stored_atomically(workdir: Folder) -> None:
     tracker = Tracker("results.db", params={"p": 1})
     with pytest.raises(BadInput):
         tracker.log_batch([{"x": 1}, "not a dictionary"])  # type: ignore[list-item]
     assert tracker.log_batch([]) == []
     rows = tracker.log_batch([{"x": 1}, {"y": 2}])
     assert [row["p"] for row in rows] == [1, 1]
-    assert here.sql("select x, y from predictions") == [{"x": 1, "y": None}, {"x": None, "y": 2}]
+    assert workdir.sql("select x, y from predictions") == [{"x": 1, "y": None}, {"x": None, "y": 2}]
 
 
 class Unruly:
-    """Raises whenever it is looked at."""
+    """Raises on every access."""
 
     def __getattr__(self, name: str) -> Any:
         raise ValueError(name)
@@ -409,7 +409,7 @@ class UnrulyError(Exception):
         raise ValueError("no text")
 
 
-def test_objects_that_raise_when_they_are_looked_at_lose_no_row(here: Folder) -> None:
+def test_objects_that_raise_on_access_lose_no_row(workdir: Folder) -> None:
     def fail() -> None:
         raise UnrulyError
 
@@ -428,7 +428,7 @@ def test_objects_that_raise_when_they_are_looked_at_lose_no_row(here: Folder) ->
     assert len(Reader("results.db").to_df()) == 2 * len(odd) + 3
 
 
-def test_an_async_call_of_an_object_or_a_lambda_is_awaited(here: Folder) -> None:
+def test_an_async_call_of_an_object_or_a_lambda_is_awaited(workdir: Folder) -> None:
     class Client:
         async def __call__(self, x: int) -> dict[str, int]:
             return {"y": x}
@@ -444,43 +444,45 @@ def test_an_async_call_of_an_object_or_a_lambda_is_awaited(here: Folder) -> None
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_batch_or_another_process_may_bring_more_keys_than_there_is_room_for(here: Folder, engine: str) -> None:
+def test_a_batch_or_another_process_may_exceed_the_column_limit(workdir: Folder, engine: str) -> None:
     Tracker("results.db", engine).log_batch([{f"k{row}_{key}": key for key in range(100)} for row in range(19)])
     for start in ("m", "n"):
         program = (
             f"from abreast import Tracker; Tracker('results.db').log({{f'{start}{{key}}': key for key in range(99)}})"
         )
-        script(here, program)
+        script(workdir, program)
     last = Reader("results.db").to_df().to_dict("records")[-1]
     assert {**last, **last["more_columns"]}["n98"] == 98
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_sql_did_to_a_table_holds_up_nothing(here: Folder, engine: str) -> None:
+def test_changes_by_sql_do_not_stop_a_tracker(workdir: Folder, engine: str) -> None:
     with Tracker("results.db", engine, table="mine") as tracker:
         tracker.log_batch([{"x": 1, "f": 0.5, "ok": True}, {"x": 2}])
-    assert here.abreast("sql", "--write", "results.db", "update mine set x = 'one', f = 'half' where x = 1").code == 0
+    assert (
+        workdir.abreast("sql", "--write", "results.db", "update mine set x = 'one', f = 'half' where x = 1").code == 0
+    )
     insert = "insert into mine (row_id, track_id, ok) values ('r', 't', 'maybe')"
-    assert here.abreast("sql", "--write", "results.db", insert).code == 0
+    assert workdir.abreast("sql", "--write", "results.db", insert).code == 0
     for number in (3, 4):
         tracker.log({"x": number})
         tracker.flush()
-    found = [str(row["x"]) for row in here.sql("select x from mine order by seq")]
-    assert found == ["one", "2", "None", "3", "4"]
+    values = [str(row["x"]) for row in workdir.sql("select x from mine order by seq")]
+    assert values == ["one", "2", "None", "3", "4"]
     assert list(Reader("results.db", table="mine").to_df()["x"])[::4] == ["one", 4]
 
 
-def test_a_dropped_table_is_made_again(here: Folder) -> None:
+def test_a_dropped_table_is_recreated(workdir: Folder) -> None:
     tracker = Tracker("results.db", table="mine")
     tracker.log({"x": 1, "old": 1})
-    assert here.abreast("sql", "--write", "results.db", "drop table mine").code == 0
+    assert workdir.abreast("sql", "--write", "results.db", "drop table mine").code == 0
     assert "mine" not in Reader("results.db").tables()
     tracker.log({"x": 2})
     assert Reader("results.db", table="mine").to_df()["x"].tolist() == [2]
     assert tracker.delete(tracker.track_id) == 1
 
 
-def test_hundreds_of_tables(here: Folder) -> None:
+def test_hundreds_of_tables_can_be_tracked(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     for number in range(510):
         tracker.log({"x": 1}, table=f"t{number}")
@@ -491,17 +493,17 @@ def test_hundreds_of_tables(here: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_threads_with_a_tracker_for_each_call_lose_nothing(here: Folder, engine: str) -> None:
+def test_threads_with_a_tracker_per_call_lose_nothing(workdir: Folder, engine: str) -> None:
     barrier = threading.Barrier(8)
 
-    def one(number: int) -> Any:
+    def predict_item(number: int) -> Any:
         if number < 8:
             barrier.wait()  # all of them meet a store that is not there yet
         tracker = Tracker("benchmark.db", engine=engine, cache="cache", table="predictions")
         return tracker.track(lambda item: {"prediction": item, f"key_{item % 13}": item}, args=[number])
 
     with ThreadPoolExecutor(8) as pool:
-        returned = list(pool.map(one, range(400)))
+        returned = list(pool.map(predict_item, range(400)))
     assert [row["prediction"] for row in returned] == list(range(400))
     frame = Reader("benchmark.db").to_df()
     assert sorted(frame["prediction"]) == list(range(400))
@@ -535,30 +537,30 @@ PROCESSES = """
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_processes_with_a_tracker_for_each_call_lose_nothing(here: Folder, engine: str, method: str) -> None:
-    script(here, PROCESSES, engine, method)
+def test_processes_with_a_tracker_per_call_lose_nothing(workdir: Folder, engine: str, method: str) -> None:
+    script(workdir, PROCESSES, engine, method)
     frame = Reader("benchmark.db").to_df()
     assert sorted(frame["prediction"].dropna()) == list(range(200))
     assert frame["track_id"].nunique() == 200 + (method == "fork")
-    assert here.sql("select count(*) as n from db.predictions where key_3 is not null", "benchmark.db") == [
+    assert workdir.sql("select count(*) as n from db.predictions where key_3 is not null", "benchmark.db") == [
         {"n": len([n for n in range(200) if n % 11 == 3])}
     ]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_row_can_be_read_at_once_from_another_process(here: Folder, engine: str) -> None:
+def test_a_row_can_be_read_at_once_from_another_process(workdir: Folder, engine: str) -> None:
     tracker = Tracker("benchmark.db", engine=engine)
     for number in range(2):
         tracker.log({"x": number})
-        seen = script(here, "from abreast import Reader\nprint(list(Reader('benchmark.db').to_df()['x']))")
-        assert seen.out.strip() == str(list(range(number + 1)))
-        told = here.command("sql", "--json", "benchmark.db", "select x from db.predictions")
-        assert [row["x"] for row in told.json] == list(range(number + 1))
+        by_reader = script(workdir, "from abreast import Reader\nprint(list(Reader('benchmark.db').to_df()['x']))")
+        assert by_reader.out.strip() == str(list(range(number + 1)))
+        by_sql = workdir.command("sql", "--json", "benchmark.db", "select x from db.predictions")
+        assert [row["x"] for row in by_sql.json] == list(range(number + 1))
 
 
-def test_any_client_of_duckdb_reads_the_file_and_needs_no_extension(here: Folder) -> None:
+def test_any_duckdb_client_reads_the_file_without_an_extension(workdir: Folder) -> None:
     script(
-        here,
+        workdir,
         """
         from abreast import Tracker
         with Tracker("benchmark.db", engine="duckdb") as tracker:
@@ -571,18 +573,18 @@ def test_any_client_of_duckdb_reads_the_file_and_needs_no_extension(here: Folder
         rows = client.execute("SELECT x, y, ok, name, error, status FROM predictions ORDER BY x").fetchall()
     assert rows[0] == (0, 0.0, False, "0", None, "ok")
     assert len(rows) == 10
-    script(here, "from abreast import Tracker\nTracker('benchmark.db').log({'x': 'ten', 'new': 1})")
+    script(workdir, "from abreast import Tracker\nTracker('benchmark.db').log({'x': 'ten', 'new': 1})")
     with duckdb.connect("benchmark.db", read_only=True) as client:
         assert client.execute("SELECT count(*), count(x), sum(new) FROM predictions").fetchall() == [(11, 11, 1)]
 
 
-def test_somebody_who_has_the_duckdb_file_open_holds_up_nobody(here: Folder) -> None:
+def test_an_open_duckdb_file_does_not_delay_trackers(workdir: Folder) -> None:
     Tracker("benchmark.duckdb").log({"x": 1})
     Tracker("benchmark.duckdb").flush()
     with duckdb.connect("benchmark.duckdb", read_only=True):
-        script(here, "from abreast import Tracker\nTracker('benchmark.duckdb').log({'x': 2})")
+        script(workdir, "from abreast import Tracker\nTracker('benchmark.duckdb').log({'x': 2})")
         assert list(Reader("benchmark.duckdb").to_df()["x"]) == [1, 2]
-    assert here.sql("select count(*) as n from predictions", "benchmark.duckdb") == [{"n": 2}]
+    assert workdir.sql("select count(*) as n from predictions", "benchmark.duckdb") == [{"n": 2}]
 
 
 KILLED = """
@@ -604,10 +606,10 @@ KILLED = """
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_after_a_kill_only_what_was_in_flight_is_executed_again(here: Folder, engine: str) -> None:
-    path = here.write("script.py", KILLED)
-    process = subprocess.Popen([sys.executable, path.name, engine], cwd=here.path)
-    executed = here.path / "executed"
+def test_after_a_kill_only_calls_in_flight_are_executed_again(workdir: Folder, engine: str) -> None:
+    path = workdir.write("script.py", KILLED)
+    process = subprocess.Popen([sys.executable, path.name, engine], cwd=workdir.path)
+    executed = workdir.path / "executed"
     while not executed.is_file() or len(executed.read_text().split()) < 60:
         time.sleep(0.01)
         assert process.poll() is None
@@ -616,17 +618,17 @@ def test_after_a_kill_only_what_was_in_flight_is_executed_again(here: Folder, en
     before = executed.read_text().split()
     stored = set(Reader("benchmark.db").to_df()["prediction"])
     assert len(before) - len(stored) <= 4
-    script(here, KILLED, engine)
-    again = [item for item in executed.read_text().split()[len(before) :] if item in set(before)]
-    assert len(again) <= 4
+    script(workdir, KILLED, engine)
+    repeated = [item for item in executed.read_text().split()[len(before) :] if item in set(before)]
+    assert len(repeated) <= 4
     assert set(Reader("benchmark.db").to_df()["prediction"]) == set(range(200))
 
 
-def test_a_store_that_is_removed_meanwhile_is_made_again(here: Folder) -> None:
+def test_a_store_that_is_removed_is_recreated(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     tracker.flush()
-    for path in here.path.glob("results.db*"):
+    for path in workdir.path.glob("results.db*"):
         path.unlink()
     tracker.log({"x": 2})
     Tracker("results.db").log({"x": 3})
@@ -636,26 +638,26 @@ def test_a_store_that_is_removed_meanwhile_is_made_again(here: Folder) -> None:
 # -- a store under way ---------------------------------------------------------------------------------------------
 
 
-def test_a_program_may_go_to_another_folder(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_may_change_its_working_directory(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker, reader = Tracker("results.db", cache="cache"), Reader("results.db")
     tracker.track(_square, args=[2])
-    (here.path / "other").mkdir()
-    monkeypatch.chdir(here.path / "other")
+    (workdir.path / "other").mkdir()
+    monkeypatch.chdir(workdir.path / "other")
     tracker.track(_square, args=[2])
     tracker.flush()
     assert list(Path().iterdir()) == []
     assert reader.to_df()["cache"].notna().tolist() == [False, True]
-    (here.path / "other").rmdir()  # and be left without any
+    (workdir.path / "other").rmdir()  # and be left without any
     tracker.log({"x": 3})
-    with pytest.raises(StoreError, match="is gone"):
+    with pytest.raises(StoreError, match="no longer exists"):
         Tracker("results.db")
     assert len(reader) == 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_forked_process_may_use_the_tracker_it_was_given_and_outlive_its_parent(here: Folder, engine: str) -> None:
+def test_a_forked_child_may_use_an_inherited_tracker_and_outlive_its_parent(workdir: Folder, engine: str) -> None:
     script(
-        here,
+        workdir,
         """
         import os, sys, threading
         from multiprocessing import get_context
@@ -696,30 +698,30 @@ def test_a_forked_process_may_use_the_tracker_it_was_given_and_outlive_its_paren
         engine,
     )
     deadline = time.monotonic() + 30
-    while not (here.path / "done").exists():
+    while not (workdir.path / "done").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert sorted(Reader("results.db").to_df()["x"].dropna()) == list(range(-1, 62))
 
 
-def test_a_tracker_can_be_sent_to_another_process(here: Folder) -> None:
+def test_a_tracker_can_be_sent_to_another_process(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache", params={"p": 1})
-    again = pickle.loads(pickle.dumps(tracker))
-    again.track(_square, args=[3])
-    assert (again.track_id, len(tracker)) == (tracker.track_id, 1)
+    copy = pickle.loads(pickle.dumps(tracker))
+    copy.track(_square, args=[3])
+    assert (copy.track_id, len(tracker)) == (tracker.track_id, 1)
 
 
-def test_another_copy_of_sqlite_in_the_same_program_takes_no_rows(here: Folder) -> None:
+def test_another_copy_of_sqlite_in_the_process_loses_no_rows(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     for number in range(4):
         tracker.log({"x": number})
         with contextlib.closing(sqlite3.connect("results.db")) as other:  # takes itself for the last, and tidies up
             assert other.execute("select count(*) from predictions").fetchall() == [(number + 1,)]
-    assert here.sql("select count(*) as n from predictions") == [{"n": 4}]
-    assert here.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
+    assert workdir.sql("select count(*) as n from predictions") == [{"n": 4}]
+    assert workdir.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
 
 
-def test_a_reader_leaves_the_locks_of_its_own_process_alone(here: Folder) -> None:
+def test_a_reader_does_not_drop_the_locks_of_its_process(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     probe = """
@@ -729,12 +731,12 @@ def test_a_reader_leaves_the_locks_of_its_own_process_alone(here: Folder) -> Non
         except OSError:
             print("locked")
     """
-    assert script(here, probe).out == "locked\n"
+    assert script(workdir, probe).out == "locked\n"
     assert len(Reader("results.db")) == 1
-    assert script(here, probe).out == "locked\n"
+    assert script(workdir, probe).out == "locked\n"
 
 
-def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(here: Folder) -> None:
+def test_a_store_removed_under_several_processes_is_recreated_by_all(workdir: Folder) -> None:
     program = """
         import sys
         from abreast import Tracker
@@ -745,7 +747,7 @@ def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(he
             tracker.log({"x": int(line)})
             print("done", flush=True)
     """
-    path = here.write("script.py", program)
+    path = workdir.write("script.py", program)
     others = [
         subprocess.Popen([sys.executable, path.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -761,7 +763,7 @@ def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(he
 
     for process in others:
         told(process, None)
-    for path in here.path.glob("results.db*"):
+    for path in workdir.path.glob("results.db*"):
         path.unlink()
     for number in range(1, 5):  # each in turn: the second closes what the first has made anew
         told(others[number % 2], number)
@@ -770,7 +772,7 @@ def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(he
     assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
 
 
-def test_a_store_may_be_named_by_a_link(here: Folder) -> None:
+def test_a_store_may_be_a_symlink(workdir: Folder) -> None:
     Tracker("results.db").log({"x": 1})
     Path("link.db").symlink_to("results.db")
     with Tracker("link.db") as tracker:
@@ -778,7 +780,7 @@ def test_a_store_may_be_named_by_a_link(here: Folder) -> None:
     assert list(Reader("results.db").to_df()["x"]) == [1, 2]
 
 
-def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
+def test_a_store_that_is_moved_has_all_its_rows(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     Path("results.db").rename("archive.db")
@@ -788,9 +790,9 @@ def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_that_are_written_while_the_program_ends_are_kept(here: Folder, engine: str) -> None:
+def test_rows_written_at_exit_are_kept(workdir: Folder, engine: str) -> None:
     script(
-        here,
+        workdir,
         """
         import atexit, os, sys, threading
         atexit.register(lambda: tracker.log({"last": 1}))  # before abreast: it is called after all of its own
@@ -812,10 +814,10 @@ def test_rows_that_are_written_while_the_program_ends_are_kept(here: Folder, eng
         engine,
     )
     frame = Reader("results.db").to_df()
-    assert (frame["x"].count() >= (here.path / "told").stat().st_size > 0, frame["last"].count()) == (True, 1)
+    assert (frame["x"].count() >= (workdir.path / "told").stat().st_size > 0, frame["last"].count()) == (True, 1)
 
 
-def test_a_handler_of_a_signal_may_log(here: Folder) -> None:
+def test_a_signal_handler_may_log(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     handled: list[int] = []
 
@@ -840,7 +842,7 @@ def test_a_handler_of_a_signal_may_log(here: Folder) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_reader_finds_rows_by_what_they_say(here: Folder, engine: str) -> None:
+def test_a_reader_finds_rows_by_their_values(workdir: Folder, engine: str) -> None:
     first = Tracker("results.db", engine=engine)
     first.log_batch([{"x": number, "even": number % 2 == 0, "order": str(number)} for number in range(10)])
     last = Tracker("results.db", params={"order": "99"})
@@ -864,9 +866,7 @@ def test_a_reader_finds_rows_by_what_they_say(here: Folder, engine: str) -> None
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_of_runs_and_of_loops_are_one_table(
-    simulated: Folder, monkeypatch: pytest.MonkeyPatch, engine: str
-) -> None:
+def test_rows_of_runs_and_loops_share_a_table(simulated: Folder, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     monkeypatch.chdir(simulated.path)
     store = f"results.{'db' if engine == 'sqlite' else 'duckdb'}"
     assert simulated.abreast("run", "experiment.yaml", "--store", store, "--quiet").code == 0
@@ -895,15 +895,15 @@ def test_rows_of_runs_and_of_loops_are_one_table(
     assert [len(reader.to_df()), len(reader.to_df(track_id=run)), reader.count(tracker.track_id)] == [82, 80, 2]
     assert set(reader.latest()["run"]) == {tracker.track_id}
     assert Reader(store).where(variant="better")["score"].mean() == pytest.approx(0.9, abs=0.15)
-    again = simulated.abreast("run", "experiment.yaml", "--store", store, "--json", "--quiet", "--fresh")
-    assert again.code == 0
+    rerun = simulated.abreast("run", "experiment.yaml", "--store", store, "--json", "--quiet", "--fresh")
+    assert rerun.code == 0
 
 
 def _interrupted_by(error: Exception) -> None:
     raise error
 
 
-def test_rows_are_deleted_with_their_cached_results(here: Folder) -> None:
+def test_rows_are_deleted_with_their_cached_results(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache")
     other = Tracker("results.db", cache="cache")
     tracker.track(_square, args=[3])
@@ -912,13 +912,14 @@ def test_rows_are_deleted_with_their_cached_results(here: Folder) -> None:
     assert len(list(Reader.scan_cache("cache"))) == 2
     assert tracker.delete(tracker.track_id) == 2
     assert tracker.delete("nobody-knows-0000") == 0
-    assert [told["cache"] for _, told in Reader.scan_cache("cache")] == [other.track_id]
+    assert [done["cache"] for _, done in Reader.scan_cache("cache")] == [other.track_id]
     assert (
-        here.abreast("sql", "results.db", f"DELETE FROM db.predictions WHERE track_id = '{other.track_id}'").code == 0
+        workdir.abreast("sql", "results.db", f"DELETE FROM db.predictions WHERE track_id = '{other.track_id}'").code
+        == 0
     )
     assert len(Reader("results.db")) == 0
     assert Tracker("results.db", cache="cache").track(_square, args=[4]) == {"y": 16}
-    assert here.sql("select cache from predictions") == [{"cache": None}]
+    assert workdir.sql("select cache from predictions") == [{"cache": None}]
 
 
 def _square(x: int) -> dict[str, int]:
@@ -930,7 +931,7 @@ def test_rows_of_a_run_are_not_deleted_through_the_view(simulated: Folder, monke
     assert simulated.abreast("run", "experiment.yaml", "--quiet").code == 0
     Tracker("results.db").log({"x": 1})
     done = simulated.abreast("sql", "results.db", "delete from predictions")
-    assert "rows of a run are deleted with the run" in done.err
+    assert "cannot delete single rows of a run" in done.err
     assert simulated.sql("select count(*) as n from predictions") == [{"n": 81}]
     assert simulated.abreast("sql", "results.db", "delete from predictions where x = 1").code == 0
     assert simulated.sql("select count(*) as n from predictions") == [{"n": 80}]
@@ -939,12 +940,12 @@ def test_rows_of_a_run_are_not_deleted_through_the_view(simulated: Folder, monke
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_deleted_or_changed_is_so_in_the_file_of_duckdb(here: Folder, engine: str) -> None:
+def test_deletions_and_changes_reach_the_duckdb_file(workdir: Folder, engine: str) -> None:
     with Tracker("results.db", engine=engine, table="mine") as tracker:
         tracker.log_batch([{"x": number} for number in range(5)])
-    assert here.abreast("sql", "results.db", "delete from mine where x < 2").code == 0
-    assert here.abreast("sql", "--write", "results.db", "update mine set x = 40 where x = 4").code == 0
-    assert [row["x"] for row in here.sql("select x from mine order by x")] == [2, 3, 40]
+    assert workdir.abreast("sql", "results.db", "delete from mine where x < 2").code == 0
+    assert workdir.abreast("sql", "--write", "results.db", "update mine set x = 40 where x = 4").code == 0
+    assert [row["x"] for row in workdir.sql("select x from mine order by x")] == [2, 3, 40]
     assert sorted(Reader("results.db", table="mine").to_df()["x"]) == [2, 3, 40]
 
 
@@ -975,13 +976,13 @@ CACHED = """
 """
 
 
-def test_the_same_call_in_a_new_process_is_not_made_again(here: Folder) -> None:
+def test_the_same_call_in_a_new_process_is_a_cache_hit(workdir: Folder) -> None:
     program = CACHED.replace("FACTOR", "2").replace("BODY", "str(value)")
-    executed = here.path / "executed"
-    script(here, program)
+    executed = workdir.path / "executed"
+    script(workdir, program)
     assert len(executed.read_text().split()) == 11
-    script(here, program)
-    script(here, program.replace('{"b": [1, {"x": 2}], "a": None}', '{"a": None, "b": [1, {"x": 2}]}'))
+    script(workdir, program)
+    script(workdir, program.replace('{"b": [1, {"x": 2}], "a": None}', '{"a": None, "b": [1, {"x": 2}]}'))
     assert len(executed.read_text().split()) == 11
     rows = Reader("benchmark.db").to_df().to_dict("records")
     first, hits = rows[:11], rows[11:]
@@ -993,31 +994,30 @@ def test_the_same_call_in_a_new_process_is_not_made_again(here: Folder) -> None:
         assert row["factor"] == 2
     assert [row["prediction"] for row in hits[:11]] == [row["prediction"] for row in first]
     script(
-        here, program.replace("1.5,", "2.5,").replace("[1.0, 2.0]", "[1.0, 2.5]").replace("arange(6)", "arange(1, 7)")
+        workdir,
+        program.replace("1.5,", "2.5,").replace("[1.0, 2.0]", "[1.0, 2.5]").replace("arange(6)", "arange(1, 7)"),
     )
     assert executed.read_text().split()[11:] == ["float", "ndarray", "DataFrame"]
 
 
-def test_another_source_default_or_closure_is_another_call(here: Folder) -> None:
+def test_another_source_default_or_closure_is_a_cache_miss(workdir: Folder) -> None:
     program = CACHED.replace("FACTOR", "2").replace("BODY", "str(value)")
-    executed = here.path / "executed"
-    script(here, program)
-    script(here, program.replace("factor=2", "factor=3"))
+    executed = workdir.path / "executed"
+    script(workdir, program)
+    script(workdir, program.replace("factor=2", "factor=3"))
     assert len(executed.read_text().split()) == 22
-    script(here, program.replace("str(value)", "repr(value)"))
+    script(workdir, program.replace("str(value)", "repr(value)"))
     assert len(executed.read_text().split()) == 33
-    script(here, program.replace("rate: float = 0.5", "rate: float = 0.7"))
+    script(workdir, program.replace("rate: float = 0.5", "rate: float = 0.7"))
     assert len(executed.read_text().split()) == 44
-    script(here, program)
+    script(workdir, program)
     assert len(executed.read_text().split()) == 44
 
 
 FACTOR = 3
 
 
-def test_within_a_process_a_changed_closure_default_or_global_is_another_call(
-    here: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_closure_default_or_global_is_a_cache_miss(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Tracker("results.db", cache="cache")
 
     def make(factor: int) -> Callable[[int], dict[str, int]]:
@@ -1032,15 +1032,15 @@ def test_within_a_process_a_changed_closure_default_or_global_is_another_call(
     def by_state(x: int, extra: Any = ()) -> dict[str, int]:
         return {"y": x * state["factor"] * FACTOR + len(extra)}
 
-    found = [tracker.track(by_state, args=[1])["y"]]
+    results = [tracker.track(by_state, args=[1])["y"]]
     state["factor"] = 5
-    found.append(tracker.track(by_state, args=[1])["y"])
+    results.append(tracker.track(by_state, args=[1])["y"])
     monkeypatch.setitem(globals(), "FACTOR", 7)
-    found.append(tracker.track(by_state, args=[1])["y"])
+    results.append(tracker.track(by_state, args=[1])["y"])
     by_state.__defaults__ = ([1],)
-    found.append(tracker.track(by_state, args=[1])["y"])
-    assert found == [6, 15, 35, 36]
-    assert here.sql("select count(cache) as hits from predictions") == [{"hits": 1}]
+    results.append(tracker.track(by_state, args=[1])["y"])
+    assert results == [6, 15, 35, 36]
+    assert workdir.sql("select count(cache) as hits from predictions") == [{"hits": 1}]
 
 
 class Scale:
@@ -1055,29 +1055,29 @@ def _scaled(x: int) -> int:
     return x * SCALE.by * FACTOR
 
 
-def test_within_a_process_what_is_referred_to_in_turn_counts_too(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_in_an_indirect_reference_is_a_cache_miss(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Tracker("results.db", cache="cache")
-    held = Scale()
+    scale = Scale()
 
     def work(x: int) -> dict[str, int]:
         def inner() -> int:
-            return _scaled(x) + held.by
+            return _scaled(x) + scale.by
 
         return {"y": inner()}
 
-    found = [tracker.track(work, args=[1])["y"]]
+    results = [tracker.track(work, args=[1])["y"]]
     monkeypatch.setattr(SCALE, "by", 10)
-    found.append(tracker.track(work, args=[1])["y"])
+    results.append(tracker.track(work, args=[1])["y"])
     monkeypatch.setitem(globals(), "FACTOR", 7)
-    found.append(tracker.track(work, args=[1])["y"])
-    held.by = 5
-    found.append(tracker.track(work, args=[1])["y"])
+    results.append(tracker.track(work, args=[1])["y"])
+    scale.by = 5
+    results.append(tracker.track(work, args=[1])["y"])
     for by in (20, 30):  # the second may lie where the first lay
         monkeypatch.setitem(globals(), "SCALE", None)
         monkeypatch.setitem(globals(), "SCALE", Scale())
         SCALE.by = by
-        found.append(tracker.track(work, args=[1])["y"])
-    assert found == [8, 32, 72, 75, 145, 215]
+        results.append(tracker.track(work, args=[1])["y"])
+    assert results == [8, 32, 72, 75, 145, 215]
 
 
 class Base(pydantic.BaseModel):
@@ -1097,13 +1097,15 @@ class Words(list[str]):
     language = "en"
 
 
-def test_arguments_that_only_look_the_same_are_other_calls(here: Folder) -> None:
+def test_arguments_with_the_same_text_but_other_content_are_cache_misses(workdir: Folder) -> None:
     words = Words(["a"])
     words.language = "de"
     params = Params("m")
     object.__setattr__(params, "note", 1)
     zone = datetime.timezone(datetime.timedelta(hours=1))
-    moments = [datetime.datetime(2020, 1, 1, tzinfo=each) for each in (zone, zoneinfo.ZoneInfo("Europe/Berlin"))]
+    moments = [
+        datetime.datetime(2020, 1, 1, tzinfo=timezone) for timezone in (zone, zoneinfo.ZoneInfo("Europe/Berlin"))
+    ]
     pairs = [
         (Holder(inner=Sub(b=1)), Holder(inner=Sub(b=2))),
         (Holder(inner=Base(), hidden=1), Holder(inner=Base(), hidden=2)),
@@ -1123,7 +1125,7 @@ def test_arguments_that_only_look_the_same_are_other_calls(here: Folder) -> None
     assert Reader("results.db").to_df()["cache"].isna().all()
 
 
-def test_errors_are_never_cached_and_force_calls_again(here: Folder) -> None:
+def test_errors_are_never_cached_and_cache_force_calls_again(workdir: Folder) -> None:
     def moody(x: int) -> dict[str, Any]:
         word = Path("mood").read_text()
         if word == "raises":
@@ -1131,11 +1133,11 @@ def test_errors_are_never_cached_and_force_calls_again(here: Folder) -> None:
         return {"error": "timeout"} if word == "bad" else {"prediction": word}
 
     tracker = Tracker("results.db", cache="cache")
-    told = []
+    results = []
     for word in ("raises", "bad", "good", "better"):
-        here.write("mood", word)
-        told.append(tracker.track(moody, args=[1]))
-    assert told == [
+        workdir.write("mood", word)
+        results.append(tracker.track(moody, args=[1]))
+    assert results == [
         {"error": "TimeoutError: slow"},
         {"error": "timeout"},
         {"prediction": "good"},
@@ -1145,7 +1147,7 @@ def test_errors_are_never_cached_and_force_calls_again(here: Folder) -> None:
     assert tracker.track(moody, args=[1]) == {"prediction": "better"}
 
 
-def test_an_object_counts_by_its_content_not_by_its_text(here: Folder) -> None:
+def test_an_object_is_compared_by_content_not_by_text(workdir: Folder) -> None:
     class Query:
         def __init__(self, text: str) -> None:
             self.text = text
@@ -1154,11 +1156,11 @@ def test_an_object_counts_by_its_content_not_by_its_text(here: Folder) -> None:
             return "Query"
 
     tracker = Tracker("results.db", cache="cache")
-    found = [tracker.track(lambda query: {"y": query.text}, args=[Query(word)])["y"] for word in ("a", "b", "a")]
-    assert found == ["a", "b", "a"]
+    results = [tracker.track(lambda query: {"y": query.text}, args=[Query(word)])["y"] for word in ("a", "b", "a")]
+    assert results == ["a", "b", "a"]
 
 
-def test_what_cannot_be_told_apart_or_kept_is_called_each_time_and_said_once(here: Folder) -> None:
+def test_calls_that_cannot_be_cached_run_every_time_and_warn_once(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache")
     lock = threading.Lock()
     with pytest.warns(UserWarning, match="cannot be cached"):
@@ -1167,18 +1169,18 @@ def test_what_cannot_be_told_apart_or_kept_is_called_each_time_and_said_once(her
     assert len(Reader("results.db")) == 2
 
 
-def test_a_cache_can_be_read_by_key(here: Folder) -> None:
+def test_a_cache_can_be_read_by_key(workdir: Folder) -> None:
     tracker = Tracker("results.db", cache="cache")
     tracker.track(_square, args=[3])
-    ((key, told),) = Reader.scan_cache("cache")
+    ((key, entry),) = Reader.scan_cache("cache")
     assert key.startswith("test_tracker._square:")
-    assert told["result"] == {"y": 9}
-    assert Reader.read_cache("cache", key) == told
+    assert entry["result"] == {"y": 9}
+    assert Reader.read_cache("cache", key) == entry
     assert Reader.read_cache("cache", "nothing") is None
     assert Reader.read_cache("nowhere", key) is None
 
 
-def test_a_cache_is_shared_between_stores(here: Folder) -> None:
+def test_a_cache_is_shared_between_stores(workdir: Folder) -> None:
     Tracker("one.db", cache="cache").track(_square, args=[3])
     Tracker("two.db", cache="cache").track(_square, args=[3])
     assert Reader("two.db").to_df()["cache"].notna().all()

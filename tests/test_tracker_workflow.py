@@ -1,4 +1,4 @@
-"""What users of an experiment tracker do around their loop: objects, corrections, logs, temporary stores."""
+"""The workflow around tracked loops: objects, corrections, logs, temporary stores."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bomb:
 
 
 @pytest.fixture
-def here(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+def workdir(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(folder.path)
     return folder
 
@@ -53,12 +53,12 @@ def here(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_logged_object_is_kept_once_and_comes_back(here: Folder, engine: str) -> None:
+def test_a_logged_object_is_kept_once_and_comes_back(workdir: Folder, engine: str) -> None:
     tracker = Tracker("models", engine=engine, table="runs_of_mine")
     first = tracker.log({"model": Model([1.0, 2.0]), "accuracy": 0.9})
-    again = tracker.log({"model": Model([1.0, 2.0])})
+    second = tracker.log({"model": Model([1.0, 2.0])})
     other = tracker.track(lambda: {"model": Model([4.0])})
-    assert first["model"] == again["model"] == tracker["model"].iloc[0]
+    assert first["model"] == second["model"] == tracker["model"].iloc[0]
     assert tracker.get(first["model"]).predict(2.0) == 6.0
     assert other["model"].weights == [4.0]
     assert Reader("models", table="runs_of_mine").get(tracker["model"].iloc[2]).weights == [4.0]
@@ -66,7 +66,7 @@ def test_a_logged_object_is_kept_once_and_comes_back(here: Folder, engine: str) 
     assert tracker.get("no such digest") is None
 
 
-def test_no_object_is_loaded_unless_get_asks_for_it(here: Folder) -> None:
+def test_no_object_is_loaded_unless_get_asks_for_it(workdir: Folder) -> None:
     digest = Tracker("results.db").log({"model": Bomb()})["model"]
     assert Reader("results.db").to_df()["model"].tolist() == [digest]
     for words in (
@@ -75,14 +75,14 @@ def test_no_object_is_loaded_unless_get_asks_for_it(here: Folder) -> None:
         ("copy", "results.db", "other.db"),
         ("head", "results.db"),
     ):
-        assert here.abreast(*words).code == 0
+        assert workdir.abreast(*words).code == 0
     assert not Path("exploded").exists()
     assert Path("model.pickle").read_bytes() == pickle.dumps(Bomb(), protocol=5)
     Reader("other.db").get(digest)
     assert Path("exploded").is_dir()
 
 
-def test_what_cannot_be_pickled_is_stored_as_text_with_a_warning(here: Folder) -> None:
+def test_what_cannot_be_pickled_is_stored_as_text_with_a_warning(workdir: Folder) -> None:
     class Stubborn:
         def __reduce__(self) -> Any:
             raise TypeError("not me")
@@ -97,59 +97,59 @@ def test_what_cannot_be_pickled_is_stored_as_text_with_a_warning(here: Folder) -
     assert not Path("results.db.assets").exists()
 
 
-def test_the_assets_commands_list_export_and_delete(here: Folder) -> None:
+def test_the_assets_commands_list_export_and_delete(workdir: Folder) -> None:
     row = Tracker("results.db").log({"model": Model([3.0])})
-    (listed,) = json.loads(here.abreast("assets", "ls", "--json").out)
+    (listed,) = json.loads(workdir.abreast("assets", "ls", "--json").out)
     assert listed["digest"] == row["model"]
     assert listed["columns"] == ["predictions.model"]
-    assert here.abreast("assets", "export", row["model"], "model.pickle").code == 0
+    assert workdir.abreast("assets", "export", row["model"], "model.pickle").code == 0
     assert pickle.loads(Path("model.pickle").read_bytes()).weights == [3.0]
-    assert here.abreast("assets", "delete", row["model"]).code == 2  # nobody to confirm
-    assert here.abreast("assets", "delete", "results.db", row["model"], "--yes").code == 0
+    assert workdir.abreast("assets", "delete", row["model"]).code == 2  # nobody to confirm
+    assert workdir.abreast("assets", "delete", "results.db", row["model"], "--yes").code == 0
     assert Reader("results.db").get(row["model"]) is None
-    assert here.abreast("assets", "export", row["model"], "again").code == 2
+    assert workdir.abreast("assets", "export", row["model"], "again").code == 2
 
 
-def test_a_copy_takes_the_objects_of_its_tables_along(here: Folder) -> None:
-    kept = Tracker("a.db", table="kept").log({"model": Model([1.0])})["model"]
+def test_a_copy_includes_the_objects_of_its_tables(workdir: Folder) -> None:
+    digest = Tracker("a.db", table="kept").log({"model": Model([1.0])})["model"]
     other = Tracker("a.db", table="other").log({"model": Model([2.0])})["model"]
-    assert here.abreast("copy", "a.db", "b.db", "--table", "kept").code == 0
-    assert here.abreast("copy", "a.db", "c.db", "--no-assets").code == 0
-    assert list(Reader("b.db", table="kept").assets) == [kept]
+    assert workdir.abreast("copy", "a.db", "b.db", "--table", "kept").code == 0
+    assert workdir.abreast("copy", "a.db", "c.db", "--no-assets").code == 0
+    assert list(Reader("b.db", table="kept").assets) == [digest]
     assert len(Reader("c.db", table="kept").assets) == 0
-    assert here.abreast("copy", "a.db", "b.db").code == 0
-    assert set(Reader("b.db", table="kept").assets) == {kept, other}
+    assert workdir.abreast("copy", "a.db", "b.db").code == 0
+    assert set(Reader("b.db", table="kept").assets) == {digest, other}
 
 
 # -- corrections ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_values_can_be_set_for_a_tracker_or_where_another_column_has_a_value(here: Folder, engine: str) -> None:
-    one, two = (Tracker("results", engine=engine, params={"model": model}) for model in "ab")
-    for tracker in (one, two):
+def test_values_can_be_set_for_a_tracker_or_where_another_column_has_a_value(workdir: Folder, engine: str) -> None:
+    first, two = (Tracker("results", engine=engine, params={"model": model}) for model in "ab")
+    for tracker in (first, two):
         tracker.log_batch([{"n": n} for n in range(3)])
-    assert one.set_value("reviewed", True) == 3
+    assert first.set_value("reviewed", True) == 3
     assert two.set_where("n", 10, "n", 2) == 1
-    assert one["reviewed"].tolist() == [True] * 3
+    assert first["reviewed"].tolist() == [True] * 3
     assert two["n"].tolist() == [0, 1, 10]
     reader = Reader("results")
     assert reader.set_where("model", "c", "model", "b") == 3
     assert reader.set_value("note", "checked") == 6
     assert two["model"].tolist() == ["c"] * 3
     assert reader.to_df()["note"].tolist() == ["checked"] * 6
-    with pytest.raises(BadInput, match="keeps its values"):
+    with pytest.raises(BadInput, match="cannot be changed"):
         reader.set_value("track_id", "mine")
     with pytest.raises(BadInput, match=r'no column "modle".*model'):
         reader.set_where("note", 1, "modle", "a")
 
 
-def test_the_set_command_changes_what_it_says(here: Folder) -> None:
+def test_the_set_command_reports_what_it_changes(workdir: Folder) -> None:
     for model in "ab":
         Tracker("results.db", params={"model": model}, track_id=f"track-{model}").log({"accuracy": 0.9})
-    assert here.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a").code == 2  # nobody to confirm
-    assert "1 row" in here.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a", "--yes").out
-    assert here.abreast("set", "checked", "true", "--track-id", "track-b", "--yes").code == 0
+    assert workdir.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a").code == 2  # nobody to confirm
+    assert "1 row" in workdir.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a", "--yes").out
+    assert workdir.abreast("set", "checked", "true", "--track-id", "track-b", "--yes").code == 0
     rows = Reader("results.db").to_df()
     assert rows["accuracy"].tolist() == [0.8, 0.9]
     assert rows["checked"].tolist()[1] is True
@@ -158,7 +158,7 @@ def test_the_set_command_changes_what_it_says(here: Folder) -> None:
 # -- stores --------------------------------------------------------------------------------------------------------
 
 
-def test_a_store_in_memory_leaves_nothing_behind(here: Folder) -> None:
+def test_a_store_in_memory_leaves_nothing_behind(workdir: Folder) -> None:
     program = """
 from abreast import Tracker
 tracker = Tracker(":memory:")
@@ -175,10 +175,10 @@ assert not path.exists()
     rows, x, path = done.stdout.split()
     assert (rows, float(x)) == ("2", 1)
     assert not Path(path).parent.parent.exists()
-    assert not list(here.path.iterdir())
+    assert not list(workdir.path.iterdir())
 
 
-def test_a_table_without_rows_has_length_zero_and_an_empty_frame(here: Folder) -> None:
+def test_a_table_without_rows_has_length_zero_and_an_empty_frame(workdir: Folder) -> None:
     for table in ("predictions", "anything"):
         tracker = Tracker("results.db", table=table)
         assert len(tracker) == len(tracker.to_df()) == len(tracker.head()) == 0
@@ -188,17 +188,17 @@ def test_a_table_without_rows_has_length_zero_and_an_empty_frame(here: Folder) -
 
 
 @pytest.mark.parametrize("name", ["results", "results.xyz", "benchmark.v2", "results.txt"])
-def test_a_store_may_have_any_ending(here: Folder, name: str) -> None:
+def test_a_store_may_have_any_extension(workdir: Folder, name: str) -> None:
     Tracker(name).log({"x": 1})
     assert Reader(name).to_df()["x"].tolist() == [1]
-    assert json.loads(here.abreast("head", name, "--json").out)[0]["x"] == 1
+    assert json.loads(workdir.abreast("head", name, "--json").out)[0]["x"] == 1
     assert Path(name).read_bytes().startswith(b"SQLite")
 
 
 # -- logs ----------------------------------------------------------------------------------------------------------
 
 
-def test_rows_go_to_json_lines_too(here: Folder) -> None:
+def test_rows_go_to_json_lines_too(workdir: Folder) -> None:
     tracker = Tracker("results.db", jsonl="logs/rows.jsonl", params={"model": "m"})
     tracker.log({"accuracy": 0.5, "found": [1, 2]})
     tracker.track(lambda x: {"y": x * 2}, args=[4])
@@ -211,7 +211,7 @@ def test_rows_go_to_json_lines_too(here: Folder) -> None:
     assert frame["track_id"].tolist() == [tracker.track_id] * 2
 
 
-def test_a_folder_of_json_lines_gets_a_file_per_day(here: Folder) -> None:
+def test_a_folder_of_json_lines_gets_a_file_per_day(workdir: Folder) -> None:
     for number in range(2):
         Tracker(":memory:", jsonl="logs/").log({"n": number})
     (file,) = Path("logs").iterdir()
@@ -221,12 +221,12 @@ def test_a_folder_of_json_lines_gets_a_file_per_day(here: Folder) -> None:
     assert len(Reader.read_jsonl("logs")) == 2
 
 
-def test_json_lines_can_go_to_standard_output(here: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_can_go_to_standard_output(workdir: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     Tracker("results.db", jsonl="-").log({"n": 1})
     assert json.loads(capsys.readouterr().out)["n"] == 1
 
 
-def test_secrets_do_not_reach_the_log(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_do_not_reach_the_log(workdir: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefghijklmnopqrstuvwx1234")
     program = "import os; from abreast import Tracker; Tracker('a.db', jsonl='a.jsonl').log(dict(os.environ))"
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -241,7 +241,7 @@ def count_call() -> None:
         calls.write("x")
 
 
-def test_params_of_a_call_are_part_of_its_name_in_the_cache(here: Folder) -> None:
+def test_params_of_a_call_are_part_of_its_cache_key(workdir: Folder) -> None:
     def work(x: int) -> int:
         count_call()
         return x * 2
@@ -253,7 +253,7 @@ def test_params_of_a_call_are_part_of_its_name_in_the_cache(here: Folder) -> Non
     assert Reader("results.db").to_df()["version"].tolist() == ["v1", "v2", "v1"]
 
 
-def test_open_files_are_told_apart_by_what_is_read_from_them(here: Folder) -> None:
+def test_open_files_are_compared_by_the_content_left_to_read(workdir: Folder) -> None:
     def size(file: Any) -> dict[str, int]:
         count_call()
         return {"size": len(file.read())}
@@ -274,7 +274,7 @@ def test_open_files_are_told_apart_by_what_is_read_from_them(here: Folder) -> No
     assert tracker["size"].tolist() == [3, 4, 5, 3, 4, 5]
 
 
-def test_what_is_cached_of_one_tracker_can_be_deleted(here: Folder) -> None:
+def test_cached_results_of_one_tracker_can_be_deleted(workdir: Folder) -> None:
     for track_id in ("one", "two"):
         Tracker("results.db", cache="cache", track_id=track_id).track(max, args=[len(track_id), 2, track_id == "two"])
     assert Reader.delete_cache_by_track_id("cache", "one") == 1
@@ -285,7 +285,7 @@ def test_what_is_cached_of_one_tracker_can_be_deleted(here: Folder) -> None:
 # -- the machine, and the commands ---------------------------------------------------------------------------------
 
 
-def test_resources_include_the_traffic_of_the_network(here: Folder) -> None:
+def test_resources_include_the_traffic_of_the_network(workdir: Folder) -> None:
     tracker = Tracker("results.db", resources=True)
     tracker.track(sum, args=[[1, 2]])
     row = tracker.to_df().iloc[0]
@@ -294,13 +294,13 @@ def test_resources_include_the_traffic_of_the_network(here: Folder) -> None:
     assert row["memory_peak_mb"] > 1
 
 
-def test_stats_and_plot_take_the_store_before_or_after_the_action(here: Folder) -> None:
+def test_stats_and_plot_take_the_store_before_or_after_the_action(workdir: Folder) -> None:
     Tracker("mine").log_batch([{"x": n, "y": n * n} for n in range(5)])
     for before, after in (
         (("stats", "mine", "top", "y"), ("stats", "top", "mine", "y")),
         (("stats", "mine", "describe"), ("stats", "describe", "mine")),
         (("plot", "mine", "scatter", "x", "y"), ("plot", "scatter", "mine", "x", "y")),
     ):
-        done = here.abreast(*before, "--json")
+        done = workdir.abreast(*before, "--json")
         assert done.code == 0
-        assert done.out == here.abreast(*after, "--json").out
+        assert done.out == workdir.abreast(*after, "--json").out

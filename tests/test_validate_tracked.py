@@ -1,4 +1,4 @@
-"""`abreast validate` and the check before an experiment, for rows that trackers wrote."""
+"""`abreast validate` and the check before an experiment, for tracked rows."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def predict(item: int, params: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def here(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+def workdir(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(folder.path)
     return folder
 
 
 @pytest.fixture
-def stored(here: Folder) -> Folder:
+def stored(workdir: Folder) -> Folder:
     for model in ("bert-base", "roberta-base"):
         Tracker("benchmark.db", table="predictions").track(predict, args=[1, Stored(model, 768)])
-    return here
+    return workdir
 
 
 def renamed(capsys: pytest.CaptureFixture[str], params: type) -> list[str]:
-    """The commands that are proposed; the schema is refused if there is one."""
+    """Return the printed rename commands; the schema is valid if there are none."""
     is_valid = validate_schema_before_experiment("benchmark.db", "predictions", params)
     commands = [line.strip(" →") for line in capsys.readouterr().out.splitlines() if "→" in line]
     assert is_valid == (not commands)
@@ -52,7 +52,7 @@ def fields(**changes: str) -> list[Any]:
     return [(changes.get(name, name), kind) for name, kind in names.items()]
 
 
-def test_a_parameter_that_keeps_its_subject_is_renamed_with_a_command_for_each(
+def test_renamed_parameters_are_detected_with_a_command_for_each(
     stored: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     params = make_dataclass("Params", fields(model_name="model", embedding_dim="embedding_size"))
@@ -92,21 +92,21 @@ def test_the_fields_of_a_pydantic_model_are_compared_too(stored: Folder, capsys:
     ],
     ids=lambda changed: "-".join(name for name, _ in changed),
 )
-def test_other_parameters_are_not_taken_for_renamed_ones(
+def test_different_parameters_are_not_renames(
     stored: Folder, capsys: pytest.CaptureFixture[str], changed: list[tuple[str, type]]
 ) -> None:
-    gone = {"embedding": "embedding_dim", "max": "min_tokens", "num": "num_layers", "weight": "weight_decay"}
-    without = gone.get(changed[0][0].partition("_")[0], "model_name")
-    kept = [field for field in fields() if field[0] != without]
-    assert renamed(capsys, make_dataclass("Params", [*kept, *changed])) == []
+    replaced = {"embedding": "embedding_dim", "max": "min_tokens", "num": "num_layers", "weight": "weight_decay"}
+    without = replaced.get(changed[0][0].partition("_")[0], "model_name")
+    unchanged = [field for field in fields() if field[0] != without]
+    assert renamed(capsys, make_dataclass("Params", [*unchanged, *changed])) == []
 
 
 def test_a_default_of_another_magnitude_is_another_parameter(
     stored: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = [field for field in fields() if field[0] != "embedding_dim"]
-    assert renamed(capsys, make_dataclass("Params", [*kept, ("embedding_size", int, 1_000_000)])) == []
-    assert len(renamed(capsys, make_dataclass("Params", [*kept, ("embedding_size", int, 512)]))) == 1
+    unchanged = [field for field in fields() if field[0] != "embedding_dim"]
+    assert renamed(capsys, make_dataclass("Params", [*unchanged, ("embedding_size", int, 1_000_000)])) == []
+    assert len(renamed(capsys, make_dataclass("Params", [*unchanged, ("embedding_size", int, 512)]))) == 1
 
 
 # -- abreast validate ----------------------------------------------------------------------------------------------
@@ -117,15 +117,15 @@ def validate(folder: Folder, *words: str) -> tuple[int, dict[str, dict[str, Any]
     return done.code, {finding["check"]: finding for finding in json.loads(done.out)}
 
 
-def test_sound_rows_pass(here: Folder) -> None:
+def test_sound_rows_pass(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     for item in range(20):
         tracker.log({"item": item, "prediction": item % 3})
-    assert validate(here) == (0, {})
-    assert "predictions: nothing found in 20 rows" in here.abreast("validate").out
+    assert validate(workdir) == (0, {})
+    assert "predictions: nothing found in 20 rows" in workdir.abreast("validate").out
 
 
-def test_a_tracked_table_is_validated(here: Folder) -> None:
+def test_a_tracked_table_is_validated(workdir: Folder) -> None:
     tracker = Tracker("results.db", track_id="early-otter-0001")
     for item in range(20):
         tracker.log(
@@ -135,24 +135,24 @@ def test_a_tracked_table_is_validated(here: Folder) -> None:
     later = Tracker("results.db", track_id="later-otter-0002")
     for item in range(20):
         later.log({"item": 100 + item, "prediction": "yes", "model": "bert"} | ({} if item % 2 else {"note": item}))
-    code, found = validate(here)
+    code, findings = validate(workdir)
     assert code == 1
-    assert found["duplicates"]["level"] == "serious"
-    assert found["duplicates"]["count"] == 9
-    assert found["answers"]["message"].startswith("prediction is the same in all 40 rows")
-    assert found["renames"]["fix"] == "abreast rename results.db model_name model"
-    assert found["errors"]["count"] == 1
-    assert "score has numbers and text" in found["types"]["message"]
-    assert "note is missing in 10 rows" in found["missing"]["message"]
-    code, only = validate(here, "later-otter-0002")
+    assert findings["duplicates"]["level"] == "serious"
+    assert findings["duplicates"]["count"] == 9
+    assert findings["answers"]["message"].startswith("prediction is the same in all 40 rows")
+    assert findings["renames"]["fix"] == "abreast rename results.db model_name model"
+    assert findings["errors"]["count"] == 1
+    assert "score has numbers and text" in findings["types"]["message"]
+    assert "note is missing in 10 rows" in findings["missing"]["message"]
+    code, only = validate(workdir, "later-otter-0002")
     assert "duplicates" not in only
     assert "errors" not in only
 
 
-def test_another_table_is_named_by_an_option(here: Folder) -> None:
+def test_another_table_can_be_validated(workdir: Folder) -> None:
     Tracker("results.db", table="metrics").log_batch([{"accuracy": 0.5, "model": "a"}] * 12)
-    code, found = validate(here, "--table", "metrics")
+    code, findings = validate(workdir, "--table", "metrics")
     assert code == 1
-    assert found["duplicates"]["count"] == 11
-    assert here.abreast("validate", "--table", "nothing").code == 2
-    assert here.abreast("validate", "no-such-otter", "--table", "metrics").code == 2
+    assert findings["duplicates"]["count"] == 11
+    assert workdir.abreast("validate", "--table", "nothing").code == 2
+    assert workdir.abreast("validate", "no-such-otter", "--table", "metrics").code == 2

@@ -103,7 +103,7 @@ class Rows:
         self.cost_usd: Floats = column["cost_usd"]
         self.reused: Bools = column["reused"]
         self.included: Bools = column["included"]  # a subscription pays
-        self.in_vain_usd = store.spent_in_vain(self.run_id, len(self.variants))
+        self.in_vain_usd = store.spent_on_retries(self.run_id, len(self.variants))
         self.tokens: dict[str, Floats] = {name: column[f"{name}_tokens"] for name in TOKENS}
         self.case: Ints = self.position // self.per_case
         self.ok: Bools = self.status == "ok"

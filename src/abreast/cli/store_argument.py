@@ -92,9 +92,11 @@ def check_experiment(name: str, store: Store) -> None:
 
 def no_rows(store: Store, name: str) -> str:
     """Say that a table has no rows, and which tables have."""
-    from abreast.store.user_tables.tables import listed
+    from abreast.store.user_tables.tables import table_summaries
 
-    others = [f"{row['table']} ({row['rows']:,})" for row in listed(store) if row["rows"] and row["table"] != name]
+    others = [
+        f"{row['table']} ({row['rows']:,})" for row in table_summaries(store) if row["rows"] and row["table"] != name
+    ]
     return f"{name}: no rows" + (f"; there are rows in {', '.join(others)}" if others else "")
 
 

@@ -46,7 +46,7 @@ class RunExecution:
         try:
             return await self._run(lease)
         finally:
-            self._store.let_go(lease)
+            self._store.release_lease(lease)
 
     async def _run(self, lease: Lease) -> Result:
         self._setup.carrying.begin(self._plan, self._store, lease.run_id)
@@ -170,7 +170,7 @@ class RunExecution:
             rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
             lease = store.begin(self._new_run(new_name(known)), rows, prepared.reuses, setup.options.fresh)
         sources = [reuse.run_id for reuse in prepared.reuses]
-        if setup.options.retry_failed or (sources and store.sources_retried(sources)):
+        if setup.options.retry_failed or (sources and store.any_retried_failures(sources)):
             store.note_retried_failures(lease)
         store.close()
         mark_stored(setup, lease.run_id, prepared.broken, prepared.seen_rows)

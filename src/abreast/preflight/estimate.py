@@ -20,7 +20,8 @@ from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
 from abreast.preflight.previous_run import TrialHistory
 from abreast.spec.schema import Expectation, Limits, quota_window
-from abreast.store.user_state.quota_ledger import Ledger, state_folder
+from abreast.store.user_state.folders import state_folder
+from abreast.store.user_state.quota_ledger import Ledger
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
 

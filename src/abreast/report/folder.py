@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.store.report_ledger import BESIDE, LEDGER, RUNS, known, put_beside, reports
+from abreast.store.report_ledger import LEDGER, RUNS, STORE_FOLDER, exported_files, read_ledger, report_folders
 
 if TYPE_CHECKING:
     from abreast.store import Store
@@ -80,12 +80,12 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
         path for path in candidates if not path.is_symlink() and (not path.exists() or _was_published(store, path))
     )
     if path.exists() and path.read_bytes() == content:
-        _note(home_of_run, {BESIDE + path.name: _digest_of(content)})
+        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})
         return path
     temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
     try:
         _write_new(temporary, [content])
-        _note(home_of_run, {BESIDE + path.name: _digest_of(content)})  # first: what is there is known as ours
+        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})  # first: what is there is known as ours
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -98,7 +98,9 @@ def _was_published(store: Store, path: Path) -> bool:
     if not path.is_file():
         return False
     digest = _digest(path)
-    return any(known(folder).get(BESIDE + path.name) == digest for folder in reports(store.path.parent))
+    return any(
+        read_ledger(folder).get(STORE_FOLDER + path.name) == digest for folder in report_folders(store.path.parent)
+    )
 
 
 def remember(folder: Path, paths: list[Path]) -> None:
@@ -107,7 +109,7 @@ def remember(folder: Path, paths: list[Path]) -> None:
 
 
 def _note(folder: Path, digests: dict[str, str]) -> None:
-    (folder / _NEXT).write_text(json.dumps(known(folder) | digests, indent=0), encoding="utf-8")
+    (folder / _NEXT).write_text(json.dumps(read_ledger(folder) | digests, indent=0), encoding="utf-8")
     (folder / _NEXT).replace(folder / LEDGER)  # at once, or who is killed meanwhile forgets all of them
 
 
@@ -132,13 +134,13 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     folder = home(store, run)
     if folder.is_symlink() or not folder.is_dir():
         return None
-    ledger = known(folder)
+    ledger = read_ledger(folder)
     ledgers = {folder / LEDGER, folder / _NEXT}
     inside = sorted(path for path in folder.rglob("*") if path not in ledgers)
     files = [path for path in inside if path.is_symlink() or not path.is_dir()]
     foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, ledger)]
     if not foreign:
-        beside = [(store.path.parent / name, digest) for name, digest in put_beside(ledger)]
+        beside = [(store.path.parent / name, digest) for name, digest in exported_files(ledger)]
         files += [path for path, digest in beside if path.is_file() and _digest(path) == digest]
         for path in (*files, *ledgers):
             path.unlink(missing_ok=True)

@@ -1,30 +1,30 @@
-"""Where results are kept.
+"""Storage of results.
 
-`open_store(address)` chooses the engine. Above this package there is no SQL and no driver: `Store` and the modules
-`queries` and `user_tables` answer named questions.
+`open_store(address)` chooses the engine. No SQL and no driver appear above this package: `Store`, `queries` and
+`user_tables` offer named operations.
 
-**What a store promises**, whatever its engine (`tests/test_store_conformance.py` states each point):
+**What every store guarantees** (`tests/test_store_conformance.py` tests each point):
 
-- A row that was acknowledged is on disk: it survives the end of the process and of the machine (`Writer`).
-- Rows that are queued together (`Writer.put_together`), and everything inside of `change()`, are stored all or none.
-- One driver at a time executes a run. `begin` and `claim` give it a `Lease`; whoever holds an older epoch can write
-  nothing more. A driver that was killed on this machine is noticed at once, another one by its heartbeat.
-- Readers see one moment of the store (`snapshot`) and never block the writer, nor the writer them.
-- A store of an older version is brought up to date when it is opened; one of a newer version is refused.
-- Several processes may add columns at the same time; they agree on one column with a type that holds both.
-- `delete` removes everything of a run, also from files that are derived from the rows.
-- Values come back as what they were: NULL, integers of 64 bits, floats, text and bytes.
+- An acknowledged row is on disk: it survives a crash of the process or the machine (`Writer`).
+- Rows queued together (`Writer.put_together`), and everything inside `change()`, are stored atomically.
+- One driver at a time executes a run. `begin` and `claim` return a `Lease`; a process with an older epoch can no
+  longer write. The death of a driver on this machine is detected at once, elsewhere by its heartbeat.
+- Readers see a consistent `snapshot`; readers and the writer never block each other.
+- Opening a store of an older version migrates it; a store of a newer version is refused.
+- Processes that add the same column concurrently agree on one column, with a type that holds the values of both.
+- `delete` removes everything that belongs to a run, also from derived files.
+- Values round-trip: NULL, 64-bit integers, floats, text and bytes.
 
-**How to add an engine**: one folder (a package of its own works, too) with
+**To add an engine**, write one folder (or a separate package) with
 
-1. a subclass of `Dialect` for the few things that engines spell differently (`dialect.py`);
-2. a connection: `execute`, `executemany`, `dicts`, `changes`, `total_changes` and its `dialect` (`base.Connection`);
-3. a subclass of `Store` that implements the abstract methods of `base.Database`: opening, reading, one transaction,
-   the connection of a writer, and the user's own SQL. `schema.create_tables`, `schema.upgrades` and `views.make_views`
-   give the statements that make and upgrade the tables.
+1. a subclass of `Dialect` for the SQL that differs between engines (`dialect.py`);
+2. a connection with `execute`, `executemany`, `dicts`, `changes`, `total_changes`, `dialect` (`base.Connection`);
+3. a subclass of `Store` that implements the abstract methods of `base.Database`: opening, reading, transactions, the
+   writer's connection, and user SQL. `schema.create_tables`, `schema.upgrades` and `views.make_views` give the
+   statements that create and migrate the tables.
 
-Everything else is inherited. The engine is registered as an entry point of the group `abreast.stores`; its name is the
-`engine` of `open_store`, and the scheme of its addresses.
+Everything else is inherited. Register the engine as an entry point of the group `abreast.stores`; its name is the
+`engine` argument of `open_store` and the URL scheme of its addresses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which store is meant, and which engine it has: one rule for commands, experiments and trackers."""
+"""Store addresses: choosing the store and its engine, for commands, experiments and trackers alike."""
 
 from __future__ import annotations
 
@@ -24,39 +24,36 @@ Address = str | os.PathLike[str]
 
 
 def named_store(*names: Address | None) -> Address | None:
-    """Return the first store that is named, else the one in $ABREAST_STORE, else None.
-
-    `names` are in order of precedence: a flag or an argument, then the spec. An empty variable counts as unset.
-    """
+    """Return the first of `names` that is not None, else $ABREAST_STORE if set and not empty, else None."""
     return next((name for name in names if name is not None), os.environ.get(VARIABLE) or None)
 
 
 def open_store(address: str | Path, engine: str | None = None) -> Store:
-    """The store at `address`.
+    """Return the store at `address`.
 
-    An existing file is known by its header; a new one is SQLite unless named *.duckdb. Engines that other packages
-    register are chosen by `engine`, or by an address such as ENGINE://HOST/NAME.
+    The header of an existing file decides the engine; a new file is SQLite unless named *.duckdb. Engines of other
+    packages are chosen by `engine`, or by an address such as ENGINE://HOST/NAME.
     """
     text = str(address)
     if Path(text).name == ":memory:":
-        raise BadInput('store ":memory:": only a Tracker has one', "read it with its to_df(), or name a file")
+        raise BadInput('store ":memory:": only a Tracker can use it', "use its `to_df()`, or name a file")
     if not text.strip() or "\0" in text:
-        raise BadInput(f"store {text!r}: not a file name", "write results.db or results.duckdb")
+        raise BadInput(f"store {text!r}: not a file name", "use a name such as results.db or results.duckdb")
     scheme, is_url, _ = text.partition("://")
     if is_url and engine is None and scheme in plugin_names("store"):
         engine = scheme
     if engine is not None and engine not in ENGINES:
         return _registered(engine).at(text)  # type: ignore[no-any-return]
     if is_url:
-        raise BadInput(f'store "{text}": only files are supported so far', "write results.db or results.duckdb")
+        raise BadInput(f'store "{text}": no engine for {scheme}:// addresses', "use a file, such as results.db")
     path = Path(text)
     if not is_encodable(str(path.absolute())):
-        raise BadInput(f"store {text!r}: its path is not valid UTF-8", "name a file in another folder with --store")
+        raise BadInput(f"store {text!r}: its path is not valid UTF-8", "use --store to name a file in another folder")
     existing = _engine_of(path)
     if engine and existing and engine != existing:
         raise BadInput(
-            f"{text}: it is a {ENGINES[existing]} store, not {ENGINES[engine]}",
-            "leave engine away, or name another file",
+            f"{text}: this is a {ENGINES[existing]} store, not {ENGINES[engine]}",
+            "omit `engine`, or name another file",
         )
     engine = engine or existing or ("duckdb" if path.suffix == ".duckdb" else "sqlite")
     module, _, name = _CLASSES[engine].partition(":")
@@ -65,21 +62,21 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
 
 
 def _registered(engine: str) -> Any:
-    """The class of an engine that another package registers."""
     plugin = find_plugin("store", engine)
     if plugin is None:
-        known = [*ENGINES, *plugin_names("store")]
-        raise BadInput(f'engine "{engine}": unknown{suggestion(str(engine), known)}', f"write {' or '.join(known)}")
+        engines = [*ENGINES, *plugin_names("store")]
+        message = f'unknown store engine "{engine}"{suggestion(str(engine), engines)}'
+        raise BadInput(message, f"use {' or '.join(engines)}")
     from abreast.store.store import Store
 
-    found = plugin.load()
-    if not isinstance(found, type) or not issubclass(found, Store):
-        plugin.refuse("its entry point must be a subclass of abreast.store.Store", found)
-    return found
+    engine_class = plugin.load()
+    if not isinstance(engine_class, type) or not issubclass(engine_class, Store):
+        plugin.refuse("the entry point must be a subclass of abreast.store.Store", engine_class)
+    return engine_class
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file has the mark of a store in its header."""
+    """Whether the header of a file says that it is a store."""
     if path.is_symlink() or not path.is_file():
         return False
     from abreast.store.sqlite.driver import APPLICATION, read_head
@@ -88,13 +85,13 @@ def is_store(path: Path) -> bool:
 
 
 def _engine_of(path: Path) -> str | None:
-    """The engine of an existing file. A file that this process may have open is not opened here beside: to close it
-    again would give away the process's locks."""
+    """Return the engine of an existing file. Reads the header through SQLite, because closing another descriptor of a
+    file that this process has open would drop its locks."""
     if Path(f"{path}.journal").is_file():
         return "duckdb"
     if not path.is_file():
         return None
-    from abreast.store.sqlite.driver import read_head  # keeps SQLite's own locks
+    from abreast.store.sqlite.driver import read_head
 
     head = read_head(path, 16)
     if head[8:12] == b"DUCK":

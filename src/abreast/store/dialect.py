@@ -1,4 +1,4 @@
-"""How SQL is spelled: what all engines share, and what each one answers in the `dialect.py` of its folder."""
+"""SQL that differs between engines; each engine implements it in the `dialect.py` of its folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-Mode = Literal["insert", "ignore", "replace"]  # what happens if a row with the same key exists
+Mode = Literal["insert", "ignore", "replace"]  # what to do if a row with the same key exists
 
 
 def quote(name: str) -> str:
@@ -23,14 +23,15 @@ def placeholders(values: Sequence[object]) -> str:
 
 
 class ViewDialect(ABC):
-    """What the views are made of. Types are named as in `schema.TABLES`."""
+    """SQL for the views. Types are named as in `schema.TABLES`."""
 
-    reads_run_by_run = False  # whether `metrics` must compute each run in a subquery of its own
-    joins_scores = True  # whether one join is better than a subquery for each score
+    reads_run_by_run = False  # whether `metrics` must compute each run in a separate subquery
+    ordered_join = "JOIN"  # a join that is executed in the order written
+    joins_scores = True  # whether one join is faster than a subquery per score
 
     @abstractmethod
     def json_value(self, source: str, key: str | None, kind: str) -> str:
-        """The value of a key of a JSON object, or with None the value itself; `kind` as in the table `columns`."""
+        """The value of a key of a JSON object, or for None the whole value; `kind` as in the table `columns`."""
 
     @abstractmethod
     def json_text(self, source: str, key: str) -> str:
@@ -42,28 +43,28 @@ class ViewDialect(ABC):
 
     @abstractmethod
     def unpivot_tags(self, source: str) -> str:
-        """A subquery with each row as often as it has tags, and the column `segment`: `category=navigate`."""
+        """A subquery with one row per row and tag, and the tag in the column `segment`: `category=navigate`."""
 
     @abstractmethod
     def seconds(self, timestamp: str) -> str:
-        """Seconds since 1970 of an ISO 8601 text, to the microsecond."""
+        """An ISO 8601 text as seconds since 1970, to the microsecond."""
 
     def join_texts(self, texts: str) -> str:
-        """An aggregate: texts with commas between them, in their order."""
+        """An aggregate: sorted texts, separated by commas."""
         return f"string_agg({texts}, ',' ORDER BY {texts})"
 
     def try_cast(self, value: str, type_: str) -> str:
-        """A number of a text; unless it is one, NULL or 0."""
+        """A text as a number; NULL or 0 if it is not one."""
         return f"TRY_CAST({value} AS {type_})"
 
     def as_type(self, value: str, type_: str) -> str:
-        """A value of a user's in a column of this type."""
+        """A user's value in a column of this type."""
         return self.try_cast(value, type_)
 
     def derived_metrics(
         self, steps: str, tagged: bool, numbers: Mapping[str, str], of_the_run: Mapping[str, str], nulls: str
     ) -> str:
-        """A SELECT of the derived rows of `metrics`; `steps` is a WITH clause whose last table is `measured`."""
+        """A SELECT of the derived rows of `metrics`. `steps` is a WITH clause that ends with the table `measured`."""
         columns = [f"CAST(m.{name} AS BIGINT)" if kind == "integer" else f"m.{name}" for name, kind in numbers.items()]
         columns = ["r.run", "v.name", "m.segment" if tagged else "'all'", "'derived'", *columns, *of_the_run.values()]
         return (
@@ -72,52 +73,52 @@ class ViewDialect(ABC):
         )
 
     def first_metrics(self, width: int) -> list[str]:
-        """A SELECT without rows that `metrics` begins with, if the engine needs one."""
+        """A SELECT without rows to begin the UNION of `metrics` with, if the engine needs one."""
         return []
 
     def allow_deletes(self, view: str, relation: str) -> Iterable[str]:
-        """Statements that let people delete rows of a user's table through the view that it joins."""
+        """Statements that let users delete rows of a tracked table through the view that includes them."""
         return ()
 
 
 class Dialect(ViewDialect):
-    """What the tables are made of, too. Statements have `?` for each parameter; an engine whose driver wants something
-    else translates them in its connection."""
+    """SQL for the tables and views. Statements have `?` for each parameter; an engine whose driver uses other
+    placeholders translates them in its connection."""
 
-    row_number: str  # the type of a key that grows with every row, and is never used again
-    relations: str  # a query for the names that a new table cannot have
-    reserved_columns: frozenset[str] = frozenset()  # names in lower case that mean something else
-    statement_errors: tuple[type[Exception], ...] = ()  # raised for a statement that does not fit the tables
+    row_number: str  # the type of a key that grows with every row and is never reused
+    relations: str  # a query for the names that are taken in the database
+    reserved_columns: frozenset[str] = frozenset()  # in lower case
+    statement_errors: tuple[type[Exception], ...] = ()  # raised for statements that do not match the tables
 
     def type_name(self, type_: str) -> str:
-        """The engine's name of a type in `schema.TABLES`."""
+        """The engine's name for a type of `schema.TABLES`."""
         return type_
 
     def user_column(self, name: str, kind: str) -> str:
-        """The definition of a column for values of users; its kind may become wider later."""
+        """The definition of a column of a tracked table; its kind may be widened later."""
         return quote(name)
 
     def widen(self, relation: str, column: str, kind: str) -> Iterable[str]:
-        """Statements that let a column of users hold values of a wider kind."""
+        """Statements that let a column of a tracked table hold values of a wider kind."""
         return ()
 
     @abstractmethod
     def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
         """An INSERT of one row. A row that replaces another gets a new row number. `unique` are the columns of the key.
-        `sums` are expressions for values; {value} in them is the value, {run_id} and {position} those of the row."""
+        `sums` are expressions by column, in which {value}, {run_id} and {position} are values of the row."""
 
     @abstractmethod
     def first_bytes(self, source: str) -> str:
-        """The first so many (`?`) bytes of a text."""
+        """The first `?` bytes of a text."""
 
     @abstractmethod
     def document_text(self, source: str) -> str:
-        """The value of a JSON document as text; NULL if it is not valid JSON."""
+        """A JSON document as text; NULL if it is not valid JSON."""
 
     @abstractmethod
     def column_names(self, relation: str) -> str:
-        """A query for the columns of a table or view, in their order."""
+        """A query for the column names of a table or view, in order."""
 
     def count_changes(self, relation: str) -> Iterable[str]:
-        """Statements that count in `tracked_tables` how often rows of a user's table are deleted or changed."""
+        """Statements that make `tracked_tables.changes` count deletions and updates of rows of a tracked table."""
         return ()

@@ -1,10 +1,9 @@
-"""The view `metrics`: a row per run, variant and segment, derived from the rows, and the rows that users logged.
+"""The view `metrics`: a row per run, variant and segment, derived from the trials, and the rows that users logged.
 
-`score_mean`, `score_low` and `score_high` are those of `mean_score` in `abreast.analyse`, over all scored trials.
+`score_mean`, `score_low` and `score_high` equal those of `mean_score` in `abreast.analyse`, over all scored trials.
 
-The steps are: trials, cases, groups, sizes of groups, segments. In SQLite a condition on an outer query reaches no
-further than one `GROUP BY` deep, so all steps of one run are one subquery, asked for each run that is wanted
-(`derived_metrics` of its dialect).
+Trials are aggregated by case, group, group size and segment. SQLite pushes a condition on an outer query through one
+`GROUP BY` only, so there all steps are one subquery per run (`derived_metrics` of its dialect).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 
 from abreast.store.dialect import ViewDialect, quote
 
-# What is derived, and with which type it may be logged.
+# The derived columns, and the types with which they may be logged.
 NUMBERS = {
     "n_predictions": "integer",
     "n_successful": "integer",
@@ -31,26 +30,26 @@ NUMBERS = {
     "mean_confidence": "real",
     "failures": "text",
 }
-OF_THE_ROW = ("run", "variant", "segment", "source")
-OF_THE_RUN = ("code_commit", "data_commit", "experiment_version")
-COLUMNS = (*OF_THE_ROW, *NUMBERS, *OF_THE_RUN)
+ROW_COLUMNS = ("run", "variant", "segment", "source")
+RUN_COLUMNS = ("code_commit", "data_commit", "experiment_version")
+COLUMNS = (*ROW_COLUMNS, *NUMBERS, *RUN_COLUMNS)
 
-TYPES = dict.fromkeys((*OF_THE_ROW, *OF_THE_RUN), "TEXT") | {
+TYPES = dict.fromkeys((*ROW_COLUMNS, *RUN_COLUMNS), "TEXT") | {
     name: {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT"}[kind] for name, kind in NUMBERS.items()
 }
-LOOP_DEFAULTS = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # what a tracked row is, in these words
+LOOP_DEFAULTS = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # for tracked rows
 
-Generated = Sequence[tuple[str, str, str]]  # what a column is called, its key in the JSON, its type
+Generated = Sequence[tuple[str, str, str]]  # name of a column, its key in the JSON, its type
 
 
 def metrics_view(dialect: ViewDialect, generated: Generated, tagged: bool, confident: bool, joined: str) -> str:
-    """`tagged`: there is a case with tags; `confident`: an answer came with a confidence; `generated`: the columns that
-    users logged and abreast does not know; `joined`: a SELECT of what they tracked under this name."""
+    """`tagged`: a case has tags; `confident`: an answer has a confidence; `generated`: the other columns that users
+    logged; `joined`: a SELECT of the rows that they tracked under this name."""
     parts = dialect.first_metrics(len(COLUMNS) + len(generated))
     for segmented in [False, True] if tagged else [False]:
         steps = _steps(dialect, segmented, confident)
         nulls = ", NULL" * len(generated)
-        parts.append(dialect.derived_metrics(steps, segmented, NUMBERS, _of_the_run(dialect), nulls))
+        parts.append(dialect.derived_metrics(steps, segmented, NUMBERS, _run_values(dialect), nulls))
     parts.append(_logged(dialect, generated))
     if joined:
         parts.append(joined)
@@ -62,29 +61,29 @@ _SCORE = (
     "CASE WHEN t.status = 'ok' THEN s.value WHEN t.status = 'error' AND t.error_blame = 'variant' THEN 0.0 END AS score"
 )
 _NEW = "t.reused_from IS NULL"  # reused answers add no latency and no cost
-# Why there is no latency: the kind of error, or nothing ('') where an answer is reused.
+# The reason for a missing latency: the kind of error, or '' for a reused answer.
 _KIND = (
     "CASE WHEN t.status = 'error' THEN COALESCE(t.error_kind, 'unknown') "
     "WHEN t.reused_from IS NOT NULL OR t.service_s IS NULL THEN '' END"
 )
 _SUMS = ("trials", "successful", "failed", "score", "scored", "latency", "timed", "cost_usd", "priced")
 
-# The 0.975 quantile of t by the inverse of its degrees of freedom, which may be any number from 1 on: the exponential
-# of a polynomial fitted to the logarithm. Its relative error is at most 1.4e-5.
+# The 0.975 quantile of t as a function of 1 / degrees of freedom (at least 1): exp of a polynomial fitted to
+# the logarithm. The relative error is at most 1.4e-5.
 _QUANTILE = (
     "1.959963984540054 * exp(per_degree * (1.21009 + per_degree * (0.708396 + per_degree * (0.16594 "
     "+ per_degree * (-0.315655 + per_degree * 0.100407)))))"
 )
 
-# By row number, not as the index goes: rows lie in the order they came, and each page is read once.
-_OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
+# In the order of row numbers instead of the index, so that each page is read once.
+_IN_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 
 
 def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
-    """`WITH ... measured AS (...)`: a row per variant (and run, unless `r` is one) and segment, with all numbers.
+    """`WITH ... measured AS (...)`: a row per variant (and run, unless the outer query has a run `r`) and segment.
 
-    A unit is a case without a group, or all cases of a group. Its weight is its number of cases, or 1 if every group
-    weighs the same. Standard error and degrees of freedom are those of `Units.standard_error` in `abreast.stats`. They
+    A unit is a case without a group, or all cases of a group. It is weighted by its number of cases, or by 1 if all
+    groups weigh the same. Standard error and degrees of freedom equal `Units.standard_error` in `abreast.stats`. They
     need the mean c over all units first; Σ(m - c)² = Σm² - 2cΣm + c²n, so one row for all units of one size is enough.
     """
     per_run = dialect.reads_run_by_run
@@ -93,13 +92,13 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     run = "" if per_run else "t.run_id, "
     runs = "" if per_run else "JOIN runs r ON r.run_id = t.run_id"
     case = "c.seq" if per_run else "c.digest"
-    which = _OF_THIS_RUN if per_run else "TRUE"
+    condition = _IN_RUN if per_run else "TRUE"
     sums = ", ".join(f"SUM({name}) AS {name}" for name in _SUMS)
     nulls = ", ".join(["NULL"] * (len(_SUMS) + 9))
     weighted = dialect.json_value("r.spec", "weight", "text")
     repeats = dialect.json_value("r.spec", "repeats", "integer")
     payloads, sure, number = "", "NULL", "NULL"
-    if confident:  # a confidence stands in the JSON of an answer, which is read for nothing else
+    if confident:  # payloads are read for nothing else
         payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
         sure = dialect.json_text("p.data", "confidence")
         cast = dialect.try_cast("sure", "DOUBLE")
@@ -113,7 +112,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     CASE WHEN {_NEW} THEN t.cost_usd END AS cost_usd
   FROM trials t {runs} JOIN cases c ON c.digest = t.case_digest
   LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score
-  WHERE {which}{" AND c.tags <> '{}'" if tagged else ""}
+  WHERE {condition}{" AND c.tags <> '{}'" if tagged else ""}
 ), by_case AS (
   SELECT {trial}, MIN(case_group) AS case_group, {"MIN(tags) AS tags, " if tagged else ""}COUNT(*) AS trials,
     COUNT(CASE WHEN status = 'ok' THEN 1 END) AS successful, COUNT(CASE WHEN status = 'error' THEN 1 END) AS failed,
@@ -140,20 +139,20 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
   SELECT *, CASE weighted WHEN 'group' THEN 1.0 ELSE 1.0 * size END AS weight
   FROM by_size {"CROSS JOIN settings" if per_run else "JOIN settings USING (run_id)"}
 ), centred AS (
-  SELECT *, SUM(weight * units) OVER every AS total_weight,
-    SUM(weight * means) OVER every / SUM(weight * units) OVER every AS centre
-  FROM with_weight WINDOW every AS (PARTITION BY {key})
+  SELECT *, SUM(weight * units) OVER per_segment AS total_weight,
+    SUM(weight * means) OVER per_segment / SUM(weight * units) OVER per_segment AS centre
+  FROM with_weight WINDOW per_segment AS (PARTITION BY {key})
 ), with_leverage AS (
   SELECT *, weight * weight / (total_weight * NULLIF(total_weight - weight, 0)) AS leverage FROM centred
-), told AS (
+), outcomes AS (
   SELECT {run}t.variant, {"c.tags, " if tagged else ""}{_KIND} AS kind, t.service_s AS latency, {sure} AS sure
   FROM trials t{" JOIN cases c ON c.digest = t.case_digest" if tagged else ""}{payloads}
-  WHERE {which} AND t.status IN ('ok', 'error')
+  WHERE {condition} AND t.status IN ('ok', 'error')
 ), ranked AS (
   SELECT {key}, kind, latency, {number} AS confidence,
     CUME_DIST() OVER (PARTITION BY {key}, kind ORDER BY latency) AS share
-  FROM {dialect.unpivot_tags("told") if tagged else "told"}
-), either AS (
+  FROM {dialect.unpivot_tags("outcomes") if tagged else "outcomes"}
+), combined AS (
   SELECT {key}, {", ".join(_SUMS)}, units, lowest, highest, centre,
     CASE WHEN repeats = 1 THEN plain ELSE 0 END AS plain,
     leverage * (squares - 2 * centre * means + centre * centre * units) AS variance,
@@ -173,7 +172,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     MAX(p50) AS p50, MAX(p95) AS p95,
     '{{' || {dialect.join_texts("failure")} || '}}' AS failures,
     SUM(confidence) AS confidence, SUM(confident) AS confident
-  FROM either GROUP BY {key}
+  FROM combined GROUP BY {key}
 ), spread AS (
   SELECT *, CASE WHEN centre IS NULL THEN NULL WHEN plain = 1 THEN 'wilson' WHEN units < 2 THEN 'unknown'
     WHEN highest - lowest < 1e-9 THEN 'wilson' ELSE 't' END AS method
@@ -199,17 +198,17 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
 )"""
 
 
-def _of_the_run(dialect: ViewDialect) -> dict[str, str]:
+def _run_values(dialect: ViewDialect) -> dict[str, str]:
     commit, tracked, content = (
         dialect.json_value("r.provenance", key, "text") for key in ("commit", "data_commit", "data_hash")
     )
-    values = [commit, f"COALESCE({tracked}, {content})", "r.label"]  # what DVC calls the data, else its own hash
-    return dict(zip(OF_THE_RUN, values, strict=True))
+    values = [commit, f"COALESCE({tracked}, {content})", "r.label"]  # the version of DVC if there is one
+    return dict(zip(RUN_COLUMNS, values, strict=True))
 
 
 def _logged(dialect: ViewDialect, generated: Generated) -> str:
     values = [dialect.json_value("l.data", name, kind) for name, kind in NUMBERS.items()]
-    for name, value in _of_the_run(dialect).items():
+    for name, value in _run_values(dialect).items():
         values.append(f"COALESCE({dialect.json_value('l.data', name, 'text')}, {value})")
     values += [dialect.json_value("l.data", key, kind) for _, key, kind in generated]
     return (

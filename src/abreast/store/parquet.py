@@ -14,7 +14,7 @@ ROWS_AT_A_TIME = 1_000
 
 
 def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file. Raises ValueError if it cannot be read."""
+    """Yield the rows of a file. Raises ValueError if it cannot be read."""
     try:
         with duckdb.connect(config={"threads": 1}) as connection:
             result = connection.execute("SELECT * FROM read_parquet(?)", [str(path)])
@@ -27,7 +27,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_parquet(names: Sequence[str], lines: Path | None, output: str) -> None:
-    """Write a file from lines of JSON, or an empty one. Raises ValueError if it cannot be written."""
+    """Write a file from JSON lines, or an empty one with these columns. Raises ValueError if it cannot be written."""
     with duckdb.connect() as connection:
         try:
             if lines is not None:

@@ -1,4 +1,4 @@
-"""What lies beside a store and comes from it: the reports of its runs, and files of results."""
+"""Ledgers of the files that abreast wrote next to a store: reports of runs and exported results."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-RUNS = "runs"  # the folder of reports, one folder for each run
-LEDGER = ".abreast.json"  # in the folder of a run: which files are reports, and what they held
-BESIDE = "../../"  # from there to where the store is
+RUNS = "runs"  # the folder with a folder of reports per run
+LEDGER = ".abreast.json"  # in the folder of a run: its report files and their digests
+STORE_FOLDER = "../../"  # the folder of the store, relative to a ledger
 
 
-def known(folder: Path) -> dict[str, str]:
-    """What a ledger says: files by their path from its folder, with digests of what they held."""
-    if not (folder / LEDGER).is_file():  # nor a pipe
+def read_ledger(folder: Path) -> dict[str, str]:
+    """Return the digests of the files in a ledger, by their paths relative to its folder."""
+    if not (folder / LEDGER).is_file():
         return {}
     try:
-        found = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
+        ledger = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return ledger if isinstance(ledger, dict) else {}
 
 
-def put_beside(ledger: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The plain names of files that a run put beside the store, and what they held."""
+def exported_files(ledger: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield name and digest of the files that a run wrote next to the store."""
     for path, digest in ledger.items():
-        name = path.removeprefix(BESIDE)
-        if path.startswith(BESIDE) and Path(name).name == name:
+        name = path.removeprefix(STORE_FOLDER)
+        if path.startswith(STORE_FOLDER) and Path(name).name == name:
             yield name, digest
 
 
-def reports(place: Path) -> Iterator[Path]:
-    """The folders of runs with reports, of stores in this place."""
-    for ledger in (place / RUNS).glob(f"*/{LEDGER}"):
+def report_folders(folder: Path) -> Iterator[Path]:
+    for ledger in (folder / RUNS).glob(f"*/{LEDGER}"):
         yield ledger.parent

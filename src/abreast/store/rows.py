@@ -1,4 +1,4 @@
-"""From the vocabulary to rows: one function per table, in the order of `schema.TABLES`."""
+"""Rows made from the objects of `model.py`: one function per table, in the order of `schema.TABLES`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from abreast.text import storable
 Row = tuple[Any, ...]
 
 ERROR_LIMIT = 4_000  # characters of an error message kept in the narrow row
-DEEPEST = 50  # levels kept of a value that JSON itself cannot say
+DEEPEST = 50  # levels kept of a value that is not valid JSON
 
 
 def to_json(value: Any) -> str:
-    """Return JSON for storage, without secrets. Whatever JSON cannot express is stored as its text."""
+    """Return JSON for storage, without secrets. Values that JSON cannot express are stored as text."""
     try:
         text = _dump(value)
-    except Exception:  # noqa: BLE001 - values of users: odd keys, circles, methods that raise
-        text = _dump(_sayable(value, DEEPEST))
+    except Exception:  # noqa: BLE001 - user values: odd keys, cycles, methods that raise
+        text = _dump(_make_encodable(value, DEEPEST))
     return redact(storable(text))
 
 
@@ -32,15 +32,15 @@ def _dump(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def _text(text: str | None) -> str | None:
+def _optional_text(text: str | None) -> str | None:
     return None if text is None else storable(text)
 
 
-def _whole(number: int | None) -> int | None:
+def _int64(number: int | None) -> int | None:
     return number if number is None or -(2**63) <= number < 2**63 else None
 
 
-def _plain(value: Any) -> Any:
+def _to_encodable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if hasattr(value, "model_dump"):
@@ -52,32 +52,32 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_plain, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_encodable, separators=(",", ":"))
 
 
-def _sayable(value: Any, depth: int) -> Any:
-    """The same value with what stands in the way of JSON replaced by its text."""
+def _make_encodable(value: Any, depth: int) -> Any:
+    """Return the value with the parts that JSON cannot express replaced by their text."""
     if depth and isinstance(value, Mapping):
-        return {shown(key): _sayable(item, depth - 1) for key, item in value.items()}
+        return {safe_text(key): _make_encodable(item, depth - 1) for key, item in value.items()}
     if depth and isinstance(value, list | tuple | set | frozenset):
-        return [_sayable(item, depth - 1) for item in value]
+        return [_make_encodable(item, depth - 1) for item in value]
     if value is None or isinstance(value, bool | float) or type(value) is str:
         return value
     if isinstance(value, int) and value.bit_length() < 1_000:
         return value
-    return shown(value)
+    return safe_text(value)
 
 
-def shown(value: Any) -> str:
-    """The text of any value."""
+def safe_text(value: Any) -> str:
+    """`str(value)`, or a placeholder if that raises."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - a user's __str__, or a number of too many digits
+    except Exception:  # noqa: BLE001 - a user's __str__, or an integer with too many digits
         return f"<{type(value).__name__}>"
 
 
 def _stored_json(value: Any) -> str:
-    """JSON that fits into a row; of a larger one its head and tail, as a JSON string."""
+    """Return JSON that fits into a row; if it is larger, its head and tail as a JSON string."""
     text = to_json(value)
     return text if text_size(text) <= LARGEST_ANSWER_SIZE else to_json(excerpt(text))
 
@@ -96,8 +96,6 @@ def case_row(digest: str, input_digest: str, case: Case) -> Row:
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """When a trial waited and for what; the service time is the last attempt's alone."""
-
     first_started_at: float = 0.0
     queue_s: float = 0.0
     backoff_s: float = 0.0
@@ -108,7 +106,7 @@ class Timing:
 def trial_row(
     run_id: int, trial: Trial, variant: int, block: int, case_digest: str, outcome: Outcome, timing: Timing
 ) -> Row:
-    """`block` is the place of its block in the order of starts."""
+    """`block` is the index of its block in the order of starts."""
     answer, failure = outcome.answer, outcome.failure
     usage = answer.usage if answer is not None else None
     return (
@@ -122,17 +120,17 @@ def trial_row(
         failure.kind if failure else None,
         failure.blame if failure else None,
         storable(failure.message[:ERROR_LIMIT]) if failure else None,
-        _text(answer.model) if answer else None,
+        _optional_text(answer.model) if answer else None,
         outcome.finished_at - timing.first_started_at,
         timing.queue_s,
         timing.backoff_s,
         outcome.service_s,
         timing.attempts,
         timing.in_flight,
-        _whole(usage.input_tokens) if usage else None,
-        _whole(usage.output_tokens) if usage else None,
-        _whole(usage.cache_read_tokens) if usage else None,
-        _whole(usage.cache_write_tokens) if usage else None,
+        _int64(usage.input_tokens) if usage else None,
+        _int64(usage.output_tokens) if usage else None,
+        _int64(usage.cache_read_tokens) if usage else None,
+        _int64(usage.cache_write_tokens) if usage else None,
         answer.cost_usd if answer else None,
         answer.cost_basis if answer else None,
         None,
@@ -140,12 +138,12 @@ def trial_row(
         outcome.finished_at,
         _detail(failure),
         block,
-        _whole(usage.reasoning_tokens) if usage else None,
+        _int64(usage.reasoning_tokens) if usage else None,
     )
 
 
 def _detail(failure: Failure | None) -> str | None:
-    """Where it happened, and what can be done about it."""
+    """Where it happened, and how to fix it."""
     if failure is None or not (failure.detail or failure.fix):
         return None
     return storable("\n".join(filter(None, [failure.detail, f"fix: {failure.fix}" if failure.fix else ""])))
@@ -156,7 +154,7 @@ def payload_row(run_id: int, position: int, prompt: str, answer: Answer | None) 
         return (run_id, position, storable(prompt), None, None, None, None)
     value = None if answer.value is None else to_json(answer.value)
     data = to_json(answer.data) if answer.data else None
-    return (run_id, position, storable(prompt), storable(answer.text), value, data, _text(answer.raw_response))
+    return (run_id, position, storable(prompt), storable(answer.text), value, data, _optional_text(answer.raw_response))
 
 
 def artifact_rows(run_id: int, position: int, answer: Answer) -> list[Row]:
@@ -175,17 +173,17 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
         failure.blame,
         message,
         waited_s,
-        _paid(outcome.answer),
+        _billed_cost(outcome.answer),
     )
 
 
-def _paid(answer: Answer | None) -> float | None:
-    """What somebody has to pay for it; what a subscription includes is nothing."""
+def _billed_cost(answer: Answer | None) -> float | None:
+    """The cost that is billed: not what a subscription includes."""
     return None if answer is None or answer.cost_basis == "included" else answer.cost_usd
 
 
 class Paid(NamedTuple):
-    """What calls took; None is unknown."""
+    """Cost and tokens of calls; None is unknown."""
 
     cost_usd: float | None = None
     cost_basis: str | None = None
@@ -193,7 +191,6 @@ class Paid(NamedTuple):
     output_tokens: int | None = None
 
     def and_then(self, later: Paid) -> Paid:
-        """Both together."""
         return Paid(
             _sum(self.cost_usd, later.cost_usd),
             self.cost_basis if later.cost_usd is None and self.cost_basis else later.cost_basis,
@@ -206,12 +203,12 @@ class Paid(NamedTuple):
         return any(value is not None for value in (self.cost_usd, self.input_tokens, self.output_tokens))
 
 
-def _sum(one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else one + other
+def _sum(first: Any, second: Any) -> Any:
+    return second if first is None else first if second is None else first + second
 
 
-def paid_for(answer: Answer | None) -> Paid:
-    """What one call took, as far as what it left behind says so."""
+def cost_of(answer: Answer | None) -> Paid:
+    """Cost and tokens of one call, as far as they are known."""
     if answer is None:
         return Paid()
     return Paid(answer.cost_usd, answer.cost_basis, answer.usage.input_tokens, answer.usage.output_tokens)
@@ -220,7 +217,7 @@ def paid_for(answer: Answer | None) -> Paid:
 def judgement_row(
     run_id: int, position: int, scorer: str, item: str, key: str, prompt: str, status: str, outcome: Outcome, paid: Paid
 ) -> Row:
-    """`status` tells a reply that could not be used from one that could; `paid` is for all attempts."""
+    """`status` says whether the reply was usable; `paid` covers all attempts."""
     answer, failure = outcome.answer, outcome.failure
     return (
         run_id,
@@ -233,9 +230,9 @@ def judgement_row(
         storable(failure.message[:ERROR_LIMIT]) if failure else None,
         storable(prompt if text_size(prompt) <= LARGEST_ANSWER_SIZE else excerpt(prompt)),
         storable(answer.text) if answer else None,
-        _text(answer.model) if answer else None,
-        _whole(paid.input_tokens),
-        _whole(paid.output_tokens),
+        _optional_text(answer.model) if answer else None,
+        _int64(paid.input_tokens),
+        _int64(paid.output_tokens),
         paid.cost_usd,
         paid.cost_basis,
         outcome.started_at,

@@ -1,4 +1,4 @@
-"""Which run a name means: its own name, `latest`, `previous`, a label, or a prefix of a name."""
+"""Lookup of runs by name, `latest`, `previous`, label, or prefix of a name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_CANDIDATES = 10  # listed in an error message
 
 
 def matching_runs(store: Database, name: str) -> list[str]:
-    """Names of the runs that `name` may mean, oldest first. An exact run name means that run and no other."""
+    """Names of the runs that `name` may refer to, oldest first. An exact run name refers to that run only."""
     labels = _labels(store)
-    if name in POSITIONS:  # even if a foreign store calls a run so
+    if name in POSITIONS:  # even if a run in a foreign store has this name
         return list(labels)[POSITIONS[name] :][:1] if len(labels) >= -POSITIONS[name] else []
     if name in labels:
         return [name]
@@ -26,9 +26,9 @@ def matching_runs(store: Database, name: str) -> list[str]:
 
 
 def find_run(stores: Sequence[AnyStore], name: str) -> tuple[AnyStore, str]:
-    """The run that `name` means and the store that holds it; refuses a name that could mean several runs."""
+    """Return the store and the full name of the run that `name` refers to. Raises if it is ambiguous or unknown."""
     if len(stores) > 1 and name in POSITIONS:
-        raise BadInput(f'"{name}" is ambiguous with several stores', "name the run: abreast runs --store S lists them")
+        raise BadInput(f'"{name}" is ambiguous with several stores', "name the run; see `abreast runs --store S`")
     holders: dict[str, AnyStore] = {}
     for store in stores:
         for run in matching_runs(store, name):
@@ -42,21 +42,19 @@ def find_run(stores: Sequence[AnyStore], name: str) -> tuple[AnyStore, str]:
 
 
 def check_label(label: str) -> None:
-    """Refuse a label that could never name its run, or that a terminal could not show."""
+    """Refuse a label that could never refer to its run, or that a terminal cannot print."""
     if not label.strip() or not label.isprintable() or len(label) > LONGEST_LABEL:
-        rule = f"it must be printable text on one line, of at most {LONGEST_LABEL} characters"
-        raise BadInput(f"{label[:LONGEST_LABEL]!r} cannot be a label: {rule}", "such as e1.2.0")
+        rule = f"must be one line of printable text, at most {LONGEST_LABEL} characters"
+        raise BadInput(f"invalid label {label[:LONGEST_LABEL]!r}: {rule}", "use a label such as e1.2.0")
     if label in POSITIONS:
-        raise BadInput(
-            f'"{label}" cannot be a label: it always names the {label} run', "choose another, such as e1.2.0"
-        )
+        raise BadInput(f'invalid label "{label}": it always means the {label} run', "use a label such as e1.2.0")
 
 
 def check_label_in(store: Database, label: str, run: str | None = None) -> None:
-    """Refuse a label for `run` that could never name it, or that is the name of another run."""
+    """Refuse a label for `run` that is invalid or the name of another run."""
     check_label(label)
     if label != run and store.rows("SELECT 1 FROM runs WHERE run = ?", (label,)):
-        raise BadInput(f'"{label}" cannot be a label: it is the name of another run', "choose another, such as e1.2.0")
+        raise BadInput(f'invalid label "{label}": it is the name of another run', "use a label such as e1.2.0")
 
 
 def shorten(names: Sequence[str]) -> str:
@@ -72,14 +70,16 @@ def _labels(store: Database) -> dict[str, str | None]:
 
 def _ambiguous(holders: dict[str, AnyStore], name: str) -> BadInput:
     candidates = [run if run.startswith(name) else f'{run} (label "{name}")' for run in holders]
-    return BadInput(f'"{name}" matches {len(holders):,} runs: {shorten(candidates)}', "write the full name")
+    return BadInput(f'"{name}" matches {len(holders):,} runs: {shorten(candidates)}', "use the full name")
 
 
 def _unknown(stores: Sequence[Database], name: str) -> BadInput:
     first, labels = stores[0], {run: label for store in stores for run, label in _labels(store).items()}
     if not labels:
-        return BadInput(f"{first.path}: there is no run in it", "abreast run SPEC starts one")
+        return BadInput(f"{first.address}: no runs", "run `abreast run SPEC`")
     if name in POSITIONS:
-        return BadInput(f"{first.path}: there is only one run in it, so none is previous", "abreast runs lists them")
-    known = {*labels, *(label for label in labels.values() if label)}
-    return BadInput(f'{first.path}: no run "{name}"{suggestion(name, known)}', f"abreast runs --store {first.path}")
+        return BadInput(f"{first.address}: no previous run, there is only one", "run `abreast runs` to list it")
+    names = {*labels, *(label for label in labels.values() if label)}
+    return BadInput(
+        f'{first.address}: no run "{name}"{suggestion(name, names)}', f"see `abreast runs --store {first.address}`"
+    )

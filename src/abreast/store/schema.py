@@ -1,10 +1,10 @@
 """The tables, for every engine.
 
-The tables are narrow: what is large (prompt, answer, raw response) stands in `payloads`. People read the views
-`predictions` and `metrics`, whose columns for parameters, tags, scores and returned values are generated from the
-table `columns`; a new parameter never alters a table.
+Large values (prompt, answer, raw response) are kept apart, in `payloads`. Users read the views `predictions` and
+`metrics`, whose columns for parameters, tags, scores and returned values are generated from the table `columns`; a new
+parameter never alters a table.
 
-Every table has a `seq` that only grows, also when a row is replaced, so that a DuckDB file can follow by watermark.
+Every table has a `seq` that grows even when a row is replaced, so that a DuckDB file can be updated from a watermark.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import NamedTuple
 from abreast.store.dialect import Dialect, Mode
 
 VERSION = 6
-MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
-MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
+MOST_COLUMNS = 1_900  # generated columns: SQLite allows 2,000 in a result
+MOST_RETURNED = 1_000  # columns for keys of returned dicts; further keys are only in the JSON of their row
 LONGEST_NAME = 200
-MOST_LOGGED = 1_000  # names that were logged; what comes after them is refused
-LABEL_VERSION = "label"  # of score rows that people gave; no scorer has it
+MOST_LOGGED = 1_000  # columns for logged names; further names are refused
+LABEL_VERSION = "label"  # the version of scores given by people; no scorer has it
 
 
 def _columns(definition: str) -> dict[str, str]:
-    """Columns and their types of `run_id BIGINT, position BIGINT`."""
     return dict(column.split() for column in definition.split(","))
 
 
@@ -80,7 +79,7 @@ UNIQUE: dict[str, str] = {
     "trials": "run_id, position",
     "payloads": "run_id, position",
     "artifacts": "run_id, position, name",
-    "judgements": "run_id, position, scorer, item, key",  # what was asked before stays, and what it cost
+    "judgements": "run_id, position, scorer, item, key",  # earlier questions and their cost stay
     "scores": "run_id, position, name",
     "columns": "kind, name",
     "tracked_tables": "name",
@@ -88,13 +87,13 @@ UNIQUE: dict[str, str] = {
     "tracked_caches": "path",
 }
 
-# What belongs to one run and goes with it; cases are shared between runs.
+# Tables whose rows belong to one run; cases are shared between runs.
 OF_A_RUN = (
     *("variants", "trials", "payloads", "artifacts", "attempts", "scores", "old_scores", "judgements"),
     *("logged_metrics", "events"),
 )
 
-# Of `predictions`, in every store.
+# The columns of `predictions` in every store.
 CORE_TYPES = _columns(
     "run TEXT, case_id TEXT, variant TEXT, repeat BIGINT, status TEXT, error_kind TEXT, error_blame TEXT, error TEXT, "
     "score DOUBLE, answer TEXT, expected TEXT, model TEXT, latency_s DOUBLE, queue_s DOUBLE, backoff_s DOUBLE, "
@@ -106,7 +105,7 @@ CORE_COLUMNS = list(CORE_TYPES)
 
 
 class Column(NamedTuple):
-    """A generated column: `kind` is where its values stand (params, tag, data, score, metric)."""
+    """A generated column: `kind` says where its values are (params, tag, data, score, metric)."""
 
     kind: str
     name: str
@@ -117,7 +116,6 @@ _JUDGEMENTS_BY_KEY = "CREATE INDEX IF NOT EXISTS judgements_by_key ON judgements
 
 
 def create_tables(dialect: Dialect) -> Iterable[str]:
-    """The statements that make an empty store."""
     for table in TABLES:
         yield _create_table(dialect, table)
     yield "CREATE INDEX IF NOT EXISTS attempts_of_trial ON attempts(run_id, position)"
@@ -135,9 +133,9 @@ def _create_table(dialect: Dialect, table: str) -> str:
 
 
 def upgrades(dialect: Dialect, version: int) -> Iterable[str]:
-    """The statements that bring the tables of an older store up to date.
+    """The statements that migrate the tables of an older store.
 
-    Views are always created again, so a view that changes needs a new version and no statement here.
+    Views are always recreated, so a changed view needs a new version but no statement here.
     """
     if version < 2:
         yield _add_column(dialect, "trials", "error_detail")
@@ -158,7 +156,7 @@ def _add_column(dialect: Dialect, table: str, column: str) -> str:
 
 
 _SAME_TRIAL = "run_id = {run_id} AND position = {position}"
-# A resume goes on counting the attempts of a trial where its earlier execution ended.
+# A resumed trial continues to count its attempts.
 _SUMS = {
     "trials": {"attempts": f"{{value}} + COALESCE((SELECT attempts FROM trials WHERE {_SAME_TRIAL}), 0)"},
     "attempts": {
@@ -170,28 +168,33 @@ _SUMS = {
 
 @cache
 def insert(dialect: Dialect, table: str, mode: Mode = "insert", counts: bool = True) -> str:
-    """An INSERT of one row of a table; without `counts`, attempts are stored as they are."""
+    """An INSERT of one row; unless `counts`, attempt numbers are stored unchanged."""
     names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]
     return dialect.insert(table, names, mode, UNIQUE.get(table, ""), _SUMS.get(table, {}) if counts else {})
 
 
-def distinct(name: str, taken: set[str]) -> str:
-    """The name, with a number where SQL could not tell it from one that is taken; taken is then this one too."""
-    same, number = name, 1
-    while name.lower() in taken:
+def unique_name(name: str, used: set[str]) -> str:
+    """Return the name, with a number if it is in `used` (in lower case, as SQL compares names), and add it there."""
+    stem, number = name, 1
+    while name.lower() in used:
         number += 1
-        name = f"{same}_{number}"
-    taken.add(name.lower())
+        name = f"{stem}_{number}"
+    used.add(name.lower())
     return name
 
 
+def is_column_name(name: str) -> bool:
+    """Whether a generated column can have this name."""
+    return bool(name.strip()) and "\0" not in name and len(name) <= LONGEST_NAME
+
+
 def type_of(value: object) -> str:
-    """The column type of one value.
+    """The column type of a value.
 
     >>> type_of(True), type_of(3), type_of(0.5), type_of("x"), type_of(None)
     ('boolean', 'integer', 'real', 'text', 'null')
     """
-    if hasattr(value, "tolist"):  # of numpy
+    if hasattr(value, "tolist"):  # numpy
         value = value.tolist()
     if value is None:
         return "null"
@@ -203,14 +206,14 @@ def type_of(value: object) -> str:
     return "text"
 
 
-def widest(one: str, other: str) -> str:
+def widest(first: str, second: str) -> str:
     """The narrowest type that holds both.
 
     >>> widest("integer", "real"), widest("boolean", "text"), widest("null", "integer")
     ('real', 'text', 'integer')
     """
-    if one == other or other == "null":
-        return one
-    if one == "null":
-        return other
-    return "real" if {one, other} == {"integer", "real"} else "text"
+    if first == second or second == "null":
+        return first
+    if first == "null":
+        return second
+    return "real" if {first, second} == {"integer", "real"} else "text"

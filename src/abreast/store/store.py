@@ -1,7 +1,4 @@
-"""The store: runs, their rows, and the questions the rest of the product asks of them.
-
-Everything here is the same for every engine, in portable SQL; `base.Database` is what an engine implements.
-"""
+"""The store: operations on runs, in SQL that all engines share. `base.Database` is what an engine implements."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from abreast.store.queries import Queries
 from abreast.store.rows import Row, to_json
 from abreast.store.runs import leases
 from abreast.store.runs.leases import Lease
-from abreast.store.runs.reuse import ReusableAnswers, Reuse, adopt
+from abreast.store.runs.reuse import ReusableAnswers, Reuse, copy_answers
 from abreast.store.runs.scores import LaterScores
 from abreast.store.views import add_columns
 from abreast.store.writer import Writer
@@ -34,12 +31,11 @@ _SPENT = (
     "COALESCE(SUM(1.0 * (COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0))), 0.0) FROM {table} "
     "WHERE run_id = ? AND reused_from IS NULL GROUP BY {key}"
 )
+_COPIED = ("run", "experiment", "fingerprint", "planned_trials", "primary_score", "baseline", "seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """What is known of a run before its first trial."""
-
     run: str
     experiment: str
     debug: bool
@@ -54,15 +50,14 @@ class NewRun:
     provenance: Mapping[str, Any]
     variants: Sequence[Row]  # without run_id, as in schema.TABLES
     columns: Sequence[schema.Column]
-    judged: Sequence[str] = ()  # scores that are not taken over with an answer: the judgements behind them are
+    judged: Sequence[str] = ()  # scores that are not copied with a reused answer, because their judgements are reused
 
 
 class Store(ReusableAnswers, LaterScores):
-    """One store, open for as long as it is used as a context manager or until `close`."""
+    """One store, open while it is used as a context manager or until `close`."""
 
     @property
     def queries(self) -> Queries:
-        """Named questions about what is stored."""
         return Queries(self)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -71,25 +66,24 @@ class Store(ReusableAnswers, LaterScores):
         return [schema.Column(*row) for row in self.rows("SELECT kind, name, type FROM columns ORDER BY kind, name")]
 
     def runs(self) -> list[dict[str, Any]]:
-        """Every run, the oldest first, with how many of its trials have a row. A dead owner's run is incomplete."""
+        """Every run, the oldest first, with its number of stored trials. A run whose owner died is incomplete."""
         return [self._settled(row) for row in self.dicts(f"{_RUNS} ORDER BY r.run_id")]
 
     def run(self, name: str) -> dict[str, Any]:
-        """One run by its name, its label, `latest`, `previous`, or a prefix that only one name has."""
+        """One run by its name, its label, `latest`, `previous`, or an unambiguous prefix."""
         _, run = run_names.find_run([self], name)
         return self._settled(self.dicts(f"{_RUNS} WHERE run = ?", (run,))[0])
 
     def _settled(self, run: dict[str, Any]) -> dict[str, Any]:
         if run["status"] == RUNNING and not self.is_executed(run["owner"], run["heartbeat_at"]):
-            return {**run, "status": "incomplete", "reason": "its process ended without a word"}
+            return {**run, "status": "incomplete", "reason": "its process died"}
         return run
 
     def is_executed(self, owner: str | None, heartbeat_at: float | None) -> bool:
-        """Whether the owner of a run's lease still executes it."""
         return leases.is_alive(owner, heartbeat_at, self.now())
 
     def unfinished(self, experiment: str, fingerprint: str) -> str | None:
-        """The last run of this very plan, if it is not complete."""
+        """The last run of this plan, if it is incomplete."""
         rows = self.dicts(
             "SELECT run, status, owner, heartbeat_at FROM runs WHERE experiment = ? AND fingerprint = ? "
             "ORDER BY run_id DESC LIMIT 1",
@@ -98,11 +92,9 @@ class Store(ReusableAnswers, LaterScores):
         return next((row["run"] for row in rows if self._settled(row)["status"] in ("incomplete", RUNNING)), None)
 
     def final_positions(self, run_id: int, failures_too: bool = True) -> list[int]:
-        """Trials whose outcome stands: everything but infrastructure errors and what was cancelled.
-
-        Without `failures_too` the variants' own failures do not stand either.
-        """
-        joined = self.reading().dialect.join_texts("position")  # as one text: there may be a million
+        """Positions of the trials whose outcome is final: no infrastructure errors and no cancelled trials, and unless
+        `failures_too`, no failures of the variants either."""
+        joined = self.reading().dialect.join_texts("CAST(position AS TEXT)")  # one text, because there may be a million
         ((positions,),) = self.rows(
             f"SELECT {joined} FROM trials WHERE run_id = ? AND status <> 'cancelled' "
             "AND NOT (status = 'error' AND (error_blame <> 'variant' OR NOT ?))",
@@ -111,33 +103,33 @@ class Store(ReusableAnswers, LaterScores):
         return [int(number) for number in positions.split(",")] if positions else []
 
     def own_failures(self, run_id: int) -> list[tuple[int, str]]:
-        """Positions of the trials that failed by their variant's fault, each with the kind of error."""
+        """Position and kind of error of the trials that failed by their variant's fault."""
         return self.rows(
             "SELECT position, error_kind FROM trials WHERE run_id = ? AND status = 'error' AND error_blame = 'variant'",
             (run_id,),
         )
 
     def answered(self, run_id: int) -> frozenset[int]:
-        """Variants that gave at least one answer in this run."""
+        """Variants with at least one new answer in this run."""
         answers = "SELECT DISTINCT variant FROM trials WHERE run_id = ? AND status = 'ok' AND reused_from IS NULL"
         return frozenset(variant for (variant,) in self.rows(answers, (run_id,)))
 
     def last_stop(self, run_id: int) -> str | None:
-        """The kind of reason for which an execution of this run stopped last, if one did."""
+        """The reason why an execution of this run last stopped early; None if none did."""
         stops = self.rows(
             "SELECT detail FROM events WHERE run_id = ? AND kind = 'stop' ORDER BY happened_at", (run_id,)
         )
         return json.loads(stops[-1][0])["reason"] if stops else None
 
     def spent(self, run_id: int, variants: int) -> list[tuple[int, float, int, float]]:
-        """What a run has taken so far, by variant: trials with a known cost, dollars, with known tokens, tokens."""
-        wasted = self.spent_in_vain(run_id, variants)
+        """By variant: number of trials with a known cost, dollars, number of trials with known tokens, tokens."""
+        wasted = self.spent_on_retries(run_id, variants)
         spent = self._spent("trials", "variant", run_id, range(variants))
         pairs = zip(spent, wasted, strict=True)
         return [(costed, paid + more, counted, tokens) for (costed, paid, counted, tokens), more in pairs]
 
-    def spent_in_vain(self, run_id: int, variants: int) -> list[float]:
-        """Dollars by variant that attempts cost which were made again: they are no part of any trial's cost."""
+    def spent_on_retries(self, run_id: int, variants: int) -> list[float]:
+        """Dollars by variant for attempts that were retried; the cost of a trial does not include them."""
         sums = dict(
             self.rows(
                 "SELECT position % ?, SUM(cost_usd) FROM attempts WHERE run_id = ? AND cost_usd > 0 GROUP BY 1",
@@ -147,36 +139,30 @@ class Store(ReusableAnswers, LaterScores):
         return [sums.get(variant, 0.0) for variant in range(variants)]
 
     def spent_on_judges(self, run_id: int, scorers: Sequence[str]) -> list[tuple[int, float, int, float]]:
-        """The same for each of these judges, by its name; what was reused was paid before."""
+        """Like `spent`, for each of these judges by name; reused judgements cost nothing."""
         return self._spent("judgements", "scorer", run_id, scorers)
 
     def _spent(self, table: str, key: str, run_id: int, keys: Iterable[Any]) -> list[tuple[int, float, int, float]]:
         sums = {row[0]: row[1:] for row in self.rows(_SPENT.format(table=table, key=key), (run_id,))}
-        return [sums.get(one, (0, 0.0, 0, 0.0)) for one in keys]
+        return [sums.get(value, (0, 0.0, 0, 0.0)) for value in keys]
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
     def begin(
-        self, new: NewRun, cases: Iterable[Row] = (), reuses: Sequence[Reuse] = (), beside_its_like: bool = False
+        self, new: NewRun, cases: Iterable[Row] = (), reuses: Sequence[Reuse] = (), allow_twin: bool = False
     ) -> Lease:
-        """Enter a new run, take its lease, and take over the answers of earlier runs: all at once or not at all.
+        """Create a run, take its lease, and copy the answers that it reuses, in one transaction.
 
-        The same plan is not executed twice at a time, unless that is what was asked for (`beside_its_like`).
+        Refuses a plan that another process is executing, unless `allow_twin`.
         """
         now, owner = self.now(), leases.new_owner()
         values = {
-            "run": new.run,
-            "experiment": new.experiment,
+            **{name: getattr(new, name) for name in _COPIED},
             "status": RUNNING,
             "reason": None,
             "debug": int(new.debug),
             "simulated": int(new.simulated),
             "label": new.label and redact(new.label),
-            "fingerprint": new.fingerprint,
-            "planned_trials": new.planned_trials,
-            "primary_score": new.primary_score,
-            "baseline": new.baseline,
-            "seed": new.seed,
             "created_at": now,
             "finished_at": None,
             "spec": to_json(new.spec),
@@ -187,7 +173,7 @@ class Store(ReusableAnswers, LaterScores):
         }
         with self.change() as connection:
             insert = partial(schema.insert, connection.dialect)
-            if not beside_its_like:
+            if not allow_twin:
                 self._refuse_twin(connection, new)
             row = tuple(_clean(values[name]) for name in schema.TABLES["runs"] if name != "run_id")
             ((run_id,),) = connection.execute(f"{insert('runs')} RETURNING run_id", row).fetchall()
@@ -195,8 +181,8 @@ class Store(ReusableAnswers, LaterScores):
             add_columns(connection, new.columns)
             connection.executemany(insert("cases", "ignore"), cases)
             scores = [column.name for column in new.columns if column.kind == "score"]
-            adopt(connection, run_id, reuses, [name for name in scores if name not in new.judged])
-        leases.take(owner)
+            copy_answers(connection, run_id, reuses, [name for name in scores if name not in new.judged])
+        leases.hold(owner)
         return Lease(run_id=run_id, run=new.run, epoch=1, owner=owner)
 
     def _refuse_twin(self, connection: Connection, new: NewRun) -> None:
@@ -207,20 +193,20 @@ class Store(ReusableAnswers, LaterScores):
         ).fetchall()
         for run, owner, heartbeat_at in twins:
             if self.is_executed(owner, heartbeat_at):
-                raise _executed_by(run, owner)
+                raise leases.active_error(run, owner)
 
     def claim(self, run: str, executes: bool = True) -> Lease:
-        """Take over a run whose owner is gone; refuse while it lives. Who only scores leaves its status alone."""
+        """Take over a run whose owner is dead. Unless it `executes` trials, the status of the run stays."""
         owner = leases.new_owner()
         with self.change() as connection:
             rows = connection.execute(
                 "SELECT run_id, owner, heartbeat_at, epoch FROM runs WHERE run = ?", (run,)
             ).fetchall()
             if not rows:
-                raise StoreError(f"{run} was deleted a moment ago", f"abreast runs --store {self.path}")
+                raise StoreError(f"{run} was deleted in the meantime", f"see `abreast runs --store {self.address}`")
             ((run_id, other, heartbeat_at, epoch),) = rows
             if self.is_executed(other, heartbeat_at):
-                raise _executed_by(run, other)
+                raise leases.active_error(run, other)
             connection.execute(
                 "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ? WHERE run_id = ?",
                 (owner, epoch + 1, self.now(), run_id),
@@ -230,89 +216,88 @@ class Store(ReusableAnswers, LaterScores):
                 connection.execute(
                     "UPDATE runs SET status = ?, reason = NULL, finished_at = NULL WHERE run_id = ?", (RUNNING, run_id)
                 )
-        leases.take(owner)
+        leases.hold(owner)
         return Lease(run_id=run_id, run=run, epoch=epoch + 1, owner=owner)
 
     def writer(
         self, lease: Lease, on_commit: Callable[[list[Any]], None], on_failure: Callable[[StoreError], None]
     ) -> Writer:
-        """Begin to write a run."""
         return Writer(self, lease, on_commit, on_failure)
 
-    def finish(self, held: Lease, status: str, reason: str | None) -> None:
-        """Give the lease back and say how the run ended."""
-        self._give_back(held, {"status": status, "reason": reason, "finished_at": time.time()})
+    def finish(self, lease: Lease, status: str, reason: str | None) -> None:
+        """Store how the run ended, and give its lease back."""
+        self._give_back(lease, {"status": status, "reason": reason, "finished_at": time.time()})
 
-    def give_back(self, held: Lease) -> None:
-        """Give the lease back of a run that was only scored."""
-        self._give_back(held, {})
+    def give_back(self, lease: Lease) -> None:
+        """Give back the lease of a run that was only scored."""
+        self._give_back(lease, {})
 
-    def _give_back(self, held: Lease, values: Mapping[str, Any]) -> None:
+    def _give_back(self, lease: Lease, values: Mapping[str, Any]) -> None:
         assigned = ", ".join(f"{name} = ?" for name in ("owner", *values))
         with self.change() as connection:
             connection.execute(
                 f"UPDATE runs SET {assigned} WHERE run_id = ? AND epoch = ?",
-                (None, *values.values(), held.run_id, held.epoch),
+                (None, *values.values(), lease.run_id, lease.epoch),
             )
-        self.let_go(held)
+        self.release_lease(lease)
         self.close()
 
-    def let_go(self, held: Lease) -> None:
-        """This process executes the run no more, whether or not that could be written."""
-        leases.let_go(held.owner)
+    def release_lease(self, lease: Lease) -> None:
+        """Note in this process that it no longer executes the run, even if the store could not be written."""
+        leases.release(lease.owner)
 
     # -- changing --------------------------------------------------------------------------------------------------
 
     def revise(
         self,
-        held: Lease,
+        lease: Lease,
         primary: str | None,
         baseline: str,
         spec: Mapping[str, Any],
         lock: Mapping[str, Any] | None = None,
     ) -> None:
-        """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile.
+        """Update a run that is resumed with other scorers, another primary score or baseline.
 
-        `lock` says whether it still keeps to the locked plan.
+        `lock` records whether it still follows the locked plan.
         """
         with self.change() as connection:
-            old, provenance = _stored_json(connection, held.run_id, "spec", "provenance")
+            old, provenance = _stored_json(connection, lease.run_id, "spec", "provenance")
             new = {**spec, "options": {**spec["options"], "retry_failed": old.get("options", {}).get("retry_failed")}}
             new["origin_digest"] = new.get("origin_digest") or old.get("origin_digest")
             if lock is not None:
                 provenance["lock"] = lock
             connection.execute(
                 "UPDATE runs SET primary_score = ?, baseline = ?, spec = ?, provenance = ? WHERE run_id = ?",
-                (primary, baseline, to_json(new), to_json(provenance), held.run_id),
+                (primary, baseline, to_json(new), to_json(provenance), lease.run_id),
             )
 
     def mark_simulated(self, run_id: int) -> None:
-        """For good: something that only pretends had a part in this run."""
+        """Mark a run as simulated for good: a simulator took part in it."""
         with self.change() as connection:
             connection.execute("UPDATE runs SET simulated = 1 WHERE run_id = ?", (run_id,))
 
-    def note_retried_failures(self, held: Lease) -> None:
-        """For good: the variants' own failures were rolled again on purpose, and reports must say so."""
+    def note_retried_failures(self, lease: Lease) -> None:
+        """Record for good that failures of the variants were retried on purpose; reports must say so."""
         with self.change() as connection:
-            (spec,) = _stored_json(connection, held.run_id, "spec")
+            (spec,) = _stored_json(connection, lease.run_id, "spec")
             spec["options"]["retry_failed"] = True
-            connection.execute("UPDATE runs SET spec = ? WHERE run_id = ?", (to_json(spec), held.run_id))
+            connection.execute("UPDATE runs SET spec = ? WHERE run_id = ?", (to_json(spec), lease.run_id))
 
     def label(self, run: str, label: str | None) -> None:
-        """Name what a run measured, such as a version; None takes the label away."""
+        """Label what a run measured, such as a version; None removes the label."""
         with self.change() as connection:
             connection.execute("UPDATE runs SET label = ? WHERE run = ?", (label and redact(storable(label)), run))
         self.materialise()
 
     def delete(self, runs: Sequence[str]) -> int:
-        """Remove runs with everything that is theirs, and cases nothing refers to any more; how many trials."""
+        """Remove runs with all their rows, and cases that no run uses any more. Returns the number of trials."""
         with self.change() as connection:
             removed = 0
             for run in runs:
                 rows = connection.execute("SELECT run_id, owner, heartbeat_at FROM runs WHERE run = ?", (run,))
                 for run_id, owner, heartbeat_at in rows.fetchall():
                     if self.is_executed(owner, heartbeat_at):
-                        raise StoreError(f"{run} is being executed by {leases.describe(owner)}", "stop it first")
+                        raise leases.active_error(run, owner, "stop it first")
                     for table in schema.OF_A_RUN:
                         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
                         removed += connection.changes() if table == "trials" else 0
@@ -331,14 +316,8 @@ def _clean(value: Any) -> Any:
     return storable(value) if isinstance(value, str) else value
 
 
-def _executed_by(run: str, owner: str) -> StoreError:
-    return StoreError(
-        f"{run} is being executed by {leases.describe(owner)}", f"wait for it, or look: abreast show {run}"
-    )
-
-
 def _keep_last_attempts(connection: Connection, run_id: int) -> None:
-    """What failed by infrastructure or was cancelled is executed again and its row replaced; the attempt is kept."""
+    """Copy the last attempt of the trials that will be executed again, whose rows will be replaced."""
     connection.execute(
         "INSERT INTO attempts (run_id, position, attempt, started_at, service_s, error_kind, error_blame, error, "
         "waited_s, cost_usd) SELECT run_id, position, attempts, started_at, service_s, error_kind, error_blame, error, "

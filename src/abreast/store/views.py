@@ -1,26 +1,25 @@
-"""The views `predictions` and `metrics`, and the registry of the columns that are generated for them.
+"""The views `predictions` and `metrics`, and the registry of their generated columns.
 
-What users track under the name of a view joins its rows: one table for people who run experiments and loops.
+Rows that users track under the name of a view are included in it, so that experiments and loops share one table.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from abreast.store import metrics, schema
 from abreast.store.dialect import ViewDialect, literal, placeholders, quote
-from abreast.store.schema import CORE_COLUMNS, CORE_TYPES, LONGEST_NAME, MOST_COLUMNS, Column, distinct
+from abreast.store.schema import CORE_COLUMNS, CORE_TYPES, LONGEST_NAME, MOST_COLUMNS, Column, unique_name
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
 
 JOINED = ("predictions", "metrics")
-_KINDS = ("score", "params", "tag", "data")  # of predictions; `metric` is of metrics
-# What a tracked call says of itself in the words of a trial, where its own columns do not say it.
-_OF_A_CALL = {
+_KINDS = ("score", "params", "tag", "data")  # of `predictions`; columns of `metrics` have the kind `metric`
+# Values for columns of `predictions` that a tracked call does not have.
+_CALL_DEFAULTS = {
     "run": "track_id",
     "status": "CASE WHEN {error} IS NULL THEN 'ok' ELSE 'error' END",
     "latency_s": "{function_time}",
@@ -29,75 +28,78 @@ _OF_A_CALL = {
 }
 
 
-def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
-    """What the generated columns of `predictions` are called. What abreast itself knows is named first, so that no key
-    of a returned dict can stand for a score; SQL does not tell `Model` from `model`, so the names do.
+def prediction_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+    """Name the generated columns of `predictions`. Returned values come last: none can take the name of a score.
+    Names that differ only in case get a number, because SQL ignores case.
 
-    >>> [name for name, _ in named([Column("params", "model", "text"), Column("data", "score", "real")])]
+    >>> columns = [Column("params", "model", "text"), Column("data", "score", "real")]
+    >>> [name for name, _ in prediction_columns(columns)]
     ['params_model', 'result_score']
     """
-    taken = set(CORE_COLUMNS)
-    found: list[tuple[str, Column]] = []
-    known = (column for column in columns if column.kind in _KINDS)
-    for column in sorted(known, key=lambda column: (_KINDS.index(column.kind), column.name.swapcase())):
+    used = set(CORE_COLUMNS)
+    columns_by_name: list[tuple[str, Column]] = []
+    generated = (column for column in columns if column.kind in _KINDS)
+    for column in sorted(generated, key=lambda column: (_KINDS.index(column.kind), column.name.swapcase())):
         name = column.name if column.kind == "data" else f"{column.kind}_{column.name}"
-        if len(found) >= MOST_COLUMNS or len(name) > LONGEST_NAME or "\0" in name:
-            continue  # it can be read from the JSON of its row
-        if column.kind == "data" and (name.lower() in taken or not name.strip()):
+        if len(columns_by_name) >= MOST_COLUMNS or len(name) > LONGEST_NAME or "\0" in name:
+            continue  # it is in the JSON of its row
+        if column.kind == "data" and (name.lower() in used or not name.strip()):
             name = f"result_{name}"
-        found.append((distinct(name, taken), column))
-    return found
+        columns_by_name.append((unique_name(name, used), column))
+    return columns_by_name
 
 
-def named_metrics(columns: Iterable[Column]) -> list[tuple[str, Column]]:
-    """What the columns of `metrics` are called that users logged and abreast does not know.
+def metric_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+    """Name the columns of `metrics` that only users log.
 
-    >>> [name for name, _ in named_metrics([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
+    >>> [name for name, _ in metric_columns([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
     ['note', 'Note_2']
     """
-    taken = set(metrics.COLUMNS)
+    used = set(metrics.COLUMNS)
     logged = [column for column in columns if column.kind == "metric" and column.name not in metrics.COLUMNS]
-    return [(distinct(one.name, taken), one) for one in sorted(logged, key=lambda column: column.name.swapcase())]
+    return [
+        (unique_name(column.name, used), column) for column in sorted(logged, key=lambda column: column.name.swapcase())
+    ]
 
 
-class Tracked(NamedTuple):
-    """A column of a table of users."""
+class TrackedView(NamedTuple):
+    """A tracked table whose rows are included in a view, and its columns."""
 
     relation: str
-    name: str
+    columns: list[str]
 
 
-MOST_IN_A_VIEW = 1_950  # SQLite allows 2,000 columns; further ones are in the table itself
+MOST_IN_A_VIEW = 1_950  # SQLite allows 2,000 columns; the table itself has the others
 
 
 def join_tracked(
     dialect: ViewDialect,
-    tracked: Sequence[Tracked],
+    tracked: TrackedView | None,
     names: Sequence[str],
     types: Mapping[str, str],
     defaults: Mapping[str, str],
 ) -> tuple[list[str], str]:
-    """The columns that a view with `names` gets beside them, and the SELECT of the tracked rows ('' if there are none).
+    """Return the extra columns of a view with `names`, and the SELECT of the tracked rows ('' if there are none).
 
-    `types` are of columns that must keep their type, whatever users put there. `defaults` are values for columns that
-    the users' table does not have; {names} in them are its columns.
+    Columns in `types` are cast. `defaults` are values for columns that the tracked table does not have; {name} in them
+    is one of its columns.
     """
-    if not tracked:
+    if tracked is None:
         return [], ""
-    own = {column.name.lower(): quote(column.name) for column in tracked}
-    known = {name.lower() for name in names}
-    more = [column.name for column in tracked if column.name.lower() not in known]
-    more = more[: max(0, MOST_IN_A_VIEW - len(names))]
+    own = {name.lower(): quote(name) for name in tracked.columns}
+    existing = {name.lower() for name in names}
+    extra = [name for name in tracked.columns if name.lower() not in existing]
+    extra = extra[: max(0, MOST_IN_A_VIEW - len(names))]
     chosen = []
-    for name in (*names, *more):
+    for name in (*names, *extra):
         default = re.sub(r"\{(\w+)\}", lambda match: own.get(match[1], "NULL"), defaults.get(name, "NULL"))
         value = own.get(name.lower(), default)
         chosen.append(f"{dialect.as_type(value, types[name]) if name in types else value} AS {quote(name)}")
-    return more, f"SELECT {', '.join(chosen)} FROM {quote(tracked[0].relation)}"
+    return extra, f"SELECT {', '.join(chosen)} FROM {quote(tracked.relation)}"
 
 
-def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: Sequence[Tracked] = ()) -> str:
-    """A row per trial with plain columns. Failures of the variant's own score 0, so that a plain average is honest."""
+def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: TrackedView | None) -> str:
+    """A row per trial with plain columns. Failures of the variant score 0, so that a plain average is honest."""
     sources = {"params": "v.params", "tag": "c.tags", "data": "p.data"}
     fields = {
         "run": "r.run",
@@ -112,12 +114,12 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
         "prompt": "p.prompt",
         "raw_response": "p.raw_response",
     }
-    for name in ("latency_s", "queue_s", "backoff_s", "service_s", "cost_usd"):  # what is reused is not paid again
+    for name in ("latency_s", "queue_s", "backoff_s", "service_s", "cost_usd"):  # reused answers cost nothing
         fields[name] = f"CASE WHEN t.reused_from IS NULL THEN t.{name} END"
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
     names = list(CORE_COLUMNS)
     scores: list[str] = []
-    for name, column in named(columns):
+    for name, column in prediction_columns(columns):
         if column.kind != "score":
             value = dialect.json_value(sources[column.kind], column.name, column.type)
         elif not dialect.joins_scores:
@@ -130,8 +132,8 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
         names.append(name)
     moment = dialect.seconds("{timestamp}")
     times = {"started_at": f"{moment} - COALESCE({{function_time}}, 0)", "finished_at": moment}
-    more, joined = join_tracked(dialect, tracked, names, CORE_TYPES, _OF_A_CALL | times)
-    selected += [f"NULL AS {quote(name)}" for name in more]
+    extra, joined = join_tracked(dialect, tracked, names, CORE_TYPES, _CALL_DEFAULTS | times)
+    selected += [f"NULL AS {quote(name)}" for name in extra]
     wide = f"SELECT run_id, position, {', '.join(scores)} FROM scores GROUP BY run_id, position"
     return (
         f"CREATE VIEW predictions AS SELECT {', '.join(selected)} FROM trials t "
@@ -145,59 +147,56 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: S
     )
 
 
-def create_views(
-    dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, Sequence[Tracked]] = MappingProxyType({})
-) -> Iterable[str]:
-    """`tracked`: the columns of what users track under the names of the views."""
+def create_views(dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, TrackedView]) -> Iterable[str]:
+    """Statements that recreate the views. `tracked` are the tracked tables by view."""
     columns = list(columns)
-    generated = [(name, column.name, column.type) for name, column in named_metrics(columns)]
+    generated = [(name, column.name, column.type) for name, column in metric_columns(columns)]
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
-    yield predictions_view(dialect, columns, tracked.get("predictions", ()))
+    yield predictions_view(dialect, columns, tracked.get("predictions"))
     tagged = any(column.kind == "tag" for column in columns)
     confident = any((column.kind, column.name) == ("data", "confidence") for column in columns)
     names = [*metrics.COLUMNS, *(name for name, _, _ in generated)]
-    own = tracked.get("metrics", ())
-    more, joined = join_tracked(dialect, own, names, metrics.TYPES, metrics.LOOP_DEFAULTS)
-    generated += [(name, name, "text") for name in more]
+    extra, joined = join_tracked(dialect, tracked.get("metrics"), names, metrics.TYPES, metrics.LOOP_DEFAULTS)
+    generated += [(name, name, "text") for name in extra]
     yield metrics.metrics_view(dialect, generated, tagged, confident, joined)
-    for view, own in tracked.items():
-        yield from dialect.allow_deletes(view, own[0].relation)
+    for view, table in tracked.items():
+        yield from dialect.allow_deletes(view, table.relation)
 
 
 def make_views(connection: Connection) -> None:
-    """Make the views again, inside a transaction, after columns came."""
+    """Recreate the views, inside a transaction, after columns changed."""
     for statement in create_views(connection.dialect, *view_columns(connection)):
         connection.execute(statement)
 
 
-def view_columns(connection: Connection) -> tuple[list[Column], dict[str, list[Tracked]]]:
-    """What the views are generated from: the registry of runs, and what users track under the views' names."""
+def view_columns(connection: Connection) -> tuple[list[Column], dict[str, TrackedView]]:
+    """Return what the views are generated from: the column registry, and the tracked tables by view."""
     columns = [Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
-    tracked: dict[str, list[Tracked]] = {}
+    tracked: dict[str, TrackedView] = {}
     for view, relation, name in connection.execute(
         "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
         f"WHERE t.name IN ({placeholders(JOINED)}) ORDER BY c.seq",
         JOINED,
     ):
-        tracked.setdefault(view, []).append(Tracked(relation, name))
+        tracked.setdefault(view, TrackedView(relation, [])).columns.append(name)
     return columns, tracked
 
 
 def add_columns(connection: Connection, columns: Iterable[Column]) -> None:
-    """Inside a transaction: widen the registry and make the views anew if that changed it."""
-    known = {(kind, name): type_ for kind, name, type_ in connection.execute("SELECT kind, name, type FROM columns")}
-    returned = sum(kind == "data" for kind, _ in known)
+    """Add columns to the registry or widen them, inside a transaction, and recreate the views if that changed it."""
+    types = {(kind, name): type_ for kind, name, type_ in connection.execute("SELECT kind, name, type FROM columns")}
+    returned = sum(kind == "data" for kind, _ in types)
     changed = False
     for column in columns:
-        old = known.get((column.kind, column.name))
+        old = types.get((column.kind, column.name))
         if old is None and column.kind == "data":
             returned += 1
             if returned > schema.MOST_RETURNED:
                 continue
         wide = column.type if old is None else schema.widest(old, column.type)
         if wide != old:
-            known[column.kind, column.name] = wide
+            types[column.kind, column.name] = wide
             row = (column.kind, column.name, wide)
             connection.execute(schema.insert(connection.dialect, "columns", "replace"), row)
             changed = True

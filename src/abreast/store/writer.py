@@ -1,7 +1,7 @@
-"""The one writer of a run: a thread that commits whatever queued up while the previous commit ran.
+"""The writer of a run: a thread that commits whatever queued up during the previous commit.
 
-A row counts as done when its commit has returned, never earlier; nobody waits for a timer. The writer also keeps the
-run's lease alive, and stops writing the moment another process has taken it over.
+A row is acknowledged when its commit has returned, without waiting for a timer. The writer also renews the lease of the
+run, and stops as soon as another process has taken it over.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from abreast.store.views import add_columns
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
-LINGER_S = 0.05  # rows that nobody waits for, such as scores, wait this long for others to be committed with
+LINGER_S = 0.05  # how long rows without a token, such as scores, wait for other rows to share a commit
 
-# In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
-# when a resume executes it again; a case is shared by all runs.
+# In this order a row never refers to a missing one. A trial that failed by infrastructure is replaced when it is
+# executed again; cases are shared by all runs.
 _MODES: dict[str, Mode] = {
     "cases": "ignore",
     "variants": "insert",
@@ -39,22 +39,19 @@ _MODES: dict[str, Mode] = {
     "events": "insert",
 }
 
-
-_PLAIN = frozenset((str, float, bool, int, type(None)))  # types whose values all have the same type of column
+_SIMPLE_TYPES = frozenset((str, float, bool, int, type(None)))  # all values of a type have the same column type
 Rows = Sequence[tuple[str, Row]]
 Substitute = Callable[[StoreError], Rows]
 
 
 class QueuedRows(NamedTuple):
-    """Rows of tables that are committed together."""
-
     rows: Rows
     token: Any = None
-    substitute: Substitute | None = None  # makes the rows that are stored if these cannot be
+    substitute: Substitute | None = None  # returns the rows to store if these cannot be stored
 
 
 class Writer:
-    """Takes rows from the driver, commits them in groups and hands back the tokens of what is safe."""
+    """Commits rows in groups and hands back the tokens of those that are durable."""
 
     def __init__(
         self,
@@ -69,10 +66,10 @@ class Writer:
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._queue: deque[QueuedRows] = deque()
-        self._wake = threading.Event()  # there is a row
+        self._wake = threading.Event()  # a row is queued
         self._urgent = threading.Event()  # a row is queued whose commit is awaited
         self._closing = False
-        self._known: dict[tuple[str, str], str] = {}
+        self._column_types: dict[tuple[str, str], str] = {}
         self._registered: set[tuple[str, Any, type]] = set()
         self._connection = store.open_writer(self._move)
         self._last_heartbeat = 0.0
@@ -80,18 +77,17 @@ class Writer:
         self._thread.start()
 
     def _move(self, reason: StoreVanished) -> None:
-        """Rows go on in a copy: the file of the store was deleted or replaced."""
+        """Note that the file was deleted or replaced and that the connection continues in a copy."""
         self._vanished = reason
         self._on_failure(reason)
 
     def put(self, table: str, row: Row) -> None:
-        """Queue one row."""
         self.put_together([(table, row)])
 
     def put_together(self, rows: Rows, token: Any = None, substitute: Substitute | None = None) -> None:
-        """Queue rows that are committed at once or not at all. `token` comes back through `on_commit` when they are.
+        """Queue rows that are committed atomically. `on_commit` gets `token` when they are durable.
 
-        `substitute` is called in the writer's thread if the engine refuses a row whatever the state of the disk."""
+        `substitute` is called in the writer's thread if the engine can never store one of the rows."""
         self._queue.append(QueuedRows(rows, token, substitute))
         if not self._wake.is_set():
             self._wake.set()
@@ -99,7 +95,7 @@ class Writer:
             self._urgent.set()
 
     def register(self, kind: str, values: Mapping[str, Any]) -> None:
-        """Make columns of the views for these values; most calls find nothing new."""
+        """Register columns of the views for these values; most calls find nothing new."""
         registered = self._registered
         fresh = {
             name: value
@@ -111,18 +107,18 @@ class Writer:
         registered.update(
             (kind, name, type(value))
             for name, value in fresh.items()
-            if type(value) in _PLAIN and not _is_beyond_64_bits(value)
+            if type(value) in _SIMPLE_TYPES and not _is_beyond_64_bits(value)
         )
         for column in columns_of(kind, fresh):
             key = (column.kind, column.name)
-            known = self._known.get(key)
-            wide = column.type if known is None else schema.widest(known, column.type)
-            if wide != known:
-                self._known[key] = wide
+            old = self._column_types.get(key)
+            wide = column.type if old is None else schema.widest(old, column.type)
+            if wide != old:
+                self._column_types[key] = wide
                 self.put("columns", (column.kind, column.name, wide))
 
     def close(self) -> None:
-        """Commit what is left and end. Raises if the store could not take it."""
+        """Commit the remaining rows and stop. Raises if they could not be stored."""
         self._closing = True
         self._wake.set()
         self._urgent.set()
@@ -148,7 +144,7 @@ class Writer:
         try:
             self._connection.commit(partial(self._insert, batch))
         except self._connection.unstorable as error:
-            if len(batch) > 1:  # one row that cannot be stored takes no other along
+            if len(batch) > 1:  # one bad row must not take others along
                 for entry in batch:
                     self._try([entry])
             elif batch and batch[0].substitute is not None:
@@ -157,7 +153,7 @@ class Writer:
             else:
                 self._keep(batch, error)
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for rows that never come
+        except Exception as error:  # noqa: BLE001 - whatever it is, the driver must not wait forever
             self._keep(batch, error)
             return
         self.failure = None
@@ -166,7 +162,7 @@ class Writer:
             self._on_commit(tokens)
 
     def _keep(self, batch: list[QueuedRows], error: Exception) -> None:
-        """What could not be committed stays first in the queue: a disk that has room again gets it."""
+        """Put rows that could not be committed back in front of the queue, for when the disk has room again."""
         self._queue.extendleft(reversed(batch))
         first, self.failure = self.failure is None, self._connection.explain(error)
         if first:
@@ -190,11 +186,11 @@ class Writer:
     def _check_lease(self, connection: Connection) -> None:
         epochs = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
         if not epochs:
-            raise LeaseLost(f"{self.lease.run} was deleted while it ran", "nothing more of it is stored")
+            raise LeaseLost(f"{self.lease.run} was deleted while it ran", "run `abreast run SPEC` again")
         if epochs[0][0] != self.lease.epoch:
-            raise LeaseLost(f"{self.lease.run} was taken over by another process", "let that one finish")
+            raise LeaseLost(f"{self.lease.run} was taken over by another process", "wait until that process finishes")
 
 
 def _is_beyond_64_bits(value: object) -> bool:
-    """Whether it is an integer that needs a column of another type than other integers: a real."""
+    """Whether it is an integer that needs a real column."""
     return type(value) is int and not -(2**63) <= value < 2**63

@@ -1,4 +1,4 @@
-"""The arguments of a call as columns: by the names the function gives them."""
+"""Arguments of a call as columns, named after the parameters of the function."""
 
 from __future__ import annotations
 
@@ -9,33 +9,38 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from abreast.store.user_tables.cells import Cell, cell
+from abreast.store.user_tables.cells import TypedCell, cell
 
-MOST_KEYS = 200  # of a mapping; a larger one is data, not parameters, and stays one value
-MOST_ITEMS = 100  # of a list
-DEEPEST = 8  # levels of objects in objects
+MOST_KEYS = 200  # a larger mapping is data, not parameters, and stays one value
+MOST_ITEMS = 100  # a longer list is summarised
+DEEPEST = 8  # levels of nested objects
 
 
-def unpacked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Cell]:
-    """A column for every argument; of dictionaries, dataclasses and pydantic models one for every field.
+def argument_cells(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, TypedCell]:
+    """A cell per argument, or per field of dictionaries, dataclasses and pydantic models.
 
     >>> def predict(item, params, top_k=3): ...
-    >>> {name: cell.value for name, cell in unpacked(predict, [{"id": 7}, {"model": "m"}], {}).items()}
+    >>> cells = argument_cells(predict, [{"id": 7}, {"model": "m"}], {})
+    >>> {name: cell.value for name, cell in cells.items()}
     {'item_id': 7, 'params_model': 'm', 'top_k': 3}
     """
-    return {name: cell(value) for name, value in _named(function, args, kwargs)}
+    return {name: cell(value) for name, value in _argument_columns(function, args, kwargs)}
 
 
-def _named(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _argument_columns(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
     signature = _signature(function)
     bound: Mapping[str, Any]
     try:
         if signature is None:
             raise TypeError
-        found = signature.bind(*args, **kwargs)
-        found.apply_defaults()
-        bound = found.arguments
-    except TypeError:  # the call will say what is wrong with it
+        bound_arguments = signature.bind(*args, **kwargs)
+        bound_arguments.apply_defaults()
+        bound = bound_arguments.arguments
+    except TypeError:  # the call itself will raise
         names = list(signature.parameters) if signature else []
         names += [f"arg_{number}" for number in range(len(names), len(args))]
         bound = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -52,34 +57,34 @@ def _named(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError):  # some of C have none
+    except (TypeError, ValueError):  # some C functions have none
         return None
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return _signature_of(function)
-    except TypeError:  # an object that has no hash
+    except TypeError:  # not hashable
         return _signature_of.__wrapped__(function)
 
 
 def _fields(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     try:
-        inner, one = (_inner(value) if depth else None), _shown(value)
-    except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
-        inner, one = None, value
-    if inner is None:
-        yield name, one
+        subfields, summary = (_subfields(value) if depth else None), _summary(value)
+    except Exception:  # noqa: BLE001 - a user's object may raise anything
+        subfields, summary = None, value
+    if subfields is None:
+        yield name, summary
     else:
-        for key, item in inner:
-            if isinstance(item, Mapping):  # data inside of data
+        for key, item in subfields:
+            if isinstance(item, Mapping):  # nested data
                 yield f"{name}_{key}", item
             else:
                 yield from _fields(f"{name}_{key}", item, depth - 1)
 
 
-def _inner(value: Any) -> list[tuple[str, Any]] | None:
-    """The fields of what is unpacked; None for what is one value."""
+def _subfields(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the fields of a value that gets several columns; None if it gets one."""
     if isinstance(value, Mapping):
         return [(str(key), item) for key, item in value.items()] if 0 < len(value) <= MOST_KEYS else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -88,8 +93,8 @@ def _inner(value: Any) -> list[tuple[str, Any]] | None:
     return [(name, getattr(value, name, None)) for name in names] if isinstance(names, dict) else None
 
 
-def _shown(value: Any) -> Any:
-    """What fits a column: small values themselves, of large ones what they are."""
+def _summary(value: Any) -> Any:
+    """Return a value that fits a column: small values unchanged, a description of large ones."""
     if value is None or isinstance(value, str | bool | int | float | Enum | Mapping):
         return value
     shape = getattr(value, "shape", None)

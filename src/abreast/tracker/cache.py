@@ -1,6 +1,6 @@
-"""The name of a call by its content: the same function with the same arguments, in whatever process.
+"""Cache keys of calls: equal for the same function with the same arguments, in every process.
 
-It is made of what the function is (its code, what it refers to, its defaults and closures) and what the arguments are.
+A key covers the function (its code, what it refers to, its defaults and closures) and the content of the arguments.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from abreast.store.user_tables.result_cache import Cache, warn_once
 from abreast.tracker.function_state import EndedCall, state_of
 from abreast.tracker.process import Shared
 
-_PLAIN = (str, int, float, bool, bytes, type(None))
+_SIMPLE_TYPES = (str, int, float, bool, bytes, type(None))
 
-MOST_NAMES = 3  # variables that a warning names
+MOST_NAMES = 3  # variables listed in a warning
 _caches: Shared[Cache] = Shared()
 Answer = TypeVar("Answer")
 
@@ -31,14 +31,14 @@ def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
     return _caches.use(folder, lambda: Cache.open(Path(folder)), act)
 
 
-class CallName:
-    """The name of a call, as far as it is known before the call is made: a call may change what its function is."""
+class CallKey:
+    """The cache key of a call, provisional until the call has ended: a call may change the state of its function."""
 
     def __init__(self, function: Callable[..., Any], content: Sequence[str]) -> None:
         self._code = function
         self._function = name_of(function)
         self._state = state_of(function)
-        self._digest, self._before = self._state.see(function)
+        self._digest, self._before = self._state.observe(function)
         self._content = content
 
     @property
@@ -52,34 +52,34 @@ class CallName:
         self._state.begin()
 
     def end(self) -> None:
-        """Take note of what the call changed by itself, and warn of it once."""
+        """Record which variables the call itself changed, and warn once."""
         changed = self._state.end(self._code, self._before)
         if changed:
             names = ", ".join(sorted(changed)[:MOST_NAMES])
             warn_once(
                 f"{self._function} changes",
-                f"{self._function} changes {names} itself: cached results do not depend on it",
+                f"{self._function} changes {names}; cached results ignore that",
             )
 
     def settle(self, keep: Callable[[str], None] | None = None) -> None:
-        """Call `keep` with the final name of the ended call, now or when a concurrent call ends."""
+        """Call `keep` with the final key of the ended call, now or when a concurrent call ends."""
         ended = [EndedCall(self._before, self._digest, lambda digest: keep(self._text(digest)))] if keep else []
         self._state.settle(*ended)
 
 
-def name_call(
+def call_key(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], params: Mapping[str, Any]
-) -> CallName | None:
-    """The name of this very call; None, with a warning, if the function or an argument has no content to tell."""
+) -> CallKey | None:
+    """Return the key of a call; None, with a warning, if the function or an argument has no digest."""
     try:
         inner: Any = function
         while isinstance(inner, functools.partial) and not vars(inner):
             inner, args, kwargs = inner.func, [*inner.args, *args], {**inner.keywords, **kwargs}
         kinds: set[type] = set()
-        given = digest(_said([list(args), dict(kwargs), *([dict(params)] if params else [])], kinds))
+        arguments_digest = digest(_describe([list(args), dict(kwargs), *([dict(params)] if params else [])], kinds))
         classes = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
-        return CallName(inner, [given, *(state_of(kind).see(kind)[0] for kind in classes)])
-    except Exception as error:  # noqa: BLE001 - a user's object may raise anything when it is looked at
+        return CallKey(inner, [arguments_digest, *(state_of(kind).observe(kind)[0] for kind in classes)])
+    except Exception as error:  # noqa: BLE001 - a user's object may raise anything
         warn_once(name_of(function), f"{name_of(function)} is not cached: {error}")
         return None
 
@@ -87,26 +87,26 @@ def name_call(
 def name_of(function: Callable[..., Any]) -> str:
     while hasattr(function, "func") and not hasattr(function, "__qualname__"):  # a partial
         function = function.func
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', '?')}.{named.__qualname__}"
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    return f"{getattr(owner, '__module__', '?')}.{owner.__qualname__}"
 
 
-def _said(value: Any, kinds: set[type]) -> Any:
-    """What an argument is, for a digest. `kinds` gets the classes of dataclasses: a function may call their methods."""
+def _describe(value: Any, kinds: set[type]) -> Any:
+    """Describe an argument for a digest. Adds dataclasses to `kinds`, because a function may call their methods."""
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in _SIMPLE_TYPES:
         return value
     if kind in (list, tuple):
-        return [kind.__name__, *(_said(item, kinds) for item in value)]
+        return [kind.__name__, *(_describe(item, kinds) for item in value)]
     if kind is dict:
-        pairs = ([_said(key, kinds), _said(item, kinds)] for key, item in value.items())
+        pairs = ([_describe(key, kinds), _describe(item, kinds)] for key, item in value.items())
         return ["dict", *sorted(pairs, key=lambda pair: digest(pair[0]))]
     if isinstance(value, io.IOBase):
         return ["file", kind.__qualname__, *_file_content(value)]
     fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else []
-    if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # nothing beside them
+    if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # no other attributes
         kinds.add(kind)
-        return [qualified_name(kind), *([name, _said(getattr(value, name), kinds)] for name in fields)]
+        return [qualified_name(kind), *([name, _describe(getattr(value, name), kinds)] for name in fields)]
     if home(kind.__module__) == "foreign":  # an array, a frame, a date
         zone = str(getattr(value, "tzinfo", None))
         return [zone, canonical(value, lambda inner: {"content": content_digest(inner)})]
@@ -114,9 +114,9 @@ def _said(value: Any, kinds: set[type]) -> Any:
 
 
 def _file_content(file: Any) -> list[Any]:
-    """What a call that reads an open file would read: what comes after its position, which stays."""
+    """Read the rest of an open file, and restore its position."""
     if not file.readable() or not file.seekable():
-        raise ValueError("an argument is a file that cannot be read ahead")
+        raise ValueError("an argument is a file that is not seekable")
     position = file.tell()
     try:
         content = file.read()

@@ -1,8 +1,8 @@
 """The digest of a function from call to call.
 
-It is computed again when something the function refers to has changed. What a call itself changes (a counter, a memo, a
-client made at the first call) does not count as such a change: it keeps its value from before the first call.
-Otherwise a restarted program, in which no call has changed anything yet, would find hardly any of its results.
+It is computed again when something that the function refers to has changed. Variables that calls themselves change (a
+counter, a memo, a client made at the first call) count with their value before the first call: otherwise a restarted
+program, in which no call has changed anything yet, would find hardly any of its cached results.
 """
 
 from __future__ import annotations
@@ -13,87 +13,101 @@ import os
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 from abreast.code.content import qualified_name
 from abreast.code.digest import source_digest
 from abreast.code.modules import home
 
-MOST_ITEMS = 20  # of a list or dictionary; of larger ones it is seen which they are and how long
-_PLAIN = (str, int, float, bool, bytes, type(None))
+MOST_ITEMS = 20  # of larger containers only identity and length are compared
+_SIMPLE_TYPES = (str, int, float, bool, bytes, type(None))
 
-Owner = tuple[str, int]  # a variable by name, and the id of the object that has it; 0 if a function or module has it
-
+Owner = tuple[str, int]  # name of a variable, id of the object that has it (0 for functions and modules)
 Owned = tuple[Owner, Any]
-NOBODY: Owner = ("", 0)
+NO_OWNER: Owner = ("", 0)
 
 
-class View(NamedTuple):
-    """What can be seen of a function or class, and in turn of what it refers to, at one moment."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """The state of everything that a function or class refers to, directly or indirectly, at one moment.
 
-    objects: list[Any]  # kept alive, so that no other object gets the id of one of them
-    state: list[Any]
-    owners: list[Owner]  # whose each item of `state` is
+    For a bound method or callable object, whose data may be large, this includes a digest.
+    """
+
+    objects: list[Any] = field(default_factory=list)  # kept alive, so that their ids are not reused
+    state: list[Any] = field(default_factory=list)
+    owners: list[Owner] = field(default_factory=list)  # the owner of each item of `state`
+    digest: str | None = None
+    class_name: str = ""
+
+    @classmethod
+    def of(cls, code: Any) -> Self:
+        """Collect the state of a function, class, method or callable object."""
+        if isinstance(code, types.FunctionType | type):
+            view = cls()
+        else:
+            view = cls(digest=source_digest(code), class_name=type(getattr(code, "__self__", code)).__qualname__)
+        add_state, add_owner = view.state.append, view.owners.append
+        seen = {id(code)}
+        view.objects.append(code)
+        pending = list(_references(NO_OWNER, code))
+        while pending:
+            owner, value = pending.pop()
+            add_owner(owner)
+            if isinstance(value, _SIMPLE_TYPES):
+                add_state((type(value), repr(value) if isinstance(value, float) else value))
+                continue
+            add_state(id(value))
+            if id(value) not in seen:
+                seen.add(id(value))
+                view.objects.append(value)
+                pending.extend(_references(owner, value))
+        return view
 
     def is_same(self, other: View) -> bool:
+        return self.digest == other.digest and self._refers_to_same(other)
+
+    def _refers_to_same(self, other: View) -> bool:
         return self.state == other.state and self.owners == other.owners
 
     def changed(self, other: View) -> set[str]:
-        """The variables that differ, of objects that both refer to."""
+        """The variables that differ, of objects that are in both views."""
+        if self._refers_to_same(other):
+            return set() if self.digest == other.digest else {self.class_name}
         before, after = self._by_owner(), other._by_owner()
-        kept = {id(value) for value in self.objects} & {id(value) for value in other.objects} | {0}
+        shared_ids = {id(value) for value in self.objects} & {id(value) for value in other.objects} | {0}
         differing = {owner for owner in before.keys() | after.keys() if before.get(owner) != after.get(owner)}
-        return {variable for variable, holder in differing if variable and holder in kept}
+        return {variable for variable, holder in differing if variable and holder in shared_ids}
 
     def _by_owner(self) -> dict[Owner, list[Any]]:
-        found: dict[Owner, list[Any]] = {}
+        items: dict[Owner, list[Any]] = {}
         for owner, item in zip(self.owners, self.state, strict=True):
-            found.setdefault(owner, []).append(item)
-        return found
+            items.setdefault(owner, []).append(item)
+        return items
 
 
-def look_at(code: Any) -> View:
-    """See what a function or class refers to; two views are the same if nothing changed."""
-    view = View([], [], [])
-    add_state, add_owner = view.state.append, view.owners.append
-    seen = {id(code)}
-    view.objects.append(code)
-    later = list(_inside(NOBODY, code))
-    while later:
-        owner, value = later.pop()
-        add_owner(owner)
-        if isinstance(value, _PLAIN):
-            add_state((type(value), repr(value) if isinstance(value, float) else value))
-            continue
-        add_state(id(value))
-        if id(value) not in seen:
-            seen.add(id(value))
-            view.objects.append(value)
-            later.extend(_inside(owner, value))
-    return view
-
-
-def _inside(owner: Owner, value: Any) -> Iterable[Owned]:
+def _references(owner: Owner, value: Any) -> Iterable[Owned]:
     if isinstance(value, types.FunctionType):
-        return _of_function(value) if _is_users(value.__module__) else ()
+        return _function_items(value) if _is_user_module(value.__module__) else ()
     if isinstance(value, dict | list | tuple | set | frozenset):
-        return _of_container(owner, value)
+        return _container_items(owner, value)
     if isinstance(value, type):
-        return _named(_class_name(value), 0, vars(value).items()) if _is_users(value.__module__) else ()
+        return _with_prefix(_class_name(value), 0, vars(value).items()) if _is_user_module(value.__module__) else ()
     if isinstance(value, types.MethodType):
-        return (NOBODY, value.__func__), (NOBODY, value.__self__)
+        return (NO_OWNER, value.__func__), (NO_OWNER, value.__self__)
     if isinstance(value, classmethod | staticmethod):
-        return ((NOBODY, value.__func__),)
+        return ((NO_OWNER, value.__func__),)
     if isinstance(value, property):
-        return (NOBODY, value.fget), (NOBODY, value.fset)
+        return (NO_OWNER, value.fget), (NO_OWNER, value.fset)
     if isinstance(value, functools.partial):
-        return (NOBODY, value.func), (owner, value.args), (owner, value.keywords)
-    if _is_users(type(value).__module__):
-        return _of_object(value)
+        return (NO_OWNER, value.func), (owner, value.args), (owner, value.keywords)
+    if _is_user_module(type(value).__module__):
+        return _object_items(value)
     return ()
 
 
-def _of_container(owner: Owner, value: Any) -> Iterator[Owned]:
+def _container_items(owner: Owner, value: Any) -> Iterator[Owned]:
     yield owner, len(value)
     if len(value) > MOST_ITEMS:
         return
@@ -107,52 +121,52 @@ def _of_container(owner: Owner, value: Any) -> Iterator[Owned]:
         yield from ((owner, item) for item in value.values())
 
 
-def _of_object(value: Any) -> Iterator[Owned]:
+def _object_items(value: Any) -> Iterator[Owned]:
     kind: Any = type(value)
-    yield NOBODY, kind
+    yield NO_OWNER, kind
     prefix, holder = _class_name(kind), id(value)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         for name, item in attributes.items():
             if not _is_cached_property(kind, name):
                 yield (f"{prefix}.{name}", holder), item
-    yield from _named(prefix, holder, ((name, getattr(value, name, None)) for name in _slot_names(kind)))
+    yield from _with_prefix(prefix, holder, ((name, getattr(value, name, None)) for name in _slot_names(kind)))
 
 
-def _of_function(function: types.FunctionType) -> Iterator[Owned]:
+def _function_items(function: types.FunctionType) -> Iterator[Owned]:
     code = function.__code__
     name = f"{function.__module__}.{function.__qualname__}"
-    yield NOBODY, code
+    yield NO_OWNER, code
     if function.__defaults__:
         defaults = function.__defaults__
         parameters = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-        yield from _named(name, 0, zip(parameters, defaults, strict=True))
+        yield from _with_prefix(name, 0, zip(parameters, defaults, strict=True))
     if function.__kwdefaults__:
-        yield from _named(name, 0, function.__kwdefaults__.items())
+        yield from _with_prefix(name, 0, function.__kwdefaults__.items())
     if function.__dict__:
-        yield from _named(name, 0, function.__dict__.items())
+        yield from _with_prefix(name, 0, function.__dict__.items())
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield (f"{name}.{variable}", 0), cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # not assigned yet
             yield (f"{name}.{variable}", 0), None
     names, scope = _names(code), function.__globals__
     module = scope.get("__name__")
     for variable in names:
         value = scope.get(variable)
         yield (f"{module}.{variable}", 0), value
-        if isinstance(value, types.ModuleType) and _is_users(value.__name__):
-            yield from _named(value.__name__, 0, ((each, vars(value).get(each)) for each in names))
+        if isinstance(value, types.ModuleType) and _is_user_module(value.__name__):
+            yield from _with_prefix(value.__name__, 0, ((attribute, vars(value).get(attribute)) for attribute in names))
 
 
-def _named(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> Iterator[Owned]:
+def _with_prefix(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> Iterator[Owned]:
     return (((f"{prefix}.{name}", holder), value) for name, value in pairs)
 
 
 @functools.lru_cache(maxsize=10_000)
 def _names(code: types.CodeType) -> tuple[str, ...]:
-    """What the code and the functions inside of it read from around them."""
-    inner = (name for each in code.co_consts if isinstance(each, types.CodeType) for name in _names(each))
+    """The global names and attributes that the code and its inner functions use."""
+    inner = (name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant))
     return tuple(dict.fromkeys((*code.co_names, *inner)))
 
 
@@ -171,31 +185,31 @@ def _is_cached_property(kind: type, name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _is_users(module: str | None) -> bool:
+def _is_user_module(module: str | None) -> bool:
     return home(module) != "foreign"
 
 
-MOST = 1_000  # functions that are remembered; more are made in a loop
+MOST_STATES = 1_000  # more functions are probably made in a loop
 
 
 class FunctionState:
-    """One function, or method of one object, as this program has called it."""
+    """The digest of a function, or of a method of one object, and its running calls."""
 
     def __init__(self, code: Any) -> None:
-        self._lock = threading.RLock()  # a signal handler may call the function while a call is being looked at
+        self._lock = threading.RLock()  # a signal handler may call the function
         self._running = 0
-        self._changing: set[str] = set()  # variables that calls themselves change
+        self._changing: set[str] = set()  # variables that calls change
         self._unsettled: list[EndedCall] = []
-        self._first = self._last = _Sight(code)
+        self._first = self._last = View.of(code)
         self._digest = self._first.digest or source_digest(code)
 
-    def see(self, code: Any) -> tuple[str, _Sight]:
-        """The digest as of now, and what it was made from.
+    def observe(self, code: Any) -> tuple[str, View]:
+        """Return the current digest, and the observation that it is based on.
 
-        While other calls run, nobody can tell yet whether they made a change or the caller did: `end` can.
+        A change while other calls run is ascribed to the caller or to one of the calls only in `end`.
         """
         with self._lock:
-            now = _Sight(code)
+            now = View.of(code)
             if self._last.is_same(now) or (self._running and self._is_own_change(self._last, now)):
                 return self._digest, now
             digest = now.digest or source_digest(code)
@@ -207,10 +221,10 @@ class FunctionState:
         with self._lock:
             self._running += 1
 
-    def end(self, code: Any, before: _Sight) -> set[str]:
-        """Record what a call changed: the names of those variables."""
+    def end(self, code: Any, before: View) -> set[str]:
+        """Record and return the names of the variables that a call changed."""
         with self._lock:
-            after = _Sight(code)
+            after = View.of(code)
             changed = before.changed(after)
             self._running = max(0, self._running - 1)
             self._changing |= changed
@@ -219,9 +233,9 @@ class FunctionState:
             return changed
 
     def settle(self, *calls: EndedCall) -> None:
-        """Report the digest of ended calls, as soon as it is certain.
+        """Report the digest of ended calls as soon as it is final.
 
-        A call that began after a change waits while a call that may have made the change is still running.
+        A call that began after a change waits until all calls have ended that may have made the change.
         """
         settled, unsettled = [], []
         with self._lock:
@@ -237,57 +251,39 @@ class FunctionState:
             call.on_settled(digest)
 
     def restart(self) -> None:
-        """Forget calls that run in other threads, which a forked process has not."""
         self._lock, self._running, self._unsettled = threading.RLock(), 0, []
 
     def fits(self, code: Any) -> bool:
-        """Whether another function of the same code differs in nothing but what calls change, as far as is known."""
-        return self._running > 0 or self._is_own_change(self._last, _Sight(code))
+        """Whether another function of the same code differs only in variables that calls change."""
+        return self._running > 0 or self._is_own_change(self._last, View.of(code))
 
-    def _is_own_change(self, before: _Sight, after: _Sight) -> bool:
+    def _is_own_change(self, before: View, after: View) -> bool:
         return before.changed(after) <= self._changing
 
 
-class _Sight:
-    """What can be seen of a function; of the object of a method, whose data may be large, its digest as well."""
-
-    def __init__(self, code: Any) -> None:
-        self.view: View = look_at(code)
-        self.digest = None if isinstance(code, types.FunctionType | type) else source_digest(code)
-        self._name = "" if self.digest is None else type(getattr(code, "__self__", code)).__qualname__
-
-    def is_same(self, other: _Sight) -> bool:
-        return self.digest == other.digest and self.view.is_same(other.view)
-
-    def changed(self, other: _Sight) -> set[str]:
-        if self.view.is_same(other.view):
-            return set() if self.digest == other.digest else {self._name}
-        return self.view.changed(other.view)
-
-
 class EndedCall(NamedTuple):
-    before: _Sight
-    digest: str  # of what was seen before the call
+    before: View
+    digest: str  # before the call
     on_settled: Callable[[str], None]
 
 
-_states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; what has the id is kept alive
+_states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; the function is kept alive
 _adding = threading.RLock()
 _latest: dict[types.CodeType, FunctionState] = {}
 
 
 def state_of(code: Callable[..., Any] | type) -> FunctionState:
-    """What this program knows of a function, class or method; one made again, as a lambda in a loop, is the same."""
+    """The state of a function, class or method; shared by functions of the same code, such as a lambda in a loop."""
     key = (id(getattr(code, "__func__", code)), id(getattr(code, "__self__", None)))
-    known = _states.get(key)
-    return known[1] if known is not None else _add(key, code)
+    entry = _states.get(key)
+    return entry[1] if entry is not None else _add(key, code)
 
 
 def _add(key: tuple[int, int], code: Any) -> FunctionState:
     with _adding:
         if key in _states:  # another thread was faster
             return _states[key][1]
-        if len(_states) > MOST:
+        if len(_states) > MOST_STATES:
             _states.clear()
             _latest.clear()
         written = code.__code__ if isinstance(code, types.FunctionType) else None
@@ -307,5 +303,4 @@ def _restart() -> None:
         state.restart()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_restart)
+os.register_at_fork(after_in_child=_restart)

@@ -1,8 +1,7 @@
-"""The way of a process's rows into a store.
+"""Writing the rows of all trackers of a process to a store.
 
-A call of `write` returns when its rows are committed: every reader sees them, in whatever process, and they survive the
-end of this one however it ends. A thread then takes all that was committed to the disk itself, over and over while
-there is something new, so that what a power cut could take is the last few milliseconds; `flush` waits for it.
+`write` returns when its rows are committed: readers in all processes see them, and they survive a crash of this one. A
+thread then syncs them to disk, so that a power failure loses a few milliseconds at most; `flush` waits for the sync.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from abreast.store import Store, open_store
 from abreast.store.base import OPEN_FOR_S, Connection, TrackedWriter
 from abreast.store.user_state.drivers import driver_folder
 from abreast.store.user_tables import tracked_rows
-from abreast.store.user_tables.cells import Cell
+from abreast.store.user_tables.cells import TypedCell
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
-MOST_NAMES = 64  # looked for at a time
-CLOSING_S = 10.0  # how long the last write waits for others that write the DuckDB file, such as workers of a pool
-FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
+MOST_NAMES = 64  # reserved at a time
+CLOSING_S = 10.0  # how long the last write waits for other writers of the DuckDB file, such as workers of a pool
+FOLLOW_S = 0.5  # the shortest time between two updates of a DuckDB file
 
 
 class Journal:
@@ -39,54 +38,52 @@ class Journal:
         self.store = store
         self._writer = writer
         self._follower = follower
-        self._known: dict[str, tracked_rows.Table] = {}
-        self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
+        self._tables: dict[str, tracked_rows.TrackedTable] = {}
+        self._queue: deque[tuple[str, Sequence[Mapping[str, TypedCell]]]] = deque()
         self._writing = False
-        self._caches: set[Path] = set()
-        self._names: set[str] = set()  # that trackers of this process have, or will
-        self._free: deque[str] = deque()
-        self._wanted = 1
+        self._noted_caches: set[Path] = set()
+        self._names: set[str] = set()  # used or reserved in this process
+        self._free_names: deque[str] = deque()
+        self._batch_size = 1
         self.is_current = writer.is_current
 
     @classmethod
     def open(cls, path: str, engine: str | None) -> Self:
         store = open_store(path, engine)
-        store.exists()  # refuses files of others
+        store.exists()  # refuses files of other programs
         writer = store.open_tracked_writer()
-        if not store.derives_files or _journals.is_ending:
-            return cls(store, writer, None)
-        follower = _Follower(store)
-        follower.start()
+        follower = _Follower(store) if store.derives_files and not _journals.is_ending else None
+        if follower is not None:
+            follower.start()
         return cls(store, writer, follower)
 
-    def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        """Commit these rows, all or none."""
+    def write(self, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:
+        """Commit these rows atomically."""
         with self._writer.using() as connection:
-            self._late.append((table, rows))
-            if not self._writing:  # else this is a handler of a signal, in the middle of another write
+            self._queue.append((table, rows))
+            if not self._writing:  # else this is a signal handler, in the middle of another write
                 self._writing = True
                 try:
-                    while self._late:
-                        self._write(connection, *self._late.popleft())
+                    while self._queue:
+                        self._write(connection, *self._queue.popleft())
                         self._writer.committed()
                 finally:
                     self._writing = False
         if self._follower is not None:
             self._follower.written()
 
-    def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        if len(rows) == 1 and tracked_rows.insert_one(connection, self._known, table, rows[0]):
+    def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:
+        if len(rows) == 1 and tracked_rows.insert_one(connection, self._tables, table, rows[0]):
             return
         try:
             with self._writer.transaction():
-                tracked_rows.insert(connection, self._known, table, rows)
+                tracked_rows.insert(connection, self._tables, table, rows)
         except BaseException:
-            self._known.clear()
+            self._tables.clear()
             raise
 
     def has_table(self, table: str) -> bool:
-        """Whether anything was ever written into the table."""
-        if table in self._known:
+        if table in self._tables:
             return True
         with self._writer.using() as connection:
             return tracked_rows.find(connection, table) is not None
@@ -96,42 +93,42 @@ class Journal:
             return tracked_rows.has_row(connection, table, row_id)
 
     def free_name(self) -> str:
-        """A name that nothing has, here or in the store. Several are looked for together, more the more are used."""
+        """Return an unused name. Names are reserved in growing batches."""
         while True:
             try:
-                return self._free.pop()
+                return self._free_names.pop()
             except IndexError:
-                self._find_names()
+                self._reserve_names()
 
-    def _find_names(self) -> None:
+    def _reserve_names(self) -> None:
         with self._writer.using() as connection:
-            self._wanted = min(2 * self._wanted, MOST_NAMES)
-            while len(self._free) < self._wanted:
+            self._batch_size = min(2 * self._batch_size, MOST_NAMES)
+            while len(self._free_names) < self._batch_size:
                 name = new_name(self._names)
                 self._names.add(name)
-                if not tracked_rows.is_taken(connection, name):
-                    self._free.append(name)
+                if not tracked_rows.is_track_id_used(connection, name):
+                    self._free_names.append(name)
 
     def note_cache(self, folder: Path) -> None:
-        """Remember where results of this store are cached, for commands that delete rows."""
-        if folder in self._caches:
+        """Record a folder with cached results of this store, for commands that delete rows."""
+        if folder in self._noted_caches:
             return
         path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
         with self._writer.using() as connection:
             tracked_rows.note_cache(connection, path)
-        self._caches.add(folder)
+        self._noted_caches.add(folder)
 
     def flush(self) -> None:
-        """Take every row to the disk, and into a DuckDB file unless another process has that open."""
+        """Sync all rows to disk, and to a DuckDB file unless another process has it open."""
         self._writer.flush()
         if self._follower is not None:
             self._follower.catch_up()
 
     def pause(self) -> None:
-        """Close what will be opened again at once."""
+        """Close for a moment: it will be reopened soon."""
         self._writer.close()
         if self._follower is not None and self._follower.stop():
-            _behind.add(self.store.path)
+            _outdated.add(self.store.path)
 
     def close(self) -> None:
         try:
@@ -144,18 +141,18 @@ class Journal:
 
 
 class _Follower:
-    """Lets a DuckDB file follow its journal while rows come."""
+    """Updates a DuckDB file in a thread while rows are written."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._new = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
 
     def start(self) -> None:
-        if self._store.path in _behind:
-            _behind.discard(self._store.path)
+        if self._store.path in _outdated:
+            _outdated.discard(self._store.path)
             self._new.set()
         self._thread.start()
 
@@ -164,15 +161,15 @@ class _Follower:
             self._new.set()
 
     def catch_up(self, patience_s: float = OPEN_FOR_S) -> None:
-        if self._one_at_a_time.acquire(timeout=patience_s):
+        if self._lock.acquire(timeout=patience_s):
             try:
                 if self._new.is_set():
                     self._new.clear()
                     self._store.materialise(patience_s)
-            except StoreError:  # the file is open elsewhere: the next round catches up
+            except StoreError:  # open elsewhere: the next round updates it
                 self._new.set()
             finally:
-                self._one_at_a_time.release()
+                self._lock.release()
 
     def _work(self) -> None:
         rest = FOLLOW_S
@@ -182,7 +179,7 @@ class _Follower:
                 return
             began = time.monotonic()
             self.catch_up()
-            rest = max(FOLLOW_S, 4 * (time.monotonic() - began))  # a fifth of the time at most
+            rest = max(FOLLOW_S, 4 * (time.monotonic() - began))  # at most a fifth of the time
 
     def stop(self) -> bool:
         pending = self._new.is_set()
@@ -192,16 +189,18 @@ class _Follower:
         return pending
 
 
-_behind: set[Path] = set()  # DuckDB files of journals that were closed for a moment
+_outdated: set[Path] = set()  # DuckDB files that were not updated when their journal was paused
 _journals: Shared[Journal] = Shared()
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Where it is, for a program that works in another folder later."""
+    """Make a path absolute, for programs that change their working directory. URLs stay unchanged."""
+    if "://" in os.fspath(path):
+        return os.fspath(path)
     try:
-        return os.path.abspath(path)  # noqa: PTH100 - twice as fast as a Path, and this is done for each tracker
+        return os.path.abspath(path)  # noqa: PTH100 - twice as fast as Path, once per tracker
     except OSError as error:
-        raise StoreError(f"{path}: the folder this program works in is gone", "name it by its whole path") from error
+        raise StoreError(f"{path}: the working directory no longer exists", "use an absolute path") from error
 
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
@@ -212,19 +211,19 @@ IN_MEMORY = ":memory:"
 
 
 def temporary_store(owner: object) -> str:
-    """A path for a new store, whose folder is removed with its owner, or when this process ends."""
+    """Return a path for a new store, which is removed with its owner or when this process ends."""
     import tempfile  # late: it imports much
 
     _journals.close_removed()
     folder = tempfile.mkdtemp(prefix="memory-", dir=driver_folder())
     weakref.finalize(owner, _remove, folder, os.getpid())
-    return os.path.join(folder, "memory.db")  # noqa: PTH118 - a plain text is what is wanted
+    return os.path.join(folder, "memory.db")  # noqa: PTH118 - a str is needed
 
 
 def _remove(folder: str, process: int) -> None:
     import shutil  # late: it imports much
 
-    if os.getpid() == process:  # a forked process has a tracker of the same store
+    if os.getpid() == process:  # a forked child has a tracker of the same store
         shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # another store is in it
+        with contextlib.suppress(OSError):  # it contains another store
             Path(folder).parent.rmdir()

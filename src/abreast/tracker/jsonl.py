@@ -1,4 +1,4 @@
-"""Rows as JSON lines, beside the store: for log viewers, and to follow a loop with `tail -f`."""
+"""Rows as JSON lines, in addition to the store: for log viewers and `tail -f`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import Any
 
 from abreast.errors import BadInput, StoreError
 from abreast.store.rows import to_json
-from abreast.store.user_tables.cells import Cell, values
+from abreast.store.user_tables.cells import TypedCell
 
 STDOUT = "-"
-LEVEL = "TRACKING"  # log viewers filter by it
+LEVEL = "TRACKING"  # for the filters of log viewers
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """A folder gets a file per day."""
     return os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
 
 
-def append(path: str, table: str, rows: Iterable[Mapping[str, Cell]]) -> None:
-    """Add a line per row, all of them in one write: several processes may share a file."""
+def append(path: str, table: str, rows: Iterable[Mapping[str, TypedCell]]) -> None:
+    """Append a line per row in one write, because several processes may share a file."""
     text = "".join(f"{to_json(_entry(table, row))}\n" for row in rows)
     if path == STDOUT:
         from abreast.output import emit  # late: few trackers print
@@ -37,24 +36,24 @@ def append(path: str, table: str, rows: Iterable[Mapping[str, Cell]]) -> None:
             stream.write(text.encode())
     except OSError as error:
         raise StoreError(
-            f"{file}: cannot be written ({error.strerror})", "check jsonl=; the rows are stored"
+            f"{file}: cannot be written ({error.strerror})", "check `jsonl=`; the rows are in the store"
         ) from error
 
 
-def _entry(table: str, row: Mapping[str, Cell]) -> dict[str, Any]:
-    """A row; empty columns are left out."""
-    found = {key: values(cell.type, [cell.value])[0] for key, cell in row.items() if cell.value is not None}
-    moment = str(found.pop("timestamp", "")).replace(" ", "T")
-    return {"timestamp": f"{moment}Z", "level": LEVEL, "table": table, **found}
+def _entry(table: str, row: Mapping[str, TypedCell]) -> dict[str, Any]:
+    """A row without its empty columns."""
+    entry = {key: cell.to_python() for key, cell in row.items() if cell.value is not None}
+    moment = str(entry.pop("timestamp", "")).replace(" ", "T")
+    return {"timestamp": f"{moment}Z", "level": LEVEL, "table": table, **entry}
 
 
 def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The rows of a file, or of all files of a folder. A last line that is still being written is left out."""
+    """Read the rows of a file, or of all files in a folder. Skips an incomplete last line."""
     files = sorted(Path(path).glob("*.jsonl")) if Path(path).is_dir() else [Path(path)]
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for file in files:
         if not file.is_file():
-            raise BadInput(f"{file}: no such file", "it is what Tracker(jsonl=...) names")
+            raise BadInput(f"{file}: no such file", "use the path of `Tracker(jsonl=...)`")
         *lines, _ = file.read_text(encoding="utf-8").split("\n")
         for number, line in enumerate(lines, start=1):
             try:
@@ -63,5 +62,5 @@ def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                 raise BadInput(f"{file}:{number}: not JSON ({error})", "remove the line") from error
             if not isinstance(entry, dict):
                 raise BadInput(f"{file}:{number}: not an object", "remove the line")
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries

@@ -1,7 +1,7 @@
-"""What a process has open: one of each, shared by all its threads, never by a process that was forked from it.
+"""Resources that all threads of a process share, but not forked children.
 
-Before a fork everything is closed, and opened again by whoever needs it: SQLite takes a forked process for the one that
-has the files open and locked, which it is not.
+Everything is closed before a fork, and reopened when needed, because a forked child must not use the parent's SQLite
+connections.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
     def pause(self) -> None:
-        """Close what will be opened again at once."""
+        """Close for a moment: it will be reopened soon."""
 
     def is_current(self) -> bool:
-        """Whether what was opened is still what its path names."""
+        """Whether the path still names the same file."""
 
 
-class _Worker:
-    """Closes everything at the end of a worker of multiprocessing, which runs no atexit functions.
+class _WorkerExit:
+    """Closes everything when a multiprocessing worker ends, because workers do not run atexit functions.
 
-    A pool ends its workers by SIGTERM. It is handled in a thread: Python runs signal handlers in the main thread only,
-    which may be blocked for good in the lock of the pool's queue.
+    A pool ends its workers by SIGTERM. A thread handles it: Python runs signal handlers in the main thread only, which
+    may be blocked forever in the lock of the pool's queue.
     """
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class _Worker:
         self._prepared_for: int | None = None
 
     def prepare(self) -> None:
-        """Close at the end of this process, if it is a worker."""
-        if "multiprocessing" not in sys.modules or self._prepared_for == os.getpid():  # a worker has imported it
+        """Close everything when this process ends, if it is a worker."""
+        if "multiprocessing" not in sys.modules or self._prepared_for == os.getpid():  # workers have imported it
             return
         from multiprocessing import parent_process, util
 
@@ -71,7 +71,7 @@ class _Worker:
             pass
         try:
             for shared in self.shared:
-                shared.lock.acquire()  # and never released: nothing is opened any more
+                shared.lock.acquire()  # never released, so that nothing is opened any more
             self._close()
         finally:
             ctypes.CDLL(None).signal(int(signal.SIGTERM), None)  # `signal.signal` is for the main thread only
@@ -87,27 +87,26 @@ def _do_nothing(_number: int, _frame: FrameType | None) -> None:
 
 
 def _reset_sigterm() -> None:
-    """In a forked child, which has no thread that waits for it."""
+    """Restore the default in a forked child, which does not have the thread."""
     if signal.getsignal(signal.SIGTERM) is _do_nothing:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
 
 
-_worker = _Worker()
+_worker = _WorkerExit()
 Open = TypeVar("Open", bound=Closable)
 Answer = TypeVar("Answer")
 
 
 class Shared(Generic[Open]):
-    """Things by name, opened once and closed when the process ends, however it was started."""
+    """Resources by name, opened once, and closed when the process ends."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._open: dict[str, Open] = {}
-        if hasattr(os, "register_at_fork"):
-            after = self.lock.release
-            os.register_at_fork(before=self._rest, after_in_parent=after, after_in_child=after)
-        self.is_ending = False  # the interpreter: what is opened now must start no thread that may not be stopped
+        release = self.lock.release
+        os.register_at_fork(before=self._pause_all, after_in_parent=release, after_in_child=release)
+        self.is_ending = False  # at interpreter exit, when no thread may be started
         atexit.register(self._end)
         _worker.shared.append(self)
 
@@ -115,37 +114,37 @@ class Shared(Generic[Open]):
         self.is_ending = True
         self.close()
 
-    def _rest(self) -> None:
+    def _pause_all(self) -> None:
         self.lock.acquire()
-        for each in self._open.values():
+        for resource in self._open.values():
             with suppress(AbreastError):
-                each.pause()
+                resource.pause()
         self._open.clear()
 
     def use(self, name: str, make: Callable[[], Open], act: Callable[[Open], Answer]) -> Answer:
-        """What `act` does with it; once more with another one if it was closed meanwhile."""
-        found = self.get(name, make, checked=False)
+        """Call `act` with a resource, again with a new one if it was closed in the meantime."""
+        resource = self.get(name, make, checked=False)
         while True:
             try:
-                return act(found)
+                return act(resource)
             except Closed:
-                found = self.get(name, make)
+                resource = self.get(name, make)
 
     def get(self, name: str, make: Callable[[], Open], checked: bool = True) -> Open:
-        """`checked`: not if the file was removed, or another put in its place."""
-        found = self._open.get(name)
-        if found is not None and (not checked or found.is_current()):
-            return found
+        """Open a resource or return the open one; if `checked`, only if its file is still there."""
+        resource = self._open.get(name)
+        if resource is not None and (not checked or resource.is_current()):
+            return resource
         with self.lock:
-            found = self._open.get(name)
-            if found is None or not found.is_current():
-                if found is not None:
-                    with suppress(AbreastError):  # its file is gone
-                        found.close()
-                made = make()
+            resource = self._open.get(name)
+            if resource is None or not resource.is_current():
+                if resource is not None:
+                    with suppress(AbreastError):  # its file was removed
+                        resource.close()
+                opened = make()
                 _worker.prepare()
-                found = self._open[name] = made
-            return found
+                resource = self._open[name] = opened
+            return resource
 
     def close_removed(self) -> None:
         with self.lock:
@@ -155,7 +154,7 @@ class Shared(Generic[Open]):
 
     def close(self) -> None:
         with self.lock:
-            for each in self._open.values():
+            for resource in self._open.values():
                 with suppress(AbreastError):
-                    each.close()
+                    resource.close()
             self._open.clear()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """The rows of one table. The engine is found out; a row can be read as soon as it was acknowledged."""
+    """The rows of one table of a store."""
 
     def __init__(
         self, db: str | os.PathLike[str] | None = None, engine: str | None = None, table: str = "predictions"
@@ -53,7 +53,7 @@ class Reader:
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """The columns with the type of their values: boolean, integer, real, text, json, datetime, blob."""
+        """Column types: boolean, integer, real, text, json, datetime, blob."""
         return dict(self._read(first=0).types)
 
     def tables(self) -> list[str]:
@@ -63,15 +63,14 @@ class Reader:
     def to_df(
         self, track_id: str | None = None, head: int | None = None, tail: int | None = None, library: str | None = None
     ) -> Any:
-        """Rows in the order they were written: all, those of one tracker or run, the first or the last so many.
+        """A data frame of all rows, of one tracker or run, or of the first or last rows, in the order of writing.
 
-        A frame of pandas, or where only polars is installed (or `library="polars"`), of polars.
+        `library` is pandas by default, or polars if only that is installed.
         """
-        condition = ALL if track_id is None else self._of(track_id)
+        condition = ALL if track_id is None else self._written_by(track_id)
         return data_frame(self._read(condition, head, tail), library)
 
     def head(self, n: int = 5) -> Any:
-        """The first rows."""
         return self.to_df(head=n)
 
     def tail(self, n: int = 5) -> Any:
@@ -79,34 +78,35 @@ class Reader:
         return self.to_df(tail=n)
 
     def latest(self) -> Any:
-        """The rows of the tracker, or the run, that wrote last."""
+        """The rows of the tracker or run that wrote last."""
         last = self._read(last=1)
-        who = [last.columns[name][0] for name in self._who() if len(last)]
-        return self.to_df(track_id=next(name for name in who if name is not None)) if any(who) else self.to_df(head=0)
+        names = [last.columns[name][0] for name in self._name_columns() if len(last)]
+        name = next((name for name in names if name is not None), None)
+        return self.to_df(head=0) if name is None else self.to_df(track_id=name)
 
     def where(self, condition: str = "", /, *values: Any, **equal: Any) -> Any:
-        """Rows for which a condition in SQL holds, and columns have these values: `where("score > ?", 0.5, model="a")`.
+        """Rows that match a condition in SQL and these values: `where("score > ?", 0.5, model="a")`.
 
-        A list stands for any of its values, None for NULL.
+        A list means any of its values, None means NULL.
         """
         return data_frame(self._read(Condition.matching(equal, condition, values)))
 
     def count(self, track_id: str | None = None) -> int:
-        """How many rows there are, of one tracker or of all."""
+        """Number of rows, of one tracker or all."""
         with self._store as store:
-            return tables.count(store, self.table, ALL if track_id is None else self._of(track_id))
+            return tables.count(store, self.table, ALL if track_id is None else self._written_by(track_id))
 
     def delete_run(self, track_id: str) -> int:
-        """Remove the rows of a tracker in all tables, with what is cached of them; how many rows that were."""
+        """Delete the rows of a tracker in all tables and their cached results. Returns the number of rows."""
         with self._store as store:
             return sum(tables.delete(store, track_id).values())
 
     def set_value(self, key: str, value: Any, track_id: str | None = None) -> int:
-        """Write a value into a column, added if there is none, of all rows or those of one tracker; how many rows."""
+        """Set a column, added if missing, in all rows or those of one tracker. Returns the number of rows."""
         return self._set(key, value, {}, track_id)
 
     def set_where(self, key: str, value: Any, where_key: str, where_value: Any, track_id: str | None = None) -> int:
-        """The same in rows where another column has a value."""
+        """Like `set_value`, for rows in which another column has a value."""
         return self._set(key, value, {where_key: where_value}, track_id)
 
     def _set(self, key: str, value: Any, equal: dict[str, Any], track_id: str | None) -> int:
@@ -117,18 +117,18 @@ class Reader:
 
     @property
     def assets(self) -> Assets:
-        """The objects beside the store."""
+        """The objects of the store."""
         from abreast.store.user_tables.assets import Assets
 
         return Assets(self.db)
 
     def get(self, digest: str) -> Any:
-        """Load the object that a row names by its digest: only from stores you trust, for unpickling runs code."""
+        """Load an object by its digest. Unpickling runs code: use it only with stores that you trust."""
         return self.assets.get(digest)
 
     @staticmethod
     def read_jsonl(path: str | os.PathLike[str]) -> Any:
-        """The rows that `Tracker(jsonl=...)` wrote into a file or a folder, as a data frame."""
+        """A data frame of the rows that `Tracker(jsonl=...)` wrote to a file or folder."""
         from abreast.tracker.jsonl import read
 
         rows = read(path)
@@ -142,39 +142,39 @@ class Reader:
 
     @staticmethod
     def delete_cache_by_track_id(cache: str | os.PathLike[str], track_id: str) -> int:
-        """Remove what is cached of one tracker; how many results. Rows stay."""
-        is_there = (Path(cache) / FILE).is_file()
-        return caches.use(absolute(cache), lambda opened: opened.forget_tracked(track_id)) if is_there else 0
+        """Delete the cached results of one tracker, but not its rows. Returns their number."""
+        exists = (Path(cache) / FILE).is_file()
+        return caches.use(absolute(cache), lambda opened: opened.forget_tracked(track_id)) if exists else 0
 
     @staticmethod
     def read_cache(cache: str | os.PathLike[str], key: str) -> dict[str, Any] | None:
         """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
-        there = (Path(cache) / FILE).is_file()
-        hit = caches.use(absolute(cache), lambda opened: opened.get(key)) if there else None
+        exists = (Path(cache) / FILE).is_file()
+        hit = caches.use(absolute(cache), lambda opened: opened.get(key)) if exists else None
         return None if hit is None else {"result": hit.result, "cache": hit.track_id, "row": hit.row_id}
 
     @staticmethod
     def scan_cache(cache: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every key in a cache, with what `read_cache` says of it."""
+        """Yield each key of a cache with the result of `read_cache`."""
         if (Path(cache) / FILE).is_file():
             for key in caches.use(absolute(cache), Cache.keys):
-                told = Reader.read_cache(cache, key)
-                if told is not None:
-                    yield key, told
+                entry = Reader.read_cache(cache, key)
+                if entry is not None:
+                    yield key, entry
 
-    def _who(self) -> list[str]:
-        """The columns that say whose a row is: of those of runs only the second is filled."""
+    def _name_columns(self) -> list[str]:
+        """The columns with the name of a tracker or run; rows of runs have only the second."""
         columns = self.columns
         return [name for name in ("track_id", "run") if name in columns] or columns[:1]
 
-    def _of(self, track_id: str) -> Condition:
-        who = self._who()
-        return Condition.first_known(who, self._full_name(track_id) if "run" in who else track_id)
+    def _written_by(self, track_id: str) -> Condition:
+        columns = self._name_columns()
+        return Condition.first_equals(columns, self._full_name(track_id) if "run" in columns else track_id)
 
     def _full_name(self, name: str) -> str:
-        """A track_id as it is; else the full name of the run that a label, `latest`, `previous` or a prefix means."""
+        """Return a track_id unchanged; resolve a label, `latest`, `previous` or a prefix to the name of its run."""
         with self._store as store:
-            if tables.written_as(store, name) or not matching_runs(store, name):
+            if tables.row_counts(store, name) or not matching_runs(store, name):
                 return name
             return find_run([store], name)[1]
 
@@ -184,5 +184,5 @@ class Reader:
 
 
 def empty_frame() -> Any:
-    """What `to_df` gives of a table into which nothing was written yet."""
+    """The data frame of a table that does not exist yet."""
     return data_frame(Frame(dict(OWN), {key: [] for key in OWN}))

@@ -1,4 +1,4 @@
-"""What a call took of the machine: CPU time and memory of the process, and the traffic of the network meanwhile."""
+"""Resources that a call uses: CPU time and memory of the process, network traffic of the machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import psutil
 SAMPLE_S = 0.02
 
 
-class Watch:
-    """From its making to `stop`. The process is one: of several calls at a time each sees what all of them take."""
+class ResourceMonitor:
+    """Measures from its creation to `stop`. Concurrent calls are all included in each other's numbers."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -31,7 +31,7 @@ class Watch:
             self._peak = max(self._peak, self._memory())
 
     def stop(self) -> dict[str, Any]:
-        """Seconds of CPU, MB of memory at most and grown, and bytes of the traffic of the whole machine."""
+        """Return CPU seconds, peak and growth of memory in MB, and bytes sent and received by the machine."""
         self._done.set()
         self._thread.join()
         now = self._memory()

@@ -82,7 +82,7 @@ def validate(store: Store, run: str) -> Validation:
 
 def validate_table(store: Store, table: str, track_id: str | None = None) -> Validation:
     """Make every check on what trackers wrote into a table, all of them or one; the newest rows of a large one."""
-    condition = Condition.known("track_id") if track_id is None else Condition.matching({"track_id": track_id})
+    condition = Condition.not_null("track_id") if track_id is None else Condition.matching({"track_id": track_id})
     tracked = Tracked(shlex.quote(str(store.path)), table, read(store, table, condition, last=MOST_ROWS))
     found = [finding for check, _ in TRACKED_CHECKS for finding in check(tracked)]
     found.sort(key=lambda finding: finding.level == "note")

@@ -63,7 +63,7 @@ def _show_or_delete_cached(as_json: bool, folder: str, track_id: str | None = No
     if not (Path(folder) / FILE).is_file():
         raise BadInput(f"{folder}: no results are cached here", f"it is the folder of Tracker(cache=...), with {FILE}")
     with closing(Cache.open(Path(folder))) as cached:
-        rows = cached.listed()
+        rows = cached.entries()
         if track_id is None:
             listings.show([_cached_result(row, as_json) for row in rows], as_json, f"{folder}: nothing is cached")
             return
@@ -127,9 +127,9 @@ def assets(args: argparse.Namespace) -> int:
 
 
 def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
-    from abreast.store.user_tables.tables import mentions
+    from abreast.store.user_tables.tables import columns_mentioning
 
-    used = mentions(store, list(assets))
+    used = columns_mentioning(store, list(assets))
     rows = [
         {
             "digest": asset.digest,
@@ -137,7 +137,7 @@ def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
             "stored": moment(asset.stored_at),
             "columns": used[asset.digest] if as_json else ", ".join(used[asset.digest]),
         }
-        for asset in assets.listed()
+        for asset in assets.entries()
     ]
     listings.show(rows, as_json, f"{relative_path(store.path)}: no objects")
 

@@ -175,11 +175,11 @@ def validate_result(args: argparse.Namespace) -> int:
 def _tracked(store: Store, run: str, table: str | None) -> tuple[str | None, str | None]:
     """The table and the track_id, if what is meant are rows of trackers; a store without runs has no other."""
     from abreast.store.run_names import matching_runs
-    from abreast.store.user_tables.tables import extent, written_as
+    from abreast.store.user_tables.tables import extent, row_counts
     from abreast.store.user_tables.tracked_rows import plain_name
 
     is_named = run != "latest"
-    if is_named and not matching_runs(store, run) and written_as(store, run):
+    if is_named and not matching_runs(store, run) and row_counts(store, run):
         return plain_name(table or TABLE), run
     if table is not None and not is_named:
         return plain_name(table), None

@@ -39,7 +39,7 @@ def query_store(args: argparse.Namespace) -> None:
     if not names and query.endswith(store_argument.SUFFIXES):
         raise BadInput(f"sql {query}: the query is missing", f'abreast sql {query} "select * from metrics"')
     with store_argument.find_store(names[0] if names else args.store) as store:
-        table = store.tracked_that_loses(query) if store.journal.is_file() else None
+        table = store.deletable_table(query) if store.journal.is_file() else None
         if table is not None:
             _delete_tracked(store, table, query, args.json)
             return
@@ -77,12 +77,12 @@ def _delete_tracked(store: Store, table: str, query: str, as_json: bool) -> None
 )
 def export_rows(args: argparse.Namespace) -> None:
     from abreast.report.formats.row_files import export
-    from abreast.store.user_tables.tables import written_as
+    from abreast.store.user_tables.tables import row_counts
     from abreast.store.user_tables.tracked_rows import plain_name
 
     with store_argument.find_store(args.store) as store:
         name = args.run
-        if name and not written_as(store, name):
+        if name and not row_counts(store, name):
             name = store.run(name)["run"]
         form = args.format or (args.output.rpartition(".")[2].lower() if args.output is not None else "csv")
         if form not in FORMATS:
@@ -171,7 +171,7 @@ def rename(args: argparse.Namespace) -> int:
         values = column_renames.tracked_values(store, table, old) if args.experiment is None else None
         affected, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
         if table == TABLE and (values is None or column_renames.is_of_runs(store, old)):
-            kind, before, after = column_renames.meant(store, old, new)
+            kind, before, after = column_renames.resolve_rename(store, old, new)
             affected = column_renames.affected(store, kind, before, args.experiment)
             parts += [f"{many(len(affected.runs), 'run')}, {many(affected.rows, 'row')}"] if affected.runs else []
         if not parts:

@@ -138,7 +138,7 @@ def delete(args: argparse.Namespace) -> int:
             )
         stored = {run["run"]: run for run in store.runs()}
         runs = {name: stored[name] for name in names if name in stored}
-        tracked = {name: rows for name in names if (rows := tables.written_as(store, name))}
+        tracked = {name: rows for name in names if (rows := tables.row_counts(store, name))}
         for name in names:  # what a name merely suggests is never deleted
             if name not in runs and name not in tracked:
                 raise _not_a_full_name(store, name)

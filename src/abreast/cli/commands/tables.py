@@ -38,13 +38,13 @@ CHARTS = {  # how many columns they take, and how to write that
   abreast ls results.db track_id --unique    a value a line, each once: for loops in a shell""",
 )
 def list_tables(args: argparse.Namespace) -> None:
-    from abreast.store.user_tables.tables import listed, read
+    from abreast.store.user_tables.tables import read, table_summaries
 
     store, rest = store_argument.store_and_words(args)
     with store:
         store_argument.refuse_more_words("ls", rest, "[STORE] [COLUMN]")
         if not rest:
-            listings.show(listed(store), args.json, "no tables")
+            listings.show(table_summaries(store), args.json, "no tables")
             return
         (column,) = rest
         values = read(store, store_argument.table_name(args), keys=[column]).columns[column]
@@ -172,7 +172,7 @@ def _rank(store: Store, table: str, action: str, columns: list[str], args: argpa
     rows: list[dict[str, Any]] = []
     for only_numbers in (True, False):  # text only where there is no number
         if not rows:
-            condition, keys = Condition.known(column, only_numbers), store_argument.column_names(args)
+            condition, keys = Condition.not_null(column, only_numbers), store_argument.column_names(args)
             order: Literal["ASC", "DESC"] = "DESC" if action == "top" else "ASC"
             rows = read(store, table, condition, first=args.rows, keys=keys, by=(column, order)).rows()
     _show_fitted(rows, args.json, f"{table}: no row has a value in {column}")

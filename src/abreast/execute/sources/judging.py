@@ -24,7 +24,7 @@ from abreast.scorers.judge import Given, Judge, Reading
 from abreast.store import Store, Writer
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.queries.judgements import JudgeQuestion
-from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
+from abreast.store.rows import Paid, Row, cost_of, judgement_row, score_rows
 from abreast.targets import Target
 
 AT_ONCE = 50  # answers turned into questions before other sources have their turn
@@ -287,7 +287,7 @@ class Judging(Source):
 
     def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
         """Store what a failed call cost."""
-        call, paid = self._by_position[job.trial.position], paid_for(outcome.answer)
+        call, paid = self._by_position[job.trial.position], cost_of(outcome.answer)
         if paid.is_known:
             call.paid = call.paid.and_then(paid)
             self._writer.put("judgements", self._row(call, call.pending[0], outcome.status, outcome, call.paid))
@@ -301,7 +301,7 @@ class Judging(Source):
     def _rows(self, call: JudgeCall, outcome: Outcome) -> list[Row]:
         """One row per waiting answer; the first carries the cost of all attempts."""
         call.written = len(call.pending)
-        last = paid_for(outcome.answer)
+        last = cost_of(outcome.answer)
         rows = []
         for index, pending in enumerate(call.pending):
             reading, status = self._reading(call, pending.judge, outcome), str(outcome.status)

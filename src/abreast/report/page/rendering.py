@@ -14,7 +14,7 @@ from markupsafe import Markup
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.words.variant_figures import short_score
 from abreast.report.words.verdict_sentence import points
-from abreast.store.user_state.quota_ledger import state_folder
+from abreast.store.user_state.folders import state_folder
 from abreast.text import many, printable
 
 

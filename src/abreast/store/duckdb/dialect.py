@@ -9,11 +9,11 @@ CELL_TYPES = dict.fromkeys(("null", "text", "json", "large", "datetime"), "VARCH
     "integer": "BIGINT",
     "real": "DOUBLE",
     "blob": "BLOB",
-}  # of columns with values of users
+}  # column types of tracked tables
 
 
 class DuckDBDialect(ViewDialect):
-    """The views of a DuckDB file; its rows are committed to the journal, in SQLite's SQL."""
+    """For views of a DuckDB file; rows are written to the journal in SQLite's SQL."""
 
     def json_value(self, source: str, key: str | None, kind: str) -> str:
         text = f"json_extract_string({source}, {literal(self._pointer(key))})"
@@ -21,7 +21,7 @@ class DuckDBDialect(ViewDialect):
         return self.try_cast(text, cast) if cast else text
 
     def _pointer(self, key: str | None) -> str:
-        """A pointer, not a path: a path takes `*` for all keys, and no quotes."""
+        """A JSON pointer, because a path treats `*` as a wildcard and cannot quote it."""
         return "$" if key is None else "/" + key.replace("~", "~0").replace("/", "~1")
 
     def json_text(self, source: str, key: str) -> str:

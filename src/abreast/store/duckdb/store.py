@@ -1,8 +1,7 @@
-"""A DuckDB store: a native DuckDB file that any DuckDB client opens, materialised from a journal beside it.
+"""A DuckDB store: a native DuckDB file, materialised from a SQLite journal next to it.
 
-DuckDB lets one process at a time have a file open. So the run journals into SQLite, and every few seconds opens the
-DuckDB file, appends what is new after the file's own watermark, and closes it again: others can read in between, and
-whoever holds the file open for long delays only the file, never the run.
+DuckDB lets only one process at a time open a file. So runs write to the journal, and every few seconds the new rows are
+appended to the DuckDB file: others can read it in between, and a process that keeps it open never delays a run.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FLUSH_EVERY_S = 3.0
 
 
 class DuckDBStore(SQLiteStore):
-    """A SQLite store, the journal, with a DuckDB file in front."""
+    """A SQLite store, the journal, with a DuckDB file made from it."""
 
     engine = "duckdb"
     derives_files = True
@@ -44,9 +43,8 @@ class DuckDBStore(SQLiteStore):
             if not is_duckdb(self.path):
                 raise StoreError(f"{self.path}: not a DuckDB file", "name another file with --store")
             raise StoreError(
-                f"{self.path}: its journal {self.journal.name} is missing; it can be read with abreast sql, but no run "
-                "can go on in it",
-                "put the journal back beside it, or name another store with --store",
+                f"{self.path}: its journal {self.journal.name} is missing, so the store is read-only (`abreast sql`)",
+                "put the journal back next to it, or name another store with --store",
             )
         return super().exists()
 
@@ -55,21 +53,21 @@ class DuckDBStore(SQLiteStore):
         return super().open_reader()
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """A user's own query in DuckDB's SQL. What changes rows of the store is done to the journal, in SQLite's."""
+        """Run a user's query in DuckDB's SQL; statements that change stored rows run in the journal, in SQLite's."""
         if not self.journal.is_file():
             return _run_query(self.path, query, write)
-        if (write and self._changes_journal(query)) or self.tracked_that_loses(query):
-            answer = super().sql(query, True)
-            with contextlib.suppress(StoreError):  # somebody has the file open: the next look makes up for it
+        if (write and self._changes_journal(query)) or self.deletable_table(query):
+            result = super().sql(query, True)
+            with contextlib.suppress(StoreError):  # open elsewhere: the next query updates it
                 self.materialise()
-            return answer
-        if write:  # tables that somebody made in the file itself
+            return result
+        if write:  # tables that users made in the file itself
             self.materialise()
             return _run_query(self.path, query, write)
         with contextlib.suppress(StoreError):
             self.materialise()
             return _run_query(self.path, query)
-        # The file cannot be brought up to date: held open elsewhere, on a read-only disk, damaged. The journal can.
+        # The file cannot be updated (open elsewhere, on a read-only disk, damaged); a copy of the journal can be read.
         with temporary_folder() as folder:
             copy = folder / self.path.name
             materialise(self.journal, copy)
@@ -89,7 +87,7 @@ class DuckDBStore(SQLiteStore):
 
         def follow() -> None:
             while not stop.wait(FLUSH_EVERY_S):
-                with contextlib.suppress(StoreError):  # somebody has the file open: the next round makes up for it
+                with contextlib.suppress(StoreError):  # open elsewhere: the next round updates it
                     materialise(self.journal, self.path, patience_s=1.0)
 
         thread = threading.Thread(target=follow, name="abreast-duckdb", daemon=True)
@@ -105,13 +103,13 @@ def _run_query(path: Path, query: str, write: bool = False) -> tuple[list[str], 
     with opened(path, read_only=False) if write else _attached(path) as connection:
         try:
             result: Any = connection.execute(query)
-            if result is None:  # nothing but spaces and comments
+            if result is None:  # only spaces and comments
                 return [], []
             names = [column[0] for column in result.description or []]
             return names, result.fetchall()
         except duckdb.InvalidInputException as error:
             if "read-only" in str(error):
-                raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
+                raise BadInput("this query would change the store", "use `abreast sql --write STORE QUERY`") from error
             raise BadInput(f"sql: {error}") from error
         except duckdb.Error as error:
             raise BadInput(f"sql: {error}") from error
@@ -119,7 +117,7 @@ def _run_query(path: Path, query: str, write: bool = False) -> tuple[list[str], 
 
 @contextlib.contextmanager
 def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The file under the name `db`, read-only, so that `db.predictions` and `predictions` are the same."""
+    """Attach the file read-only as `db`, so that `db.predictions` and `predictions` are the same."""
     connection = duckdb.connect()
     try:
         _attach(connection, path)
@@ -139,6 +137,6 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         except duckdb.Error as error:
             if time.monotonic() > deadline:
                 raise explain(path, error) from error
-            with opened(path, read_only=True):  # whoever holds it, this waits; what is wrong with it, this says
+            with opened(path, read_only=True):  # waits for other processes, and explains other errors
                 pass
             time.sleep(0.02)

@@ -1,7 +1,6 @@
-"""Named questions about stored runs: `store.queries.variants(run_id)`.
+"""Named queries for stored runs: `store.queries.variants(run_id)`.
 
-Everything above `store/` reads and changes rows through these, so that SQL stands in one place. Answers are plain rows,
-or numpy columns where there may be a million.
+Everything above `store/` reads rows through these. They return plain rows, or numpy columns for large results.
 """
 
 from __future__ import annotations
@@ -16,4 +15,4 @@ from abreast.store.queries.trials import TrialQueries
 
 
 class Queries(RunQueries, CaseQueries, TrialQueries, AnswerQueries, ArtifactQueries, ScoreQueries, JudgementQueries):
-    """All questions, by subject in the modules of this package."""
+    """All queries; the modules of this package group them by subject."""

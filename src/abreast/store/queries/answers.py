@@ -1,4 +1,4 @@
-"""Questions about what was asked and answered: prompts, answers and the values returned with them."""
+"""Queries for prompts, answers and returned values."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from abreast.model import Answer, Case, Usage
-from abreast.store.queries.base import CASE, PAYLOAD, VARIANT, Matches, QueryGroup, in_batches, placeholders
+from abreast.store.dialect import placeholders
+from abreast.store.queries.base import CASE, PAYLOAD, VARIANT, Matches, QueryGroup, in_batches
 
-_COMPARED = 2_000  # characters of an answer that are looked at to tell whether two are the same
+_COMPARED = 2_000  # characters of an answer that are compared
 _BEGINNING = f"substr(p.answer, 1, {_COMPARED})"
 _CHANGE = "artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = 'diff'"
 
 
 class JudgedTrial(NamedTuple):
-    """A trial as far as judges and labellers have to do with it; input and expected as JSON."""
+    """The parts of a trial that judges and labellers see; input and expected answer as JSON."""
 
     status: str
     blame: str | None
@@ -28,14 +29,14 @@ class JudgedTrial(NamedTuple):
 
 
 class TrialTexts(NamedTuple):
-    """The beginnings of the texts of a trial; the expected answer as JSON."""
+    """The beginnings of the texts of a trial, each with its size in bytes; the expected answer as JSON."""
 
     position: int
     status: str
     error_kind: str | None
     error_blame: str | None
     expected: str
-    error: tuple[bytes | None, int | None]  # and how many bytes there are
+    error: tuple[bytes | None, int | None]
     prompt: tuple[bytes | None, int | None]
     answer: tuple[bytes | None, int | None]
 
@@ -44,10 +45,10 @@ class AnswerQueries(QueryGroup):
     def answer_data(
         self, run_id: int, mentioning: Sequence[str] = (), only_ok: bool = False
     ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Position and returned values of the answers that have some, or one of these; in plan order."""
+        """Position and returned values of the answers that have values, or one of these; in plan order."""
         condition = " OR ".join("p.data LIKE ?" for _ in mentioning) or "p.data IS NOT NULL"
         ok = "JOIN trials t ON t.run_id = p.run_id AND t.position = p.position AND t.status = 'ok' " if only_ok else ""
-        rows = self._store.each(
+        rows = self._store.stream(
             f"SELECT p.position, p.data FROM payloads p {ok}WHERE p.run_id = ? AND ({condition}) ORDER BY p.position",
             (run_id, *(f'%"{name}"%' for name in mentioning)),
         )
@@ -57,22 +58,23 @@ class AnswerQueries(QueryGroup):
                 yield position, data
 
     def returned_columns(self, run_id: int, variants: int) -> Counter[tuple[int, str]]:
-        """How many answers of a variant come with a value of this name, by variant and name."""
-        found: Counter[tuple[int, str]] = Counter()
+        """Number of answers with a returned value, by variant and name of the value."""
+        counts: Counter[tuple[int, str]] = Counter()
         for position, data in self.answer_data(run_id, only_ok=True):
-            found.update((position % variants, name) for name in data)
-        return found
+            counts.update((position % variants, name) for name in data)
+        return counts
 
     def answers_without(self, run_id: int, variant: int, name: str, most: int) -> Matches:
-        """Answers of a variant that do not come with a value of this name."""
-        found = {position for position, data in self.answer_data(run_id, only_ok=True) if name in data}
-        asked = "SELECT position FROM trials WHERE run_id = ? AND variant = ? AND status = 'ok' ORDER BY position"
-        positions = [position for (position,) in self._store.rows(asked, (run_id, variant)) if position not in found]
+        with_value = {position for position, data in self.answer_data(run_id, only_ok=True) if name in data}
+        query = "SELECT position FROM trials WHERE run_id = ? AND variant = ? AND status = 'ok' ORDER BY position"
+        positions = [
+            position for (position,) in self._store.rows(query, (run_id, variant)) if position not in with_value
+        ]
         return Matches(len(positions), tuple(positions[:most]))
 
     def first_answers(self, run_id: int, most: int) -> list[tuple[str, bool, bool, bool, bool, Mapping[str, Any]]]:
-        """What came with the first answers: target, whether there are a raw response, tokens, a cost and a model, and
-        the returned values."""
+        """Target, whether there are a raw response, tokens, a cost and a model, and the returned values of the first
+        answers."""
         rows = self._store.rows(
             "SELECT v.target, p.raw_response IS NOT NULL, t.input_tokens IS NOT NULL OR t.output_tokens IS NOT NULL, "
             f"t.cost_usd IS NOT NULL, t.model IS NOT NULL, p.data FROM trials t JOIN {VARIANT} JOIN {PAYLOAD} "
@@ -83,29 +85,28 @@ class AnswerQueries(QueryGroup):
 
     def prompts(self, run_id: int) -> Iterator[tuple[int, str | None]]:
         """Position and prompt of the trials that were not skipped, in plan order."""
-        return self._store.each(
+        return self._store.stream(
             f"SELECT t.position, p.prompt FROM trials t JOIN {PAYLOAD} WHERE t.run_id = ? AND t.status <> 'skipped' "
             "ORDER BY t.position",
             (run_id,),
         )
 
     def prompt_length(self, run_id: int, per_case: int, step: int, most: int) -> float:
-        """The mean length of the prompts of every so-many-th case, none counted longer than `most`."""
-        ((length,),) = self._store.rows(
+        """The mean length of the prompts of every `step`-th case, each counted as at most `most`."""
+        query = (
             f"SELECT AVG(CASE WHEN length(p.prompt) < ? THEN length(p.prompt) ELSE ? END) FROM trials t JOIN {PAYLOAD} "
-            "WHERE t.run_id = ? AND t.repeat = 0 AND (t.position / ?) % ? = 0 AND p.prompt IS NOT NULL",
-            (most, most, run_id, per_case, step),
+            "WHERE t.run_id = ? AND t.repeat = 0 AND (t.position / ?) % ? = 0 AND p.prompt IS NOT NULL"
         )
-        return length or 0.0
+        return self._scalar(query, most, most, run_id, per_case, step) or 0.0
 
     def sample_prompts(
         self, run_id: int, per_case: int, step: int, ends: int
     ) -> Iterator[tuple[int, str, str, int, str | None]]:
-        """Case index, case id, expected answer, variant and prompt of every so-many-th case with a short expected
-        answer; of a long prompt so many characters of either end."""
-        rows = self._store.each(
+        """Case index, case id, expected answer, variant and prompt of every `step`-th case with a short expected
+        answer. A long prompt is cut to `ends` characters at either end."""
+        rows = self._store.stream(
             "SELECT t.position / ?, c.id, c.expected, t.variant, "
-            "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, 1, ?) ELSE p.prompt END, "  # substr ends at a NUL
+            "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, 1, ?) ELSE p.prompt END, "  # substr stops at a NUL
             "CASE WHEN length(p.prompt) > ? THEN substr(p.prompt, length(p.prompt) - ? + 1) END "
             f"FROM trials t JOIN {CASE} JOIN {PAYLOAD} "
             "WHERE t.run_id = ? AND t.repeat = 0 AND (t.position / ?) % ? = 0 AND c.expected <> 'null' "
@@ -116,7 +117,7 @@ class AnswerQueries(QueryGroup):
             yield (*row, begin if end is None else f"{begin}\n{end}")
 
     def sample_answers(self, run_id: int, per_case: int, step: int) -> list[tuple[int, int, str | None]]:
-        """Variant, case index and the beginning of the answer to every so-many-th case."""
+        """Variant, case index and beginning of the answer for every `step`-th case."""
         return self._store.rows(
             f"SELECT t.variant, t.position / ?, {_BEGINNING} FROM trials t JOIN {PAYLOAD} "
             "WHERE t.run_id = ? AND t.repeat = 0 AND t.status = 'ok' AND (t.position / ?) % ? = 0",
@@ -124,8 +125,8 @@ class AnswerQueries(QueryGroup):
         )
 
     def same_answers(self, run_id: int, variant: int, answer: str, score: str | None) -> tuple[int, ...]:
-        """How many answers a variant gives, how many of them are this one, to how many different expected answers, how
-        many are right, and how many have a score."""
+        """Counts for a variant: answers, and of those equal to this one: all, different expected answers, right ones,
+        scored ones."""
         (counts,) = self._store.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN same THEN 1 END), COUNT(DISTINCT CASE WHEN same THEN expected END), "
             "COUNT(CASE WHEN same AND value > 0.5 THEN 1 END), COUNT(CASE WHEN same THEN value END) FROM ("
@@ -137,17 +138,16 @@ class AnswerQueries(QueryGroup):
         return counts
 
     def trials_answering(self, run_id: int, variant: int, answer: str, most: int) -> Matches:
-        """The trials in which a variant gives this answer, in the first repeat."""
+        """Trials of the first repeat in which a variant gives this answer."""
         condition = (
             "t.variant = ? AND t.status = 'ok' AND t.repeat = 0 AND EXISTS (SELECT 1 FROM payloads p "
             f"WHERE p.run_id = t.run_id AND p.position = t.position AND {_BEGINNING} = ?)"
         )
         return self._matches(run_id, condition, (variant, answer), most)
 
-    def alike_answers(self, run_id: int, one: int, other: int, score: str | None, short: int) -> tuple[int, ...]:
-        """How many answers of two variants can be compared, how many differ, and the number of cases and of answers
-        that are not explained: two who are right say the same, if the answer has at most `short` characters or is the
-        expected text."""
+    def alike_answers(self, run_id: int, first: int, second: int, score: str | None, short: int) -> tuple[int, ...]:
+        """Counts for pairs of answers of two variants: all, different ones, and the unexplained ones by case and by
+        answer. An answer is explained if it is right and at most `short` characters long, or is the expected text."""
         (counts,) = self._store.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN p.answer <> q.answer THEN 1 END), "
             "COUNT(DISTINCT CASE WHEN NOT explained THEN case_digest END), "
@@ -161,12 +161,12 @@ class AnswerQueries(QueryGroup):
             "WHERE t.run_id = ? AND t.variant = ? AND t.status = 'ok') pair "
             "JOIN payloads p ON p.run_id = pair.run_id AND p.position = pair.mine "
             "JOIN payloads q ON q.run_id = pair.run_id AND q.position = pair.theirs",
-            (short, other - one, score, run_id, one),
+            (short, second - first, score, run_id, first),
         )
         return counts
 
     def judged_trials(self, run_id: int, positions: Iterable[int]) -> dict[int, JudgedTrial]:
-        """What a judge or a labeller may see of these trials, by position."""
+        """These trials as judges and labellers see them, by position."""
         return {
             row[0]: JudgedTrial(*row[1:])
             for batch in in_batches(positions)
@@ -179,11 +179,11 @@ class AnswerQueries(QueryGroup):
         }
 
     def trial_texts(self, run_id: int, positions: Iterable[int], most: Mapping[str, int]) -> Iterator[TrialTexts]:
-        """The texts of these trials, of each no more bytes than `most` says."""
+        """The texts of these trials, each cut to the number of bytes in `most`."""
         texts = {"error": "t.error", "prompt": "p.prompt", "answer": "p.answer"}
         chosen = ", ".join(f"{self._dialect.first_bytes(source)}, octet_length({source})" for source in texts.values())
         for batch in in_batches(positions):
-            rows = self._store.each(  # one at a time: what is expected may be large
+            rows = self._store.stream(  # expected answers may be large
                 f"SELECT {chosen}, t.position, t.status, t.error_kind, t.error_blame, c.expected FROM trials t "
                 f"JOIN {CASE} LEFT JOIN {PAYLOAD} WHERE t.run_id = ? AND t.position IN ({placeholders(batch)})",
                 (*(most[name] for name in texts), run_id, *batch),
@@ -192,32 +192,32 @@ class AnswerQueries(QueryGroup):
                 yield TrialTexts(*row[6:], row[0:2], row[2:4], row[4:6])  # type: ignore[call-arg]
 
     def expected_answer(self, run_id: int, position: int) -> Any:
-        """The expected answer of the case of a trial."""
-        asked = f"SELECT c.expected FROM trials t JOIN {CASE} WHERE t.run_id = ? AND t.position = ?"
-        rows = self._store.rows(asked, (run_id, position))
+        """The expected answer of a trial; None if the trial is not stored."""
+        query = f"SELECT c.expected FROM trials t JOIN {CASE} WHERE t.run_id = ? AND t.position = ?"
+        rows = self._store.rows(query, (run_id, position))
         return json.loads(rows[0][0]) if rows else None
 
-    def unscored_answers(self, run_id: int, wanted: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Case, Answer]]:
-        """Position, case and answer of the trials that lack one of these scores, each a name and a version."""
-        known = " + ".join(
+    def unscored_answers(self, run_id: int, versions: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Case, Answer]]:
+        """Position, case and answer of the trials that lack one of these scores, given by name and version."""
+        scored = " + ".join(
             "(SELECT COUNT(*) FROM scores s WHERE s.run_id = t.run_id AND s.position = t.position "
             "AND s.name = ? AND s.version = ?)"
-            for _ in wanted
+            for _ in versions
         )
-        rows = self._store.each(
+        rows = self._store.stream(
             "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model, "
             "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, "
             f"t.cost_usd, t.cost_basis, p.raw_response FROM trials t JOIN {CASE} JOIN {PAYLOAD} "
-            f"WHERE t.run_id = ? AND t.status = 'ok' AND {known} < ?",
-            (run_id, *(part for pair in wanted for part in pair), len(wanted)),
+            f"WHERE t.run_id = ? AND t.status = 'ok' AND {scored} < ?",
+            (run_id, *(part for pair in versions for part in pair), len(versions)),
         )
-        has_artifacts = bool(self._store.rows("SELECT 1 FROM artifacts WHERE run_id = ? LIMIT 1", (run_id,)))
-        asked = "SELECT name, content FROM artifacts WHERE run_id = ? AND position = ?"
-        for position, case_id, given, expected, tags, group, text, value, data, model, *rest in rows:
+        has_artifacts = self._exists("SELECT 1 FROM artifacts WHERE run_id = ?", run_id)
+        artifacts_of_trial = "SELECT name, content FROM artifacts WHERE run_id = ? AND position = ?"
+        for position, case_id, input_, expected, tags, group, text, value, data, model, *rest in rows:
             *tokens, cost, basis, raw = rest
             yield (
                 position,
-                Case(case_id, json.loads(given), json.loads(expected), json.loads(tags), group),
+                Case(case_id, json.loads(input_), json.loads(expected), json.loads(tags), group),
                 Answer(
                     text,
                     value=None if value is None else json.loads(value),
@@ -227,6 +227,6 @@ class AnswerQueries(QueryGroup):
                     cost_basis=basis or "unknown",
                     model=model,
                     raw_response=raw,
-                    artifacts=dict(self._store.rows(asked, (run_id, position))) if has_artifacts else {},
+                    artifacts=dict(self._store.rows(artifacts_of_trial, (run_id, position))) if has_artifacts else {},
                 ),
             )

@@ -1,4 +1,4 @@
-"""Questions about what trials left behind: diffs, files and the state of a workspace."""
+"""Queries for artifacts of trials: diffs, files and the state of a workspace."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from abreast.model import STATE
 from abreast.store.queries.base import CASE, PAYLOAD, VARIANT, QueryGroup
 
-_FOR_PEOPLE = f"FROM artifacts WHERE run_id = ? AND name <> '{STATE}'"
+_VISIBLE = f"FROM artifacts WHERE run_id = ? AND name <> '{STATE}'"
 
 
 class ArtifactSize(NamedTuple):
-    """A text that a trial left, by its name; `size` in bytes."""
+    """An artifact by name; `size` in bytes."""
 
     position: int
     name: str
@@ -21,7 +21,7 @@ class ArtifactSize(NamedTuple):
 
 
 class ChainLink(NamedTuple):
-    """What a stored trial says of the chain it is in; `state` is what it left, `problem` why that cannot be used."""
+    """A trial of a chain with carried-over workspaces; `problem` says why its `state` cannot be used."""
 
     status: str
     error_kind: str | None
@@ -34,27 +34,26 @@ class ChainLink(NamedTuple):
 
 class ArtifactQueries(QueryGroup):
     def count_artifacts(self, run_id: int) -> int:
-        """The number of artifacts that people may look at."""
-        return int(self._store.rows(f"SELECT COUNT(*) {_FOR_PEOPLE}", (run_id,))[0][0])
+        """The number of artifacts that are shown to users."""
+        return int(self._scalar(f"SELECT COUNT(*) {_VISIBLE}", run_id))
 
     def artifact_sizes(self, run_id: int, most: int, positions: range | None = None) -> list[ArtifactSize]:
-        """The first artifacts that people may look at, of all trials or of those at these positions."""
+        """The first artifacts that are shown to users, of all trials or of these positions."""
         among = "" if positions is None else "AND position >= ? AND position < ? "
         rows = self._store.rows(
-            f"SELECT position, name, octet_length(content) {_FOR_PEOPLE} {among}ORDER BY position, name LIMIT ?",
+            f"SELECT position, name, octet_length(content) {_VISIBLE} {among}ORDER BY position, name LIMIT ?",
             (run_id, *(() if positions is None else (positions.start, positions.stop)), most),
         )
         return [ArtifactSize(*row) for row in rows]
 
     def artifact(self, run_id: int, position: int, name: str) -> str:
-        """The content of one artifact."""
-        asked = "SELECT content FROM artifacts WHERE run_id = ? AND position = ? AND name = ?"
-        return str(self._store.rows(asked, (run_id, position, name))[0][0])
+        query = "SELECT content FROM artifacts WHERE run_id = ? AND position = ? AND name = ?"
+        return str(self._scalar(query, run_id, position, name))
 
     def artifact_begin(
         self, run_id: int, position: int, name: str, most: int
     ) -> tuple[bytes, int, Mapping[str, Any]] | None:
-        """The first bytes of an artifact, how many it has, and the values returned with it; None if there is none."""
+        """The first bytes of an artifact, its size, and the returned values of its trial; None if it does not exist."""
         rows = self._store.rows(
             f"SELECT {self._dialect.first_bytes('t.content')}, octet_length(t.content), p.data "
             f"FROM artifacts t LEFT JOIN {PAYLOAD} WHERE t.run_id = ? AND t.position = ? AND t.name = ?",
@@ -63,7 +62,7 @@ class ArtifactQueries(QueryGroup):
         return (rows[0][0], rows[0][1], json.loads(rows[0][2] or "{}")) if rows else None
 
     def artifacts_of_case(self, run_id: int, case: str | None) -> list[dict[str, Any]]:
-        """The artifacts of the trials of one case, or of all, with their content."""
+        """The artifacts of one case or of all cases, with their content."""
         return self._store.dicts(
             "SELECT c.id AS case_id, v.name AS variant, t.repeat, o.name, o.content FROM artifacts o "
             f"JOIN trials t ON t.run_id = o.run_id AND t.position = o.position JOIN {CASE} JOIN {VARIANT} "
@@ -72,18 +71,18 @@ class ArtifactQueries(QueryGroup):
         )
 
     def chain_links(self, run_id: int, position: int | None = None) -> Iterator[tuple[int, ChainLink]]:
-        """What trials began with and left, by position: of all without the state itself, or of one with it."""
+        """Chain links by position: of all trials without their `state`, or of one trial with it."""
         state = f"LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = '{STATE}' "
-        rows = self._store.each(
+        rows = self._store.stream(
             f"SELECT t.position, t.status, t.error_kind, p.data, {'NULL' if position is None else 'a.content'} "
             f"FROM trials t LEFT JOIN {PAYLOAD} {'' if position is None else state}"
             f"WHERE t.run_id = ?{'' if position is None else ' AND t.position = ?'}",
             (run_id,) if position is None else (run_id, position),
         )
-        for place, status, kind, text, content in rows:
+        for link_position, status, kind, text, content in rows:
             data = json.loads(text or "{}")
             yield (
-                place,
+                link_position,
                 ChainLink(
                     status=status,
                     error_kind=kind,

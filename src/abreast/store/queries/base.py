@@ -1,4 +1,4 @@
-"""What all groups of questions share: the store that answers, and the joins of its tables."""
+"""What all groups of queries share: the store, and the joins of its tables."""
 
 from __future__ import annotations
 
@@ -15,24 +15,21 @@ if TYPE_CHECKING:
 CASE = "cases c ON c.digest = t.case_digest"
 VARIANT = "variants v ON v.run_id = t.run_id AND v.variant = t.variant"
 PAYLOAD = "payloads p ON p.run_id = t.run_id AND p.position = t.position"
+# Skipped trials and infrastructure errors have no outcome that can be compared.
 HAS_OUTCOME = "(t.status = 'ok' OR (t.status = 'error' AND t.error_blame = 'variant'))"
-"""Skipped trials and those that infrastructure spoiled have no outcome that can be compared."""
-AT_ONCE = 500  # values of one IN: engines allow a limited number of parameters
-
+AT_ONCE = 500  # values of one IN; engines limit the number of parameters
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
 
 class Matches(NamedTuple):
-    """How many trials match, and the positions of the first of them."""
+    """The number of matching trials, and the positions of the first ones."""
 
     total: int
     positions: tuple[int, ...]
 
 
 class QueryGroup:
-    """Questions about one subject."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -40,22 +37,29 @@ class QueryGroup:
     def _dialect(self) -> Dialect:
         return self._store.reading().dialect
 
+    def _scalar(self, sql: str, *parameters: object) -> Any:
+        """The value of a query with one row and one column."""
+        return self._store.rows(sql, parameters)[0][0]
+
+    def _column(self, sql: str, *parameters: object) -> list[Any]:
+        """The values of a query with one column."""
+        return [value for (value,) in self._store.rows(sql, parameters)]
+
+    def _exists(self, sql: str, *parameters: object) -> bool:
+        return bool(self._store.rows(f"{sql} LIMIT 1", parameters))
+
     def _matches(self, run_id: int, condition: str, parameters: Sequence[object], most: int) -> Matches:
         rows = self._store.rows(
-            f"SELECT COUNT(*) OVER (), t.position FROM trials t WHERE t.run_id = ? AND {condition} LIMIT ?",
+            f"SELECT COUNT(*) OVER (), t.position FROM trials t WHERE t.run_id = ? AND {condition} "
+            "ORDER BY t.position LIMIT ?",
             (run_id, *parameters, most),
         )
         return Matches(rows[0][0] if rows else 0, tuple(row[1] for row in rows))
 
 
 def count_if(condition: str) -> str:
-    """The number of rows for which a condition holds."""
+    """An aggregate: the number of rows for which a condition holds."""
     return f"COUNT(CASE WHEN {condition} THEN 1 END)"
-
-
-def placeholders(values: Sequence[object]) -> str:
-    """As many as there are values, for IN."""
-    return ", ".join("?" * len(values))
 
 
 def in_batches(positions: Iterable[int]) -> Iterator[list[int]]:
@@ -65,8 +69,8 @@ def in_batches(positions: Iterable[int]) -> Iterator[list[int]]:
 
 
 def as_columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Mapping[str, type]) -> dict[str, Array]:
-    """Rows as arrays by name, a chunk at a time. No text is kept twice; an unknown number is nan, an integer 0."""
-    import numpy as np  # late: most commands need none
+    """Turn chunks of rows into arrays by name. Equal texts are shared; a missing float is nan, a missing integer 0."""
+    import numpy as np  # late: few commands need it
 
     dtypes = {int: np.int64, float: float, bool: bool, str: object}
     texts: dict[str | None, str | None] = {}
@@ -79,4 +83,4 @@ def as_columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Mapping[str, type
             elif kind is int and None in column:
                 items = [item or 0 for item in column]
             parts[name].append(np.array(items, dtype=dtypes[kind]))
-    return {name: np.concatenate(parts.pop(name)) for name in kinds}  # frees the parts of each column as it goes
+    return {name: np.concatenate(parts.pop(name)) for name in kinds}  # pop frees memory early

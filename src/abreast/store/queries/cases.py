@@ -1,4 +1,4 @@
-"""Questions about the cases of a run."""
+"""Queries for the cases of a run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from typing import Any, NamedTuple
 
 from abreast.store.queries.base import CASE, QueryGroup
 
-# Each case once, by the first of its trials. CROSS keeps SQLite to this order, in which every case is looked up once.
-_OF_RUN = (
-    "(SELECT MIN(position) AS position FROM trials WHERE run_id = ? GROUP BY position / ?) m "
-    "CROSS JOIN trials t ON t.run_id = ? AND t.position = m.position "
-    f"CROSS JOIN {CASE}"
-)
-
 
 class StoredCase(NamedTuple):
-    """A case that has a row, by its first trial."""
+    """A stored case; `position` is that of its first trial."""
 
     position: int
     id: str
@@ -26,35 +19,44 @@ class StoredCase(NamedTuple):
 
 
 class CaseQueries(QueryGroup):
+    @property
+    def _cases_of_run(self) -> str:
+        """Each case once, by its first trial. In this order each case is looked up once."""
+        join = self._dialect.ordered_join
+        return (
+            "(SELECT MIN(position) AS position FROM trials WHERE run_id = ? GROUP BY position / ?) m "
+            f"{join} trials t ON t.run_id = ? AND t.position = m.position {join} {CASE}"
+        )
+
     def cases(self, run_id: int, per_case: int, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """The index of each case that has a row and these columns of it, in plan order; `input_size` in characters."""
+        """The index and these columns of each stored case, in plan order; `input_size` in characters."""
         chosen = ", ".join("LENGTH(c.input)" if name == "input_size" else f"c.{name}" for name in columns)
-        asked = f"SELECT m.position / ?, {chosen} FROM {_OF_RUN} ORDER BY m.position"
-        return chain.from_iterable(self._store.chunks(asked, (per_case, run_id, per_case, run_id)))
+        query = f"SELECT m.position / ?, {chosen} FROM {self._cases_of_run} ORDER BY m.position"
+        return chain.from_iterable(self._store.chunks(query, (per_case, run_id, per_case, run_id)))
 
     def cases_of_shared_inputs(self, run_id: int, per_case: int) -> list[tuple[Any, ...]]:
-        """Input digest, tags, id, expected answer and group of the cases whose input another case has too."""
-        shared = f"SELECT c.input_digest FROM {_OF_RUN} GROUP BY c.input_digest HAVING COUNT(*) > 1"
+        """Input digest, tags, id, expected answer and group of the cases that share their input with another case."""
+        shared = f"SELECT c.input_digest FROM {self._cases_of_run} GROUP BY c.input_digest HAVING COUNT(*) > 1"
         of_run = (run_id, per_case, run_id)
-        if not self._store.rows(f"{shared} LIMIT 1", of_run):
+        if not self._exists(shared, *of_run):
             return []
         return self._store.rows(
-            f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {_OF_RUN} "
+            f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {self._cases_of_run} "
             f"WHERE c.input_digest IN ({shared}) ORDER BY m.position",
             of_run * 2,
         )
 
     def stored_cases(self, run_id: int) -> list[StoredCase]:
-        """The cases that have a row, where the plan of the run is not known."""
-        found = self._store.rows(
+        """The stored cases of a run whose plan is unknown."""
+        rows = self._store.rows(
             "SELECT t.position, c.id, c.digest, c.case_group FROM (SELECT case_digest, MIN(position) AS position "
             f"FROM trials WHERE run_id = ? GROUP BY case_digest) t JOIN {CASE}",
             (run_id,),
         )
-        return [StoredCase(*row) for row in found]
+        return [StoredCase(*row) for row in rows]
 
     def case_turns(self, run_id: int, repeats: int) -> list[tuple[str, str, int | None, int]]:
-        """Id, input digest, turn and number of outcomes of each case, in the order in which they were started."""
+        """Id, input digest, index in the order of starts, and number of outcomes of each case, in that order."""
         return self._store.rows(
             "SELECT c.id, c.input_digest, MIN(t.block) / ?, COUNT(CASE WHEN t.status <> 'cancelled' THEN 1 END) "
             f"FROM trials t JOIN {CASE} WHERE t.run_id = ? GROUP BY t.case_digest, c.id, c.input_digest ORDER BY 3",
@@ -62,7 +64,6 @@ class CaseQueries(QueryGroup):
         )
 
     def case_ids(self, run_id: int, per_case: int, indexes: Iterable[int]) -> tuple[str, ...]:
-        """The ids of the cases with these indexes."""
         return tuple(
             row[0]
             for index in indexes
@@ -73,14 +74,13 @@ class CaseQueries(QueryGroup):
         )
 
     def count_blocks(self, run_id: int, size: int) -> int:
-        """How many blocks of so many successive trials have a row: cases, or repeats of them."""
-        asked = "SELECT COUNT(DISTINCT position / ?) FROM trials WHERE run_id = ?"
-        return int(self._store.rows(asked, (size, run_id))[0][0])
+        """The number of blocks of `size` successive trials that have a stored trial: cases, or their repeats."""
+        return int(self._scalar("SELECT COUNT(DISTINCT position / ?) FROM trials WHERE run_id = ?", size, run_id))
 
     def has_tagged_cases(self) -> bool:
-        """Whether any run has a case with tags: quickly answered, and mostly there is none."""
-        return bool(self._store.rows("SELECT 1 FROM cases WHERE tags <> '{}' LIMIT 1"))
+        """Whether any case in the store has tags."""
+        return self._exists("SELECT 1 FROM cases WHERE tags <> '{}'")
 
     def has_grouped_cases(self) -> bool:
-        """Whether any run has a case that is in a group."""
-        return bool(self._store.rows("SELECT 1 FROM cases WHERE case_group IS NOT NULL LIMIT 1"))
+        """Whether any case in the store has a group."""
+        return self._exists("SELECT 1 FROM cases WHERE case_group IS NOT NULL")

@@ -1,4 +1,4 @@
-"""Questions about what judges were asked and said."""
+"""Queries for judgements."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from abreast.store.rows import Paid
 from abreast.store.schema import TABLES
 
 _COLUMNS = tuple(TABLES["judgements"])
+_FAILED = "status <> 'ok' AND reused_from IS NULL"
 
 
 class JudgeQuestion(NamedTuple):
-    """Which answer a judge is asked about, and for which item."""
+    """The answer that a judge is asked about, and the item."""
 
     run_id: int
     position: int
@@ -22,7 +23,7 @@ class JudgeQuestion(NamedTuple):
 
 class JudgementQueries(QueryGroup):
     def judge_totals(self, run_id: int) -> list[dict[str, Any]]:
-        """What was asked of each judge in a run, and paid for it."""
+        """Number, cost and tokens of the calls of each judge in a run."""
         sums = ", ".join(
             f"SUM(CASE WHEN reused_from IS NULL THEN {name} END) AS {name}"
             for name in ("cost_usd", "input_tokens", "output_tokens")
@@ -34,16 +35,15 @@ class JudgementQueries(QueryGroup):
         )
 
     def has_judgements(self, run_id: int) -> bool:
-        return bool(self._store.rows("SELECT 1 FROM judgements WHERE run_id = ? LIMIT 1", (run_id,)))
+        return self._exists("SELECT 1 FROM judgements WHERE run_id = ?", run_id)
 
     def known_judgement(
         self, key: str, question: JudgeQuestion, only_run: int | None, is_asked_anew: bool
     ) -> tuple[bool, dict[str, Any]] | None:
-        """What a judge said before to the question with this key, and whether that is a row of this very question.
+        """An earlier judgement with this key, in any run or one, and whether it belongs to this question.
 
-        In any run or in one; a reply that could not be used only of this question, unless it is asked anew. In a row of
-        another question, `reused_from` is the run that asked. Runs whose answers `abreast cache clear` forgot do not
-        count.
+        An unusable reply counts only for this question, and not if that is asked again. In a judgement of another
+        question, `reused_from` is its run. Runs that `abreast cache clear` cleared do not count.
         """
         usable = "j.status = 'ok'" + ("" if only_run is None else " AND j.run_id = ?")
         own = "j.run_id = ? AND j.position = ? AND j.scorer = ? AND j.item = ?"
@@ -62,7 +62,7 @@ class JudgementQueries(QueryGroup):
         return None
 
     def paid_for_question(self, question: JudgeQuestion, key: str) -> Paid:
-        """What was paid for this question before."""
+        """Cost and tokens already spent on this question."""
         rows = self._store.rows(
             "SELECT cost_usd, cost_basis, input_tokens, output_tokens FROM judgements WHERE run_id = ? "
             "AND position = ? AND scorer = ? AND item = ? AND key = ? AND reused_from IS NULL",
@@ -70,14 +70,11 @@ class JudgementQueries(QueryGroup):
         )
         return Paid(*rows[0]) if rows else Paid()
 
-    def mean_judge_cost(self, scorer: str, most: int = 1_000) -> float | None:
-        """The mean cost of the last calls of a judge; None if none is known."""
-        rows = self._store.rows(
+    def mean_judge_cost(self, scorer: str) -> float | None:
+        """The mean cost of the last 1,000 calls of a judge; None if unknown."""
+        query = (
             "SELECT AVG(cost_usd) FROM (SELECT cost_usd FROM judgements WHERE scorer = ? AND status = 'ok' "
-            "AND reused_from IS NULL ORDER BY seq DESC LIMIT ?) j",
-            (scorer, most),
+            "AND reused_from IS NULL ORDER BY seq DESC LIMIT 1000) j"
         )
-        return None if rows[0][0] is None else float(rows[0][0])
-
-
-_FAILED = "status <> 'ok' AND reused_from IS NULL"
+        mean: float | None = self._scalar(query, scorer)
+        return mean

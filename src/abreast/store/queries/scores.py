@@ -1,11 +1,12 @@
-"""Questions about scores and human labels."""
+"""Queries for scores and human labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from abreast.store.queries.base import CASE, VARIANT, Array, Matches, QueryGroup, as_columns, placeholders
+from abreast.store.dialect import placeholders
+from abreast.store.queries.base import CASE, VARIANT, Array, Matches, QueryGroup, as_columns
 from abreast.store.schema import LABEL_VERSION
 
 _SCORE = "scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ?"
@@ -13,8 +14,6 @@ _BY_SCORERS = "version IS DISTINCT FROM ?"  # not labels
 
 
 class StoredLabel(NamedTuple):
-    """What a person said about an answer."""
-
     position: int
     name: str
     value: float | None
@@ -23,14 +22,14 @@ class StoredLabel(NamedTuple):
 
 class ScoreQueries(QueryGroup):
     def score_columns(self, run_id: int) -> dict[str, Array]:
-        """Position, name and value of everything that scorers gave, as columns."""
+        """Position, name and value of all scores, without labels."""
         rows = self._store.chunks(
             f"SELECT position, name, value FROM scores WHERE run_id = ? AND {_BY_SCORERS}", (run_id, LABEL_VERSION)
         )
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
     def score_summaries(self, run_id: int) -> list[tuple[Any, ...]]:
-        """Name, number, least and greatest value of each score, how many are outside of [0, 1], why one is missing."""
+        """Name, count, minimum and maximum of each score, number outside of [0, 1], and why a value is missing."""
         return self._store.rows(
             "SELECT name, COUNT(value), MIN(value), MAX(value), COUNT(CASE WHEN value < 0 OR value > 1 THEN 1 END), "
             f"MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ? AND {_BY_SCORERS} "
@@ -40,8 +39,8 @@ class ScoreQueries(QueryGroup):
 
     def scores_of(self, run_id: int, position: int) -> list[dict[str, Any]]:
         """The scores and labels of one trial."""
-        asked = "SELECT name, value, explanation FROM scores WHERE run_id = ? AND position = ? ORDER BY name"
-        return self._store.dicts(asked, (run_id, position))
+        query = "SELECT name, value, explanation FROM scores WHERE run_id = ? AND position = ? ORDER BY name"
+        return self._store.dicts(query, (run_id, position))
 
     def scores_of_case(self, run_id: int, case: str) -> list[dict[str, Any]]:
         """The scores and labels of the trials of one case."""
@@ -55,7 +54,7 @@ class ScoreQueries(QueryGroup):
     def scored_trials(self, run_id: int, variant: int, score: str | None) -> Iterator[tuple[Any, ...]]:
         """Case, repeat, status, kind of error, blame, error, seconds (unless reused), score and explanation of the
         trials of a variant, in plan order."""
-        return self._store.each(
+        return self._store.stream(
             "SELECT c.id, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
             "CASE WHEN t.reused_from IS NULL THEN t.service_s END, s.value, s.explanation "
             f"FROM trials t JOIN {CASE} LEFT JOIN {_SCORE} WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
@@ -65,24 +64,24 @@ class ScoreQueries(QueryGroup):
     def outcomes(
         self, run_id: int, score: str, version: str
     ) -> Iterator[tuple[int, str, str | None, float | None, bool, bool]]:
-        """Position, status, blame and score of each trial, whether this version of the scorer gave it, and whether the
+        """Position, status, blame and score of each trial, whether it has a score of this version, and whether the
         answer was reused."""
-        return self._store.each(
+        return self._store.stream(
             "SELECT t.position, t.status, t.error_blame, s.value, s.position IS NOT NULL, t.reused_from IS NOT NULL "
             f"FROM trials t LEFT JOIN {_SCORE} AND s.version = ? WHERE t.run_id = ?",
             (score, version, run_id),
         )
 
     def wrong_answers(self, run_id: int, score: str | None) -> Iterator[tuple[int, str | None, int]]:
-        """Variant, explanation and number of the answers that are not entirely right by this score."""
-        return self._store.each(
+        """Number of answers with a score below 1, by variant and explanation."""
+        return self._store.stream(
             f"SELECT t.variant, s.explanation, COUNT(*) FROM trials t JOIN {_SCORE} WHERE t.run_id = ? "
             "AND t.status = 'ok' AND COALESCE(s.value, 0) < 1 GROUP BY t.variant, s.explanation",
             (score, run_id),
         )
 
     def missing_score(self, run_id: int, score: str | None) -> tuple[str | None, str] | None:
-        """The most frequent explanation of a score that has no value, and a case that has it."""
+        """The most frequent explanation of a score without a value, and one of its cases."""
         rows = self._store.rows(
             "SELECT s.explanation, MIN(c.id) FROM scores s JOIN trials t ON t.run_id = s.run_id "
             f"AND t.position = s.position JOIN {CASE} WHERE s.run_id = ? AND s.name = ? AND s.value IS NULL "
@@ -100,7 +99,6 @@ class ScoreQueries(QueryGroup):
         return self._matches(run_id, condition, (score,), most)
 
     def trials_without_score(self, run_id: int, score: str, most: int) -> Matches:
-        """Answers that lack this score."""
         condition = (
             "t.status = 'ok' AND NOT EXISTS (SELECT 1 FROM scores s WHERE s.run_id = t.run_id "
             "AND s.position = t.position AND s.name = ? AND s.value IS NOT NULL)"
@@ -108,12 +106,11 @@ class ScoreQueries(QueryGroup):
         return self._matches(run_id, condition, (score,), most)
 
     def scorer_versions(self, run_id: int, score: str) -> list[str]:
-        """The versions of the scorers that gave this score."""
-        asked = "SELECT DISTINCT version FROM scores WHERE run_id = ? AND name = ? ORDER BY version"
-        return [str(version) for (version,) in self._store.rows(asked, (run_id, score))]
+        query = "SELECT DISTINCT version FROM scores WHERE run_id = ? AND name = ? ORDER BY version"
+        return self._column(query, run_id, score)
 
     def first_scorer_versions(self, run_id: int) -> dict[str, str]:
-        """The version of the scorer that gave each score of the first trial that has one."""
+        """Scorer versions of the scores of the first scored trial, by score."""
         rows = self._store.rows(
             f"SELECT name, version FROM scores WHERE run_id = ? AND {_BY_SCORERS} "
             f"AND position = (SELECT MIN(position) FROM scores WHERE run_id = ? AND {_BY_SCORERS})",
@@ -122,7 +119,7 @@ class ScoreQueries(QueryGroup):
         return dict(rows)
 
     def labels(self, run_id: int, name: str | None = None) -> list[StoredLabel]:
-        """What people said about the answers of a run, under all names or one."""
+        """The labels of a run, under all names or one."""
         rows = self._store.rows(
             "SELECT position, name, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND version = ?",
             (run_id, LABEL_VERSION),
@@ -130,24 +127,22 @@ class ScoreQueries(QueryGroup):
         return [StoredLabel(*row) for row in rows if name in (None, row[1])]
 
     def unjudged(self, run_id: int, scores: Sequence[str], version: str, only_usable: bool) -> list[int]:
-        """Positions of the answers that lack one of these scores of this version; a score without a value counts as
-        none if only usable ones count."""
+        """Positions of the answers that lack one of these scores in this version, or if `only_usable`, its value."""
         usable = "AND s.value IS NOT NULL" if only_usable else ""
-        rows = self._store.rows(
+        query = (
             "SELECT t.position FROM trials t WHERE t.run_id = ? AND t.status = 'ok' AND (SELECT COUNT(*) FROM scores s "
             f"WHERE s.run_id = t.run_id AND s.position = t.position AND s.name IN ({placeholders(scores)}) "
-            f"AND s.version = ? {usable}) < ? ORDER BY t.position",
-            (run_id, *scores, version, len(scores)),
+            f"AND s.version = ? {usable}) < ? ORDER BY t.position"
         )
-        return [position for (position,) in rows]
+        return self._column(query, run_id, *scores, version, len(scores))
 
     def count_unscored(self, trials: Iterable[tuple[int, int]], score: str, version: str) -> int:
-        """How many of these trials, each a run and a position, lack this score of this version."""
+        """The number of these trials (run and position) that lack this score in this version."""
         by_run: dict[int, set[int]] = {}
         for run_id, position in trials:
             by_run.setdefault(run_id, set()).add(position)
-        asked = "SELECT position FROM scores WHERE run_id = ? AND name = ? AND version = ?"
+        query = "SELECT position FROM scores WHERE run_id = ? AND name = ? AND version = ?"
         return sum(
-            len(positions.difference(position for (position,) in self._store.rows(asked, (run_id, score, version))))
+            len(positions.difference(self._column(query, run_id, score, version)))
             for run_id, positions in by_run.items()
         )

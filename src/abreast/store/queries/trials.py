@@ -1,4 +1,4 @@
-"""Questions about trials: their outcomes, times, costs and attempts."""
+"""Queries for trials: outcomes, times, costs and attempts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from abreast.store.dialect import placeholders
 from abreast.store.queries.base import (
     CASE,
     HAS_OUTCOME,
@@ -16,7 +17,6 @@ from abreast.store.queries.base import (
     QueryGroup,
     as_columns,
     count_if,
-    placeholders,
 )
 
 TOKENS = ("input", "output", "cache_read", "cache_write")
@@ -48,9 +48,9 @@ _EXECUTED = "t.reused_from IS NULL AND t.status IN ('ok', 'error')"
 
 class TrialQueries(QueryGroup):
     def prediction_rows(self, run: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """The columns of the view `predictions`, and the rows of a run as they are stored."""
-        names = [name for (name,) in self._store.rows(self._dialect.column_names("predictions"))]
-        return names, self._store.each("SELECT * FROM predictions WHERE run = ?", (run,))
+        """Column names and the rows of a run in the view `predictions`."""
+        names = self._column(self._dialect.column_names("predictions"))
+        return names, self._store.stream("SELECT * FROM predictions WHERE run = ?", (run,))
 
     def trial_columns(self, run_id: int) -> dict[str, Array]:
         """The trials of a run as columns, in plan order."""
@@ -59,7 +59,7 @@ class TrialQueries(QueryGroup):
         return as_columns(rows, _COLUMNS)
 
     def trials(self, run_id: int) -> dict[int, dict[str, Any]]:
-        """What was stored of each trial when it was made, reused or not, by position."""
+        """Outcome, cost and tokens of each trial, reused or not, by position."""
         rows = self._store.dicts(
             "SELECT position, status, error_kind, error_blame, error, service_s, model, cost_usd, attempts, "
             f"reused_from, {', '.join(f'{name}_tokens' for name in TOKENS)} FROM trials WHERE run_id = ?",
@@ -68,18 +68,18 @@ class TrialQueries(QueryGroup):
         return {row["position"]: row for row in rows}
 
     def trial_state(self, run_id: int) -> tuple[int, int | None]:
-        """How many trials are stored, and a number that changes whenever one is written."""
+        """The number of stored trials, and a number that changes whenever one is written."""
         ((count, last),) = self._store.rows("SELECT COUNT(*), MAX(seq) FROM trials WHERE run_id = ?", (run_id,))
         return count, last
 
     def trial_places(self, run_id: int, positions: Iterable[int]) -> list[tuple[str, int, int]]:
         """Case id, variant and repeat of these trials."""
-        asked = f"SELECT c.id, t.variant, t.repeat FROM trials t JOIN {CASE} WHERE t.run_id = ? AND t.position = ?"
-        return [row for position in positions for row in self._store.rows(asked, (run_id, position))]
+        query = f"SELECT c.id, t.variant, t.repeat FROM trials t JOIN {CASE} WHERE t.run_id = ? AND t.position = ?"
+        return [row for position in positions for row in self._store.rows(query, (run_id, position))]
 
     def trial_origins(self, run_id: int, variant: int) -> Iterator[tuple[int, int, str, int]]:
         """Position and repeat of each trial of a variant, the run that made its answer, and the occurrence there."""
-        return self._store.each(
+        return self._store.stream(
             "SELECT t.position, t.repeat, COALESCE(t.reused_from, r.run), t.occurrence FROM trials t "
             "JOIN runs r ON r.run_id = t.run_id WHERE t.run_id = ? AND t.variant = ?",
             (run_id, variant),
@@ -88,7 +88,7 @@ class TrialQueries(QueryGroup):
     def logged_trials(
         self, run_id: int, case: str | None, variant: str | None, only_errors: bool, most: int
     ) -> list[dict[str, Any]]:
-        """The first trials with all their texts: of one case or all, of one variant or all."""
+        """The first trials with all their texts, optionally of one case, one variant, or with errors."""
         chosen = {"c.id = ?": case, "v.name = ?": variant, "t.status = ?": "error" if only_errors else None}
         conditions = {condition: value for condition, value in chosen.items() if value is not None}
         return self._store.dicts(
@@ -100,7 +100,7 @@ class TrialQueries(QueryGroup):
         )
 
     def failed_attempts(self, run_id: int, position: int) -> list[dict[str, Any]]:
-        """The attempts of a trial that were made again."""
+        """The attempts of a trial that were retried."""
         return self._store.dicts(
             "SELECT attempt, error_kind, error_blame, error, service_s, waited_s FROM attempts "
             "WHERE run_id = ? AND position = ? ORDER BY attempt",
@@ -108,7 +108,7 @@ class TrialQueries(QueryGroup):
         )
 
     def predictions(self, run: str, case: str | None = None) -> list[dict[str, Any]]:
-        """The rows that people see: of a run, or of one of its cases, by repeat and variant."""
+        """Rows of the view `predictions`: of a run, or of one case by repeat and variant."""
         of_case = "" if case is None else " AND case_id = ? ORDER BY repeat, variant"
         parameters = (run,) if case is None else (run, case)
         return self._store.dicts(f"SELECT * FROM predictions WHERE run = ?{of_case}", parameters)
@@ -116,7 +116,7 @@ class TrialQueries(QueryGroup):
     # -- errors and models -----------------------------------------------------------------------------------------
 
     def first_error(self, run_id: int, variant: int | None = None) -> tuple[str, str, str | None]:
-        """Kind, message and detail of the first trial that failed, of one variant or of the run."""
+        """Kind, message and detail of the first failed trial, of one variant or of the run."""
         of_variant = "" if variant is None else " AND variant = ?"
         ((kind, message, detail),) = self._store.rows(
             f"SELECT error_kind, error, error_detail FROM trials WHERE run_id = ? AND status = 'error'{of_variant} "
@@ -126,7 +126,6 @@ class TrialQueries(QueryGroup):
         return kind, message, detail
 
     def error_counts(self, run_id: int) -> list[tuple[int, str, int]]:
-        """Variant, kind of error and number of trials that failed so."""
         return self._store.rows(
             "SELECT variant, error_kind, COUNT(*) FROM trials WHERE run_id = ? AND status = 'error' "
             "GROUP BY variant, error_kind",
@@ -134,19 +133,19 @@ class TrialQueries(QueryGroup):
         )
 
     def models(self, run_id: int, only_ok: bool = False) -> dict[int, list[str]]:
-        """The models that answered for each variant; only those of trials that ended well, if asked."""
+        """The models by variant, of all trials or only successful ones."""
         ok = " AND status = 'ok'" if only_ok else ""
-        found: dict[int, list[str]] = {}
+        models: dict[int, list[str]] = {}
         for variant, model in self._store.rows(
             f"SELECT DISTINCT variant, model FROM trials WHERE run_id = ? AND model IS NOT NULL{ok} "
             "ORDER BY variant, model",
             (run_id,),
         ):
-            found.setdefault(variant, []).append(model)
-        return found
+            models.setdefault(variant, []).append(model)
+        return models
 
     def new_models(self, run_id: int, most: int) -> list[tuple[int, str]]:
-        """Variant and model of the first trials that were not reused."""
+        """Variant and model of the first trials with new answers."""
         return self._store.rows(
             "SELECT DISTINCT variant, model FROM (SELECT variant, model FROM trials WHERE run_id = ? "
             "AND reused_from IS NULL AND model IS NOT NULL ORDER BY position LIMIT ?) t",
@@ -154,22 +153,21 @@ class TrialQueries(QueryGroup):
         )
 
     def trials_without_model(self, run_id: int, variant: int, most: int) -> Matches:
-        """Answers of a variant that do not say which model gave them."""
         condition = "t.variant = ? AND t.status = 'ok' AND t.model IS NULL"
         return self._matches(run_id, condition, (variant,), most)
 
     # -- totals ----------------------------------------------------------------------------------------------------
 
     def variant_totals(self, run_id: int) -> dict[int, dict[str, Any]]:
-        """Each variant that has a trial in numbers, in one look at its rows."""
-        known = ", ".join(
+        """Counts and ranges for each variant, in one pass over the trials."""
+        counts = ", ".join(
             f"COUNT(CASE WHEN t.status = 'ok' THEN t.{name} END) AS {name}"
             for name in ("cost_usd", "input_tokens", "output_tokens", "model")
         )
         rows = self._store.dicts(
             f"SELECT t.variant, COUNT(*) AS trials, {count_if(_OK)} AS ok, "
             f"{count_if(HAS_OUTCOME)} AS outcomes, {count_if(_INFRASTRUCTURE)} AS infrastructure, "
-            f"COUNT(t.reused_from) AS reused, {known}, "
+            f"COUNT(t.reused_from) AS reused, {counts}, "
             "MIN(CASE WHEN t.reused_from IS NULL THEN t.started_at END) AS begun, "
             "MAX(CASE WHEN t.reused_from IS NULL THEN t.started_at END) AS last_begun, "
             "MIN(CASE WHEN t.status = 'ok' THEN t.model END) AS a_model, "
@@ -182,15 +180,12 @@ class TrialQueries(QueryGroup):
         return {row["variant"]: row for row in rows}
 
     def last_sequence(self) -> int:
-        """The number of the trial that was written last."""
-        return int(self._store.rows("SELECT COALESCE(MAX(seq), 0) FROM trials")[0][0])
+        """The row number of the last written trial."""
+        return int(self._scalar("SELECT COALESCE(MAX(seq), 0) FROM trials"))
 
     def use_by_variant(self, targets: Sequence[str], after: int) -> list[tuple[Any, ...]]:
-        """Digest, target and number of trials of each contender with one of these targets, of the trials written after
-        this number; then of input tokens, output tokens, dollars and seconds how many trials say them, and the sum.
-
-        What infrastructure broke took nothing; what is reused was paid before.
-        """
+        """For each variant with one of these targets: digest, target, and number of trials with a new outcome written
+        after row number `after`; then count and sum of input tokens, output tokens, dollars and seconds."""
         sums = ", ".join(
             f"COUNT(t.{name}), COALESCE(SUM(t.{name}), 0.0)"
             for name in ("input_tokens", "output_tokens", "cost_usd", "service_s")
@@ -205,8 +200,7 @@ class TrialQueries(QueryGroup):
     # -- blocks and times ------------------------------------------------------------------------------------------
 
     def unbalanced_blocks(self, run_id: int, variants: int) -> list[tuple[int, str]]:
-        """The blocks in which some of the variants have an outcome and others have not, and why: `failed`, `skipped` or
-        `missing`."""
+        """Blocks in which only some variants have an outcome, and the reason: `failed`, `skipped` or `missing`."""
         return self._store.rows(
             f"SELECT t.position / ? AS block, CASE WHEN {count_if(_INFRASTRUCTURE)} > 0 THEN 'failed' "
             f"WHEN {count_if(_SKIPPED)} > 0 THEN 'skipped' ELSE 'missing' END FROM trials t "
@@ -215,18 +209,18 @@ class TrialQueries(QueryGroup):
         )
 
     def execution_times(self, run_id: int) -> Array:
-        """Position, start, end and order of writing of the trials that were executed, a row each."""
+        """A row per executed trial: position, start, end and row number."""
         import numpy as np
 
-        rows = self._store.each(
+        rows = self._store.stream(
             f"SELECT t.position, t.started_at, t.finished_at, t.seq FROM trials t WHERE t.run_id = ? AND {_EXECUTED}",
             (run_id,),
         )
         return np.fromiter(chain.from_iterable(rows), dtype=np.float64).reshape(-1, 4)
 
     def impossible_times(self, run_id: int, earliest: float, latest: float, most: int) -> dict[str, Matches]:
-        """Trials whose times cannot be: `negative`, `reversed` (ended before the start), `too_long` for what lies
-        between start and end, `early` (began before `earliest`) or `late` (ended after `latest`)."""
+        """Trials with impossible times: `negative`, `reversed` (end before start), `too_long` (service time longer than
+        start to end), `early` (start before `earliest`) or `late` (end after `latest`)."""
         durations = ("latency_s", "queue_s", "backoff_s", "service_s")
         between = "t.finished_at - t.started_at"
         conditions = {

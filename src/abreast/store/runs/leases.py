@@ -1,7 +1,7 @@
-"""Leases: who executes a run, one driver at a time, and whether that driver still lives.
+"""Leases: one driver at a time executes a run, and others can tell whether it is alive.
 
-An owner is a random id. It lives while its heartbeat, which the writer renews in the store, is recent. On the machine
-of a driver, its locked record (`user_state.drivers`) answers at once, however the driver ended.
+An owner is alive while its heartbeat, which the writer renews in the store, is recent. On the same machine the locked
+record of its driver (`user_state.drivers`) shows at once whether it is alive.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import json
 import os
 from dataclasses import dataclass
 
+from abreast.errors import StoreError
 from abreast.store.user_state import drivers
 
-SILENT_AFTER_S = 30.0  # an owner on another machine counts as gone when its heartbeat is this old
+SILENT_AFTER_S = 30.0  # an owner on another machine counts as dead when its heartbeat is this old
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to execute one run. `epoch` is the fence: who holds an older one may not write any more."""
+    """The right to execute one run. `epoch` is the fencing token: an older lease cannot write any more."""
 
     run_id: int
     run: str
@@ -25,34 +26,33 @@ class Lease:
     owner: str
 
 
-# The leases that this process holds: a run that ended without giving its lease back (a full disk) must not look alive
-# because the process, a notebook say, lives on.
-_held: set[str] = set()
+# The leases of this process. A run that could not give its lease back (full disk) must not look alive just because the
+# process, such as a notebook, lives on.
+_own_leases: set[str] = set()
 
 
 def new_owner() -> str:
-    """A new owner in this process; no two are the same."""
     mark, registry = drivers.registration()
-    holder = {"place": drivers.this_place(), "driver": mark, "registry": registry, "lease": os.urandom(6).hex()}
+    holder = {"place": drivers.machine_id(), "driver": mark, "registry": registry, "lease": os.urandom(6).hex()}
     return json.dumps(holder)
 
 
-def take(owner: str) -> None:
-    _held.add(owner)
+def hold(owner: str) -> None:
+    _own_leases.add(owner)
 
 
-def let_go(owner: str) -> None:
-    _held.discard(owner)
+def release(owner: str) -> None:
+    _own_leases.discard(owner)
 
 
 def is_alive(owner: str | None, heartbeat_at: float | None, now: float) -> bool:
-    """Whether the owner of a lease still executes. `now` is by the clock that wrote the heartbeat."""
+    """Whether the owner of a lease still executes the run. `now` is the time by the clock that wrote the heartbeat."""
     if not owner:
         return False
-    if owner in _held:
+    if owner in _own_leases:
         return True
     holder = json.loads(owner)
-    if holder["place"] == drivers.this_place() and "driver" in holder:  # earlier versions stored a process id
+    if holder["place"] == drivers.machine_id() and "driver" in holder:  # earlier versions stored a process id
         if drivers.is_own(holder["driver"]):
             return False
         is_locked = drivers.is_locked(holder["driver"], holder["registry"])
@@ -61,7 +61,12 @@ def is_alive(owner: str | None, heartbeat_at: float | None, now: float) -> bool:
     return now - (heartbeat_at or 0.0) < SILENT_AFTER_S
 
 
-def describe(owner: str) -> str:
+def active_error(run: str, owner: str, fix: str = "") -> StoreError:
+    """The error for a run that another process is executing."""
+    return StoreError(f"{run} is being executed by {_describe(owner)}", fix or f"wait, or see `abreast show {run}`")
+
+
+def _describe(owner: str) -> str:
     holder = json.loads(owner)
     process = holder["pid"] if "pid" in holder else holder["driver"].partition("-")[0]
     return f"process {process} on {holder['place'].partition('|')[0]}"

@@ -1,36 +1,34 @@
-"""What the provenance of a run says of the run that it extends, and of the plan that was locked before it."""
+"""Parts of the provenance of a run: the run that it extends, and the plan that was locked before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The run that is extended: its cases come first, in the order in which it started them."""
+    """The run that this one extends. Its cases come first, in the order in which it started them."""
 
     run: str
-    cases: int  # of the extended run that are in this one too
-    added: int  # other cases of this run
-    spent_at: int | None  # planned cases of the run that used the final interval; None if no run has
-    grown_groups: int  # groups with cases of both kinds
+    cases: int  # of the extended run, in this one too
+    added: int  # new in this run
+    spent_at: int | None  # planned cases of the earlier run that used the final interval, if one did
+    grown_groups: int  # groups with cases of both runs
     largest_group: int | None  # of the extended run
     order: tuple[int, ...]  # indexes of the cases that come first
 
     @classmethod
     def read(cls, provenance: Mapping[str, Any]) -> Extension | None:
-        """The extension in the provenance of a run; None if the run extends nothing."""
+        """Read the provenance of a run; None if the run extends nothing."""
         stored = provenance.get("extends")
         if stored is None:
             return None
-        facts = {field.name: stored[field.name] for field in fields(cls) if field.name != "order"}
-        return cls(**facts, order=tuple(provenance["first_cases"]))
+        return cls(**stored, order=tuple(provenance["first_cases"]))
 
     def recorded(self) -> dict[str, Any]:
-        """For the provenance of a run."""
         facts = asdict(self)
         return {"first_cases": list(facts.pop("order")), "extends": facts}
 
@@ -41,7 +39,6 @@ class Extension:
 
     @property
     def rule(self) -> str:
-        """How the verdict is reached."""
         if self.final_spent:
             return "the final interval is spent, so only the confidence sequence decides"
         return "the confidence sequence continues"
@@ -54,7 +51,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class LockCheck:
-    """Whether a run keeps to the locked plan."""
+    """Whether a run follows the locked plan."""
 
     file: str
     created_at: str
@@ -63,15 +60,13 @@ class LockCheck:
 
     @classmethod
     def read(cls, provenance: Mapping[str, Any]) -> LockCheck | None:
-        """The check in the provenance of a run; None if no plan was locked."""
+        """Read the provenance of a run; None if no plan was locked."""
         stored = provenance.get("lock")
         if stored is None:
             return None
-        facts = {field.name: stored[field.name] for field in fields(cls)}
-        return cls(**{**facts, "differences": tuple(facts["differences"])})
+        return cls(**{**stored, "differences": tuple(stored["differences"])})
 
     def recorded(self) -> dict[str, Any]:
-        """For the provenance of a run."""
         return {"lock": {**asdict(self), "differences": list(self.differences)}}
 
     @property
@@ -81,7 +76,7 @@ class LockCheck:
         return f"the locked plan of {self.created_at[:10]}{after if self.earlier_runs else ''}"
 
     def sentence(self) -> str:
-        """For the report: `kept to the locked plan of 2026-11-17`."""
+        """Such as `kept to the locked plan of 2026-11-17`."""
         if self.differences:
             return f"differs from {self.plan}: {'; '.join(self.differences)}"
         return f"kept to {self.plan}"

@@ -1,4 +1,4 @@
-"""Answers of earlier runs: which can be reused, and how a new run takes them over."""
+"""Reuse of answers of earlier runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abreast.store.runs import leases
 
 
 class StoredOutcome(NamedTuple):
-    """An outcome that could be reused, and what of its case a target may have seen."""
+    """An outcome that can be reused, and the parts of its case that a target may have seen."""
 
     input_digest: str
     case_digest: str
@@ -28,7 +28,7 @@ class StoredOutcome(NamedTuple):
 
 
 class Reuse(NamedTuple):
-    """A trial of this run that takes over the answer of an earlier one."""
+    """A trial that reuses the answer of trial `source` of an earlier run."""
 
     position: int
     case_digest: str
@@ -42,11 +42,9 @@ class Reuse(NamedTuple):
 
 
 class ReusableAnswers(Database):
-    """Questions about answers of earlier runs."""
-
     def outcomes_of(self, variant_digest: str, failures_too: bool = True) -> Iterator[StoredOutcome]:
-        """Every outcome worth reusing of this very contender; the newest original last: a dictionary keeps it."""
-        rows = self.each(
+        """Every reusable outcome of a variant, the newest original last, so that a dictionary keeps it."""
+        rows = self.stream(
             "SELECT c.input_digest, c.digest, c.id, c.tags, c.case_group, t.repeat, t.occurrence, t.run_id, "
             "t.position, t.status = 'error' FROM variants v "
             "JOIN trials t ON t.run_id = v.run_id AND t.variant = v.variant "
@@ -58,14 +56,13 @@ class ReusableAnswers(Database):
         )
         return (StoredOutcome(*row) for row in rows)
 
-    def sources_retried(self, run_ids: Sequence[int]) -> bool:
-        """Whether in one of these runs failures were rolled again on purpose."""
-        wanted = tuple(sorted(set(run_ids)))
-        specs = self.rows(f"SELECT spec FROM runs WHERE run_id IN ({placeholders(wanted)})", wanted)
+    def any_retried_failures(self, run_ids: Sequence[int]) -> bool:
+        unique_ids = tuple(sorted(set(run_ids)))
+        specs = self.rows(f"SELECT spec FROM runs WHERE run_id IN ({placeholders(unique_ids)})", unique_ids)
         return any(json.loads(spec).get("options", {}).get("retry_failed") for (spec,) in specs)
 
     def reusable(self, experiment: str | None = None) -> list[dict[str, Any]]:
-        """How many answers of each contender can be reused."""
+        """Number of reusable answers by experiment and variant."""
         return self.dicts(
             "SELECT r.experiment, v.name AS variant, v.target, COUNT(*) AS answers, COUNT(DISTINCT r.run) AS runs, "
             "SUM(t.cost_usd) AS cost_usd FROM variants v JOIN runs r ON r.run_id = v.run_id "
@@ -78,7 +75,7 @@ class ReusableAnswers(Database):
         )
 
     def forget(self, experiment: str | None = None) -> int:
-        """Let nothing be reused of what is stored now. The rows stay, and so does what a run at work needs."""
+        """Make all stored answers unusable for reuse, except those of active runs. The rows stay."""
         count = sum(int(row["answers"]) for row in self.reusable(experiment))
         with self.change() as connection:
             runs = connection.execute("SELECT run_id, experiment, owner, heartbeat_at FROM runs").fetchall()
@@ -91,17 +88,17 @@ class ReusableAnswers(Database):
         return count
 
 
-def adopt(connection: Connection, run_id: int, reuses: Sequence[Reuse], scores: Sequence[str]) -> None:
-    """Answers of earlier runs: the row, its payload, and these scores if they were given for the very same case."""
+def copy_answers(connection: Connection, run_id: int, reuses: Sequence[Reuse], scores: Sequence[str]) -> None:
+    """Copy answers of earlier runs into a run: trial, payload, artifacts, and these scores if the case is the same."""
     if not reuses:
         return
-    names = ", ".join(Reuse._fields)
+    names = Reuse._fields[:-1]  # without `failed`
     types = {"case_digest": "TEXT"}
-    columns = ", ".join(f"{name} {connection.dialect.type_name(types.get(name, 'BIGINT'))}" for name in Reuse._fields)
+    columns = ", ".join(f"{name} {connection.dialect.type_name(types.get(name, 'BIGINT'))}" for name in names)
     connection.execute(f"CREATE TEMP TABLE reuse ({columns})")
-    connection.executemany(f"INSERT INTO reuse ({names}) VALUES ({placeholders(Reuse._fields)})", reuses)
+    connection.executemany(f"INSERT INTO reuse VALUES ({placeholders(names)})", (reuse[:-1] for reuse in reuses))
     own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence", "block")}
-    own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # who made it, not who passed it on
+    own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # the run that made the answer
     same_case = (
         "JOIN trials t ON t.run_id = u.run_id AND t.position = u.source AND t.case_digest = u.case_digest "
         f"WHERE o.name IN ({placeholders(scores)})"

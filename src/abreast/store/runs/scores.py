@@ -1,4 +1,4 @@
-"""Scores that are given after the trials: by other versions of scorers, by people, and metrics that users log."""
+"""Scores and metrics added to stored runs: by new scorer versions, by people, and by users who log metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from abreast.store.views import add_columns
 
 
 class LaterScores(Database):
-    """Changes of scores and metrics of stored runs."""
+    """Operations that add scores and metrics to stored runs."""
 
     def replace_scores(
         self,
@@ -27,9 +27,9 @@ class LaterScores(Database):
         primary: str | None,
         scorers: Mapping[str, Any],
     ) -> None:
-        """Put these scores in the place of those that other versions of the scorers gave; keep the old ones aside.
+        """Replace the scores of other scorer versions, which move to `old_scores`.
 
-        `scorers` replaces what the run's spec says of its scorers."""
+        `scorers` are the entries of the spec that change."""
         names = ", ".join(schema.TABLES["scores"])
         with self.change() as connection:
             for column, version in versions.items():
@@ -49,13 +49,13 @@ class LaterScores(Database):
         self.close()
 
     def add_labels(self, run_id: int, rows: Sequence[Row], sample: tuple[str, Mapping[str, Any]] | None) -> None:
-        """Store score rows that people gave, and the event that records their sample, all or none; a label that
-        changes is kept aside, and scores of scorers stay as they are."""
+        """Store the scores of people, and the event that records their sample. Old values of labels move to
+        `old_scores`."""
         names = ", ".join(schema.TABLES["scores"])
         where = "run_id = ? AND position = ? AND name = ?"
         with self.change() as connection:
             if not connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchall():
-                raise StoreError("the run was deleted a moment ago", f"abreast runs --store {self.path}")
+                raise StoreError("the run was deleted in the meantime", f"see `abreast runs --store {self.address}`")
             connection.executemany(
                 f"INSERT INTO old_scores ({names}, replaced_at) SELECT {names}, ? FROM scores WHERE {where} "
                 "AND value IS NOT NULL AND value IS DISTINCT FROM ?",
@@ -71,13 +71,13 @@ class LaterScores(Database):
         self.close()
 
     def log_metrics(self, run: str, variant: str | None, segment: str, values: Mapping[str, Any]) -> None:
-        """A row of a user's own in `metrics`, for a variant or for the run as a whole; it stays as long as the run."""
-        data, segment = logged_metrics.checked(values), logged_metrics.checked_segment(segment)
+        """Add a user's row to `metrics`, for a variant or the whole run."""
+        data, segment = logged_metrics.validate_metrics(values), logged_metrics.validate_segment(segment)
         _, name = find_run([self], run)
         with self.change() as connection:
             runs = connection.execute("SELECT run_id FROM runs WHERE run = ?", (name,)).fetchall()
             if not runs:
-                raise StoreError(f"{name} was deleted a moment ago", f"abreast runs --store {self.path}")
+                raise StoreError(f"{name} was deleted in the meantime", f"see `abreast runs --store {self.address}`")
             ((run_id,),) = runs
             index = None if variant is None else _variant_index(connection, run_id, name, variant)
             columns = logged_metrics.columns_for(data)
@@ -89,18 +89,18 @@ class LaterScores(Database):
 
 
 def _variant_index(connection: Connection, run_id: int, run: str, variant: str) -> int:
-    known: dict[str, int] = dict(
+    indexes: dict[str, int] = dict(
         connection.execute("SELECT name, variant FROM variants WHERE run_id = ?", (run_id,)).fetchall()
     )
-    if not isinstance(variant, str) or variant not in known:
-        raise BadInput(f'log: {run} has no variant "{variant}"{suggestion(str(variant), known)}')
-    return known[variant]
+    if not isinstance(variant, str) or variant not in indexes:
+        raise BadInput(f'log: {run} has no variant "{variant}"{suggestion(str(variant), indexes)}')
+    return indexes[variant]
 
 
 def _refuse_too_many(connection: Connection, columns: Sequence[schema.Column]) -> None:
-    known = {name for (name,) in connection.execute("SELECT name FROM columns WHERE kind = 'metric'")}
-    if len(known | {column.name for column in columns}) > schema.MOST_LOGGED:
+    names = {name for (name,) in connection.execute("SELECT name FROM columns WHERE kind = 'metric'")}
+    if len(names | {column.name for column in columns}) > schema.MOST_LOGGED:
         raise BadInput(
-            f"log: metrics would have more than {schema.MOST_LOGGED:,} columns of logged names",
-            "log many values under one name, as a mapping: it is kept as JSON",
+            f"log: more than {schema.MOST_LOGGED:,} columns in metrics",
+            "log many values under one name, as a mapping; it is stored as JSON",
         )

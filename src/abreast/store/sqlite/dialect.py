@@ -13,13 +13,14 @@ _INSERT = {"insert": "INSERT", "ignore": "INSERT OR IGNORE", "replace": "INSERT 
 
 
 class SQLiteDialect(Dialect):
-    """A column holds values of any type, and a condition on a view goes no further than one GROUP BY deep."""
+    """A column holds values of any type; a condition on a view is pushed through one GROUP BY only."""
 
     row_number = "INTEGER PRIMARY KEY AUTOINCREMENT"
     relations = "SELECT name FROM sqlite_master"
     reserved_columns = frozenset({"rowid", "oid", "_rowid_"})
     reads_run_by_run = True
-    joins_scores = False  # SQLite allows 64 tables in a join, and a score nobody asks for is free
+    ordered_join = "CROSS JOIN"
+    joins_scores = False  # SQLite allows 64 tables in a join, and skips subqueries of unused columns
     statement_errors = (apsw.SQLError, apsw.BindingsError)
 
     def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
@@ -27,7 +28,7 @@ class SQLiteDialect(Dialect):
         filled = [sums[name].format(value=value, **values) if name in sums else value for name, value in values.items()]
         return f"{_INSERT[mode]} INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES ({', '.join(filled)})"
 
-    def first_bytes(self, source: str) -> str:  # its text functions end at a NUL
+    def first_bytes(self, source: str) -> str:  # its text functions stop at a NUL
         return f"SUBSTR(CAST({source} AS BLOB), 1, ?)"
 
     def document_text(self, source: str) -> str:
@@ -49,7 +50,7 @@ class SQLiteDialect(Dialect):
     def unpivot_tags(self, source: str) -> str:
         return f"(SELECT o.*, j.key || '=' || j.value AS segment FROM {source} o CROSS JOIN json_each(o.tags) j)"
 
-    def seconds(self, timestamp: str) -> str:  # its own `subsec` ends with milliseconds
+    def seconds(self, timestamp: str) -> str:  # `subsec` stops at milliseconds
         return f"(unixepoch(substr({timestamp}, 1, 19)) + CAST(substr({timestamp}, 20) AS REAL))"
 
     def join_texts(self, texts: str) -> str:
@@ -64,11 +65,11 @@ class SQLiteDialect(Dialect):
     def derived_metrics(
         self, steps: str, tagged: bool, numbers: Mapping[str, str], of_the_run: Mapping[str, str], nulls: str
     ) -> str:
-        """The numbers of a run travel as JSON, by segment, because no subquery of its FROM knows the run."""
+        """The numbers of a run are packed as JSON, because a subquery in FROM cannot refer to the run."""
         segment = "segment" if tagged else literal("all")
         packed = f"SELECT json_group_object({segment}, json_array(variant, {', '.join(numbers)}))"
         columns = ["r.run AS run", "v.name AS variant", "CAST(j.key AS TEXT) AS segment", "'derived' AS source"]
-        columns += [f"json_extract(j.value, '$[{place}]') AS {name}" for place, name in enumerate(numbers, 1)]
+        columns += [f"json_extract(j.value, '$[{index}]') AS {name}" for index, name in enumerate(numbers, 1)]
         columns += [f"{value} AS {name}" for name, value in of_the_run.items()]
         rows = (
             f"FROM runs r CROSS JOIN json_each(({steps} {packed} FROM measured)) j "
@@ -77,17 +78,17 @@ class SQLiteDialect(Dialect):
         if not tagged:
             columns[2] = "'all' AS segment"
             return f"SELECT {', '.join(columns)}{nulls} {rows}"
-        # DISTINCT changes nothing but that SQLite keeps this subquery apart, and can leave it out (see below).
+        # DISTINCT only keeps SQLite from flattening this subquery, so that it can skip it (see `first_metrics`).
         return f"SELECT *{nulls} FROM (SELECT DISTINCT {', '.join(columns)} {rows}) WHERE segment <> 'all'"
 
     def first_metrics(self, width: int) -> list[str]:
-        """The first part gives a UNION its collations. With those of plain columns SQLite sees that `segment = 'all'`
-        and `segment <> 'all'` exclude each other, and does not compute what nobody asked for."""
+        """The first part of a UNION determines its collations. With those of plain columns SQLite sees that
+        `segment = 'all'` and `segment <> 'all'` exclude each other, and skips the part that is not needed."""
         nulls = ", ".join(["NULL"] * (width - 3))
         return [f"SELECT r.run, v.name, v.name, {nulls} FROM runs r JOIN variants v ON v.run_id = r.run_id WHERE 0"]
 
     def allow_deletes(self, view: str, relation: str) -> Iterable[str]:
-        refusal = literal("rows of a run are deleted with the run: abreast delete RUN; tracked rows have a row_id")
+        refusal = literal("cannot delete single rows of a run; use `abreast delete RUN`")
         yield (
             f"CREATE TRIGGER {quote(f'{view} delete')} INSTEAD OF DELETE ON {view} BEGIN "
             f"SELECT RAISE(ABORT, {refusal}) WHERE OLD.row_id IS NULL; "

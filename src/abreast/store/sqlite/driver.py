@@ -1,4 +1,4 @@
-"""SQLite, through `apsw`: opening files, and saying in plain words why one cannot be opened."""
+"""SQLite through `apsw`: opening files, and explaining errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from abreast.store.views import make_views
 
 BUSY_MS = 60_000
 _WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
-SCARCE = 128_000  # bytes; less is called a full disk
+SCARCE = 128_000  # bytes; a disk with less free space counts as full
 CHECKPOINT_MS = 500  # how long a checkpoint waits for readers
 
 Error = apsw.Error
@@ -45,11 +45,11 @@ def _isolated(opening: Opening) -> Opening:
 
 @_isolated
 def open_for_writing(path: Path) -> SQLiteConnection:
-    """The journal, made if it is not there. Every commit is on disk when it returns."""
+    """Open a store file, or create it. Every commit is durable when it returns."""
     with explained(path):
         if not path.parent.is_dir():
-            raise StoreError(f"{path}: the folder {path.parent} does not exist", f"mkdir -p {path.parent}")
-        connection = LocalConnection(path, address(path), _WRITING)
+            raise StoreError(f"{path}: the folder {path.parent} does not exist", f"run `mkdir -p {path.parent}`")
+        connection = LocalConnection(path, file_uri(path), _WRITING)
         try:
             with alone(connection):
                 _prepare(connection, path)
@@ -61,7 +61,7 @@ def open_for_writing(path: Path) -> SQLiteConnection:
 
 @contextmanager
 def writing(path: Path) -> Iterator[SQLiteConnection]:
-    """A connection that writes and is closed again; other SQLite libraries in this process wait for its end."""
+    """Open a connection that writes; other SQLite libraries in this process wait until it is closed."""
     with ExitStack() as stack:
         connection = stack.enter_context(closing(open_for_writing(path)))
         try:
@@ -72,8 +72,8 @@ def writing(path: Path) -> Iterator[SQLiteConnection]:
 
 
 def complete(path: Path) -> None:
-    """Move everything from the log into the file, for people who copy it. If a reader prevents that, the reader does it
-    when it closes."""
+    """Move everything from the log into the file, so that it can be copied. If a reader prevents that, the reader does
+    it when it closes."""
     with suppress(apsw.Error, StoreError):
         if path.is_file():
             with writing(path) as connection:
@@ -82,9 +82,9 @@ def complete(path: Path) -> None:
 
 
 def alone(connection: SQLiteConnection) -> AbstractContextManager[None]:
-    """Write with this connection while no other SQLite library in this process can open the file.
+    """Keep other SQLite libraries in this process from opening the file.
 
-    Raises `SharedFile` if one has opened it since: then the connection must not be used any more.
+    Raises `SharedFile` if one has opened it; the connection must not be used any more then.
     """
     if isinstance(connection, LocalConnection):
         return sharing.use(connection.file, connection.gate)
@@ -93,24 +93,23 @@ def alone(connection: SQLiteConnection) -> AbstractContextManager[None]:
 
 @contextmanager
 def transaction(connection: SQLiteConnection) -> Iterator[None]:
-    """Commit what is done meanwhile, or roll it back, whenever it is interrupted."""
+    """Commit at the end, or roll back on any exception."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with suppress(Closed):  # then the helper process rolls back
-            if connection.in_transaction:  # SQLite may have done it already
+        with suppress(Closed):  # the helper process has rolled back
+            if connection.in_transaction:  # SQLite may have rolled back already
                 connection.execute("ROLLBACK")
         raise
 
 
-def must_reopen(connection: SQLiteConnection) -> bool:
-    """Whether the connection is of no use any more: another SQLite library has opened the file, or the helper ended."""
-    if isinstance(connection, LocalConnection):
-        return sharing.is_shared(connection.file)
-    remote = client.as_remote(connection)
-    return remote is not None and remote.is_closed
+def must_reopen(connection: SQLiteConnection | client.RemoteConnection) -> bool:
+    """Whether another SQLite library has opened the file, or the helper process ended."""
+    if isinstance(connection, client.RemoteConnection):
+        return connection.is_closed
+    return isinstance(connection, LocalConnection) and sharing.is_shared(connection.file)
 
 
 def _prepare(connection: SQLiteConnection, path: Path) -> None:
@@ -131,8 +130,8 @@ def _prepare(connection: SQLiteConnection, path: Path) -> None:
 
 @_isolated
 def open_plain(path: Path) -> SQLiteConnection:
-    """A SQLite file for many processes that is no store; a power cut may take what was committed last."""
-    connection = LocalConnection(path, address(path), _WRITING)
+    """Open a SQLite file that is not a store. A power failure may lose the last commits."""
+    connection = LocalConnection(path, file_uri(path), _WRITING)
     connection.set_busy_timeout(BUSY_MS)
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
@@ -140,7 +139,7 @@ def open_plain(path: Path) -> SQLiteConnection:
 
 
 def _switch_to_wal(connection: SQLiteConnection) -> None:
-    """SQLite does not wait here for another process that makes the same file at the same moment; so this does."""
+    """Wait for other processes that create the file at the same moment, because SQLite does not."""
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
@@ -153,7 +152,7 @@ def _switch_to_wal(connection: SQLiteConnection) -> None:
 
 
 def read_head(path: Path, size: int) -> bytes:
-    """The first bytes of a file, read by SQLite, which keeps its own locks; fewer if the file is shorter."""
+    """Read the first bytes of a file, fewer if it is shorter, through SQLite, so that its locks are not dropped."""
     file = os.path.realpath(path)
     try:
         with sharing.use(file, sharing.gate_of(file)):
@@ -174,20 +173,19 @@ def _read_head(file: str, size: int) -> bytes:
         return b""
 
 
-APPLICATION = 0x41425253  # "ABRS": tells our files from other SQLite files
+APPLICATION = 0x41425253  # "ABRS": the application id of our files
 
 
 def open_for_reading(path: Path) -> SQLiteConnection:
-    """A reader that never blocks a writer, also where nothing may be written."""
+    """Open a store for reading, also in a read-only folder. Migrates an older version."""
     with explained(path):
         if not path.is_file():
-            raise StoreError(f"{path}: no such store", "abreast run SPEC makes one; --store names another")
+            raise StoreError(f"{path}: no such store", "run `abreast run SPEC`, or use --store")
         connection = _reader(path)
         try:
-            check_version(connection, path)
-            version = version_of(connection)
+            version = check_version(connection, path)
             if version == 0:
-                raise StoreError(f"{path}: empty, no run has begun in it", "abreast run SPEC begins one")
+                raise StoreError(f"{path}: the store is empty", "run `abreast run SPEC`")
         except BaseException:
             connection.close()
             raise
@@ -199,33 +197,28 @@ def open_for_reading(path: Path) -> SQLiteConnection:
 
 
 def _upgrade(path: Path, version: int) -> None:
-    """Bring the file of an older abreast up to date; nothing in it is lost."""
     try:
         open_for_writing(path).close()
     except StoreError as error:
         raise StoreError(
-            f"{path}: made by an older abreast (its format is {version}), and it cannot be brought up to date here "
+            f"{path}: made by an older abreast (format {version}) and cannot be migrated here "
             f"({error.message.removeprefix(f'{path}: ')})",
-            "copy it to a place that can be written, and name that with --store",
+            "copy it to a writable folder, and name the copy with --store",
         ) from error
 
 
 def is_made(path: Path) -> bool:
-    """Whether the tables are there: a process that died while it made them, or a full disk, leaves an empty file."""
+    """Whether the file has tables: a crash while creating them, or a full disk, leaves an empty file."""
     with explained(path):
         if not path.is_file():
             return False
-        connection = _reader(path)
-        try:
-            check_version(connection, path)
-            return version_of(connection) != 0
-        finally:
-            connection.close()
+        with closing(_reader(path)) as connection:
+            return check_version(connection, path) != 0
 
 
 @_isolated
 def _reader(path: Path) -> SQLiteConnection:
-    """A connection that changes no row, but completes the file if it is the last one to close it."""
+    """Open a connection that changes no row, but checkpoints the file if it is the last one to close it."""
     if not os.access(path.parent, os.W_OK):
         return _reader_in_read_only_folder(path)
     connection = _local_reader(path, apsw.SQLITE_OPEN_READWRITE)
@@ -235,14 +228,14 @@ def _reader(path: Path) -> SQLiteConnection:
 
 @_isolated
 def open_read_only(path: Path) -> SQLiteConnection:
-    """A connection for statements that are not ours: nothing in them can change the file."""
+    """Open a read-only connection for statements of users."""
     if not os.access(path.parent, os.W_OK):
         return _reader_in_read_only_folder(path)
     return _local_reader(path, apsw.SQLITE_OPEN_READONLY)
 
 
 def _local_reader(path: Path, access: int) -> SQLiteConnection:
-    connection = LocalConnection(path, address(path), access | apsw.SQLITE_OPEN_URI)
+    connection = LocalConnection(path, file_uri(path), access | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(BUSY_MS)
         connection.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -253,10 +246,10 @@ def _local_reader(path: Path, access: int) -> SQLiteConnection:
 
 
 def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
-    """A WAL file needs a shared-memory file next to it, which cannot be made there."""
+    """Read without a shared-memory file, which SQLite cannot create in a read-only folder."""
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
-        return SQLiteConnection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        return SQLiteConnection(file_uri(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     import shutil  # late: it imports much
 
     with temporary_folder() as folder:
@@ -271,8 +264,7 @@ def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
         return memory
 
 
-def address(path: Path, read_only: bool = False) -> str:
-    """The file as SQLite's own kind of address."""
+def file_uri(path: Path, read_only: bool = False) -> str:
     text = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"{text}?mode=ro" if read_only else text
 
@@ -281,9 +273,9 @@ def version_of(connection: SQLiteConnection) -> int:
     return int(connection.pragma("user_version"))
 
 
-def check_version(connection: SQLiteConnection, path: Path) -> None:
-    """Refuse files of a newer abreast, and files that are somebody else's."""
-    connection.execute("BEGIN")  # one moment for all three: another process may be making the tables
+def check_version(connection: SQLiteConnection, path: Path) -> int:
+    """Return the version of a store, 0 if it is empty. Refuses files of a newer abreast or of another program."""
+    connection.execute("BEGIN")  # read all three at once: another process may be creating the tables
     try:
         version, application = version_of(connection), connection.pragma("application_id")
         is_empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
@@ -291,26 +283,25 @@ def check_version(connection: SQLiteConnection, path: Path) -> None:
         connection.execute("COMMIT")
     if application != APPLICATION:
         if version or not is_empty:
-            raise StoreError(f"{path}: a SQLite file, but not a store of abreast", "name another file with --store")
+            raise StoreError(f"{path}: a SQLite file, but not an abreast store", "name another file with --store")
     elif version > schema.VERSION:
         raise StoreError(
-            f"{path}: made by a newer abreast (its format is {version}, this one reads up to {schema.VERSION})",
+            f"{path}: made by a newer abreast (format {version}; this version reads up to {schema.VERSION})",
             "update abreast, or name another store with --store",
         )
+    return version
 
 
 def is_older(path: Path) -> bool:
-    """Whether an older abreast made the file; it is left as it is."""
+    """Whether an older abreast made the file. Does not migrate it."""
     try:
         with closing(_unchanging_reader(path)) as connection:
-            check_version(connection, path)
-            return 0 < version_of(connection) < schema.VERSION
-    except (apsw.CantOpenError, apsw.ReadOnlyError):  # in a folder that nobody may write: seen to by who opens it
+            return 0 < check_version(connection, path) < schema.VERSION
+    except (apsw.CantOpenError, apsw.ReadOnlyError):  # a read-only folder: opening it for reading deals with that
         return False
 
 
 def copy(path: Path, to: Path) -> Path:
-    """Copy what is committed in a file."""
     source, target = _unchanging_reader(path), apsw.Connection(str(to))
     with closing(source), closing(target), target.backup("main", source, "main") as backup:
         backup.step()
@@ -319,12 +310,12 @@ def copy(path: Path, to: Path) -> Path:
 
 def _unchanging_reader(path: Path) -> SQLiteConnection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return SQLiteConnection(address(path, read_only=True), flags=flags)
+    return SQLiteConnection(file_uri(path, read_only=True), flags=flags)
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """SQLite's errors as one sentence and one way out."""
+    """Raise errors of SQLite and the file system as `StoreError`."""
     try:
         yield
     except (apsw.Error, OSError, UnicodeDecodeError) as error:
@@ -332,32 +323,31 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def explanation(path: Path, error: Exception) -> StoreError:
-    """What went wrong with this file, for people."""
     match error:
         case StoreError():
             return error
         case apsw.TooBigError():
-            return RowTooLarge(f"{path}: a row is larger than 1 GB, the most that SQLite can store", "store less in it")
+            return RowTooLarge(f"{path}: a row is larger than 1 GB, the limit of SQLite", "store less in it")
         case apsw.NotADBError():
             return StoreError(f"{path}: not a SQLite file", "name another file with --store")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() if not _is_full(path):
-            why = "is a folder" if path.is_dir() else "cannot be written here (read-only, or no permission)"
-            return StoreError(f"{path}: {why}", "name a place that can be written with --store")
+            reason = "is a folder" if path.is_dir() else "cannot be written here (read-only, or no permission)"
+            return StoreError(f"{path}: {reason}", "name a writable file with --store")
         case apsw.BusyError():
-            return StoreError(f"{path}: another process holds it locked", "wait for it, or name another store")
+            return StoreError(f"{path}: locked by another process", "wait for it, or name another store")
         case apsw.CorruptError() | apsw.SQLError() | UnicodeDecodeError():
-            return StoreError(f"{path}: damaged ({error})", "restore it from a copy")
+            return StoreError(f"{path}: damaged ({error})", "restore it from a backup")
         case apsw.Error() | OSError() if isinstance(error, apsw.FullError) or _is_full(path):
             return StoreError(
-                f"{path}: the disk is full; everything acknowledged is safe", "free some space, then: abreast resume"
+                f"{path}: the disk is full; no acknowledged row is lost", "free some space, then run `abreast resume`"
             )
         case apsw.Error() | OSError():
-            return StoreError(f"{path}: the disk reports an error ({error})", "check the disk, then: abreast resume")
+            return StoreError(f"{path}: disk error ({error})", "check the disk, then run `abreast resume`")
     return StoreError(f"{path}: a row cannot be stored ({type(error).__name__}: {error})")
 
 
 def _is_full(path: Path) -> bool:
-    """SQLite needs room for its own files too, and reports its lack as one fault or another."""
+    """Whether the disk is full. SQLite reports that as various errors, because its own files need space too."""
     try:
         disk = os.statvfs(path.parent)
     except OSError:

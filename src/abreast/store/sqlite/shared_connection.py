@@ -1,7 +1,6 @@
-"""A SQLite file that a process keeps open, for all its threads.
+"""A SQLite file that all threads of a process share.
 
-It may be removed, or replaced by another file, at any time. So every use checks before and after that the files are
-still those that were opened.
+The file may be removed or replaced at any time, so every use checks before and after that it is still the same.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.sharing import SharedFile, SQLiteConnection
 
 _sync = getattr(os, "fdatasync", os.fsync)
-REST_S = 0.005  # between two times the disk is asked, unless a thread waits
+REST_S = 0.005  # between two syncs, unless a thread waits
 
 
 class SharedConnection:
-    """One file: a thread that uses it has it alone."""
+    """A connection that one thread at a time uses."""
 
     def __init__(self, path: Path, connection: SQLiteConnection, log: int) -> None:
         self._connection = connection
-        self._lock = threading.RLock()  # a signal handler may come in between
+        self._lock = threading.RLock()  # a signal handler may use it too
         self._closed = False
         self._path = path
         self._name = os.fspath(path)
@@ -43,10 +42,10 @@ class SharedConnection:
             return cls(path, connection, os.open(connection.filename_wal, os.O_RDONLY))
 
     def is_current(self) -> bool:
-        """Whether it is open, and still what its path names."""
-        return self._is_whole() and not driver.must_reopen(self._connection) and self._is_in_place()
+        """Whether it is open, and its path still names the same file."""
+        return self._has_log() and not driver.must_reopen(self._connection) and self._is_in_place()
 
-    def _is_whole(self) -> bool:
+    def _has_log(self) -> bool:
         return not self._closed and os.fstat(self._log).st_nlink > 0
 
     def _is_in_place(self) -> bool:
@@ -62,20 +61,20 @@ class SharedConnection:
                     yield self._connection
             except SharedFile:
                 raise Closed(f"{self._path}: must be opened in the helper process") from None
-            if not self._is_whole():
-                raise Closed(f"{self._path}: its log was removed meanwhile")
+            if not self._has_log():
+                raise Closed(f"{self._path}: its log was removed")
 
     def pause(self) -> None:
-        """Close it for a moment."""
+        """Close it; it will be reopened soon."""
         self.close()
 
     def close(self) -> None:
         with self._lock, suppress(apsw.Error):
             if self._closed:
                 return
-            is_in_place, is_whole = self._is_in_place(), self._is_whole()
+            is_in_place, has_log = self._is_in_place(), self._has_log()
             self._closed = True
-            if not is_in_place or not is_whole:  # a log of this name is another's: neither use nor remove it
+            if not is_in_place or not has_log:  # a log of this name is not ours: neither use nor remove it
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 if not is_in_place:  # moved away, with all its rows
                     self._connection.execute("PRAGMA wal_checkpoint")
@@ -84,11 +83,11 @@ class SharedConnection:
 
 
 class SQLiteTrackedWriter(SharedConnection, TrackedWriter):
-    """Commits do not wait for the disk. A thread takes the log to the disk as often as something new is in it."""
+    """Commits do not wait for the disk; a thread syncs the log whenever it has grown."""
 
     def __init__(self, path: Path, connection: SQLiteConnection, log: int) -> None:
         super().__init__(path, connection, log)
-        self._state_lock = threading.RLock()  # entered itself: Ctrl-C while entering a Condition leaves it locked
+        self._state_lock = threading.RLock()  # entered directly: Ctrl-C while entering a Condition leaves it locked
         self._state = threading.Condition(self._state_lock)
         self._written = self._synced = self._waiting = 0
         self._failure: OSError | None = None
@@ -118,7 +117,7 @@ class SQLiteTrackedWriter(SharedConnection, TrackedWriter):
                 self._state.notify_all()
 
     def flush(self) -> None:
-        if not self._closed:  # closing completes the file too
+        if not self._closed:  # closing flushes too
             self._wait_for_disk()
             driver.complete(self._path)
 
@@ -160,7 +159,7 @@ class SQLiteTrackedWriter(SharedConnection, TrackedWriter):
                 with self._state_lock:
                     self._synced = aim
                     self._state.notify_all()
-                    if not self._waiting:  # rows that come meanwhile are taken together
+                    if not self._waiting:  # let more rows share the next sync
                         self._state.wait_for(lambda: self._waiting or self._closing, REST_S)
         except OSError as error:
             with self._state_lock:
@@ -169,7 +168,7 @@ class SQLiteTrackedWriter(SharedConnection, TrackedWriter):
 
 
 def _wait_for_others(prior: int) -> bool:
-    """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
+    """Busy handler: SQLite's own waits grow to 0.1 s, which starves some processes."""
     time.sleep(0.0002 if prior < 20 else 0.002)
     return prior < driver.BUSY_MS // 2
 

@@ -13,7 +13,7 @@ import apsw
 from abreast.errors import BadInput
 from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection, changed_table
 from abreast.store.sqlite import driver
-from abreast.store.sqlite.isolation.client import as_remote
+from abreast.store.sqlite.isolation.client import RemoteConnection
 from abreast.store.sqlite.isolation.sharing import SQLiteConnection
 from abreast.store.sqlite.shared_connection import SQLiteTrackedWriter
 from abreast.store.sqlite.writer_connection import SQLiteWriterConnection
@@ -22,8 +22,6 @@ from abreast.store.user_state.drivers import temporary_folder
 
 
 class SQLiteStore(Store):
-    """One file; readers never block the writer."""
-
     engine = "sqlite"
 
     def __init__(self, path: Path) -> None:
@@ -67,8 +65,8 @@ class SQLiteStore(Store):
 
     @contextmanager
     def _unchanged(self) -> Iterator[SQLiteConnection]:
-        """A reader that does not bring the file itself up to date."""
-        self.exists()  # refuses files of others
+        """Open a reader without migrating the file itself."""
+        self.exists()  # refuses files of other programs
         with ExitStack() as stack:
             path = self.journal
             if driver.is_older(path):
@@ -88,33 +86,32 @@ class SQLiteStore(Store):
         return SQLiteTrackedWriter.open(self.journal)
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-        write = write or self.tracked_that_loses(query) is not None
-        self.reading()  # stays open until the query has ended: it completes the file, which a query cannot
+        write = write or self.deletable_table(query) is not None
+        self.reading()  # stays open until the query has ended, and then checkpoints the file
         with driver.writing(self.journal) if write else closing(driver.open_read_only(self.journal)) as connection:
             if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
-                connection.execute("ATTACH ? AS db", (driver.address(self.journal, read_only=not write),))
+                connection.execute("ATTACH ? AS db", (driver.file_uri(self.journal, read_only=not write),))
             if not write:
                 connection.set_authorizer(_refuse_other_files)
             try:
                 return _run_query(connection, query)
             except (apsw.ReadOnlyError, apsw.AuthError) as error:
-                raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
+                raise BadInput("this query would change the store", "use `abreast sql --write STORE QUERY`") from error
             except (apsw.Error, UnicodeError) as error:
                 view = changed_table(query) if "it is a view" in str(error) else None
-                raise BadInput(f"sql: {error}", f"what trackers wrote is in tracked_{view}" if view else "") from error
+                raise BadInput(f"sql: {error}", f"use tracked_{view} for tracked rows" if view else "") from error
 
 
 def _refuse_other_files(operation: int, *_: object) -> int:
-    """A reader could still make files: `VACUUM INTO` attaches one."""
+    """Authorizer: even a read-only connection could create files, because `VACUUM INTO` attaches one."""
     return apsw.SQLITE_DENY if operation == apsw.SQLITE_ATTACH else apsw.SQLITE_OK
 
 
-def _run_query(connection: apsw.Connection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _run_query(connection: apsw.Connection | RemoteConnection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of the last statement."""
-    remote = as_remote(connection)
-    if remote is not None:
-        answer: tuple[list[str], list[tuple[Any, ...]]] = remote.run(_run_query, query)
-        return answer
+    if isinstance(connection, RemoteConnection):
+        result: tuple[list[str], list[tuple[Any, ...]]] = connection.run(_run_query, query)
+        return result
     cursor = connection.cursor()
     names: list[str] = []
     rows: list[tuple[Any, ...]] = []

@@ -1,8 +1,8 @@
-"""The connection of a writer, and the files behind it.
+"""The connection of a writer, and the identity of its files.
 
-A file that is deleted or replaced stays readable for the process that has it open, so nothing is lost if that process
-notices and saves a copy. Only `os.stat` looks at the files here: closing any other descriptor of a SQLite file would
-drop the locks of this process.
+A deleted or replaced file stays readable for the process that has it open, so nothing is lost if the process notices
+and saves a copy. The files are checked by `os.stat` only: closing another descriptor of a SQLite file would drop the
+locks of this process.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.sharing import SharedFile, SQLiteConnection
 from abreast.store.sqlite.shared_connection import file_identity
 
-PAGE = 4096  # bytes; no store is smaller
+PAGE = 4096  # bytes, the smallest size of a store
 
 
 class SQLiteWriterConnection(WriterConnection):
-    """Commits to a file; if that is deleted or replaced, saves a copy and goes on there."""
+    """Commits to a file; if it is deleted or replaced, saves a copy and continues there."""
 
     unstorable = (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError, apsw.MismatchError)
 
@@ -56,20 +56,20 @@ class SQLiteWriterConnection(WriterConnection):
                 return
 
     def _check_file(self) -> None:
-        """Move to a copy if the path no longer names the file that is open; raise if no copy can be made."""
-        # Another SQLite library in this process may remove the log of a connection that is not used any more.
+        """Continue in a copy if the path no longer names the open file; raise if it cannot be copied."""
+        # Another SQLite library in this process may have removed the log of a connection that must be reopened.
         change = self._file.find_change(with_log=not driver.must_reopen(self._connection))
         if not change:
             return
-        what = f"{change} while the run was writing to it"
+        problem = f"{change} while the run was writing to it"
         try:
             copy = self._file.save_copy()
         except (apsw.Error, OSError, StoreError) as error:
             reason = self.explain(error).message.removeprefix(f"{self._path}: ")
-            raise StoreVanished(f"{what}, and its rows could not be saved elsewhere: {reason}") from error
+            raise StoreVanished(f"{problem}, and its rows could not be copied: {reason}") from error
         self._file.abandon()
         self._open(copy)
-        self._on_moved(StoreVanished(f"{what}; everything stored so far was saved in {copy}", copy=copy))
+        self._on_moved(StoreVanished(f"{problem}; all stored rows were saved to {copy}", copy=copy))
 
     def explain(self, error: Exception) -> StoreError:
         return driver.explanation(self._path, error)
@@ -79,7 +79,7 @@ class SQLiteWriterConnection(WriterConnection):
 
 
 class OpenedFile:
-    """Remembers which files a connection opened."""
+    """The identity of the files that a connection opened."""
 
     def __init__(self, connection: SQLiteConnection, path: Path) -> None:
         self._connection = connection
@@ -92,14 +92,14 @@ class OpenedFile:
         self._size = 0
 
     def find_change(self, with_log: bool = True) -> str:
-        """What happened to the files since they were opened, as in `results.db was deleted`; empty if nothing."""
+        """Return what happened to the files, such as `results.db was deleted`; empty if nothing did."""
         try:
             status = os.stat(self._name)  # noqa: PTH116 - before every commit
         except OSError:
             return f"{self.path.name} was deleted"
         if (status.st_dev, status.st_ino) != self._identity:
             return f"{self.path.name} was replaced by another file"
-        if status.st_size < PAGE <= self._size:  # VACUUM makes it smaller too, but leaves a page
+        if status.st_size < PAGE <= self._size:  # VACUUM also shrinks it, but leaves a page
             return f"{self.path.name} was emptied"
         self._size = status.st_size
         if with_log and file_identity(self._log) != self._companions[self._log]:
@@ -107,7 +107,7 @@ class OpenedFile:
         return ""
 
     def save_copy(self) -> Path:
-        """Write everything that was committed to a new file next to the old one."""
+        """Write everything committed to a new file next to the old one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         copy = _free_name(self.path)
         try:
@@ -118,15 +118,15 @@ class OpenedFile:
         return copy
 
     def abandon(self) -> None:
-        """Close the connection without touching a file that is not ours any more.
+        """Close the connection without touching the file that replaced ours.
 
-        A log that is left over would be applied to whatever file takes the old name, so it is removed.
+        Removes our leftover log, which SQLite would apply to the new file of that name.
         """
         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         is_replaced = file_identity(self._name) != self._identity
-        left_over = [name for name, known in self._companions.items() if known and file_identity(name) == known]
+        leftover = [name for name, identity in self._companions.items() if identity and file_identity(name) == identity]
         self._connection.close()
-        for name in left_over if is_replaced else ():
+        for name in leftover if is_replaced else ():
             with suppress(OSError):
                 Path(name).unlink()
 

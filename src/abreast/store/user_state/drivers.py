@@ -1,8 +1,8 @@
 """Registry of the abreast processes (drivers) of this user, independent of any store.
 
-A driver writes a record before it starts its first child or makes its first folder, and keeps it locked while it lives.
-The system releases the lock however the driver ends, so a record that is not locked tells what a dead driver may have
-left behind: processes that carry its mark, and the folder `ROOT/MARK`.
+A driver writes a record before it starts its first child or creates its first folder, and keeps it locked. The system
+releases the lock however the driver ends, so an unlocked record lists what a dead driver may have left: processes with
+its mark in their environment, and the folder `ROOT/MARK`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from abreast.store.user_state.quota_ledger import state_folder
+from abreast.store.user_state.folders import state_folder
 
 ROOT_VARIABLE = "ABREAST_WORKSPACES"
 DRIVERS = "drivers"
 _MARK = re.compile(r"\d+-[0-9a-f]{12}")
-_DEAD = "dead"  # what a process that cleans up after a driver writes into its record
+_DEAD = "dead"  # written into the record of a dead driver by the process that cleans up
 
 
 @cache
-def this_place() -> str:
-    """A name for the machine: host, boot and process namespace."""
+def machine_id() -> str:
     parts = [os.uname().nodename]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
@@ -42,69 +41,69 @@ def this_place() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """What the record of a driver says. `roots` are the folders that may hold a folder named after its mark."""
+    """The record of a driver. `roots` are the folders that may contain a folder named after its mark."""
 
     mark: str
-    place: str
+    machine: str
     roots: tuple[Path, ...] = ()
-    kept: frozenset[Path] = frozenset()  # workspaces that the user asked to keep
+    kept_workspaces: frozenset[Path] = frozenset()  # workspaces that the user asked to keep
 
     @property
     def host(self) -> str:
-        return self.place.partition("|")[0]
+        return self.machine.partition("|")[0]
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether a free lock proves it dead and its processes are visible: it ran in this process namespace, or on
-        this host before the last restart."""
-        if self.place == this_place():
+        """Whether an unlocked record proves it dead: it ran in this process namespace, or on this host before the last
+        boot."""
+        if self.machine == machine_id():
             return True
-        (host, boot), here = self.place.split("|")[:2], this_place().split("|")
-        return host == here[0] and boot != here[1]
+        (host, boot), own = self.machine.split("|")[:2], machine_id().split("|")
+        return host == own[0] and boot != own[1]
 
 
 @dataclass(slots=True)
 class _Record:
-    """The record of this process."""
-
-    pid: int
     mark: str
-    path: Path | None = None  # none if no folder could be written
+    path: Path | None = None  # None if no folder is writable
     descriptor: int = -1
-    noted: set[tuple[str, str]] = field(default_factory=set)
+    entries: set[tuple[str, str]] = field(default_factory=set)
 
 
 _lock = threading.RLock()
 _own: _Record | None = None
 
 
-def register() -> str:
-    """Write the record of this process if there is none yet, and return its mark."""
+def _register() -> _Record:
+    """Return the record of this process, written if it has none."""
     global _own
     with _lock:
-        if _own is None or _own.pid != os.getpid():
-            pid = os.getpid()
-            _own = _Record(pid, f"{pid}-{os.urandom(6).hex()}")
+        if _own is None:
+            _own = _Record(f"{os.getpid()}-{os.urandom(6).hex()}")
             for folder in _registries():
                 with contextlib.suppress(OSError):
                     _own.path, _own.descriptor = _create(folder, _own.mark)
                     break
-        return _own.mark
+        return _own
+
+
+def register() -> str:
+    """Write the record of this process if it has none, and return its mark."""
+    return _register().mark
 
 
 def registration() -> tuple[str, str | None]:
-    """The mark of this process, and the identity of the folder with its record, if there is one."""
-    mark = register()
-    assert _own is not None
-    return mark, None if _own.path is None else _identity(_own.path.parent)
+    """Return the mark of this process, and the identity of the folder with its record, if it has one."""
+    record = _register()
+    return record.mark, None if record.path is None else _identity(record.path.parent)
 
 
 def is_own(mark: str) -> bool:
-    return _own is not None and _own.pid == os.getpid() and _own.mark == mark
+    return _own is not None and _own.mark == mark
 
 
 def is_locked(mark: str, registry: str | None) -> bool | None:
-    """Whether the driver with this mark lives; None if its record cannot be read here."""
+    """Whether the driver with this mark is alive; None if its record cannot be read here."""
     for folder in _registries() if registry is not None else ():
         if _identity(folder) == registry:
             return _is_locked(folder / mark)
@@ -119,7 +118,7 @@ def _is_locked(path: Path) -> bool | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may look at the same moment
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: other processes may check at the same moment
     except BlockingIOError:
         return _DEAD not in _entries(descriptor)
     else:
@@ -137,14 +136,14 @@ def _identity(folder: Path) -> str | None:
 
 
 def _registries() -> Iterator[Path]:
-    """Where records are: with the user's state, or with the temporary files if the home cannot be written."""
+    """Yield the folders for records: in the user's state folder, or among temporary files if that is not writable."""
     with contextlib.suppress(RuntimeError):  # no home
         yield state_folder() / DRIVERS
     yield _default_root() / DRIVERS
 
 
 def _create(folder: Path, mark: str) -> tuple[Path, int]:
-    """A new locked file. Another process may see it before it is locked and remove it; then it is made again."""
+    """Create a locked file. Another process may see it before it is locked and remove it, hence the loop."""
     folder.mkdir(0o700, parents=True, exist_ok=True)
     _check_owner(folder)
     path = folder / mark
@@ -153,9 +152,9 @@ def _create(folder: Path, mark: str) -> tuple[Path, int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_still(path, descriptor):
-                _write(descriptor, {"place": this_place()})
+                _write(descriptor, {"place": machine_id()})
                 return path, descriptor
-        except OSError:  # a file system without locks, or full
+        except OSError:  # a file system that is full or has no locks
             path.unlink(missing_ok=True)
             os.close(descriptor)
             raise
@@ -170,8 +169,8 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _check_owner(folder: Path) -> None:
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise PermissionError(None, "belongs to another user", str(folder))
 
 
@@ -181,30 +180,28 @@ def _write(descriptor: int, entry: dict[str, str]) -> None:
 
 def _note(key: str, value: Path) -> None:
     with _lock:
-        register()
-        assert _own is not None
-        if _own.path is not None and (key, str(value)) not in _own.noted:
-            _write(_own.descriptor, {key: str(value)})
-            _own.noted.add((key, str(value)))
+        record, entry = _register(), (key, str(value))
+        if record.path is not None and entry not in record.entries:
+            _write(record.descriptor, {key: str(value)})
+            record.entries.add(entry)
 
 
 def note_kept(workspace: Path) -> None:
-    """Record a workspace that must outlive this process, even if it is killed."""
     _note("keep", workspace)
 
 
 @atexit.register
 def _unregister() -> None:
-    """Remove the record of this process at its end, unless a folder of it could not be removed."""
+    """Remove the record of this process at exit, unless one of its folders is left."""
     with _lock:
-        if _own is not None and _own.pid == os.getpid() and _own.path is not None:
-            roots = [Path(value) for key, value in _own.noted if key == "root"]
+        if _own is not None and _own.path is not None:
+            roots = [Path(value) for key, value in _own.entries if key == "root"]
             if not any(os.path.lexists(root / _own.mark) for root in roots):
                 _unlink(_own.path)
 
 
 def _forget_in_fork() -> None:
-    """A fork is another driver; it must not keep the lock of this one."""
+    """A forked child is another driver and must not keep the lock of this one."""
     global _own, _lock
     _lock = threading.RLock()
     if _own is not None and _own.descriptor >= 0:
@@ -222,18 +219,18 @@ def _default_root() -> Path:
 
 
 def root() -> Path:
-    """The folder of all workspaces and temporary folders of this user; it may not exist yet."""
-    chosen = os.environ.get(ROOT_VARIABLE)
-    if not chosen:
+    """The folder of all workspaces and temporary folders of this user. It may not exist yet."""
+    folder = os.environ.get(ROOT_VARIABLE)
+    if not folder:
         return _default_root()
-    return _path(chosen) if chosen.startswith(os.sep) else Path(chosen).absolute()
+    return _path(folder) if folder.startswith(os.sep) else Path(folder).absolute()
 
 
 _path = cache(Path)
 
 
 def driver_folder() -> Path:
-    """The folder of this process, made if it does not exist. Raises OSError."""
+    """Return the folder of this process, created if necessary. Raises OSError."""
     top = root()
     top.mkdir(0o700, parents=True, exist_ok=True)
     if not os.environ.get(ROOT_VARIABLE):
@@ -246,7 +243,7 @@ def driver_folder() -> Path:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for a while. If this process is killed, the next abreast of this user removes it."""
+    """A temporary folder. If this process is killed, the next abreast process of this user removes it."""
     import tempfile
 
     folder = driver_folder()
@@ -254,15 +251,15 @@ def temporary_folder() -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=folder) as name:
             yield Path(name)
     finally:
-        with contextlib.suppress(OSError):  # something else is in it
+        with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
 
 
 @contextlib.contextmanager
 def dead_drivers() -> Iterator[tuple[list[Driver], list[Driver]]]:
-    """Drivers that died without removing their record, and those of other machines, of which nobody can tell here.
+    """Return drivers that died without removing their record, and drivers of other machines, whose state is unknown.
 
-    The records stay locked meanwhile, so that no two processes clean up after the same driver.
+    The records are locked in the context, so that no two processes clean up after the same driver.
     """
     with contextlib.ExitStack() as stack:
         dead: list[Driver] = []
@@ -275,7 +272,7 @@ def dead_drivers() -> Iterator[tuple[list[Driver], list[Driver]]]:
                 stack.callback(os.close, descriptor)
                 driver = _read(path.name, descriptor)
                 if driver is None:
-                    _unlink(path)  # it was killed before it did anything
+                    _unlink(path)  # killed before it did anything
                 elif driver.is_of_this_machine:
                     with contextlib.suppress(OSError):  # a full disk
                         _write(descriptor, {_DEAD: "its lock is held by a process that cleans up"})
@@ -286,13 +283,13 @@ def dead_drivers() -> Iterator[tuple[list[Driver], list[Driver]]]:
 
 
 def forget(driver: Driver) -> None:
-    """Remove the record of a dead driver that left nothing."""
+    """Remove the record of a dead driver after cleaning up."""
     for registry in _registries():
         _unlink(registry / driver.mark)
 
 
 def _unlink(path: Path) -> None:
-    with contextlib.suppress(OSError):  # removed by another process, or on a read-only disk
+    with contextlib.suppress(OSError):  # already removed, or a read-only disk
         path.unlink()
 
 
@@ -305,7 +302,7 @@ def _records(registry: Path) -> list[Path]:
 
 
 def _locked(path: Path) -> int | None:
-    """Lock a record; None if its driver lives, or another process cleans up after it."""
+    """Lock a record and return its descriptor; None if its driver is alive, or another process is cleaning up."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -322,7 +319,7 @@ def _locked(path: Path) -> int | None:
 
 def _read(mark: str, descriptor: int) -> Driver | None:
     entries = _entries(descriptor)
-    if not any(place.count("|") == 2 for place in entries.get("place", ())):
+    if not any(machine.count("|") == 2 for machine in entries.get("place", ())):
         return None
     roots, kept = ([Path(value) for value in entries.get(key, ())] for key in ("root", "keep"))
     return Driver(mark, entries["place"][0], tuple(roots), frozenset(kept))
@@ -332,7 +329,7 @@ def _entries(descriptor: int) -> dict[str, list[str]]:
     entries: dict[str, list[str]] = {}
     with os.fdopen(os.dup(descriptor), "rb") as file:
         for line in file:
-            with contextlib.suppress(ValueError, AttributeError):  # killed while it wrote
+            with contextlib.suppress(ValueError, AttributeError):  # a line cut off by a kill
                 for key, value in json.loads(line).items():
                     entries.setdefault(key, []).append(str(value))
     return entries

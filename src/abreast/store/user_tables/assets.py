@@ -1,6 +1,6 @@
-"""Objects beside a store: models and whatever else a column cannot hold, each kept once, named by its content.
+"""Objects stored next to a store, such as models: each is stored once, named by the digest of its content.
 
-They are pickles, and a pickle can run any code when it is loaded. Only `get` loads one.
+They are pickles, which can run any code when loaded. Only `get` loads one.
 """
 
 from __future__ import annotations
@@ -22,50 +22,47 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 
 
 class Asset(NamedTuple):
-    """An object as it lies on the disk."""
-
     digest: str
     size: int
     stored_at: float
 
 
 class Assets:
-    """The objects beside one store, in the folder `STORE.assets`."""
+    """The objects of one store, in the folder `STORE.assets`."""
 
     def __init__(self, store: Path) -> None:
         self.folder = store.with_name(store.name + SUFFIX)
 
     def __len__(self) -> int:
-        return len(self.listed())
+        return len(self.entries())
 
     def __iter__(self) -> Iterator[str]:
-        return (asset.digest for asset in self.listed())
+        return (asset.digest for asset in self.entries())
 
     def __contains__(self, digest: object) -> bool:
         return isinstance(digest, str) and self._path(digest) is not None
 
-    def listed(self) -> list[Asset]:
-        """Every object, the oldest first."""
+    def entries(self) -> list[Asset]:
         if not self.folder.is_dir():
             return []
         files = [(path.name, path.stat()) for path in self.folder.iterdir() if _DIGEST.fullmatch(path.name)]
-        found = [Asset(name, status.st_size, status.st_mtime) for name, status in files]
-        return sorted(found, key=lambda asset: (asset.stored_at, asset.digest))
+        entries = [Asset(name, status.st_size, status.st_mtime) for name, status in files]
+        return sorted(entries, key=lambda asset: (asset.stored_at, asset.digest))
 
     def put(self, value: Any) -> str | None:
-        """Keep an object; its digest. None, with a warning, if it cannot be pickled or contains a secret."""
+        """Store an object and return its digest; None, with a warning, if it cannot be pickled or contains a secret."""
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         try:
             content = _pickled(value)
             if secret := find_secret(content):
                 raise ValueError(f"it contains the value of {secret}")
-        except Exception as error:  # noqa: BLE001 - whatever a user's object raises
-            warn_once(f"asset {name}", f"a {name} is stored as text: it cannot be kept ({error})")
+        except Exception as error:  # noqa: BLE001 - a user's object may raise anything
+            warn_once(f"asset {name}", f"a {name} is stored as text, because it cannot be pickled ({error})")
             return None
         return self.write(content)
 
     def write(self, content: bytes) -> str:
-        """Keep a pickled object; its digest."""
+        """Store a pickled object and return its digest."""
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         path = self.folder / digest
         if path.is_file():
@@ -80,10 +77,10 @@ class Assets:
         return digest
 
     def read(self, digest: str) -> bytes:
-        """The pickle of an object. It is not loaded."""
+        """Return the pickle of an object, without loading it."""
         path = self._path(digest)
         if path is None:
-            raise BadInput(f'{self.folder}: no object "{digest}"', "abreast assets ls lists them")
+            raise BadInput(f'{self.folder}: no object "{digest}"', "see `abreast assets ls`")
         return path.read_bytes()
 
     def get(self, digest: str) -> Any:
@@ -92,14 +89,14 @@ class Assets:
         return None if path is None else pickle.loads(path.read_bytes())
 
     def delete(self, digest: str) -> bool:
-        """Remove an object; whether there was one. Rows keep its digest."""
+        """Delete an object; rows keep its digest. Returns whether it existed."""
         path = self._path(digest)
         if path is not None:
             path.unlink(missing_ok=True)
         return path is not None
 
     def copy(self, source: Assets, digests: Iterable[str]) -> int:
-        """Take these objects over from beside another store; how many are new here."""
+        """Copy these objects from another store. Returns the number of new ones."""
         new = [digest for digest in digests if digest not in self]
         for digest in new:
             self.write(source.read(digest))
@@ -111,7 +108,7 @@ class Assets:
 
 
 def _pickled(value: Any) -> bytes:
-    """With cloudpickle where it is installed: it also takes lambdas, and classes of scripts and notebooks."""
+    """Pickle with cloudpickle if it is installed: it supports lambdas, and classes of scripts and notebooks."""
     try:
         import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:

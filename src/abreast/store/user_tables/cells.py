@@ -1,4 +1,4 @@
-"""Values of users in typed columns: what a value is stored as, and how it comes back as what it was."""
+"""Conversion of users' values to typed cells of tracked tables and back."""
 
 from __future__ import annotations
 
@@ -7,69 +7,73 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
-from abreast.store.rows import shown, to_json
+from abreast.store.rows import safe_text, to_json
 from abreast.text import storable
 
 _NUMBERS = ("boolean", "integer", "real")
 
 
-class Cell(NamedTuple):
-    """A value as a database takes it, and the type that makes of it what it was."""
+class TypedCell(NamedTuple):
+    """A value as stored, and the type to convert it back."""
 
     type: str
     value: Any
 
+    def to_python(self) -> Any:
+        return values(self.type, [self.value])[0]
 
-def cell(value: Any) -> Cell:
-    """The cell of a value.
+
+def cell(value: Any) -> TypedCell:
+    """Convert a value to a cell.
 
     >>> cell(True), cell({"a": 1}), cell(2**70).type
-    (Cell(type='boolean', value=1), Cell(type='json', value='{"a":1}'), 'large')
+    (TypedCell(type='boolean', value=1), TypedCell(type='json', value='{"a":1}'), 'large')
     """
     kind = type(value)
     if kind is str:
-        return Cell("text", storable(value))
+        return TypedCell("text", storable(value))
     if kind is float:
-        return Cell("real", None if math.isnan(value) else value)
+        return TypedCell("real", None if math.isnan(value) else value)
     if kind is bool:
-        return Cell("boolean", int(value))
+        return TypedCell("boolean", int(value))
     if value is None:
-        return Cell("null", None)
+        return TypedCell("null", None)
     if kind is int:
-        return Cell("integer", value) if -(2**63) <= value < 2**63 else Cell("large", _digits(value))
+        return TypedCell("integer", value) if -(2**63) <= value < 2**63 else TypedCell("large", _digits(value))
     try:
         return _other(value)
-    except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
-        return Cell("text", shown(value))
+    except Exception:  # noqa: BLE001 - a user's object may raise anything
+        return TypedCell("text", safe_text(value))
 
 
-def _other(value: Any) -> Cell:
+def _other(value: Any) -> TypedCell:
     if isinstance(value, Enum):
         return cell(value.value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return Cell("blob", bytes(value))
+        return TypedCell("blob", bytes(value))
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         text = value.isoformat()
-        return Cell("null", None) if text == "NaT" else Cell("datetime", text)
+        return TypedCell("null", None) if text == "NaT" else TypedCell("datetime", text)
     if isinstance(value, Decimal):
-        return Cell("real", float(value) if value.is_finite() else None)
-    if isinstance(value, bool | int | float | str):  # of a subclass
+        return TypedCell("real", float(value) if value.is_finite() else None)
+    if isinstance(value, bool | int | float | str):  # an instance of a subclass
         return cell(next(base(value) for base in (int, float, str) if isinstance(value, base)))
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of numpy
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a numpy scalar
         return cell(value.item())
     if _is_structured(value):
-        return Cell("json", to_json(value))
-    if type(value).__name__ == "NAType":  # of pandas
-        return Cell("null", None)
-    return Cell("text", storable(getattr(value, "__qualname__", None) or shown(value)))
+        return TypedCell("json", to_json(value))
+    if type(value).__name__ == "NAType":  # pandas
+        return TypedCell("null", None)
+    return TypedCell("text", storable(getattr(value, "__qualname__", None) or safe_text(value)))
 
 
 def is_object(value: Any) -> bool:
-    """Whether a column could keep only the text of a value: an instance of a class of a user or a library.
+    """Whether a column could hold only the text of a value: an instance of a class of the user or a library.
 
     >>> is_object(object()), is_object({"a": 1}), is_object(len)
     (False, False, False)
@@ -84,12 +88,12 @@ def is_object(value: Any) -> bool:
             and not _is_structured(value)
             and kind.__name__ != "NAType"
         )
-    except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
+    except Exception:  # noqa: BLE001 - a user's object may raise anything
         return False
 
 
 def _is_standard(module: str) -> bool:
-    """Whether a base class is of Python's own and has values of its own kind: dates, paths, errors, threads."""
+    """Whether a base class belongs to the standard library: dates, paths, errors, threads; but not an abstract base."""
     return module.partition(".")[0] in sys.stdlib_module_names and module not in ("abc", "typing", "collections.abc")
 
 
@@ -105,27 +109,27 @@ def _is_structured(value: Any) -> bool:
 def _digits(number: int) -> str:
     try:
         return str(number)
-    except ValueError:  # too many for Python to write in one go
+    except ValueError:  # beyond the limit of digits for int → str
         return hex(number)
 
 
-def widest(one: str, other: str) -> str:
-    """The type of a column that holds values of both.
+def widest(first: str, second: str) -> str:
+    """The column type that holds values of both.
 
     >>> widest("integer", "real"), widest("json", "text"), widest("null", "blob"), widest("boolean", "integer")
     ('real', 'text', 'blob', 'integer')
     """
-    if one == other or other == "null":
-        return one
-    if one == "null":
-        return other
-    if one in _NUMBERS and other in _NUMBERS:
-        return max(one, other, key=_NUMBERS.index)
-    return "large" if {one, other} == {"integer", "large"} else "text"
+    if first == second or second == "null":
+        return first
+    if first == "null":
+        return second
+    if first in _NUMBERS and second in _NUMBERS:
+        return max(first, second, key=_NUMBERS.index)
+    return "large" if {first, second} == {"integer", "large"} else "text"
 
 
 def values(type: str, cells: Sequence[Any]) -> Sequence[Any]:
-    """The cells of a column as the values they were."""
+    """Convert the cells of a column back to values."""
     match type:
         case "boolean":
             return [None if value is None else bool(value) for value in cells]
@@ -141,16 +145,14 @@ def values(type: str, cells: Sequence[Any]) -> Sequence[Any]:
 def _parsed(text: Any) -> Any:
     try:
         return None if text is None else json.loads(text)
-    except (TypeError, ValueError):  # changed by somebody's SQL
+    except (TypeError, ValueError):  # changed by a user's SQL
         return text
 
 
 def _moment(text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    for read in (datetime.date.fromisoformat, datetime.datetime.fromisoformat, datetime.time.fromisoformat):
-        try:
-            return read(text)
-        except ValueError:
-            continue
+    for parse in (datetime.date.fromisoformat, datetime.datetime.fromisoformat, datetime.time.fromisoformat):
+        with suppress(ValueError):
+            return parse(text)
     return text

@@ -1,4 +1,4 @@
-"""Rows of a table as a data frame of pandas or polars."""
+"""Data frames of pandas or polars."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from abreast.store.user_tables.tables import Frame
 
 
 def data_frame(frame: Frame, library: str | None = None) -> Any:
-    """A frame of pandas, or where only polars is installed (or `library="polars"`), of polars."""
+    """Make a data frame of `library`: by default pandas, or polars if only that is installed."""
     chosen = library or _installed()
     if chosen == "polars":
         import polars
 
         return polars.DataFrame({key: list(column) for key, column in frame.columns.items()}, strict=False)
     if chosen != "pandas":
-        raise BadInput(f"to_df: {chosen!r} is not a library for data frames", "write pandas or polars")
+        raise BadInput(f"to_df: unknown library {chosen!r}", "use pandas or polars")
     import pandas
 
     return pandas.DataFrame({key: _series(pandas, frame.types[key], column) for key, column in frame.columns.items()})
@@ -29,7 +29,7 @@ def _installed() -> str:
     for name in ("pandas", "polars"):
         if find_spec(name) is not None:
             return name
-    raise BadInput("to_df needs pandas or polars", "pip install pandas")
+    raise BadInput("to_df needs pandas or polars", "run `pip install pandas`")
 
 
 _NULLABLE = {"integer": "Int64", "boolean": "boolean"}
@@ -39,11 +39,11 @@ def _series(pandas: Any, kind: str, column: Any) -> Any:
     """Convert a column; integers and booleans keep their type even if some values are missing."""
     import numpy
 
-    with suppress(ValueError, TypeError):  # foreign SQL stored text in a numeric column
+    with suppress(ValueError, TypeError):  # a user's SQL stored text in a numeric column
         if kind == "real" or (kind == "integer" and None not in column):
             return numpy.array(column, dtype=float if kind == "real" else numpy.int64)
         if kind in _NULLABLE and None in column:
             return pandas.array(list(column), dtype=_NULLABLE[kind])
-    if kind == "json" or (kind != "real" and None in column):  # pandas would make a number of None
+    if kind == "json" or (kind != "real" and None in column):  # pandas would turn None into a number
         return pandas.Series(list(column), dtype=object)
     return list(column)

@@ -1,7 +1,6 @@
-"""Results by key, in a folder of the user's own: what `Tracker(cache=...)` finds again.
+"""The cache of `Tracker(cache=...)`: pickled results by key, in a file in a folder of the user.
 
-One file, whose results are pickled. Every result names the row it was first stored in; when that row is deleted, the
-result goes with it.
+Each result names the row that it was first stored in, and is deleted with that row.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TABLE = (
 
 
 class Hit(NamedTuple):
-    """A result, and the row it was first stored in. `store` is relative to the cache's folder."""
+    """A result, and the row that it was first stored in. `store` is relative to the cache folder."""
 
     track_id: str
     row_id: str
@@ -45,7 +44,7 @@ class Cache(SharedConnection):
         path = folder / FILE
         with driver.explained(path):
             folder.mkdir(parents=True, exist_ok=True)
-            connection = driver.open_plain(path)  # what a power cut takes is computed again
+            connection = driver.open_plain(path)  # results lost in a power failure are computed again
             connection.execute(_TABLE)
         return cls.share(path, connection)
 
@@ -59,7 +58,7 @@ class Cache(SharedConnection):
                 "SELECT track_id, row_id, store, table_name, result FROM results WHERE key = ?", (key,)
             ).fetchall()
         for track_id, row_id, store, table, result in rows:
-            with contextlib.suppress(Exception):  # of a class that is no more: it is computed again
+            with contextlib.suppress(Exception):  # its class no longer exists; it is computed again
                 return Hit(track_id, row_id, store, table, pickle.loads(result))
         return None
 
@@ -68,7 +67,7 @@ class Cache(SharedConnection):
             content = pickle.dumps(hit.result, protocol=5)
             if secret := find_secret(content):
                 raise ValueError(f"it contains the value of {secret}")
-        except Exception as error:  # noqa: BLE001 - whatever a user's object says against it
+        except Exception as error:  # noqa: BLE001 - a user's object may raise anything
             name = key.rpartition(":")[0]
             warn_once(name, f"a result of {name} cannot be cached ({error})")
             return
@@ -82,12 +81,12 @@ class Cache(SharedConnection):
             connection.execute("DELETE FROM results WHERE key = ?", (key,))
 
     def keys(self) -> list[str]:
-        """Every key, the oldest first."""
+        """All keys, the oldest first."""
         with self.using() as connection:
             return [str(row[0]) for row in connection.execute("SELECT key FROM results ORDER BY stored_at")]
 
-    def listed(self) -> list[dict[str, Any]]:
-        """What every result is of, the oldest first; no result is loaded for that."""
+    def entries(self) -> list[dict[str, Any]]:
+        """All entries without their results, the oldest first."""
         with self.using() as connection:
             return connection.dicts(
                 "SELECT key, track_id, row_id, store, table_name, stored_at, LENGTH(result) AS size FROM results "
@@ -95,21 +94,20 @@ class Cache(SharedConnection):
             )
 
     def forget_tracked(self, track_id: str) -> int:
-        """Remove the results of one tracker; how many there were."""
+        """Delete the results of one tracker. Returns their number."""
         with self.using() as connection:
             connection.execute("DELETE FROM results WHERE track_id = ?", (track_id,))
             return connection.changes()
 
     def rows_of(self, store: Path) -> list[tuple[str, str]]:
-        """The rows of a store that results were first stored in: table and row."""
+        """Table and row id of the rows of a store that results were first stored in."""
         with self.using() as connection:
-            found: list[Any] = connection.execute(
+            rows: list[Any] = connection.execute(
                 "SELECT table_name, row_id FROM results WHERE store = ?", (relative(store, self.folder),)
             ).fetchall()
-        return found
+        return rows
 
     def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
-        """Remove the results that were first stored in these rows of a store."""
         with self.using() as connection, driver.transaction(connection):
             connection.executemany(
                 "DELETE FROM results WHERE row_id = ? AND store = ?",
@@ -118,7 +116,7 @@ class Cache(SharedConnection):
 
 
 def relative(store: Path, folder: Path) -> str:
-    """A store as seen from the cache's folder, so that both can be moved together."""
+    """The path of a store relative to the cache folder, so that both can be moved together."""
     return os.path.relpath(store.resolve(), folder.resolve())
 
 
@@ -126,7 +124,6 @@ _warned: set[str] = set()
 
 
 def warn_once(name: str, message: str) -> None:
-    """Say it to whoever called, the first time for a function of this name."""
     if name not in _warned:
         _warned.add(name)
         warnings.warn(printable(message), stacklevel=5)

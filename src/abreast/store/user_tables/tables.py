@@ -1,4 +1,4 @@
-"""Any table of a store, for people: the views, what users track, and the store's own."""
+"""Reading and changing any table of a store: the views, tracked tables, and internal tables."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from abreast.store.user_tables.cells import cell, values
 from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.views import JOINED
 
-MOST_PARAMETERS = 1_000  # of one statement
-_ORDER = {"predictions": ("started_at",)}  # of the views; tables are in the order of writing
+MOST_PARAMETERS = 1_000  # in one statement
+_ORDER = {"predictions": ("started_at",)}  # views; tables are in the order of writing
 
 
 class Frame(NamedTuple):
-    """Columns by their keys, and the type of their values where it is known."""
+    """Columns by key, and their types where known."""
 
     types: dict[str, str]
     columns: dict[str, Sequence[Any]]
@@ -32,8 +32,8 @@ class Frame(NamedTuple):
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
 
-class Place(NamedTuple):
-    """Where the rows of a table are: what it is called in SQL, which column holds which key, and their types."""
+class TableSource(NamedTuple):
+    """A table or view in SQL: its name, the column and type of each key, and the order of rows."""
 
     relation: str
     columns: dict[str, str]
@@ -42,56 +42,57 @@ class Place(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """In SQL; {key} in it is the column of a key."""
+    """A condition in SQL; {key} stands for the column of a key."""
 
     text: str = "1 = 1"
     values: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
 
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return tuple(cell(value).value for value in self.values)
+
     @classmethod
     def matching(cls, equal: Mapping[str, Any], sql: str = "", values: Sequence[Any] = ()) -> Condition:
-        """Columns have these values, and what a user wrote in SQL holds. A list stands for any of its values, None for
-        NULL."""
+        """Rows with these values that match a user's SQL. A list means any of its values, None means NULL."""
         parts, parameters = [f"({sql})"] if sql.strip() else [], list(values)
         for key, value in equal.items():
             several = isinstance(value, list | tuple | set | frozenset)
-            test = f"IN ({', '.join('?' * len(value))})" if several else "IS NOT DISTINCT FROM ?"
+            test = f"IN ({placeholders(list(value)) or 'NULL'})" if several else "IS NOT DISTINCT FROM ?"
             parts.append(f"{{{key}}} {test}")
             parameters.extend(value if several else [value])
-        return cls(" AND ".join(parts) or "1", tuple(parameters), tuple(equal))
+        return cls(" AND ".join(parts) or "1 = 1", tuple(parameters), tuple(equal))
 
     @classmethod
-    def first_known(cls, keys: Sequence[str], value: Any) -> Condition:
-        """The first of these columns that is not NULL has a value."""
+    def first_equals(cls, keys: Sequence[str], value: Any) -> Condition:
+        """Rows in which the first of these columns that is not NULL has this value."""
         columns = ", ".join(f"{{{key}}}" for key in keys)
         return cls(f"COALESCE({columns}, NULL) = ?", (value,), tuple(keys))
 
     @classmethod
-    def known(cls, key: str, only_numbers: bool = False) -> Condition:
-        """A column is not NULL, or is a number."""
-        return cls(
-            f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL", (), (key,)
-        )
+    def not_null(cls, key: str, only_numbers: bool = False) -> Condition:
+        """Rows in which a column is not NULL, or is a number."""
+        text = f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL"
+        return cls(text, keys=(key,))
 
 
 ALL = Condition()
 
 
 def names(store: Database) -> list[str]:
-    """Every table: the two views, those of users, the store's own."""
     with store.snapshot() as connection:
         return [*dict.fromkeys([*JOINED, *tracked_rows.names(connection), *schema.TABLES])]
 
 
-def listed(store: Database) -> list[dict[str, Any]]:
-    """The tables that people look at, with how many rows and columns they have."""
+def table_summaries(store: Database) -> list[dict[str, Any]]:
+    """Views and tracked tables with their numbers of rows and columns."""
     with store.snapshot() as connection:
-        found = []
+        summaries = []
         for name in dict.fromkeys([*JOINED, *tracked_rows.names(connection)]):
-            place = _place(connection, store, name)
-            ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(place.relation)}").fetchall()
-            found.append({"table": name, "rows": rows, "columns": len(place.columns), "in_sql": place.relation})
-        return found
+            table = _table_source(connection, store, name)
+            ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(table.relation)}").fetchall()
+            summaries.append({"table": name, "rows": rows, "columns": len(table.columns), "in_sql": table.relation})
+        return summaries
 
 
 def read(
@@ -103,124 +104,119 @@ def read(
     keys: Sequence[str] | None = None,
     by: tuple[str, Literal["ASC", "DESC"]] | None = None,
 ) -> Frame:
-    """The rows for which a condition holds, in the order of writing or by a column: all, or the first or the last so
-    many.
-    """
+    """Read the rows that match a condition, in the order of writing or by a column: all, the first or the last ones."""
     with store.snapshot() as connection:
-        place = _place(connection, store, name)
-        chosen = _chosen(place, name, place.columns if keys is None else keys)
-        where = _where(place, name, condition)
-        given = tuple(cell(value).value for value in condition.values)
-        source = f"FROM {quote(place.relation)} WHERE {where}"
+        table = _table_source(connection, store, name)
+        columns = _columns_of(table, name, table.columns if keys is None else keys)
+        where = _where(table, name, condition)
+        parameters = condition.parameters
+        source = f"FROM {quote(table.relation)} WHERE {where}"
         limit = "" if first is None else f" LIMIT {max(0, first)}"
-        order = f" ORDER BY {', '.join(place.order)}" if place.order else ""
+        order = f" ORDER BY {', '.join(table.order)}" if table.order else ""
         if by is not None:
-            order = f" ORDER BY {quote(_chosen(place, name, by[:1])[by[0]])} {by[1]}"
-        selected = ", ".join(map(quote, chosen.values())) or "NULL"
+            order = f" ORDER BY {quote(_columns_of(table, name, by[:1])[by[0]])} {by[1]}"
+        selected = ", ".join(map(quote, columns.values())) or "NULL"
         try:
-            if last is not None and place.order:  # from the end, and turned round: the others are not looked at
-                turned = ", ".join(f"{part} DESC" for part in place.order)
-                order, limit = f" ORDER BY {turned}", f" LIMIT {max(0, last)}"
+            if last is not None and table.order:  # read backwards from the end, so that other rows are not scanned
+                reversed_order = ", ".join(f"{part} DESC" for part in table.order)
+                order, limit = f" ORDER BY {reversed_order}", f" LIMIT {max(0, last)}"
             elif last is not None:
-                ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", given).fetchall()
+                ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", parameters).fetchall()
                 limit = f" LIMIT {max(0, last)} OFFSET {max(0, count - max(0, last))}"
-            cells = _by_column(connection.execute(f"SELECT {selected} {source}{order}{limit}", given), len(chosen))
-            if last is not None and place.order:
+            rows = connection.execute(f"SELECT {selected} {source}{order}{limit}", parameters)
+            cells = _by_column(rows, len(columns))
+            if last is not None and table.order:
                 for column in cells:
                     column.reverse()
         except connection.dialect.statement_errors as error:
             raise BadInput(f"{name}: {error}") from error
-    types = {key: place.types.get(key, "") for key in chosen}
-    return Frame(types, {key: values(types[key], column) for key, column in zip(chosen, cells, strict=True)})
+    types = {key: table.types.get(key, "") for key in columns}
+    return Frame(types, {key: values(types[key], column) for key, column in zip(columns, cells, strict=True)})
 
 
 def _by_column(rows: Iterator[Any], width: int) -> list[list[Any]]:
-    """In pieces: a fifth faster than all rows first."""
+    """Transpose rows, in chunks: a fifth faster than all at once."""
     columns: list[list[Any]] = [[] for _ in range(width)]
-    while piece := list(islice(rows, 2_000)):
-        for column, part in zip(columns, zip(*piece, strict=True), strict=False):
-            column.extend(part)
+    while chunk := list(islice(rows, 2_000)):
+        for column, cells in zip(columns, zip(*chunk, strict=True), strict=False):
+            column.extend(cells)
     return columns
 
 
-def stream(
-    store: Database, name: str, condition: Condition = ALL, size: int = 10_000
-) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """The columns, and the rows one by one, for what is too large to hold."""
+def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Return the column names and an iterator of rows, for tables that do not fit in memory."""
     with store.snapshot() as connection:
-        place = _place(connection, store, name)
-        where = _where(place, name, condition)
-    selected = ", ".join(map(quote, place.columns.values()))
-    order = " ORDER BY seq" if place.order == ("seq",) else ""
-    asked = f"SELECT {selected} FROM {quote(place.relation)} WHERE {where}{order}"
-    types = [place.types.get(key, "") for key in place.columns]
+        table = _table_source(connection, store, name)
+        where = _where(table, name, condition)
+    selected = ", ".join(map(quote, table.columns.values()))
+    order = " ORDER BY seq" if table.order == ("seq",) else ""
+    query = f"SELECT {selected} FROM {quote(table.relation)} WHERE {where}{order}"
+    types = [table.types.get(key, "") for key in table.columns]
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for chunk in store.chunks(asked, tuple(cell(value).value for value in condition.values), size):
+        for chunk in store.chunks(query, condition.parameters):
             columns = zip(*chunk, strict=True)
             yield from zip(*(values(kind, cells) for kind, cells in zip(types, columns, strict=True)), strict=True)
 
-    return list(place.columns), rows()
+    return list(table.columns), rows()
 
 
 def count(store: Database, name: str, condition: Condition = ALL) -> int:
-    """How many rows there are for which a condition holds."""
     with store.snapshot() as connection:
-        place = _place(connection, store, name)
-        where = _where(place, name, condition)
-        given = tuple(cell(value).value for value in condition.values)
-        ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(place.relation)} WHERE {where}", given).fetchall()
+        table = _table_source(connection, store, name)
+        where = _where(table, name, condition)
+        query = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE {where}"
+        ((rows,),) = connection.execute(query, condition.parameters).fetchall()
     return int(rows)
 
 
-def _where(place: Place, name: str, condition: Condition) -> str:
+def _where(table: TableSource, name: str, condition: Condition) -> str:
     where = condition.text
-    for key, column in _chosen(place, name, condition.keys).items():
+    for key, column in _columns_of(table, name, condition.keys).items():
         where = where.replace(f"{{{key}}}", quote(column))
     return where
 
 
-def _chosen(place: Place, name: str, keys: Iterable[str]) -> dict[str, str]:
+def _columns_of(table: TableSource, name: str, keys: Iterable[str]) -> dict[str, str]:
     for key in keys:
-        if key not in place.columns:
-            raise BadInput(f'{name}: no column "{key}"{suggestion(key, place.columns)}', "abreast columns tells them")
-    return {key: place.columns[key] for key in keys}
+        if key not in table.columns:
+            raise BadInput(f'{name}: no column "{key}"{suggestion(key, table.columns)}', "see `abreast columns`")
+    return {key: table.columns[key] for key in keys}
 
 
-def _place(connection: Connection, store: Database, name: str) -> Place:
+def _table_source(connection: Connection, store: Database, name: str) -> TableSource:
     table = tracked_rows.find(connection, name)
     if table is not None and (name not in JOINED or not connection.execute("SELECT 1 FROM runs LIMIT 1").fetchall()):
         columns = {key: column for key, (column, _) in table.columns.items()}
-        return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
+        return TableSource(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
     if name in JOINED or name in schema.TABLES:
         columns = {column: column for (column,) in connection.execute(connection.dialect.column_names(name))}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
-        return Place(name, columns, types, _ORDER.get(name, ()))
-    known = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
-    raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
+        return TableSource(name, columns, types, _ORDER.get(name, ()))
+    tables = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
+    raise BadInput(f'{store.address}: no table "{name}"{suggestion(name, tables)}', f"use one of {', '.join(tables)}")
 
 
-def written_as(store: Database, track_id: str) -> dict[str, int]:
-    """How many rows of which table were tracked under a name."""
+def row_counts(store: Database, track_id: str) -> dict[str, int]:
+    """Number of rows tracked under a name, by table."""
     with store.snapshot() as connection:
-        found = {}
+        counts = {}
         for table in tracked_rows.tables(connection):
-            asked = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE track_id = ?"
-            ((rows,),) = connection.execute(asked, (track_id,)).fetchall()
-            found[table.name] = rows
-    return {name: rows for name, rows in found.items() if rows}
+            query = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE track_id = ?"
+            ((rows,),) = connection.execute(query, (track_id,)).fetchall()
+            counts[table.name] = rows
+    return {name: rows for name, rows in counts.items() if rows}
 
 
 def track_ids(store: Database) -> list[str]:
-    """Every name under which something was tracked."""
     with store.snapshot() as connection:
-        asked = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked_rows.tables(connection)]
-        rows = connection.execute(" UNION ".join(asked)).fetchall() if asked else []
+        queries = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked_rows.tables(connection)]
+        rows = connection.execute(" UNION ".join(queries)).fetchall() if queries else []
     return [str(row[0]) for row in rows if row[0] is not None]
 
 
 def extent(store: Database, name: str, up_to: int | None = None) -> tuple[int, int]:
-    """How many rows a table of users has, or had when its last one had this number; and the number of the last."""
+    """Number of rows of a tracked table, up to a row number if given, and the number of the last of them."""
     with store.snapshot() as connection:
         table = tracked_rows.find(connection, name)
         if table is None:
@@ -237,19 +233,17 @@ def extent(store: Database, name: str, up_to: int | None = None) -> tuple[int, i
 
 
 def rows_with(store: Database, name: str, equal: Mapping[str, Any]) -> int:
-    """How many rows of a table have these values in their columns."""
-    text = " AND ".join(f"{{{key}}} IS NOT DISTINCT FROM ?" for key in equal) or "1 = 1"
-    return count(store, name, Condition(text, tuple(equal.values()), tuple(equal)))
+    return count(store, name, Condition.matching(equal))
 
 
 def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[str, Any]) -> int:
-    """Write a value into a column of the rows of a user's table whose columns have these values; how many rows."""
+    """Set a column of a tracked table in the rows with these values. Returns their number."""
     if key in tracked_rows.OWN:
-        raise BadInput(f"{key} is a column of every table, and keeps its values")
+        raise BadInput(f"{key}: the values of this column cannot be changed")
     with store.change() as connection:
         table = tracked_rows.find(connection, name)
         if table is None:
-            raise BadInput(f'{store.path}: nothing was tracked in a table "{name}"', f"abreast ls {store.path}")
+            raise BadInput(f'{store.address}: no tracked table "{name}"', f"see `abreast ls {store.address}`")
         for other in equal:
             if other not in table.columns:
                 raise BadInput(f'{name}: no column "{other}"{suggestion(other, table.columns)}')
@@ -258,12 +252,14 @@ def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[
         )
 
 
-def mentions(store: Database, texts: Collection[str], only: Collection[str] | None = None) -> dict[str, list[str]]:
-    """Which columns of which tables of users hold one of these texts, as TABLE.COLUMN."""
-    found: dict[str, list[str]] = {text: [] for text in texts}
+def columns_mentioning(
+    store: Database, texts: Collection[str], only: Collection[str] | None = None
+) -> dict[str, list[str]]:
+    """Find these texts in tracked tables: for each the columns that contain it, as TABLE.COLUMN."""
+    mentions: dict[str, list[str]] = {text: [] for text in texts}
     if not texts:
-        return found
-    wanted = tuple(found)
+        return mentions
+    parameters = tuple(mentions)
     with store.snapshot() as connection:
         for table in tracked_rows.tables(connection):
             if only is not None and table.name not in only:
@@ -271,18 +267,18 @@ def mentions(store: Database, texts: Collection[str], only: Collection[str] | No
             for key, (column, kind) in table.columns.items():
                 if kind == "text" and key not in tracked_rows.OWN:
                     query = f"SELECT DISTINCT {quote(column)} FROM {quote(table.relation)} WHERE {quote(column)} IN"
-                    for at in range(0, len(wanted), MOST_PARAMETERS):
-                        chunk = wanted[at : at + MOST_PARAMETERS]
+                    for start in range(0, len(parameters), MOST_PARAMETERS):
+                        chunk = parameters[start : start + MOST_PARAMETERS]
                         for (text,) in connection.execute(f"{query} ({placeholders(chunk)})", chunk):
-                            found[text].append(f"{table.name}.{key}")
-    return found
+                            mentions[text].append(f"{table.name}.{key}")
+    return mentions
 
 
 # -- deleting ------------------------------------------------------------------------------------------------------
 
 
 def delete(store: Database, track_id: str) -> dict[str, int]:
-    """Remove what was tracked under a name, with what is cached of it: how many rows of which table."""
+    """Delete the rows tracked under a name and their cached results. Returns the number of rows by table."""
     with store.change() as connection:
         removed = tracked_rows.delete(connection, track_id)
     if removed:
@@ -291,7 +287,6 @@ def delete(store: Database, track_id: str) -> dict[str, int]:
 
 
 def forget_missing(store: Database) -> None:
-    """Remove cached results whose rows were deleted."""
     store.close()
     folders = [store.path.resolve().parent / path for (path,) in store.rows("SELECT path FROM tracked_caches")]
     for folder in folders:
@@ -305,14 +300,14 @@ def forget_missing(store: Database) -> None:
 
 
 def _missing(store: Database, rows: Sequence[tuple[str, str]]) -> list[str]:
-    found: list[str] = []
+    missing: list[str] = []
     with store.snapshot() as connection:
         for name in {table for table, _ in rows}:
             table = tracked_rows.find(connection, name)
-            kept = (
-                {row for (row,) in connection.execute(f"SELECT row_id FROM {quote(table.relation)}")}
+            row_ids = (
+                {row_id for (row_id,) in connection.execute(f"SELECT row_id FROM {quote(table.relation)}")}
                 if table
                 else set()
             )
-            found += [row for other, row in rows if other == name and row not in kept]
-    return found
+            missing += [row_id for table_name, row_id in rows if table_name == name and row_id not in row_ids]
+    return missing

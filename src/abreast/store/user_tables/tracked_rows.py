@@ -1,11 +1,9 @@
-"""Tables of users: a row per tracked call or logged dictionary, a real column per key, added when it first appears.
+"""Tracked tables: a row per tracked call or logged dictionary, and a column per key, added when the key first appears.
 
-A table is kept under its own name where SQL has that name free, else as `tracked_NAME`: so `predictions` and `metrics`,
-which are views over runs and tracked rows together, and names of the store's own tables. SQL does not tell `Lr` from
-`lr`; keys do, so the registry `tracked_columns` says which column holds which key, and of what type its values were.
+A table has its own name in SQL, or `tracked_NAME` if that name is taken, as for the views `predictions` and `metrics`.
+SQL ignores case but keys do not, so the registry `tracked_columns` maps keys to columns and their types.
 
-New columns are added inside the transaction that writes the row, after a look at what others added meanwhile: two
-threads or processes that meet the same new key at the same moment agree.
+New columns are added in the transaction that writes the row, after reading what other threads and processes added.
 """
 
 from __future__ import annotations
@@ -19,61 +17,58 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.store import schema
 from abreast.store.dialect import placeholders, quote
-from abreast.store.user_tables.cells import Cell, cell, values, widest
+from abreast.store.user_tables.cells import TypedCell, cell, widest
 from abreast.store.views import JOINED, make_views
 from abreast.text import storable
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
 
-OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
-MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE
-MORE = "more_columns"
-OF_THE_FILE = ("watermarks", "batch")  # names that a DuckDB file uses itself
+OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # columns of every tracked table
+MORE = "more_columns"  # JSON of the keys beyond `schema.MOST_COLUMNS`
+DUCKDB_NAMES = ("watermarks", "batch")  # names that a DuckDB file uses internally
 
 
 @dataclass(slots=True)
-class Table:
-    """One table of a user: which column holds which key."""
-
+class TrackedTable:
     name: str
     relation: str
-    columns: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → its column, the type of its values
+    columns: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → column, type
     statements: dict[tuple[str, ...], str] = field(default_factory=dict)  # keys → INSERT
 
     def type_of(self, key: str) -> str | None:
-        found = self.columns.get(key)
-        return found[1] if found else None
+        column = self.columns.get(key)
+        return column[1] if column else None
 
 
 def plain_name(table: str) -> str:
-    """`db.predictions` is `predictions`: some name tables with their database.
+    """Check the name of a tracked table, and remove the prefix `db.`.
 
     >>> plain_name("db.predictions"), plain_name("predictions")
     ('predictions', 'predictions')
     """
     name = table.removeprefix("db.").strip() if isinstance(table, str) else ""
-    if not name or "\0" in name or len(name) > schema.LONGEST_NAME:
-        raise BadInput(f"table {str(table)[:60]!r}: not a name for a table", 'write such as "predictions"')
+    if not schema.is_column_name(name):
+        raise BadInput(f"invalid table name {str(table)[:60]!r}", 'use a name such as "predictions"')
     return storable(name)
 
 
 # -- looking up ----------------------------------------------------------------------------------------------------
 
 
-def find(connection: Connection, name: str) -> Table | None:
-    """The table of this name, as it is now."""
+def find(connection: Connection, name: str) -> TrackedTable | None:
+    """Read a tracked table from the registry."""
     query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)} AND name = ?"
     for (relation,) in connection.execute(query, (name,)).fetchall():
         columns = connection.execute(
             "SELECT key, name, type FROM tracked_columns WHERE relation = ? ORDER BY seq", (relation,)
         )
-        return Table(name, relation, {key: (column, kind) for key, column, kind in columns})
+        return TrackedTable(name, relation, {key: (column, kind) for key, column, kind in columns})
     return None
 
 
 def _exists(connection: Connection) -> str:
-    """The condition that nobody's SQL dropped the table."""
+    """The condition that the table was not dropped by a user's SQL."""
     return f"relation IN ({connection.dialect.relations})"
 
 
@@ -85,92 +80,94 @@ def names(connection: Connection) -> list[str]:
 # -- writing: inside a transaction ---------------------------------------------------------------------------------
 
 
-def insert_one(connection: Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
-    """Add a row, in a transaction of its own, if all it needs is known to be there; else it is not added."""
-    table = known.get(name)
+def insert_one(
+    connection: Connection, cache: Mapping[str, TrackedTable], name: str, row: Mapping[str, TypedCell]
+) -> bool:
+    """Insert a row, in its own transaction, if the table in `cache` has all its columns. Returns whether it did."""
+    table = cache.get(name)
     if table is None:
         return False
     if not _fits(table, row):
-        (row,) = _folded(table.columns, [row])
+        (row,) = _fold_extra_keys(table.columns, [row])
         if not _fits(table, row):
             return False
     try:
         _insert(connection, table, (row,))
-    except connection.dialect.statement_errors:  # somebody renamed a column since
+    except connection.dialect.statement_errors:  # a column was renamed in the meantime
         return False
     return True
 
 
-def insert(connection: Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Add rows. `known` is what this process remembers of the tables; it is brought up to date."""
-    table, folded = _made(connection, name, rows)
-    known[name] = table
+def insert(
+    connection: Connection, cache: dict[str, TrackedTable], name: str, rows: Sequence[Mapping[str, TypedCell]]
+) -> None:
+    """Insert rows, and update `cache`, which maps names to tables."""
+    table, folded = _ensure_table(connection, name, rows)
+    cache[name] = table
     _insert(connection, table, folded)
 
 
-def prepare(connection: Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
-    """The table with a column for each of these keys, as far as there is room; made if it is not there."""
-    known[name], _ = _made(connection, name, [{key: Cell(kind, None) for key, kind in types.items()}])
-    return known[name]
+def prepare(
+    connection: Connection, cache: dict[str, TrackedTable], name: str, types: Mapping[str, str]
+) -> TrackedTable:
+    """Create the table and columns for these keys if they are missing, as far as there is room."""
+    cache[name], _ = _ensure_table(connection, name, [{key: TypedCell(kind, None) for key, kind in types.items()}])
+    return cache[name]
 
 
-def _fits(table: Table, row: Mapping[str, Cell]) -> bool:
+def _fits(table: TrackedTable, row: Mapping[str, TypedCell]) -> bool:
     columns = table.columns
     for key, (kind, _) in row.items():
-        found = columns.get(key)
-        if found is None or (found[1] != kind and widest(found[1], kind) != found[1]):
+        column = columns.get(key)
+        if column is None or (column[1] != kind and widest(column[1], kind) != column[1]):
             return False
     return True
 
 
-def _folded(columns: Iterable[str], rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
-    """The rows with what no column can be made for, beside these, kept together as JSON."""
-    known = {*columns}
-    found: list[Mapping[str, Cell]] = []
+def _fold_extra_keys(columns: Iterable[str], rows: Sequence[Mapping[str, TypedCell]]) -> list[Mapping[str, TypedCell]]:
+    """Move the keys that get no column, beyond those in `columns`, into one JSON column."""
+    keys = {*columns}
+    result_rows: list[Mapping[str, TypedCell]] = []
     for row in rows:
-        kept: dict[str, Cell] = {}
-        more: dict[str, Any] = {}
-        for key, one in row.items():
-            if key not in known and len(known) < MOST_COLUMNS and _is_name(key):
-                known.add(key)
-            if key in known:
-                kept[key] = one
+        cells: dict[str, TypedCell] = {}
+        extra: dict[str, Any] = {}
+        for key, value_cell in row.items():
+            if key not in keys and len(keys) < schema.MOST_COLUMNS and schema.is_column_name(key):
+                keys.add(key)
+            if key in keys:
+                cells[key] = value_cell
             else:
-                more[key] = values(one.type, [one.value])[0]
-        if more and MORE in kept:  # a key of the user's own
-            more[MORE] = kept[MORE].value
-        found.append({**kept, MORE: cell(more)} if more else kept)
-    return found
+                extra[key] = value_cell.to_python()
+        if extra and MORE in cells:  # the user has a key of this name
+            extra[MORE] = cells[MORE].value
+        result_rows.append({**cells, MORE: cell(extra)} if extra else cells)
+    return result_rows
 
 
-def _is_name(key: str) -> bool:
-    return bool(key.strip()) and "\0" not in key and len(key) <= schema.LONGEST_NAME
-
-
-def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
+def _insert(connection: Connection, table: TrackedTable, rows: Sequence[Mapping[str, TypedCell]]) -> None:
     for row in rows:
         keys = tuple(row)
         statement = table.statements.get(keys)
         if statement is None:
             columns = ", ".join(quote(table.columns[key][0]) for key in keys)
-            # a row that is there already was written before its writer knew
+            # An existing row was committed by an attempt that seemed to fail.
             statement = (
                 f"INSERT INTO {quote(table.relation)} ({columns}) VALUES ({placeholders(keys)}) ON CONFLICT DO NOTHING"
             )
             if len(table.statements) < 1_000:
                 table.statements[keys] = statement
-        connection.execute(statement, tuple([one.value for one in row.values()]))
+        connection.execute(statement, tuple([value_cell.value for value_cell in row.values()]))
 
 
-def _made(
-    connection: Connection, name: str, rows: Sequence[Mapping[str, Cell]]
-) -> tuple[Table, list[Mapping[str, Cell]]]:
-    """The table as it is now, with every column these rows need, and the rows as they go into it."""
+def _ensure_table(
+    connection: Connection, name: str, rows: Sequence[Mapping[str, TypedCell]]
+) -> tuple[TrackedTable, list[Mapping[str, TypedCell]]]:
+    """Create or extend the table for these rows. Returns the table and the rows to insert."""
     table = find(connection, name)
-    folded = _folded(table.columns if table is not None else OWN, rows)
+    folded = _fold_extra_keys(table.columns if table is not None else OWN, rows)
     changed = table is None
     if table is None:
-        table = Table(name, _free_relation(connection, name))
+        table = TrackedTable(name, _free_relation(connection, name))
         _create(connection, table, folded)
     changed = _add_columns(connection, table, folded) or changed
     if changed and name in JOINED:
@@ -178,18 +175,18 @@ def _made(
     return table, folded
 
 
-def _create(connection: Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
-    """All columns at once: a thousand of them one by one take seconds."""
-    taken = {*_reserved(connection)}
+def _create(connection: Connection, table: TrackedTable, rows: Iterable[Mapping[str, TypedCell]]) -> None:
+    """Create a table with all its columns at once: adding a thousand one by one takes seconds."""
+    used = {*_reserved_columns(connection)}
     keys = dict.fromkeys([*OWN, *(key for row in rows for key in row)])
-    table.columns = {key: (schema.distinct(key, taken), OWN.get(key, "null")) for key in keys}
+    table.columns = {key: (schema.unique_name(key, used), OWN.get(key, "null")) for key in keys}
     relation = quote(table.relation)
     dialect = connection.dialect
     columns = ", ".join(dialect.user_column(column, kind) for column, kind in table.columns.values())
     connection.execute(f"CREATE TABLE {relation} (seq {dialect.row_number}, {columns}, UNIQUE(row_id))")
-    index = schema.distinct(f"{table.relation} by track", _taken(connection))
+    index = schema.unique_name(f"{table.relation} by track", _used_names(connection))
     connection.execute(f"CREATE INDEX {quote(index)} ON {relation}(track_id)")
-    for statement in dialect.count_changes(table.relation):  # what a DuckDB file cannot follow by watermark
+    for statement in dialect.count_changes(table.relation):  # changes that a watermark does not show
         connection.execute(statement)
     connection.execute("DELETE FROM tracked_columns WHERE relation = ?", (table.relation,))
     connection.execute(schema.insert(dialect, "tracked_tables", "replace"), (table.name, table.relation, 0))
@@ -200,29 +197,29 @@ def _create(connection: Connection, table: Table, rows: Iterable[Mapping[str, Ce
 
 
 def _free_relation(connection: Connection, name: str) -> str:
-    """What the table is called in SQL: its own name unless that is taken or means something."""
-    taken = _taken(connection)
+    """Choose the name of a table in SQL: its own unless that is taken or reserved."""
+    used = _used_names(connection)
     lower = name.lower()
-    if lower not in taken and not lower.startswith(("sqlite_", "tracked_")):
+    if lower not in used and not lower.startswith(("sqlite_", "tracked_")):
         return name
-    return schema.distinct(f"tracked_{name}", taken)
+    return schema.unique_name(f"tracked_{name}", used)
 
 
-def _taken(connection: Connection) -> set[str]:
+def _used_names(connection: Connection) -> set[str]:
     names = {name.lower() for (name,) in connection.execute(connection.dialect.relations)}
-    return names | {"predictions", "metrics", *schema.TABLES, *OF_THE_FILE}
+    return names | {"predictions", "metrics", *schema.TABLES, *DUCKDB_NAMES}
 
 
-def _add_columns(connection: Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
-    """Whether a column came or became wider."""
+def _add_columns(connection: Connection, table: TrackedTable, rows: Iterable[Mapping[str, TypedCell]]) -> bool:
+    """Add or widen columns for these rows. Returns whether anything changed."""
     dialect = connection.dialect
-    taken = {column.lower() for column, _ in table.columns.values()} | _reserved(connection)
+    used = {column.lower() for column, _ in table.columns.values()} | _reserved_columns(connection)
     changed = False
     for row in rows:
         for key, (kind, _) in row.items():
             old = table.columns.get(key)
             if old is None:
-                column = schema.distinct(key, taken)
+                column = schema.unique_name(key, used)
                 definition = dialect.user_column(column, kind)
                 connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {definition}")
                 connection.execute(schema.insert(dialect, "tracked_columns"), (table.relation, key, column, kind))
@@ -239,36 +236,33 @@ def _add_columns(connection: Connection, table: Table, rows: Iterable[Mapping[st
     return changed
 
 
-def _reserved(connection: Connection) -> frozenset[str]:
+def _reserved_columns(connection: Connection) -> frozenset[str]:
     return connection.dialect.reserved_columns | {"seq"}
 
 
-def cells_of(row: Mapping[str, Any]) -> dict[str, Cell]:
-    """A row of a user as cells."""
-    return {storable(key): value if type(value) is Cell else cell(value) for key, value in row.items()}
+def cells_of(row: Mapping[str, Any]) -> dict[str, TypedCell]:
+    return {storable(key): value if type(value) is TypedCell else cell(value) for key, value in row.items()}
 
 
 def new_row_id() -> str:
-    """A name for a row that no other row has, in whatever store."""
-    return f"{_chance.getrandbits(64):016x}"
+    return f"{_random.getrandbits(64):016x}"
 
 
-_chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_chance.seed)
+_random = random.Random()  # private, so that a seed of the global one does not repeat ids
+os.register_at_fork(after_in_child=_random.seed)
 
 
-def rename(connection: Connection, table: Table, old: str, new: str) -> int:
-    """Another name for a column; if both are there, what the old one holds goes into the new one. How many values."""
+def rename(connection: Connection, table: TrackedTable, old: str, new: str) -> int:
+    """Rename a column, or move its values into an existing one. Returns the number of values."""
     relation, (before, kind) = quote(table.relation), table.columns[old]
     ((count,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
-    for view in JOINED:  # SQLite changes no table that a view would no longer fit
+    for view in JOINED:  # SQLite refuses to alter a table if a view would break
         connection.execute(f"DROP VIEW IF EXISTS {view}")
     if new in table.columns:
         after, other = table.columns[new]
         clash = f"SELECT 1 FROM {relation} WHERE {quote(before)} IS NOT NULL AND {quote(after)} IS NOT NULL LIMIT 1"
         if connection.execute(clash).fetchall():
-            raise BadInput(f"{table.name}: rows have {old} and {new}: what one of them holds would be lost")
+            raise BadInput(f"{table.name}: some rows have both {old} and {new}; one of the values would be lost")
         connection.execute(f"UPDATE {relation} SET {quote(after)} = COALESCE({quote(after)}, {quote(before)})")
         connection.execute("DELETE FROM tracked_columns WHERE relation = ? AND key = ?", (table.relation, old))
         connection.execute(
@@ -277,9 +271,9 @@ def rename(connection: Connection, table: Table, old: str, new: str) -> int:
         )
         connection.execute(f"ALTER TABLE {relation} DROP COLUMN {quote(before)}")
     else:
-        taken = {column.lower() for column, _ in table.columns.values() if column != before}
-        taken |= _reserved(connection)
-        column = schema.distinct(new, taken)
+        used = {column.lower() for column, _ in table.columns.values() if column != before}
+        used |= _reserved_columns(connection)
+        column = schema.unique_name(new, used)
         connection.execute(f"ALTER TABLE {relation} RENAME COLUMN {quote(before)} TO {quote(column)}")
         connection.execute(
             "UPDATE tracked_columns SET key = ?, name = ? WHERE relation = ? AND key = ?",
@@ -290,11 +284,11 @@ def rename(connection: Connection, table: Table, old: str, new: str) -> int:
     return int(count)
 
 
-def update(connection: Connection, name: str, key: str, new: Cell, equal: Mapping[str, Cell]) -> int:
-    """Write a value into a column, added if there is none, of the rows with these values; how many rows."""
+def update(connection: Connection, name: str, key: str, new: TypedCell, equal: Mapping[str, TypedCell]) -> int:
+    """Set a column, added if missing, in the rows with these values. Returns their number."""
     table = prepare(connection, {}, name, {key: new.type})
     if key not in table.columns:
-        raise BadInput(f"{name}: there is no room for a column {key!r}")
+        raise BadInput(f"{name}: no room for a column {key!r}")
     same = (f"{quote(table.columns[other][0])} IS NOT DISTINCT FROM ?" for other in equal)
     where = " AND ".join(same) or "1 = 1"
     connection.execute(
@@ -304,21 +298,20 @@ def update(connection: Connection, name: str, key: str, new: Cell, equal: Mappin
     return connection.changes()
 
 
-def tables(connection: Connection) -> Iterator[Table]:
+def tables(connection: Connection) -> Iterator[TrackedTable]:
     for name in names(connection):
         table = find(connection, name)
         if table is not None:
             yield table
 
 
-def delete(connection: Connection, track_id: str, only: str | None = None) -> dict[str, int]:
-    """Remove what was written under this name: how many rows of which table."""
+def delete(connection: Connection, track_id: str) -> dict[str, int]:
+    """Delete the rows written under a name. Returns the number of rows by table."""
     removed: dict[str, int] = {}
     for table in tables(connection):
-        if only is None or table.name == only:
-            connection.execute(f"DELETE FROM {quote(table.relation)} WHERE track_id = ?", (track_id,))
-            if connection.changes():
-                removed[table.name] = connection.changes()
+        connection.execute(f"DELETE FROM {quote(table.relation)} WHERE track_id = ?", (track_id,))
+        if connection.changes():
+            removed[table.name] = connection.changes()
     return removed
 
 
@@ -329,15 +322,14 @@ def has_row(connection: Connection, name: str, row_id: str) -> bool:
     )
 
 
-def is_taken(connection: Connection, track_id: str) -> bool:
-    """Whether something was written under this name, or a run is called so."""
+def is_track_id_used(connection: Connection, track_id: str) -> bool:
     query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)}"
     selects = ["SELECT 1 FROM runs WHERE run = ?"]
     selects += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?" for (relation,) in connection.execute(query)]
-    pieces = (selects[at : at + 400] for at in range(0, len(selects), 400))  # SQLite takes 500 at a time
-    return any(connection.execute(" UNION ALL ".join(piece), (track_id,) * len(piece)).fetchall() for piece in pieces)
+    batches = (selects[start : start + 400] for start in range(0, len(selects), 400))  # SQLite allows 500 terms
+    return any(connection.execute(" UNION ALL ".join(batch), (track_id,) * len(batch)).fetchall() for batch in batches)
 
 
 def note_cache(connection: Connection, path: str) -> None:
-    """Remember a folder that caches results, by its path from the store."""
+    """Record a folder with cached results, relative to the store."""
     connection.execute("INSERT INTO tracked_caches (path) VALUES (?) ON CONFLICT DO NOTHING", (path,))

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from abreast.store.user_state.quota_ledger import cache_folder
+from abreast.store.user_state.folders import cache_folder
 from abreast.targets.checks.check_runs import CheckContext, CheckRun, CheckTask, run_all, run_command, run_in_workspace
 from abreast.targets.checks.test_results import Reporter, Results
 

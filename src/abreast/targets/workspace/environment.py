@@ -25,7 +25,7 @@ from pathlib import Path
 
 from abreast.digest import compose
 from abreast.redaction import redact_log
-from abreast.store.user_state.quota_ledger import cache_folder
+from abreast.store.user_state.folders import cache_folder
 from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree, walk
 
 SETUP_TIMEOUT_S = 1800.0

@@ -1,4 +1,4 @@
-"""Connections that a helper process holds for this one."""
+"""Connections that live in a helper process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import StoreError
 from abreast.store.base import Closed
 from abreast.store.sqlite.dialect import SQLITE
-from abreast.store.sqlite.isolation import server
 
 if TYPE_CHECKING:
     import socket
@@ -27,7 +27,7 @@ _connections: weakref.WeakSet[RemoteConnection] = weakref.WeakSet()
 
 
 class RemoteConnection:
-    """What the store uses of `SQLiteConnection`, for a connection in the helper process."""
+    """A connection in the helper process, with the parts of `SQLiteConnection` that the store uses."""
 
     dialect = SQLITE
 
@@ -44,25 +44,24 @@ class RemoteConnection:
     def is_closed(self) -> bool:
         return self._channel.closed
 
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of a module in the helper, with its connection as the first argument."""
+    def run(self, function: str | Callable[..., Any], *arguments: Any) -> Any:
         with self._lock:
             if self._is_waiting and self._opening is not None:
                 if self._spare is None:
                     self._spare = connect(self._opening, self._path)
                 return self._spare.run(function, *arguments)
-            succeeded, answer = self._ask(function, arguments)
+            succeeded, result = self._request(function, arguments)
         if succeeded:
-            return answer
-        raise answer
+            return result
+        raise result
 
-    def _ask(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    def _request(self, function: str | Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
         try:
             self._is_waiting = True
             self._channel.send((function, arguments))
-            succeeded, answer = self._channel.recv()
-            return succeeded, answer
-        except BaseException as error:  # also Ctrl-C: an answer that is read later would be the wrong one
+            succeeded, result = self._channel.recv()
+            return succeeded, result
+        except BaseException as error:  # also Ctrl-C: a response that is read later would be the wrong one
             self.abandon()
             if isinstance(error, EOFError | OSError):
                 raise Closed(f"{self._path}: the helper process ended") from error
@@ -74,60 +73,36 @@ class RemoteConnection:
                 self._spare = None
 
     def abandon(self) -> None:
-        """Close the channel; the helper rolls back what is not committed."""
+        """Close the channel; the helper rolls back an open transaction."""
         self._channel.close()
 
     def execute(self, sql: str, parameters: Any = ()) -> RemoteCursor:
-        return RemoteCursor(self, *self.run(server.execute, sql, parameters))
+        return RemoteCursor(self, *self.run("execute", sql, parameters))
 
     def executemany(self, sql: str, rows: Iterable[Any]) -> None:
-        self.run(server.executemany, sql, list(rows))
+        self.run("executemany", sql, list(rows))
 
-    def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
-        return list(self.run(server.call, "dicts", sql, parameters))
-
-    def pragma(self, name: str) -> Any:
-        return self.run(server.call, "pragma", name)
-
-    def changes(self) -> int:
-        return int(self.run(server.call, "changes"))
-
-    def total_changes(self) -> int:
-        return int(self.run(server.call, "total_changes"))
-
-    def config(self, *arguments: int) -> Any:
-        return self.run(server.call, "config", *arguments)
-
-    def set_busy_timeout(self, milliseconds: int) -> None:
-        self.run(server.call, "set_busy_timeout", milliseconds)
-
-    def set_busy_handler(self, handler: Callable[[int], bool]) -> None:
-        self.run(server.call, "set_busy_handler", handler)
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        """Return any other method of `SQLiteConnection`, which is called in the helper."""
+        return partial(self.run, "call", method)
 
     @property
     def in_transaction(self) -> bool:
-        return bool(self.run(server.read, "in_transaction"))
+        return bool(self.run("read", "in_transaction"))
 
     @property
     def filename_wal(self) -> str:
-        return str(self.run(server.read, "filename_wal"))
-
-    def set_authorizer(self, authorizer: Callable[..., int]) -> None:
-        self.run(server.call, "set_authorizer", authorizer)
+        return str(self.run("read", "filename_wal"))
 
     def close(self) -> None:
         if not self._channel.closed:
             with suppress(Closed):
-                self.run(server.close)
+                self.run("close")
             self._channel.close()
 
 
-def as_remote(connection: object) -> RemoteConnection | None:
-    return connection if isinstance(connection, RemoteConnection) else None
-
-
 class RemoteCursor:
-    """The rows of a statement; those after the first chunk are fetched as they are needed."""
+    """The rows of a statement; rows after the first chunk are fetched when needed."""
 
     def __init__(self, connection: RemoteConnection, rows: list[tuple[Any, ...]], cursor: int | None) -> None:
         self._connection, self._cursor = connection, cursor
@@ -142,15 +117,15 @@ class RemoteCursor:
                 return row
             if self._cursor is None:
                 raise StopIteration
-            rows, self._cursor = self._connection.run(server.fetch, self._cursor)
+            rows, self._cursor = self._connection.run("fetch", self._cursor)
             self._rows = iter(rows)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return list(self)
 
 
-class _Helper:
-    """The helper process, started when it is first needed; it ends with this process."""
+class _HelperProcess:
+    """The helper process, started when first needed; it ends with this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -158,7 +133,7 @@ class _Helper:
         self._process: subprocess.Popen[bytes] | None = None
 
     def connect(self) -> Channel:
-        """A new channel to the helper."""
+        """Open a channel to the helper."""
         import socket  # late: a helper is rarely needed
         from multiprocessing.connection import Connection as Channel
 
@@ -173,7 +148,7 @@ class _Helper:
                 except OSError:  # it was killed
                     self._stop()
         ours.close()
-        raise StoreError("the helper process that writes the store ends at once", "look at its message above")
+        raise StoreError("the helper process that writes the store exits at once", "see its message above")
 
     def _start(self) -> socket.socket:
         import socket
@@ -181,8 +156,8 @@ class _Helper:
 
         if not sys.executable:
             raise StoreError(
-                "the store is open in another SQLite library of this process, and Python's executable is unknown",
-                "set sys.executable, or open the store in another process",
+                "another SQLite library in this process has the store open, and `sys.executable` is not set",
+                "set `sys.executable`, or open the store in another process",
             )
         ours, theirs = socket.socketpair()
         with theirs:
@@ -215,7 +190,7 @@ class _Helper:
             self._stop()
 
     def forget(self) -> None:
-        """In a forked child: the helper and its connections belong to the parent."""
+        """Drop the helper in a forked child: it belongs to the parent."""
         if self._process is not None:
             self._process.returncode = 0
             self._process = None
@@ -225,23 +200,21 @@ class _Helper:
             connection.abandon()
 
 
-_helper = _Helper()
+_helper = _HelperProcess()
 atexit.register(_helper.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helper.forget)
+os.register_at_fork(after_in_child=_helper.forget)
 
 
 def connect(opening: Callable[[Path], Any], path: Path) -> RemoteConnection:
-    """Open a connection in the helper process, by a function of a module."""
+    """Open a connection in the helper process with a module-level function."""
     connection = RemoteConnection(_helper.connect(), path, opening)
-    connection.run(server.connect, opening, path.absolute())
+    connection.run("connect", opening, path.absolute())
     return connection
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a module in the helper process."""
     connection = RemoteConnection(_helper.connect(), Path())
     try:
-        return connection.run(server.evaluate, function, arguments)
+        return connection.run("evaluate", function, arguments)
     finally:
         connection.close()

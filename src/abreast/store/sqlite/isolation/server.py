@@ -15,61 +15,47 @@ CHUNK = 10_000  # rows sent at a time
 
 
 class Session:
-    """One connection, and the cursors that have more rows."""
+    """One connection, and its cursors that have more rows. The other process calls the methods by name."""
 
     def __init__(self) -> None:
         self.connection: Any = None
-        self.cursors: dict[int, Any] = {}
-        self.numbers = count(1)
+        self._cursors: dict[int, Any] = {}
+        self._numbers = count(1)
+
+    def connect(self, opening: Callable[[Path], Any], path: Path) -> None:
+        self.connection = opening(path)
+
+    def execute(self, sql: str, parameters: Any) -> tuple[list[Any], int | None]:
+        number = next(self._numbers)
+        self._cursors[number] = self.connection.execute(sql, parameters)
+        return self.fetch(number)
+
+    def fetch(self, number: int) -> tuple[list[Any], int | None]:
+        """Return the next rows of a cursor, and its number if there may be more."""
+        cursor = self._cursors.pop(number)
+        rows = list(islice(cursor, CHUNK))
+        if len(rows) < CHUNK:
+            return rows, None
+        self._cursors[number] = cursor
+        return rows, number
+
+    def executemany(self, sql: str, rows: Sequence[Any]) -> None:
+        self.connection.executemany(sql, rows)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.connection, method)(*arguments)
+
+    def read(self, attribute: str) -> Any:
+        return getattr(self.connection, attribute)
+
+    def evaluate(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        return function(*arguments)
 
     def close(self) -> None:
-        self.cursors.clear()
+        self._cursors.clear()
         if self.connection is not None:
             self.connection.close()
             self.connection = None
-
-
-def connect(session: Session, opening: Callable[[Path], Any], path: Path) -> None:
-    session.connection = opening(path)
-
-
-def evaluate(_session: Session, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    return function(*arguments)
-
-
-def execute(session: Session, sql: str, parameters: Any) -> tuple[list[Any], int | None]:
-    number = next(session.numbers)
-    session.cursors[number] = session.connection.execute(sql, parameters)
-    return fetch(session, number)
-
-
-def fetch(session: Session, number: int) -> tuple[list[Any], int | None]:
-    """The next rows of a cursor, and its number if there may be more."""
-    cursor = session.cursors.pop(number)
-    rows = list(islice(cursor, CHUNK))
-    if len(rows) < CHUNK:
-        return rows, None
-    session.cursors[number] = cursor
-    return rows, number
-
-
-def executemany(session: Session, sql: str, rows: Sequence[Any]) -> None:
-    session.connection.executemany(sql, rows)
-
-
-def call(session: Session, method: str, *arguments: Any) -> Any:
-    return getattr(session.connection, method)(*arguments)
-
-
-def read(session: Session, attribute: str) -> Any:
-    return getattr(session.connection, attribute)
-
-
-def close(session: Session) -> None:
-    session.close()
-
-
-_OF_SESSION = {connect, evaluate, execute, fetch, executemany, call, read, close}
 
 
 def _serve(channel: Channel) -> None:
@@ -79,12 +65,15 @@ def _serve(channel: Channel) -> None:
     try:
         while True:
             function, arguments = channel.recv()
-            subject = session if function in _OF_SESSION else session.connection
             try:
-                answer = ForkingPickler.dumps((True, function(subject, *arguments)))
+                if isinstance(function, str):
+                    result = getattr(session, function)(*arguments)
+                else:
+                    result = function(session.connection, *arguments)
+                response = ForkingPickler.dumps((True, result))
             except Exception as error:  # noqa: BLE001 - raised in the other process
-                answer = ForkingPickler.dumps((False, error))
-            channel.send_bytes(answer)
+                response = ForkingPickler.dumps((False, error))
+            channel.send_bytes(response)
     except (EOFError, OSError):  # the other process closed it, or ended
         pass
     finally:

@@ -1,9 +1,9 @@
-"""Which files another SQLite library in this process has opened.
+"""Detection of files that another SQLite library in this process has open.
 
-Python raises an audit event before `sqlite3` opens a file. The hook here waits until nothing of ours writes to that
-file, and marks it as shared; from then on only the helper process uses it. A library that raises no event (DuckDB's
-SQLite extension, an `ATTACH` in an open connection) is noticed by its file descriptor, the next time this process opens
-the store.
+Python raises an audit event before `sqlite3` opens a file. The hook here waits until this process does not write to the
+file, and marks it as shared; from then on only the helper process uses it. Libraries that raise no event (DuckDB's
+SQLite extension, an `ATTACH` in an open connection) are detected by their file descriptor, the next time this process
+opens the store.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ import apsw
 from abreast.store.sqlite.dialect import SQLITE
 
 DESCRIPTORS = "/dev/fd"
-IS_NEEDED = os.name == "posix"  # elsewhere locks belong to the open file, not to the process
-JUST_OPENED_S = 1.0  # an announced file may not have its descriptor yet
+JUST_OPENED_S = 1.0  # a file may have been announced but not opened yet
 
 
 class SharedFile(Exception):
-    """Another library has the file open: connect through the helper process."""
+    """Another library has the file open; connect through the helper process."""
 
 
-class _State:
-    """The files of this process by their real paths; new in a forked child, which has no threads and no connections."""
+class _FileRegistry:
+    """The files of this process by real path. A forked child, which has no connections, starts a new one."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -43,7 +42,7 @@ class _State:
         self.gates: dict[str, threading.RLock] = {}
 
 
-_state = _State()
+_state = _FileRegistry()
 _parked: list[apsw.Connection] = []
 
 
@@ -52,14 +51,14 @@ def is_shared(file: str) -> bool:
 
 
 def gate_of(file: str) -> threading.RLock:
-    """The lock that is held while this process writes to the file, and while another library begins to open it."""
+    """The lock to hold while writing to the file, and while another library starts to open it."""
     with _state.lock:
         return _state.gates.setdefault(file, threading.RLock())
 
 
 @contextmanager
 def use(file: str, gate: threading.RLock) -> Iterator[None]:
-    """Keep other libraries from opening the file meanwhile. Raises `SharedFile` if one has opened it already."""
+    """Keep other libraries from opening the file. Raises `SharedFile` if one already has."""
     with gate:
         if file in _state.shared:
             raise SharedFile(file)
@@ -67,7 +66,7 @@ def use(file: str, gate: threading.RLock) -> Iterator[None]:
 
 
 class SQLiteConnection(apsw.Connection):
-    """What the store needs of a connection."""
+    """A connection of apsw, as the store needs it."""
 
     dialect = SQLITE
 
@@ -75,12 +74,12 @@ class SQLiteConnection(apsw.Connection):
         cursor = self.cursor()
         names: list[str] = []
 
-        def note_names(current: apsw.Cursor, row: Any) -> Any:
-            if not names:
+        def read_names(current: apsw.Cursor, row: Any) -> Any:
+            if not names:  # only while a row is read, because a cursor without rows has no description
                 names.extend(column[0] for column in current.get_description())
             return row
 
-        cursor.row_trace = note_names
+        cursor.row_trace = read_names
         return [dict(zip(names, row, strict=True)) for row in cursor.execute(sql, parameters)]
 
 
@@ -100,7 +99,7 @@ class LocalConnection(SQLiteConnection):
             raise
 
     def close(self, force: bool = False) -> None:
-        """Close it, unless that would drop the locks of another library: then it stays open and idle."""
+        """Close it; leave it open and idle if closing would drop the locks of another library."""
         if is_shared(self.file):
             _parked.append(self)
         else:
@@ -113,10 +112,10 @@ class LocalConnection(SQLiteConnection):
 
 
 def check_descriptors(file: str) -> None:
-    """Raise `SharedFile` if another library has the file open. One that was not announced is seen at the first open."""
+    """Raise `SharedFile` if another library has the file open. The first open detects one that raised no event."""
     state = _state
     with state.lock:
-        if IS_NEEDED and file not in state.shared and not state.connections[file]:
+        if file not in state.shared and not state.connections[file]:
             announced = state.announced.get(file)
             is_recent = announced is not None and time.monotonic() - announced < JUST_OPENED_S
             if is_recent or _is_open(file):
@@ -138,12 +137,12 @@ def _is_open(file: str) -> bool:
 
 def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "sqlite3.connect":
-        with suppress(Exception):  # whatever it is, it must not end a call that is not ours
+        with suppress(Exception):  # an error here must not fail the caller's sqlite3.connect
             _share(_real_path(arguments[0]))
 
 
 def _real_path(database: Any) -> str:
-    """The file that `sqlite3.connect` opens, which may be named by a URI."""
+    """The real path of the file that `sqlite3.connect` opens, which may be a URI."""
     name = os.fsdecode(database)
     if name.startswith("file:"):
         name = unquote(name.removeprefix("file:").partition("?")[0].partition("#")[0])
@@ -153,7 +152,7 @@ def _real_path(database: Any) -> str:
 
 
 def _share(file: str) -> None:
-    """Mark a file as shared if this process uses it, once nothing of ours writes to it."""
+    """Mark a file as shared if this process uses it, once no write is in progress."""
     state = _state
     with state.lock:
         state.announced[file] = time.monotonic()
@@ -164,11 +163,10 @@ def _share(file: str) -> None:
                 state.shared.add(file)
 
 
-def _begin_in_child() -> None:
+def _reset_in_child() -> None:
     global _state
-    _state = _State()
+    _state = _FileRegistry()
 
 
-if IS_NEEDED:
-    sys.addaudithook(_on_audit_event)
-    os.register_at_fork(after_in_child=_begin_in_child)
+sys.addaudithook(_on_audit_event)
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from abreast.digest import compose
 from abreast.store.address import is_store
-from abreast.store.report_ledger import RUNS, known, put_beside, reports
+from abreast.store.report_ledger import RUNS, exported_files, read_ledger, report_folders
 from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.directories import remove_tree
@@ -117,11 +117,11 @@ def _stores_in(folder: Path, names: set[str]) -> set[str]:
 
 def _reports_in(folder: Path) -> set[str]:
     """The files that runs put next to a store, and the folders of their reports, which contain answers too."""
-    report_folders = list(reports(folder))
-    names = {name for report in report_folders for name, _ in put_beside(known(report))}
+    report_folders = list(report_folders(folder))
+    names = {name for report in report_folders for name, _ in exported_files(read_ledger(report))}
     if report_folders and len(report_folders) == sum(1 for _ in (folder / RUNS).iterdir()):
         names.add(RUNS)
-    return names | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
+    return names | ({report.name for report in report_folders(folder.parent)} if folder.name == RUNS else set())
 
 
 def copy_contents(contents: FolderContents, to: Path) -> None:
