@@ -117,9 +117,9 @@ def _stores_in(folder: Path, names: set[str]) -> set[str]:
 
 def _reports_in(folder: Path) -> set[str]:
     """The files that runs put next to a store, and the folders of their reports, which contain answers too."""
-    report_folders = list(report_folders(folder))
-    names = {name for report in report_folders for name, _ in exported_files(read_ledger(report))}
-    if report_folders and len(report_folders) == sum(1 for _ in (folder / RUNS).iterdir()):
+    reports = list(report_folders(folder))
+    names = {name for report in reports for name, _ in exported_files(read_ledger(report))}
+    if reports and len(reports) == sum(1 for _ in (folder / RUNS).iterdir()):
         names.add(RUNS)
     return names | ({report.name for report in report_folders(folder.parent)} if folder.name == RUNS else set())
 
