@@ -5,6 +5,6 @@ What it says is scripted: by rules, by answers, or by the prompts themselves (`[
 
 from abreast.fake.rate import Rate
 from abreast.fake.script import Reply, Rule, read_script
-from abreast.fake.server import FakeProvider, Seen
+from abreast.fake.server import FakeProvider, RecordedRequest
 
-__all__ = ["FakeProvider", "Rate", "Reply", "Rule", "Seen", "read_script"]
+__all__ = ["FakeProvider", "Rate", "Reply", "Rule", "RecordedRequest", "read_script"]

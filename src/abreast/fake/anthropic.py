@@ -7,8 +7,8 @@ from typing import Any
 
 from abreast.fake.form import (
     REFUSAL,
-    Conversation,
-    Made,
+    ChatRequest,
+    FakeAnswer,
     arguments,
     characters,
     event,
@@ -69,14 +69,14 @@ class Messages:
         """What is wrong with `max_tokens`, which an answer needs and a count does not."""
         return None if type(body.get("max_tokens")) is int else "max_tokens: Field required"
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         size = characters((body.get("system"), body["messages"], body.get("tools")))
-        return read_conversation(body["messages"], _classify, size, Conversation(""))
+        return read_conversation(body["messages"], _classify, size, ChatRequest(""))
 
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
         return _message(body, _blocks(made), _ENDINGS[made.ending], _usage(made))
 
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
+    def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]:
         usage = _usage(made)
         yield event("message_start", {"message": _message(body, [], None, {**usage, "output_tokens": 1})})
         yield event("ping", {})
@@ -87,7 +87,7 @@ class Messages:
         yield event("message_stop", {})
 
 
-def _block_events(at: int, block: dict[str, Any], made: Made) -> Iterator[bytes]:
+def _block_events(at: int, block: dict[str, Any], made: FakeAnswer) -> Iterator[bytes]:
     if block["type"] == "text":
         start: dict[str, Any] = {"type": "text", "text": ""}
         deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
@@ -115,7 +115,7 @@ def _message(
     }
 
 
-def _blocks(made: Made) -> list[dict[str, Any]]:
+def _blocks(made: FakeAnswer) -> list[dict[str, Any]]:
     text = made.text or (REFUSAL if made.ending == "refusal" else "")
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
     if made.calls:
@@ -123,7 +123,7 @@ def _blocks(made: Made) -> list[dict[str, Any]]:
     return blocks
 
 
-def _usage(made: Made) -> dict[str, Any]:
+def _usage(made: FakeAnswer) -> dict[str, Any]:
     return {
         "input_tokens": made.input,
         "cache_creation_input_tokens": made.cache_write,

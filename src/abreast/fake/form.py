@@ -25,7 +25,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ChatRequest:
     """The last text that a user wrote, the tools called since, the text of the last tool's result, and the size."""
 
     text: str
@@ -39,8 +39,8 @@ class Conversation:
 
 
 def read_conversation(
-    items: Sequence[Any], classify: Callable[[Any], tuple[int, str | None, str]], size: int, before: Conversation
-) -> Conversation:
+    items: Sequence[Any], classify: Callable[[Any], tuple[int, str | None, str]], size: int, before: ChatRequest
+) -> ChatRequest:
     """The conversation since the last words of a user, or since `before` if none of the items has any.
 
     `classify` gives the number of tool calls in an item, the text of a tool's result, and the text of a user.
@@ -51,13 +51,13 @@ def read_conversation(
         calls += called
         result = output if result is None else result
         if text:
-            return Conversation(text, calls, result if calls else None, size)
+            return ChatRequest(text, calls, result if calls else None, size)
     result = before.result if result is None else result
-    return Conversation(before.text, calls + before.calls, result, size + before.characters)
+    return ChatRequest(before.text, calls + before.calls, result, size + before.characters)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FakeAnswer:
     """An answer before it has a provider's form, and its tokens. `calls` names a tool, `args` its arguments."""
 
     text: str
@@ -111,15 +111,15 @@ PIECE = 24  # characters of a piece of streamed text
 _prefix, _number = secrets.token_hex(6), itertools.count(1)
 
 
-class Form(Protocol):
+class ApiFormat(Protocol):
     """One provider's form of asking and answering. `problem` says what is wrong with a body, None if nothing is."""
 
     manner: str  # anthropic or openai
 
     def problem(self, body: Mapping[str, Any]) -> str | None: ...
-    def read(self, body: Mapping[str, Any]) -> Conversation: ...
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]: ...
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]: ...
+    def read(self, body: Mapping[str, Any]) -> ChatRequest: ...
+    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]: ...
+    def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]: ...
 
 
 def name(prefix: str) -> str:

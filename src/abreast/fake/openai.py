@@ -8,8 +8,8 @@ from typing import Any
 
 from abreast.fake.form import (
     REFUSAL,
-    Conversation,
-    Made,
+    ChatRequest,
+    FakeAnswer,
     arguments,
     characters,
     dumps,
@@ -60,11 +60,11 @@ class ChatCompletions:
             return "Missing required parameter: 'messages'."
         return problem_of_model(body)
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         size = characters((body["messages"], body.get("tools")))
-        return read_conversation(body["messages"], _classify_message, size, Conversation(""))
+        return read_conversation(body["messages"], _classify_message, size, ChatRequest(""))
 
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
         refused = made.ending == "refusal"
         message: dict[str, Any] = {
             "role": "assistant",
@@ -77,7 +77,7 @@ class ChatCompletions:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _ENDINGS[made.ending]}
         return {**_head(body, "chat.completion"), "choices": [choice], "usage": _usage(made)}
 
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
+    def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]:
         head = _head(body, "chat.completion.chunk")
         counts = bool((body.get("stream_options") or {}).get("include_usage"))
         usual: dict[str, Any] = {"usage": None} if counts else {}
@@ -97,7 +97,7 @@ def _classify_message(message: Mapping[str, Any]) -> tuple[int, str | None, str]
     return calls, joined(content) if role == "tool" else None, written(content) if role == "user" else ""
 
 
-def _deltas(made: Made) -> Iterator[dict[str, Any]]:
+def _deltas(made: FakeAnswer) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": None if made.calls else "", "refusal": None}
     if made.ending == "refusal":
         yield from ({"refusal": piece} for piece in pieces(made.text or REFUSAL))
@@ -126,7 +126,7 @@ def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
-def _call(made: Made) -> dict[str, Any]:
+def _call(made: FakeAnswer) -> dict[str, Any]:
     return {
         "id": name("call_"),
         "type": "function",
@@ -134,7 +134,7 @@ def _call(made: Made) -> dict[str, Any]:
     }
 
 
-def _usage(made: Made) -> dict[str, Any]:
+def _usage(made: FakeAnswer) -> dict[str, Any]:
     return {
         "prompt_tokens": made.input,
         "completion_tokens": made.output,
@@ -160,7 +160,7 @@ class Responses:
     manner = "openai"
 
     def __init__(self) -> None:
-        self._kept: dict[str, Conversation] = {}
+        self._kept: dict[str, ChatRequest] = {}
 
     def problem(self, body: Mapping[str, Any]) -> str | None:
         given = body.get("input")
@@ -171,18 +171,18 @@ class Responses:
             return f"Previous response with id '{before}' not found."
         return problem_of_model(body)
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         given = body["input"]
         size = characters((body.get("instructions"), given, body.get("tools")))
-        before = self._kept.get(str(body.get("previous_response_id")), Conversation(""))
+        before = self._kept.get(str(body.get("previous_response_id")), ChatRequest(""))
         if isinstance(given, str):
-            return Conversation(given.strip(), 0, None, size + before.characters)
+            return ChatRequest(given.strip(), 0, None, size + before.characters)
         return read_conversation(given, _classify_item, size, before)
 
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
         return self._response(body, made, name("resp_"), _items(body, made))
 
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
+    def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]:
         own, items = name("resp_"), _items(body, made)
         begun = _begun(body, own)
         number = 0
@@ -197,7 +197,7 @@ class Responses:
         kind = "response.incomplete" if made.ending == "cut" else "response.completed"
         yield event(kind, {"sequence_number": number, "response": done})
 
-    def _response(self, body: Mapping[str, Any], made: Made, own: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    def _response(self, body: Mapping[str, Any], made: FakeAnswer, own: str, items: list[dict[str, Any]]) -> dict[str, Any]:
         if body.get("store") is not False:
             self._keep(own, body, made)
         cut = made.ending == "cut"
@@ -209,9 +209,9 @@ class Responses:
             "usage": _response_usage(made),
         }
 
-    def _keep(self, own: str, body: Mapping[str, Any], made: Made) -> None:
+    def _keep(self, own: str, body: Mapping[str, Any], made: FakeAnswer) -> None:
         asked = self.read(body)
-        self._kept[own] = Conversation(
+        self._kept[own] = ChatRequest(
             asked.text, asked.calls + bool(made.calls), asked.result, asked.characters + len(made.text)
         )
         if len(self._kept) > MOST_KEPT:
@@ -241,7 +241,7 @@ def _begun(body: Mapping[str, Any], own: str) -> dict[str, Any]:
     }
 
 
-def _items(body: Mapping[str, Any], made: Made) -> list[dict[str, Any]]:
+def _items(body: Mapping[str, Any], made: FakeAnswer) -> list[dict[str, Any]]:
     refused = made.ending == "refusal"
     items: list[dict[str, Any]] = []
     if made.text or refused:
@@ -255,7 +255,7 @@ def _items(body: Mapping[str, Any], made: Made) -> list[dict[str, Any]]:
     return items
 
 
-def _call_item(body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+def _call_item(body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
     """A call of a function, or of a free-form tool if the name is offered as such, or only text is given."""
     tool, space = _offered(_tools(body), made.calls)
     within = {"namespace": space} if space else {}
@@ -324,7 +324,7 @@ def _classify_item(item: Mapping[str, Any]) -> tuple[int, str | None, str]:
     return int(kind in _CALLS), None, written(item.get("content")) if is_user else ""
 
 
-def _response_usage(made: Made) -> dict[str, Any]:
+def _response_usage(made: FakeAnswer) -> dict[str, Any]:
     return {
         "input_tokens": made.input,
         "input_tokens_details": {"cached_tokens": made.cached},

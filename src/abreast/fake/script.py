@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput, suggestion
-from abreast.fake.form import Conversation
+from abreast.fake.form import ChatRequest
 
 Kind = Literal["answer", "error", "too-long", "hang", "drop", "empty", "refusal", "cut", "tool"]
 OPENING = "[[fake:"
@@ -215,7 +215,7 @@ class Script:
         self._answers = sorted((answers or {}).items(), key=lambda item: len(item[0]), reverse=True)
         self._used: dict[tuple[Any, ...], int] = {}
 
-    def choose(self, asked: Conversation, model: str) -> Reply:
+    def choose(self, asked: ChatRequest, model: str) -> Reply:
         """The reply to this request, which takes it."""
         if OPENING in asked.text:
             return self._next(directives(asked.text), asked, (model, asked.text))
@@ -224,7 +224,7 @@ class Script:
                 return self._next(steps, asked, (number,))
         return self._next((), asked, ())
 
-    def _next(self, steps: tuple[Reply, ...], asked: Conversation, whose: tuple[Any, ...]) -> Reply:
+    def _next(self, steps: tuple[Reply, ...], asked: ChatRequest, whose: tuple[Any, ...]) -> Reply:
         """The first step that is not done: a tool is once it was called, others after their `times`."""
         calls, then = asked.calls, asked.result
         for at, step in enumerate(steps):
@@ -245,7 +245,7 @@ class Script:
                 del self._used[next(iter(self._used))]
         return used < times
 
-    def _said(self, step: Reply, asked: Conversation, then: str | None) -> str | None:
+    def _said(self, step: Reply, asked: ChatRequest, then: str | None) -> str | None:
         """What follows a tool; else the answer for the longest part of the prompt, which may be all of it."""
         if step.kind not in ("answer", "cut"):
             return None

@@ -19,7 +19,7 @@ from aiohttp import web
 from abreast.errors import BadInput
 from abreast.fake import anthropic, openai
 from abreast.fake.anthropic import Messages
-from abreast.fake.form import CHARACTERS_PER_TOKEN, Conversation, Form, Made, arguments, dumps, name
+from abreast.fake.form import CHARACTERS_PER_TOKEN, ChatRequest, ApiFormat, FakeAnswer, arguments, dumps, name
 from abreast.fake.openai import ChatCompletions, Responses
 from abreast.fake.rate import Rate, Window
 from abreast.fake.script import Reply, Rule, Script
@@ -32,7 +32,7 @@ _ENDINGS = {"answer": "end", "empty": "end", "refusal": "refusal", "cut": "cut",
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecordedRequest:
     """A request as it came. `body` is what its JSON says, None if it is none; keys are not in `headers`."""
 
     method: str
@@ -81,10 +81,10 @@ class FakeProvider:
         self._window = None if rate is None else Window(rate)
         self._random = random.Random(seed)
         self._port, self._busy = port, 0
-        self._seen: deque[Seen] = deque(maxlen=keep)
+        self._seen: deque[RecordedRequest] = deque(maxlen=keep)
         self._models = ["fake-model"]
         self._messages = Messages()
-        self._forms: dict[str, Form] = {
+        self._forms: dict[str, ApiFormat] = {
             "/messages": self._messages,
             "/chat/completions": ChatCompletions(),
             "/responses": Responses(),
@@ -141,7 +141,7 @@ class FakeProvider:
         return {"ANTHROPIC_BASE_URL": self.url, "OPENAI_BASE_URL": f"{self.url}/v1"}
 
     @property
-    def requests(self) -> list[Seen]:
+    def requests(self) -> list[RecordedRequest]:
         """The latest requests, oldest first."""
         return list(self._seen.copy())
 
@@ -160,7 +160,7 @@ class FakeProvider:
             if secret in headers:
                 headers[secret] = HIDDEN
         path = request.path.rstrip("/")
-        self._seen.append(Seen(request.method, path, headers, body, time.time()))
+        self._seen.append(RecordedRequest(request.method, path, headers, body, time.time()))
         form = self._form(path) if request.method == "POST" else None
         manner = form.manner if form else _manner(path, headers)
         if request.method == "HEAD" or (request.method == "GET" and not path):
@@ -171,7 +171,7 @@ class FakeProvider:
             return self._other(request.method, path, body, manner)
         return await self._ask(request, form, body)
 
-    def _form(self, path: str) -> Form | None:
+    def _form(self, path: str) -> ApiFormat | None:
         """By the end of the path: before it may stand whatever a base address has."""
         if path.endswith("/completions"):
             return self._forms["/chat/completions"] if path.endswith("/chat/completions") else None
@@ -195,7 +195,7 @@ class FakeProvider:
             return _json(200, _model(path.partition("/models/")[2], manner), manner)
         return self._error(manner, 404, f"{method} {path} is not known to the fake provider")
 
-    async def _ask(self, request: web.BaseRequest, form: Form, body: Any) -> web.StreamResponse:
+    async def _ask(self, request: web.BaseRequest, form: ApiFormat, body: Any) -> web.StreamResponse:
         wrong = form.problem(body) if isinstance(body, dict) else "the body is no JSON object"
         if wrong is None and form is self._messages:
             wrong = self._messages.lacks_limit(body)
@@ -217,7 +217,7 @@ class FakeProvider:
             self._busy -= 1
 
     async def _reply(
-        self, request: web.BaseRequest, form: Form, body: dict[str, Any], asked: Conversation
+        self, request: web.BaseRequest, form: ApiFormat, body: dict[str, Any], asked: ChatRequest
     ) -> web.StreamResponse:
         try:
             step = self._script.choose(asked, body["model"])
@@ -301,11 +301,11 @@ async def _stream(request: web.BaseRequest, events: Iterable[bytes], headers: di
     return response
 
 
-def _made(step: Reply, asked: Conversation) -> Made:
+def _made(step: Reply, asked: ChatRequest) -> FakeAnswer:
     """The answer that a step asks for, with the tokens it names and a guess at the others."""
     text = "" if step.kind == "empty" else step.say or ""
     said = len(text) + (len(step.tool) + len(arguments(step.args)) if step.tool else 0)
-    return Made(
+    return FakeAnswer(
         text=text,
         ending=_ENDINGS[step.kind],
         calls=step.tool,

@@ -71,7 +71,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class Mounts:
     workspace: Path
     scratch: Path  # read-only except the folders `tmp` and `config` in it
     needs: Needs
@@ -134,7 +134,7 @@ def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | 
     return f"sandbox: bubblewrap does not work here: {lines[-1]}", FORBIDDEN
 
 
-def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Exposed, environment: Mapping[str, str]) -> list[str]:
+def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Mounts, environment: Mapping[str, str]) -> list[str]:
     words = [bubblewrap() or "bwrap", *NAMESPACES, *([] if sandbox.network else ["--unshare-net"]), *_system()]
     accesses, copies = _accesses(sandbox, exposed, environment), _copies(exposed)
     for place in sorted({*accesses, *copies}, key=lambda place: len(place.parts)):
@@ -146,7 +146,7 @@ def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Exposed, environment: M
     return [*words, *_limits(sandbox), *argv]
 
 
-def _copies(exposed: Exposed) -> dict[Path, Path]:
+def _copies(exposed: Mounts) -> dict[Path, Path]:
     copies = {}
     for number, place in enumerate(exposed.needs.settings):
         if place.exists():
@@ -196,7 +196,7 @@ def _system() -> Iterator[str]:
             yield from ("--ro-bind", name, name)
 
 
-def _accesses(sandbox: Sandbox, exposed: Exposed, environment: Mapping[str, str]) -> dict[Path, Access]:
+def _accesses(sandbox: Sandbox, exposed: Mounts, environment: Mapping[str, str]) -> dict[Path, Access]:
     """How each place is seen. What lies deeper is mounted later, over what is above it."""
     home = Path(environment.get("HOME") or Path.home()).absolute()
     places: dict[Path, Access] = {Path(name): "empty" for name in EMPTY}

@@ -69,7 +69,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Allows:
+class RequestWindow:
     """So many requests in every window of so many seconds; `headers` is the manner in which that is announced."""
 
     requests: int
@@ -77,7 +77,7 @@ class Allows:
     headers: str | None = None
 
 
-class _Server:
+class _SimulatedProvider:
     """What the variants of one simulated target share: how many calls are being answered, and the current window."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Server:
         self._window = 0
         self._used = 0
 
-    def admit(self, allows: Allows) -> bool:
+    def admit(self, allows: RequestWindow) -> bool:
         """Whether the window has room for one more, which is used then."""
         self._turn(allows)
         if self._used >= allows.requests:
@@ -94,7 +94,7 @@ class _Server:
         self._used += 1
         return True
 
-    def _turn(self, allows: Allows) -> float:
+    def _turn(self, allows: RequestWindow) -> float:
         """Into the window of now; how many seconds of it are left."""
         now = asyncio.get_running_loop().time()
         self._begin = now if self._begin is None else self._begin
@@ -103,7 +103,7 @@ class _Server:
             self._window, self._used = int(window), 0
         return allows.seconds - passed
 
-    def headers(self, allows: Allows) -> dict[str, str] | None:
+    def headers(self, allows: RequestWindow) -> dict[str, str] | None:
         """What it announces, if it does."""
         if allows.headers is None:
             return None
@@ -139,7 +139,7 @@ class Simulated(Target):
         self._instant = not (self._errors or self._capacity or self._allows or self._latency.mean())
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
-        self._server: _Server = shared.setdefault("simulated-server", _Server())
+        self._server: _SimulatedProvider = shared.setdefault("simulated-server", _SimulatedProvider())
         self._drawn_by = compose("simulated", seed, digest_of_params(params), self._renderer.version)
         knows = [source_digest(self._knows)] if self._knows is not None else []
         self.version = compose(self._drawn_by, REVISION, *knows)
@@ -316,10 +316,10 @@ def _knows(settings: Settings) -> Callable[..., Any] | None:
     return load_function(function) if isinstance(function, str) else function
 
 
-def _allowance(settings: Settings) -> Allows | None:
+def _allowance(settings: Settings) -> RequestWindow | None:
     expects = "such as {requests: 60, seconds: 60, headers: openai} (headers: openai, anthropic or left out)"
     allows = settings.take("allows", None, _is_none_or(_is_allowance), expects)
-    return None if allows is None else Allows(allows["requests"], float(allows["seconds"]), allows.get("headers"))
+    return None if allows is None else RequestWindow(allows["requests"], float(allows["seconds"]), allows.get("headers"))
 
 
 def _is_allowance(value: Any) -> bool:

@@ -19,7 +19,7 @@ from abreast.preflight.finding import Finding, listed
 from abreast.text import many
 
 if TYPE_CHECKING:
-    from abreast.targets.mcp import Found, Server
+    from abreast.targets.mcp import Inspection, Server
 
 Value = TypeVar("Value")
 
@@ -179,26 +179,26 @@ def _used_servers(context: Context) -> list[_UsedServer]:
     return users
 
 
-def _look(users: Iterable[_UsedServer], folder: Path) -> list[tuple[_UsedServer, Found]]:
-    from abreast.targets.mcp import look_at_all  # late: most experiments have no such server
+def _look(users: Iterable[_UsedServer], folder: Path) -> list[tuple[_UsedServer, Inspection]]:
+    from abreast.targets.mcp import inspect_servers  # late: most experiments have no such server
 
     mine = [user for user in users if user.folder == folder]
     servers = [user.server for user in mine]
-    return list(zip(mine, run_sync(lambda: look_at_all(servers, folder)), strict=True))
+    return list(zip(mine, run_sync(lambda: inspect_servers(servers, folder)), strict=True))
 
 
-def _tool_sentence(found: Found) -> str:
+def _tool_sentence(found: Inspection) -> str:
     names = [tool.name for tool in found.tools]
     rest = len(names) - TOOLS
     first = ", ".join(names[:TOOLS]) + (f" and {many(rest, 'other')}" if rest > 0 else "")
     return f"{found.server}: {many(len(names), 'tool')} ({first}) in {found.seconds:.1f} s"
 
 
-def _tools(found: Found) -> list[str]:
-    from abreast.targets.mcp.text import line
+def _tools(found: Inspection) -> list[str]:
+    from abreast.targets.mcp.text import first_line
 
     title = f" ({found.title})" if found.title else ""
-    tools = (f"  {tool.name}: {line(tool.description)}".rstrip(": ") for tool in found.tools)
+    tools = (f"  {tool.name}: {first_line(tool.description)}".rstrip(": ") for tool in found.tools)
     return [f"{found.server}{title}", *tools]
 
 

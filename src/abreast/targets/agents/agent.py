@@ -24,7 +24,7 @@ from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, CostBasis, Request
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.user_state.drivers import note_kept
-from abreast.targets.agents.presets.agent_output import Said
+from abreast.targets.agents.presets.agent_output import AgentOutput
 from abreast.targets.agents.presets.claude import KEYS, PARTIAL_LINE, Stream
 from abreast.targets.api.prices import Prices
 from abreast.targets.base import Problem, Target, Workers, widest
@@ -34,7 +34,7 @@ from abreast.targets.processes import process, process_tree
 from abreast.targets.processes.process_usage import recent_memory_kills
 from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by
-from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
+from abreast.targets.sandbox import Mounts, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.untrusted_json import count, dollars
 from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
 from abreast.targets.workspace.files.directories import seen_from
@@ -67,7 +67,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class _StartedAttempt:
     """An attempt with its folders made, and its running program or the error that kept it from starting."""
 
     attempt: Attempt
@@ -129,11 +129,11 @@ class Agent(Target):
         """The program of an attempt, whose folders exist. Called in a thread; may raise a `TrialError`."""
 
     @abstractmethod
-    def _read(self, out: Path, err: Path) -> Said:
+    def _read(self, out: Path, err: Path) -> AgentOutput:
         """What a program printed, by the files of its output, complete or not."""
 
     @abstractmethod
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[AgentOutput, TrialError | None]:
         """What a program that has ended printed, and why that is no answer; None if it is one. Called in a thread."""
 
     def _new_stream(self) -> Stream | None:
@@ -222,7 +222,7 @@ class Agent(Target):
 
     # -- starting and ending a program -----------------------------------------------------------------------------
 
-    async def _started(self, trial: Trial, request: Request, workers: Workers) -> _Start:
+    async def _started(self, trial: Trial, request: Request, workers: Workers) -> _StartedAttempt:
         """Make the folders of an attempt and start its program. If it is cancelled meanwhile, nothing stays."""
         starting = asyncio.ensure_future(self._in_thread(workers, self._start, trial, request))
         try:
@@ -236,7 +236,7 @@ class Agent(Target):
         call = workers.in_turn if self._workspaces.are_empty else workers.in_thread
         return call(function, *arguments)
 
-    def _start(self, trial: Trial, request: Request) -> _Start:
+    def _start(self, trial: Trial, request: Request) -> _StartedAttempt:
         process_tree.containment()  # starts the launcher, which is no part of a trial's time
         if self.changes_files and self.sandbox is None:
             self._outside.begin()
@@ -257,9 +257,9 @@ class Agent(Target):
             argv = self._wrap(program.argv, attempt.workspace.path, attempt.scratch, program.environment)
             piped = attempt.stream is not None
             running = process.start(replace(program, argv=argv), attempt.scratch, attempt.mark, is_piped=piped)
-            return _Start(attempt, program, running)
+            return _StartedAttempt(attempt, program, running)
         except Exception as error:  # noqa: BLE001 - is raised once the folders are known to the caller
-            return _Start(attempt, program, error=error)
+            return _StartedAttempt(attempt, program, error=error)
 
     def _carried(self, trial: Trial) -> Carried | None:
         """What it begins with; who executes the run knows what the trial before left."""
@@ -272,7 +272,7 @@ class Agent(Target):
         carried: Carried = self._shared["carrying"](trial)
         return carried
 
-    async def _finished(self, start: _Start, workers: Workers) -> process.Ended | Exception:
+    async def _finished(self, start: _StartedAttempt, workers: Workers) -> process.Ended | Exception:
         """Wait for the end of the program. Return how it ended, or the error that kept it from running."""
         stream, give_time = start.attempt.stream, workers.more_time()
 
@@ -294,7 +294,7 @@ class Agent(Target):
             return self._start_error(error, start.program.argv[0])
         return error
 
-    async def _abandon(self, starting: asyncio.Future[_Start], workers: Workers) -> None:
+    async def _abandon(self, starting: asyncio.Future[_StartedAttempt], workers: Workers) -> None:
         """End a program that nobody waits for once it has started, and remove its folders."""
         try:
             start = await starting
@@ -347,7 +347,7 @@ class Agent(Target):
             raise problem
         return answer
 
-    def _remains(self, attempt: Attempt) -> tuple[Said, Answer]:
+    def _remains(self, attempt: Attempt) -> tuple[AgentOutput, Answer]:
         said = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
         return said, self._with_change(attempt, self._answer(said, attempt, None))
 
@@ -357,7 +357,7 @@ class Agent(Target):
         error.answer = answer
         return error
 
-    def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
+    def _answer(self, said: AgentOutput, attempt: Attempt, ended: process.Ended | None) -> Answer:
         usage = Usage(*map(count, astuple(said.usage)))
         cost, basis = self._cost(said, usage)
         return Answer(
@@ -372,7 +372,7 @@ class Agent(Target):
             waited_s=said.retry_wait_s or 0.0,
         )
 
-    def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:
+    def _cost(self, said: AgentOutput, usage: Usage) -> tuple[float | None, CostBasis]:
         """What the program reports; else by its tokens, if its model is known."""
         reported = dollars(said.cost_usd)
         price = self._prices.of(said.model, self.default_model) if reported is None else None
@@ -428,7 +428,7 @@ class Agent(Target):
             return list(argv)
         files = [file for file in self._store_files() if not file.is_relative_to(self._base)]
         hidden = (self._base, self._base.resolve(), *files)
-        return wrap(argv, self.sandbox, Exposed(workspace, scratch, self._needs(), hidden), around)
+        return wrap(argv, self.sandbox, Mounts(workspace, scratch, self._needs(), hidden), around)
 
     def _store_files(self) -> list[Path]:
         """The files of the store, with the answers of other trials."""
@@ -497,7 +497,7 @@ class Agent(Target):
         if self.sandbox is None:
             return list(words)
         needs = Needs(read=(self._base,))
-        return wrap(words, self.sandbox, Exposed(folder, scratch, needs, tuple(self._store_files())), around)
+        return wrap(words, self.sandbox, Mounts(folder, scratch, needs, tuple(self._store_files())), around)
 
     @property
     def has_setup(self) -> bool:

@@ -17,7 +17,7 @@ from abreast.errors import BadInput, TrialError
 from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp
 from abreast.targets.agents.agent import Agent, Attempt, computed, public
-from abreast.targets.agents.presets.agent_output import Said, last_line
+from abreast.targets.agents.presets.agent_output import AgentOutput, last_line
 from abreast.targets.agents.presets.claude import INSTALL, KEYS, LOGIN, PARTIAL, QUIET, Stream, read_stream
 from abreast.targets.api.http_target import is_fake
 from abreast.targets.base import Problem
@@ -150,7 +150,7 @@ class ClaudeCode(Agent):
         """The CLI, its login, and what the command lines of its MCP servers name."""
         programs, files = [Path(self._file)] if self._file else [], []
         with contextlib.suppress(BadInput):  # a variable that is not set; the check of MCP servers says so
-            for server in map(mcp.expanded, self.mcp_servers):
+            for server in map(mcp.expand, self.mcp_servers):
                 first, *words = server.command or ("",)
                 if program_file := find_program(first, self._base):
                     programs.append(Path(program_file))
@@ -186,10 +186,10 @@ class ClaudeCode(Agent):
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         return process.Program([self._file, *arguments], attempt.workspace.path, environment, prompt)
 
-    def _read(self, out: Path, err: Path) -> Said:
+    def _read(self, out: Path, err: Path) -> AgentOutput:
         return self._output(read_stream(out))
 
-    def _output(self, stream: Stream) -> Said:
+    def _output(self, stream: Stream) -> AgentOutput:
         said, end = stream.output(), stream.end
         return replace(
             said,
@@ -202,7 +202,7 @@ class ClaudeCode(Agent):
             },
         )
 
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[AgentOutput, TrialError | None]:
         """By what was heard while it ran: the CLI could have changed the file since."""
         assert attempt.stream is not None
         return self._output(attempt.stream), self._trouble(attempt.stream, ended)

@@ -22,7 +22,7 @@ from abreast.sizes import ANSWER_SIZE
 from abreast.targets.agents import command_line
 from abreast.targets.agents.agent import Agent, Attempt, computed
 from abreast.targets.agents.command_line import fill, placeholders, variable
-from abreast.targets.agents.presets import PRESETS, Paths, Preset, Reader, Said, custom
+from abreast.targets.agents.presets import PRESETS, JsonPaths, Preset, Reader, AgentOutput, custom
 from abreast.targets.agents.presets.agent_output import EMPTY, last_line, trouble
 from abreast.targets.agents.presets.claude import Stream
 from abreast.targets.api.http_target import is_fake
@@ -117,7 +117,7 @@ class Command(Agent):
         if output in ("json", "jsonl"):
             if paths["answer"] is None:
                 raise BadInput(f"{settings.where}: output: {output} needs answer:", f"write answer: with {expects}")
-            by_path = Paths(**paths, most=most)
+            by_path = JsonPaths(**paths, most=most)
             return by_path.of_document if output == "json" else by_path.of_lines
         for name, path in paths.items():
             if path is not None:
@@ -249,17 +249,17 @@ class Command(Agent):
             return errors.Rejected(f"{program} cannot be started: {error.strerror}", fix=fix)
         return error
 
-    def _read(self, out: Path, err: Path) -> Said:
+    def _read(self, out: Path, err: Path) -> AgentOutput:
         said = self._reader(out, err)
         if said.tools is not None:
             said.tools = Counter({name[:100]: number for name, number in said.tools.most_common(100)})
         return said
 
-    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[AgentOutput, TrialError | None]:
         said = self._read(ended.out, ended.err)
         return said, self._trouble(said, ended, attempt.memory_kills)
 
-    def _trouble(self, said: Said, ended: process.Ended, kills: int | None) -> TrialError | None:
+    def _trouble(self, said: AgentOutput, ended: process.Ended, kills: int | None) -> TrialError | None:
         if not ended.code and said.trouble is None and (said.text or "").strip():
             return None
         last = last_line(ended.err) or last_line(ended.out) or "without a word"

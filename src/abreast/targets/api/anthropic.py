@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.api.http_target import ApiTarget, Picture, Said
+from abreast.targets.api.http_target import ApiTarget, Image, ModelOutput
 from abreast.targets.untrusted_json import count, mapping, storable
 
 VERSION = "2023-06-01"
@@ -29,7 +29,7 @@ class Anthropic(ApiTarget):
     def _key_headers(self, key: str) -> dict[str, str]:
         return {"x-api-key": key}
 
-    def _body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]:
+    def _body(self, prompt: str, pictures: list[Image]) -> dict[str, Any]:
         content: Any = prompt
         if pictures:
             content = [*map(_image, pictures), {"type": "text", "text": prompt}]
@@ -48,11 +48,11 @@ class Anthropic(ApiTarget):
             body["system"] = f"{self._system or ''}\nAnswer with one JSON value and nothing else.".strip()
         return {**body, **self._extra}
 
-    def _said(self, body: Mapping[str, Any]) -> Said:
+    def _said(self, body: Mapping[str, Any]) -> ModelOutput:
         said = "".join(part["text"] for part in body["content"] if part.get("type") == "text")
         reason = storable(body.get("stop_reason"))
         refusal = str(mapping(body.get("stop_details")).get("explanation") or "") if reason == "refusal" else None
-        return Said(said, usage_of(mapping(body.get("usage"))), storable(body.get("model")), reason, refusal)
+        return ModelOutput(said, usage_of(mapping(body.get("usage"))), storable(body.get("model")), reason, refusal)
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
@@ -66,7 +66,7 @@ def usage_of(told: Mapping[str, Any]) -> Usage:
     )
 
 
-def _image(picture: Picture) -> dict[str, Any]:
+def _image(picture: Image) -> dict[str, Any]:
     if picture.url is not None:
         return {"type": "image", "source": {"type": "url", "url": picture.url}}
     source = {"type": "base64", "media_type": picture.media, "data": picture.content}

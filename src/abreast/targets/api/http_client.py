@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
         return self.answer if status < 300 else self.error
 
 
-class Reply(NamedTuple):
+class HttpResponse(NamedTuple):
     """A response. Names of headers are in lower case; of a body above the size limit only the beginning was read."""
 
     status: int
@@ -57,7 +57,7 @@ class HttpClient(ABC):
     """Sends requests over connections that it keeps open."""
 
     @abstractmethod
-    async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> Reply:
+    async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> HttpResponse:
         """Send a request and read its reply. Raises `OSError` for the network, `ValueError` for an invalid request."""
 
     @abstractmethod
@@ -73,14 +73,14 @@ class InvalidReply(OSError):
     """The server does not speak HTTP/1.1."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection with at most one request under way."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._reply: asyncio.Future[Reply] | None = None
-        self._reader = _ReplyReader(Sizes(0, 0))
+        self._reply: asyncio.Future[HttpResponse] | None = None
+        self._reader = _ResponseParser(Sizes(0, 0))
         self.idle_since = 0.0
         self.is_reusable = True
 
@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def send(self, request: bytes, sizes: Sizes) -> asyncio.Future[Reply]:
-        self._reply, self._reader = self._loop.create_future(), _ReplyReader(sizes)
+    def send(self, request: bytes, sizes: Sizes) -> asyncio.Future[HttpResponse]:
+        self._reply, self._reader = self._loop.create_future(), _ResponseParser(sizes)
         self._transport.write(request)
         return self._reply
 
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
 
-class _ReplyReader:
+class _ResponseParser:
     """Collects one reply from what `httptools` parses."""
 
     def __init__(self, sizes: Sizes) -> None:
@@ -172,12 +172,12 @@ class _ReplyReader:
         if not self._status and self._head_size > LONGEST_HEAD:
             raise ValueError("the headers are too long")
 
-    def reply(self) -> Reply:
+    def reply(self) -> HttpResponse:
         """The reply as far as it has been read. Raises `ValueError` if its compression is damaged."""
         most = self._sizes.of(self._status)
         body = _decompress(self._body, self._headers.get("content-encoding", ""), most, self.is_complete)
         is_complete = self.is_complete and len(body) <= most
-        return Reply(self._status, self._headers, bytes(body[:most]), is_complete)
+        return HttpResponse(self._status, self._headers, bytes(body[:most]), is_complete)
 
     # -- called by the parser ----------------------------------------------------------------------------------------
 
@@ -227,12 +227,12 @@ class DirectClient(HttpClient):
     """HTTP/1.1 without a proxy."""
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+        self._idle: dict[tuple[str, str, int], list[HttpConnection]] = {}
         self._ssl: ssl.SSLContext | None = None
         self._resolved: dict[tuple[str, int], tuple[float, Sequence[AddrInfoType]]] = {}
         self._heads: dict[tuple[URL, int], tuple[Mapping[str, str], bytes]] = {}  # with the headers they are made of
 
-    async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> Reply:
+    async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> HttpResponse:
         request = b"%s%d\r\n\r\n%s" % (self._head(url, headers), len(content), content)
         place = (url.scheme, url.raw_host or "", url.port or 80)
         idle = self._idle.setdefault(place, [])
@@ -253,7 +253,7 @@ class DirectClient(HttpClient):
                 connection.abort()
         self._idle.clear()
 
-    def _take(self, idle: list[Connection]) -> Connection | None:
+    def _take(self, idle: list[HttpConnection]) -> HttpConnection | None:
         """The connection that was used last, if the server has not closed it."""
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_S
         while idle:
@@ -263,7 +263,7 @@ class DirectClient(HttpClient):
             connection.abort()
         return None
 
-    async def _connect(self, scheme: str, host: str, port: int) -> Connection:
+    async def _connect(self, scheme: str, host: str, port: int) -> HttpConnection:
         if scheme == "https" and self._ssl is None:
             self._ssl = ssl.create_default_context()
             self._ssl.set_alpn_protocols(["http/1.1"])
@@ -275,7 +275,7 @@ class DirectClient(HttpClient):
                 addresses, happy_eyeballs_delay=HAPPY_EYEBALLS_S, interleave=1
             )
             _, connection = await loop.create_connection(
-                Connection, sock=opened, ssl=context, server_hostname=host if context else None
+                HttpConnection, sock=opened, ssl=context, server_hostname=host if context else None
             )
         return connection
 
@@ -314,7 +314,7 @@ class ProxyClient(HttpClient):
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> Reply:
+    async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> HttpResponse:
         import aiohttp
 
         if self._session is None:
@@ -329,7 +329,7 @@ class ProxyClient(HttpClient):
             async with self._session.post(url, data=content, headers=headers, allow_redirects=False) as response:
                 body, is_complete = await _read_body(response, sizes.of(response.status))
                 names = dict.fromkeys(name.lower() for name in response.headers)
-                return Reply(response.status, {name: response.headers[name] for name in names}, body, is_complete)
+                return HttpResponse(response.status, {name: response.headers[name] for name in names}, body, is_complete)
         except (OSError, ValueError):
             raise
         except aiohttp.ClientError as error:

@@ -35,7 +35,7 @@ from abreast.settings import (
     is_texts,
 )
 from abreast.sizes import ANSWER_SIZE, EXCERPT, megabytes
-from abreast.targets.api.http_client import HttpClient, Reply, Sizes, make_client
+from abreast.targets.api.http_client import HttpClient, HttpResponse, Sizes, make_client
 from abreast.targets.api.keys import Key, command_of
 from abreast.targets.api.prices import Prices, as_of
 from abreast.targets.base import Problem, Target, Workers
@@ -57,7 +57,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Recu
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelOutput:
     """What a response says, whatever API it came from."""
 
     text: str
@@ -69,7 +69,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Image:
     """A picture to send: an address, or its bytes as base64."""
 
     url: str | None
@@ -148,10 +148,10 @@ class ApiTarget(Target):
     def _key_headers(self, key: str) -> dict[str, str]: ...
 
     @abstractmethod
-    def _body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]: ...
+    def _body(self, prompt: str, pictures: list[Image]) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _said(self, body: Mapping[str, Any]) -> Said: ...
+    def _said(self, body: Mapping[str, Any]) -> ModelOutput: ...
 
     # -- what a target is ------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class ApiTarget(Target):
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         key = self._key.value() if self._key.known else await workers.in_thread(self._key.value)
-        pictures: list[Picture] = []
+        pictures: list[Image] = []
         if self._images:
             pictures = await workers.in_thread(self._pictures, trial, request)
         content = _ENCODER.encode(self._body(request.prompt, pictures)).encode("utf-8", "replace")
@@ -201,7 +201,7 @@ class ApiTarget(Target):
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, content: bytes, headers: Mapping[str, str]) -> Reply:
+    async def _send(self, content: bytes, headers: Mapping[str, str]) -> HttpResponse:
         client: HttpClient | None = self._shared.get("http")
         if client is None:
             client = self._shared["http"] = make_client()
@@ -289,7 +289,7 @@ class ApiTarget(Target):
             raise errors.NoAnswer(f"an empty answer (finish reason {said.finish_reason})", answer=answer)
         return answer
 
-    def _cost(self, said: Said) -> tuple[float | None, CostBasis]:
+    def _cost(self, said: ModelOutput) -> tuple[float | None, CostBasis]:
         if said.cost_usd is not None:
             return said.cost_usd, "reported"
         price = self._price if said.model in (None, self.model) else self._prices.of(said.model, self.model)
@@ -370,21 +370,21 @@ class ApiTarget(Target):
                 )
         return {str(name).lower(): value for name, value in given.items()}
 
-    def _pictures(self, trial: Trial, request: Request) -> list[Picture]:
+    def _pictures(self, trial: Trial, request: Request) -> list[Image]:
         return [self._picture(template.render(trial.case, request.input)) for template in self._images]
 
-    def _picture(self, place: str) -> Picture:
+    def _picture(self, place: str) -> Image:
         if place.startswith(("https://", "http://")):
-            return Picture(place)
+            return Image(place)
         if place.startswith("data:"):
             media, _, content = place[5:].partition(";base64,")
-            return Picture(None, media, content)
+            return Image(None, media, content)
         path = self._base / place
         media = mimetypes.guess_type(path.name)[0] or ""
         if media not in PICTURES:
             raise errors.Crashed(f"images: {place} is no picture that can be sent ({', '.join(PICTURES)})")
         try:
-            return Picture(None, media, base64.b64encode(path.read_bytes()).decode())
+            return Image(None, media, base64.b64encode(path.read_bytes()).decode())
         except OSError as error:
             raise errors.Crashed(f"images: {place} cannot be read ({error.strerror})") from None
 

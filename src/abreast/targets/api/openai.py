@@ -7,7 +7,7 @@ from typing import Any
 
 from abreast.model import Usage
 from abreast.settings import Settings
-from abreast.targets.api.http_target import ApiTarget, Picture, Said
+from abreast.targets.api.http_target import ApiTarget, Image, ModelOutput
 from abreast.targets.untrusted_json import count, dollars, mapping, storable
 
 
@@ -29,13 +29,13 @@ class OpenAI(ApiTarget):
     def _key_headers(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"}
 
-    def _body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]:
+    def _body(self, prompt: str, pictures: list[Image]) -> dict[str, Any]:
         body = self._responses_body(prompt, pictures) if self._api == "responses" else self._chat_body(prompt, pictures)
         if self._temperature is not None:
             body["temperature"] = self._temperature
         return {"model": self.model, **body, **self._extra}
 
-    def _chat_body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]:
+    def _chat_body(self, prompt: str, pictures: list[Image]) -> dict[str, Any]:
         content: Any = prompt
         if pictures:
             sent = [{"type": "image_url", "image_url": {"url": _address(picture)}} for picture in pictures]
@@ -50,7 +50,7 @@ class OpenAI(ApiTarget):
             body["response_format"] = {"type": "json_object"}
         return body
 
-    def _responses_body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]:
+    def _responses_body(self, prompt: str, pictures: list[Image]) -> dict[str, Any]:
         given: Any = prompt
         if pictures:
             sent = [{"type": "input_image", "image_url": _address(picture)} for picture in pictures]
@@ -66,11 +66,11 @@ class OpenAI(ApiTarget):
             body["text"] = {"format": {"type": "json_object"}}
         return body
 
-    def _said(self, body: Mapping[str, Any]) -> Said:
+    def _said(self, body: Mapping[str, Any]) -> ModelOutput:
         told = mapping(body.get("usage"))
         said, reason, refusal = _responses(body) if self._api == "responses" else _chat(body)
         paid = dollars(told.get("cost"))  # some proxies say it
-        return Said(said, usage_of(told), storable(body.get("model")), storable(reason), refusal=refusal, cost_usd=paid)
+        return ModelOutput(said, usage_of(told), storable(body.get("model")), storable(reason), refusal=refusal, cost_usd=paid)
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
@@ -110,5 +110,5 @@ def _responses(body: Mapping[str, Any]) -> tuple[str, Any, str | None]:
     return said, reason, refusals[0] if refusals else None
 
 
-def _address(picture: Picture) -> str:
+def _address(picture: Image) -> str:
     return picture.url or f"data:{picture.media};base64,{picture.content}"

@@ -23,7 +23,7 @@ MILLION = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class TokenPrice:
     """Dollars per million tokens; with more than `over` tokens given, those of `long`."""
 
     input: float
@@ -31,7 +31,7 @@ class Price:
     cache_read: float
     cache_write: float
     over: int | None = None
-    long: Price | None = None
+    long: TokenPrice | None = None
 
     def of(self, usage: Usage) -> float | None:
         """What this usage costs; None if nobody said what was used."""
@@ -52,7 +52,7 @@ class Prices:
         """`own` maps models to prices: mappings, or objects with the same names."""
         self._own = {model: _price(_mapping(price)) for model, price in (own or {}).items()}
 
-    def of(self, *models: str | None) -> Price | None:
+    def of(self, *models: str | None) -> TokenPrice | None:
         """The price of the first of these names that has one: the model that answered, then the one that was asked."""
         names = [name for model in models if model for name in _names(model)]
         for table in (self._own, _shipped()):
@@ -84,15 +84,15 @@ def _table() -> dict[str, Any]:
 
 
 @cache
-def _shipped() -> dict[str, Price]:
+def _shipped() -> dict[str, TokenPrice]:
     return {model: _price(price) for model, price in _table()["models"].items()}
 
 
-def _price(told: Mapping[str, Any]) -> Price:
+def _price(told: Mapping[str, Any]) -> TokenPrice:
     given = float(told["input"])
     long = told.get("long")
     read, write = (given if told.get(name) is None else float(told[name]) for name in ("cache_read", "cache_write"))
-    price = Price(given, float(told["output"]), read, write)
+    price = TokenPrice(given, float(told["output"]), read, write)
     return price if long is None else replace(price, over=int(long["over"]), long=_price(long))
 
 

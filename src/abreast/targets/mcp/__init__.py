@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abreast.targets.mcp.declaration import Server, servers
 from abreast.targets.mcp.digest import version
-from abreast.targets.mcp.expanding import config, expanded
-from abreast.targets.mcp.look import Found, Tool, look, look_at_all
+from abreast.targets.mcp.expanding import config, expand
+from abreast.targets.mcp.look import Inspection, Tool, inspect_server, inspect_servers
 
-__all__ = ["Found", "Server", "Tool", "config", "expanded", "look", "look_at_all", "servers", "version"]
+__all__ = ["Inspection", "Server", "Tool", "config", "expand", "inspect_server", "inspect_servers", "servers", "version"]

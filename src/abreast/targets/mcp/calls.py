@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.redaction import redact_log
-from abreast.targets.mcp.text import line
+from abreast.targets.mcp.text import first_line
 
 PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers: mcp__SERVER__TOOL
 LONGEST_MESSAGE = 300
@@ -49,7 +49,7 @@ class McpCalls:
             return
         self.failed[tool] += 1
         if len(self.messages) < MOST_TOOLS:
-            self.messages.setdefault(tool, line(redact_log(message), LONGEST_MESSAGE))
+            self.messages.setdefault(tool, first_line(redact_log(message), LONGEST_MESSAGE))
 
     def is_open(self, call_id: str) -> bool:
         """Whether this call of an MCP tool was made and has no result yet."""

@@ -15,7 +15,7 @@ MOST_PAGES = 100
 MOST_TOOLS = 10_000
 
 
-class Trouble(Exception):
+class McpError(Exception):
     """Why a server cannot be used, in a sentence, and what to do about it."""
 
     def __init__(self, problem: str, fix: str = "") -> None:
@@ -24,7 +24,7 @@ class Trouble(Exception):
 
 
 class Channel(Protocol):
-    """A way to a server. `receive` raises a `Trouble` if nothing will come any more."""
+    """A way to a server. `receive` raises a `McpError` if nothing will come any more."""
 
     protocol: str
 
@@ -56,7 +56,7 @@ class Conversation:
             page = await self._ask("tools/list", {"cursor": cursors[-1]} if cursors else {})
             listed = page.get("tools")
             if not isinstance(listed, list):
-                raise Trouble("answers tools/list without a list of tools", "the server is broken: tell its authors")
+                raise McpError("answers tools/list without a list of tools", "the server is broken: tell its authors")
             found += [tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
             cursor = page.get("nextCursor")
             if not cursor:
@@ -64,7 +64,7 @@ class Conversation:
             if cursor in cursors or len(found) > MOST_TOOLS:
                 break
             cursors.append(cursor)
-        raise Trouble("lists its tools without an end", "the server is broken: tell its authors")
+        raise McpError("lists its tools without an end", "the server is broken: tell its authors")
 
     async def _ask(self, method: str, params: Message) -> Message:
         self.asked = method
@@ -81,9 +81,9 @@ class Conversation:
         error, result = message.get("error"), message.get("result")
         if error is not None:
             told = error.get("message") if isinstance(error, dict) else error
-            raise Trouble(f"answers {self.asked} with an error: {told}")
+            raise McpError(f"answers {self.asked} with an error: {told}")
         if not isinstance(result, dict):
-            raise Trouble(f"answers {self.asked} with nothing that can be read: {json.dumps(result)[:100]}")
+            raise McpError(f"answers {self.asked} with nothing that can be read: {json.dumps(result)[:100]}")
         return result
 
     async def _serve(self, message: Message) -> None:

@@ -20,7 +20,7 @@ from abreast.code.source import read
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.targets.mcp.declaration import Server, Variables
-from abreast.targets.mcp.expanding import located
+from abreast.targets.mcp.expanding import locate
 
 MOST_MODULES = 5_000
 LARGEST_SOURCE = 5_000_000  # bytes
@@ -161,7 +161,7 @@ def _content(server: Server, base: Path) -> Iterator[str]:
     """What is executed, by content; files are not named by where they are, so that a folder may be moved."""
     words = [_filled(word) for word in server.command]
     cwd = Path(base, _filled(server.cwd or "")).expanduser()
-    program = _program(located(words[0], str(base), str(cwd), first=True), cwd, server)
+    program = _program(locate(words[0], str(base), str(cwd), first=True), cwd, server)
     name = Path(words[0]).name
     runs = _RUNNERS.fullmatch(name) is not None
     if program is not None and not runs:

@@ -17,7 +17,7 @@ _IN_FOLDER = "import os,sys; os.chdir(sys.argv[1]); os.execvp(sys.argv[2], sys.a
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedServer:
     """What a server is started or reached with."""
 
     command: tuple[str, ...]
@@ -27,7 +27,7 @@ class Expanded:
     headers: Mapping[str, str]
 
 
-def expanded(server: Server) -> Expanded:
+def expand(server: Server) -> ExpandedServer:
     """With the environment of now. `BadInput` if a variable is not set."""
     variables = Variables(os.environ)
 
@@ -36,14 +36,14 @@ def expanded(server: Server) -> Expanded:
 
     cwd = None if server.cwd is None else str(Path(server.base).resolve() / Path(fill(server.cwd)).expanduser())
     command = tuple(
-        located(fill(word), server.base, cwd, first=index == 0) for index, word in enumerate(server.command)
+        locate(fill(word), server.base, cwd, first=index == 0) for index, word in enumerate(server.command)
     )
     env = {name: fill(value) for name, value in server.env.items()}
     headers = {name: fill(value) for name, value in server.headers.items()}
-    return Expanded(command, env, cwd, fill(server.url or ""), headers)
+    return ExpandedServer(command, env, cwd, fill(server.url or ""), headers)
 
 
-def located(word: str, base: str, cwd: str | None, first: bool) -> str:
+def locate(word: str, base: str, cwd: str | None, first: bool) -> str:
     """A word of a command; where it names a file beside the spec, that file, since a server is started elsewhere."""
     try:
         path = Path(word).expanduser() if word.startswith("~/") else Path(word)
@@ -63,11 +63,11 @@ def config(servers: Iterable[Server], marks: Mapping[str, str]) -> tuple[dict[st
     Servers that are started get `marks`.
     """
     values: dict[str, str] = {}
-    entries = {server.name: _entry(server, expanded(server), marks, values) for server in servers}
+    entries = {server.name: _entry(server, expand(server), marks, values) for server in servers}
     return {"mcpServers": entries}, values
 
 
-def _entry(server: Server, ready: Expanded, marks: Mapping[str, str], values: dict[str, str]) -> dict[str, Any]:
+def _entry(server: Server, ready: ExpandedServer, marks: Mapping[str, str], values: dict[str, str]) -> dict[str, Any]:
     def written(declared: str, value: str) -> str:
         if not REFERENCE.search(declared):
             return value

@@ -13,10 +13,10 @@ from urllib.parse import urljoin, urlsplit
 
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Trouble, messages_in
+from abreast.targets.mcp.conversation import McpError, messages_in
 from abreast.targets.mcp.declaration import REFERENCE, Server
-from abreast.targets.mcp.expanding import Expanded
-from abreast.targets.mcp.text import line
+from abreast.targets.mcp.expanding import ExpandedServer
+from abreast.targets.mcp.text import first_line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -27,17 +27,17 @@ _SESSION = "Mcp-Session-Id"
 
 
 @contextlib.asynccontextmanager
-async def connected(server: Server, ready: Expanded) -> AsyncIterator[HttpChannel]:
+async def connected(server: Server, ready: ExpandedServer) -> AsyncIterator[HttpChannel]:
     """A connection while it is needed."""
     import aiohttp  # late: most experiments have no such server
 
     if not re.match("https?://", ready.url, re.IGNORECASE):
-        raise Trouble(f"{server.url} is no address", "set it to one that begins with http:// or https://")
+        raise McpError(f"{server.url} is no address", "set it to one that begins with http:// or https://")
     waits = aiohttp.ClientTimeout(total=None)  # whoever looks has a time limit of its own
     try:
         session = aiohttp.ClientSession(headers=ready.headers, timeout=waits)
     except (ValueError, TypeError) as error:
-        raise Trouble(f"its headers cannot be sent: {error}", "correct them") from error
+        raise McpError(f"its headers cannot be sent: {error}", "correct them") from error
     channel = (SseChannel if server.kind == "sse" else HttpChannel)(server, ready, session)
     try:
         yield channel
@@ -57,10 +57,10 @@ def proxy_for(url: str) -> str | None:
 class HttpChannel:
     """Every message is a request of its own; what comes back is JSON or a stream of events."""
 
-    def __init__(self, server: Server, ready: Expanded, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: Server, ready: ExpandedServer, session: aiohttp.ClientSession) -> None:
         self.protocol = ""
         self._server, self._url, self._session = server, ready.url, session
-        self._waiting: asyncio.Queue[Message | Trouble] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Message | McpError] = asyncio.Queue()
         self._reading: set[asyncio.Task[None]] = set()
         self._id = ""
         self._taken = 0
@@ -70,13 +70,13 @@ class HttpChannel:
 
     async def receive(self) -> Message:
         found = await self._waiting.get()
-        if isinstance(found, Trouble):
+        if isinstance(found, McpError):
             raise found
         return found
 
-    def late(self, asked: str, seconds: float) -> Trouble:
+    def late(self, asked: str, seconds: float) -> McpError:
         fix = f"does {self._server.url} work? If the server is only slow, raise its start_timeout (seconds)"
-        return Trouble(f"no answer to {asked} within {seconds:g} s", fix)
+        return McpError(f"no answer to {asked} within {seconds:g} s", fix)
 
     async def close(self) -> None:
         for task in self._reading:
@@ -84,7 +84,7 @@ class HttpChannel:
         await asyncio.gather(*self._reading, return_exceptions=True)
         try:
             if self._id:
-                with contextlib.suppress(Trouble, TimeoutError):
+                with contextlib.suppress(McpError, TimeoutError):
                     async with asyncio.timeout(GOODBYE_S):
                         (await self._request("DELETE", self._url)).release()
         finally:
@@ -117,15 +117,15 @@ class HttpChannel:
                 method, url, headers={**(headers or {}), **own}, allow_redirects=False, proxy=proxy_for(url), **more
             )
         except aiohttp.ClientConnectorDNSError:
-            raise Trouble(f"there is no host {urlsplit(url).hostname}", "correct its url") from None
+            raise McpError(f"there is no host {urlsplit(url).hostname}", "correct its url") from None
         except aiohttp.ClientSSLError as error:
-            raise Trouble(f"no safe connection to {self._server.url}: {error}", "check its certificate") from error
+            raise McpError(f"no safe connection to {self._server.url}: {error}", "check its certificate") from error
         except aiohttp.ClientConnectorError:
             place = urlsplit(url).netloc.rpartition("@")[2]
-            raise Trouble(f"nothing listens at {place}", "start the server, or correct its url") from None
+            raise McpError(f"nothing listens at {place}", "start the server, or correct its url") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             told = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise Trouble(f"the connection to {self._server.url} failed: {told}", "correct its url") from error
+            raise McpError(f"the connection to {self._server.url} failed: {told}", "correct its url") from error
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
         status, url = response.status, self._server.url
@@ -135,19 +135,19 @@ class HttpChannel:
         names = [found[0] for value in self._server.headers.values() for found in REFERENCE.findall(value)]
         if status == 401:
             fix = f"is {names[0]} right?" if names else "write headers: {Authorization: Bearer ${NAME}}"
-            raise Trouble(f"{url} wants to know who asks (401)", fix)
+            raise McpError(f"{url} wants to know who asks (401)", fix)
         if status == 403:
             fix = f"may {names[0]} do this?" if names else "write the headers that it wants, with ${NAME} for secrets"
-            raise Trouble(f"{url} does not let us in (403)", fix)
+            raise McpError(f"{url} does not let us in (403)", fix)
         if status == 404:
-            raise Trouble(f"there is nothing at {url} (404)", "correct its path: it often ends with /mcp or /sse")
+            raise McpError(f"there is nothing at {url} (404)", "correct its path: it often ends with /mcp or /sse")
         if status == 405:
             other = "http" if self._server.kind == "sse" else "sse"
-            raise Trouble(f"{url} speaks in another way (405)", f"write type: {other}, or correct its path")
+            raise McpError(f"{url} speaks in another way (405)", f"write type: {other}, or correct its path")
         if 300 <= status < 400:
-            there = line(redact_log(response.headers.get("Location", "somewhere else")))
-            raise Trouble(f"{url} redirects to {there} ({status})", "write the address where it is")
-        raise Trouble(f"{url} answers with status {status}", "look at what the server logs")
+            there = first_line(redact_log(response.headers.get("Location", "somewhere else")))
+            raise McpError(f"{url} redirects to {there} ({status})", "write the address where it is")
+        raise McpError(f"{url} answers with status {status}", "look at what the server logs")
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         async with response:
@@ -160,10 +160,10 @@ class HttpChannel:
             async for chunk in response.content.iter_any():
                 self._taken += len(chunk)
                 if self._taken > MOST_INPUT:
-                    raise Trouble("sends without an end", "the server is broken: tell its authors")
+                    raise McpError("sends without an end", "the server is broken: tell its authors")
                 yield chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Trouble(f"the connection broke: {type(error).__name__}", "look at what the server logs") from error
+            raise McpError(f"the connection broke: {type(error).__name__}", "look at what the server logs") from error
 
     def _follow(self, events: AsyncIterator[tuple[str, str]]) -> None:
         task = asyncio.create_task(self._pump(events))
@@ -174,7 +174,7 @@ class HttpChannel:
         try:
             async for kind, data in events:
                 self._take(kind, data)
-        except Trouble as trouble:
+        except McpError as trouble:
             self._waiting.put_nowait(trouble)
 
     def _take(self, kind: str, data: str) -> None:
@@ -191,18 +191,18 @@ class HttpChannel:
                     answered = answered or '"result"' in data or '"error"' in data
                     yield kind, data
         if asks and not answered:
-            raise Trouble("ends its stream of events without an answer", "look at what the server logs")
+            raise McpError("ends its stream of events without an answer", "look at what the server logs")
 
-    def _no_server(self, kind: str, body: bytes) -> Trouble:
-        told = line(redact_log(body.decode(errors="replace")), 80)
+    def _no_server(self, kind: str, body: bytes) -> McpError:
+        told = first_line(redact_log(body.decode(errors="replace")), 80)
         fix = "is this the address of the server? It often ends with /mcp or /sse"
-        return Trouble(f'does not speak MCP: it answers with {kind}: "{told}"', fix)
+        return McpError(f'does not speak MCP: it answers with {kind}: "{told}"', fix)
 
 
 class SseChannel(HttpChannel):
     """The older kind: one stream of events for all that comes back; its first event says where to send messages."""
 
-    def __init__(self, server: Server, ready: Expanded, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: Server, ready: ExpandedServer, session: aiohttp.ClientSession) -> None:
         super().__init__(server, ready, session)
         self._endpoint: asyncio.Future[str] | None = None
 
@@ -227,11 +227,11 @@ class SseChannel(HttpChannel):
         response.release()
 
     async def _pump(self, events: AsyncIterator[tuple[str, str]]) -> None:
-        ended = Trouble("ended its stream of events", "look at what the server logs")
+        ended = McpError("ended its stream of events", "look at what the server logs")
         try:
             async for kind, data in events:
                 self._take(kind, data)
-        except Trouble as trouble:
+        except McpError as trouble:
             ended = trouble
         self._waiting.put_nowait(ended)
         if self._endpoint is not None and not self._endpoint.done():
@@ -245,8 +245,8 @@ class SseChannel(HttpChannel):
         if urlsplit(there)[:2] == urlsplit(self._url)[:2]:
             self._endpoint.set_result(there)
         else:  # whoever answers here may not send our headers elsewhere
-            raise Trouble(
-                f"wants messages at another host: {line(redact_log(there))}",
+            raise McpError(
+                f"wants messages at another host: {first_line(redact_log(there))}",
                 "write the address of that host",
             )
 

@@ -13,10 +13,10 @@ from typing import Any
 from abreast.errors import BadInput
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Conversation, Trouble
+from abreast.targets.mcp.conversation import Conversation, McpError
 from abreast.targets.mcp.declaration import START_TIMEOUT_S, Server
-from abreast.targets.mcp.expanding import Expanded, expanded
-from abreast.targets.mcp.text import line, plain
+from abreast.targets.mcp.expanding import ExpandedServer, expand
+from abreast.targets.mcp.text import first_line, plain_text
 
 AT_ONCE = 8
 LONGEST_NAME = 128
@@ -34,7 +34,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Inspection:
     """What one server is, or what is wrong with it and what to do about that."""
 
     server: str
@@ -45,45 +45,45 @@ class Found:
     fix: str = ""
 
 
-async def look_at_all(
+async def inspect_servers(
     servers: Sequence[Server], cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS
-) -> list[Found]:
+) -> list[Inspection]:
     """In the order of the servers, a few at once."""
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one(server: Server) -> Found:
+    async def one(server: Server) -> Inspection:
         async with room:
-            return await look(server, cwd, timeout_s, marks)
+            return await inspect_server(server, cwd, timeout_s, marks)
 
     async with asyncio.TaskGroup() as group:  # if one is cancelled, none is left behind
         tasks = [group.create_task(one(server)) for server in servers]
     return [task.result() for task in tasks]
 
 
-async def look(server: Server, cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS) -> Found:
+async def inspect_server(server: Server, cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS) -> Inspection:
     """Say hello to it and ask for its tools, within `timeout_s` or its own `start_timeout`; then end the session, and
     the process if it was started here."""
     began = time.monotonic()
     timeout_s = timeout_s or server.start_timeout or START_TIMEOUT_S
     try:
-        ready = expanded(server)
+        ready = expand(server)
     except BadInput as error:
         problem = error.message.removeprefix(f"MCP server {server.name}: ")
-        return Found(server.name, problem=problem, fix=error.fix)
+        return Inspection(server.name, problem=problem, fix=error.fix)
     try:
         about, listed, ended = await _ask(server, ready, cwd, timeout_s, marks)
         return replace(_found(server.name, about, listed), seconds=ended - began)
-    except Trouble as trouble:
-        return Found(
+    except McpError as trouble:
+        return Inspection(
             server.name,
             seconds=time.monotonic() - began,
-            problem=line(redact_log(trouble.problem), LONGEST_PROBLEM),
+            problem=first_line(redact_log(trouble.problem), LONGEST_PROBLEM),
             fix=redact_log(trouble.fix),
         )
 
 
 async def _ask(
-    server: Server, ready: Expanded, cwd: Path, timeout_s: float, marks: Mapping[str, str]
+    server: Server, ready: ExpandedServer, cwd: Path, timeout_s: float, marks: Mapping[str, str]
 ) -> tuple[Message, list[Mapping[str, Any]], float]:
     """What it says of itself, its tools, and when that was known; to end it takes time of its own."""
     if server.kind == "stdio":
@@ -111,18 +111,18 @@ def _has_tools(about: Message) -> bool:
     return isinstance(offers, dict) and offers.get("tools") is not None
 
 
-def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> Found:
+def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> Inspection:
     who = about.get("serverInfo")
     words = [str(who.get(key) or "") for key in ("name", "version")] if isinstance(who, dict) else []
-    title = line(redact_log(" ".join(word for word in words if word)), LONGEST_NAME)
+    title = first_line(redact_log(" ".join(word for word in words if word)), LONGEST_NAME)
     tools = tuple(
         Tool(
-            line(redact_log(tool["name"]), LONGEST_NAME),
-            plain(redact_log(str(tool.get("description") or "")), LONGEST_DESCRIPTION),
+            first_line(redact_log(tool["name"]), LONGEST_NAME),
+            plain_text(redact_log(str(tool.get("description") or "")), LONGEST_DESCRIPTION),
         )
         for tool in listed
     )
     if tools:
-        return Found(name, tools, title)
+        return Inspection(name, tools, title)
     why = "" if _has_tools(about) else ": it does not declare the capability tools"
-    return Found(name, (), title, problem=f"offers no tools{why}", fix="is it the right server, with the right args?")
+    return Inspection(name, (), title, problem=f"offers no tools{why}", fix="is it the right server, with the right args?")

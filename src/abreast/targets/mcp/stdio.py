@@ -14,9 +14,9 @@ from pathlib import Path
 
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Trouble, messages_in
-from abreast.targets.mcp.expanding import Expanded
-from abreast.targets.mcp.text import line, telling
+from abreast.targets.mcp.conversation import McpError, messages_in
+from abreast.targets.mcp.expanding import ExpandedServer
+from abreast.targets.mcp.text import first_line, error_line
 from abreast.targets.processes import orphans
 
 MARK = "ABREAST_MCP"
@@ -30,7 +30,7 @@ _MOMENT_S = 0.1
 
 
 @contextlib.asynccontextmanager
-async def started(ready: Expanded, cwd: Path, marks: Mapping[str, str]) -> AsyncIterator[StdioChannel]:
+async def started(ready: ExpandedServer, cwd: Path, marks: Mapping[str, str]) -> AsyncIterator[StdioChannel]:
     """The server while it is needed. Then its input ends, and what is left of it a second later is ended."""
     mark = uuid.uuid4().hex
     process = await _start(ready, Path(ready.cwd) if ready.cwd is not None else cwd, {**marks, MARK: mark})
@@ -39,17 +39,17 @@ async def started(ready: Expanded, cwd: Path, marks: Mapping[str, str]) -> Async
     try:
         yield channel
         patience = PATIENCE_S
-    except Trouble:
+    except McpError:
         patience = PATIENCE_S
         raise
     finally:
         await _end(process, mark, patience, channel)
 
 
-async def _start(ready: Expanded, cwd: Path, extra: Mapping[str, str]) -> asyncio.subprocess.Process:
+async def _start(ready: ExpandedServer, cwd: Path, extra: Mapping[str, str]) -> asyncio.subprocess.Process:
     program = ready.command[0]
     if not cwd.is_dir():
-        raise Trouble(f"there is no folder {cwd} to start it in", "correct its cwd")
+        raise McpError(f"there is no folder {cwd} to start it in", "correct its cwd")
     try:
         return await asyncio.create_subprocess_exec(
             *ready.command,
@@ -62,17 +62,17 @@ async def _start(ready: Expanded, cwd: Path, extra: Mapping[str, str]) -> asynci
         )
     except FileNotFoundError:
         if os.sep in program and (cwd / program).exists():
-            raise Trouble(
+            raise McpError(
                 f"{program} begins with the name of a program that is not there", "correct its #! line"
             ) from None
         fix = "install it, or write its full path"
         if " " in program.strip():
             fix = f"write command: {program.split()[0]} and the other words in args"
-        raise Trouble(f"the command {line(program)} is not found", fix) from None
+        raise McpError(f"the command {first_line(program)} is not found", fix) from None
     except PermissionError:
-        raise Trouble(f"{line(program)} is not executable", f"chmod +x {program}, or name its interpreter") from None
+        raise McpError(f"{first_line(program)} is not executable", f"chmod +x {program}, or name its interpreter") from None
     except (OSError, ValueError) as error:
-        raise Trouble(f"{line(program)} cannot be started: {error}", "try it in a terminal") from error
+        raise McpError(f"{first_line(program)} cannot be started: {error}", "try it in a terminal") from error
 
 
 async def _end(process: asyncio.subprocess.Process, mark: str, patience: float, channel: StdioChannel) -> None:
@@ -141,13 +141,13 @@ class StdioChannel:
             await self._read()
         return self._waiting.popleft()
 
-    def late(self, asked: str, seconds: float) -> Trouble:
+    def late(self, asked: str, seconds: float) -> McpError:
         """What to say if it has not answered in time."""
         if self._first and not self._heard:
             return self._no_server()
         told = self._last_words()
         said = f"; it said: {told}" if told else ""
-        return Trouble(
+        return McpError(
             f"no answer to {asked} within {seconds:g} s{said}",
             "try the command in a terminal; if the server is only slow, raise its start_timeout "
             "(code-search: --start-timeout 90s)",
@@ -184,19 +184,19 @@ class StdioChannel:
         messages = messages_in(content) if content.strip() else []
         if messages is None:
             self._noise += len(content)
-            self._first = self._first or line(redact_log(content.decode(errors="replace")))
+            self._first = self._first or first_line(redact_log(content.decode(errors="replace")))
         else:
             self._noise += 0 if messages else 1
             self._heard = self._heard or bool(messages)
             self._waiting.extend(messages)
 
-    def _no_server(self) -> Trouble:
+    def _no_server(self) -> McpError:
         if self._heard:
-            return Trouble("prints without an end", "the server is broken: tell its authors")
+            return McpError("prints without an end", "the server is broken: tell its authors")
         fix = "is this the command that starts the server? Some need a word such as mcp or --stdio"
-        return Trouble(f'does not speak MCP: it printed "{self._first}" first', fix)
+        return McpError(f'does not speak MCP: it printed "{self._first}" first', fix)
 
-    async def _ended(self) -> Trouble:
+    async def _ended(self) -> McpError:
         """Its output has ended: how, and its last words."""
         if self._buffer:
             self._take(bytes(self._buffer))
@@ -213,7 +213,7 @@ class StdioChannel:
             how = f"was ended by {signal.Signals(-code).name}"
         else:
             how = f"ended with exit code {code}"
-        return Trouble(f"{how}: {told}" if told else how, "try the command in a terminal")
+        return McpError(f"{how}: {told}" if told else how, "try the command in a terminal")
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None
@@ -224,4 +224,4 @@ class StdioChannel:
 
     def _last_words(self) -> str:
         """The most telling line of stderr."""
-        return telling(redact_log(self._errors.decode(errors="replace")))
+        return error_line(redact_log(self._errors.decode(errors="replace")))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode
-from abreast.targets.agents.presets.agent_output import Reader, Said
-from abreast.targets.agents.presets.custom import Paths
+from abreast.targets.agents.presets.agent_output import Reader, AgentOutput
+from abreast.targets.agents.presets.custom import JsonPaths
 
-__all__ = ["PRESETS", "Paths", "Preset", "Reader", "Said", "custom"]
+__all__ = ["PRESETS", "JsonPaths", "Preset", "Reader", "AgentOutput", "custom"]
 
 
 @dataclass(frozen=True, slots=True)

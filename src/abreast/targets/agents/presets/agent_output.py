@@ -26,7 +26,7 @@ EMPTY = "an empty answer"
 
 
 @dataclass(slots=True)
-class Said:
+class AgentOutput:
     """What is known of one attempt; None where the program does not say."""
 
     text: str | None = None
@@ -56,7 +56,7 @@ class Said:
         }
 
 
-Reader = Callable[[Path, Path], Said]
+Reader = Callable[[Path, Path], AgentOutput]
 """What a program said, by the files of its output and of its errors."""
 
 

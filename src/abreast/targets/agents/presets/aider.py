@@ -7,7 +7,7 @@ from pathlib import Path
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, shown, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import LONGEST_LOG, AgentOutput, shown, trouble, unanswered, without
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, dollars
 
@@ -25,12 +25,12 @@ _NOTES = re.compile(r"^(?:https://aider\.chat/\S*|Added .* to the chat\.?)\n", r
 _BY_NAME = {"AuthenticationError": 401, "RateLimitError": 429, "NotFoundError": 404, "BadRequestError": 400}
 
 
-def read(out: Path, err: Path) -> Said:
+def read(out: Path, err: Path) -> AgentOutput:
     printed = process.content(out, LONGEST_LOG)
     head, model = _HEAD.search(printed), _MODEL.search(printed)
     body = printed[head.end() :] if head else printed
     counted = list(_TOKENS.finditer(body))
-    said = Said(model=model[1] if model else None)
+    said = AgentOutput(model=model[1] if model else None)
     if counted:
         said.usage = _usage(counted)
         costs = [found[1] for each in counted if (found := _COST.search(each[1]))]

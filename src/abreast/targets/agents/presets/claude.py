@@ -16,7 +16,7 @@ from typing import Any
 from abreast import errors
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import EMPTY, Said, lines, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import EMPTY, AgentOutput, lines, trouble, unanswered, without
 from abreast.targets.api.anthropic import usage_of
 from abreast.targets.api.http_target import refusal
 from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
@@ -152,8 +152,8 @@ class Stream:
         names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
         return self.mcp_calls.columns(sum(name.startswith(PREFIX) for name in names))
 
-    def output(self) -> Said:
-        return Said(
+    def output(self) -> AgentOutput:
+        return AgentOutput(
             text=self.text if self.end or self.said else None,
             usage=self.usage,
             cost_usd=dollars(self.end.get("total_cost_usd")),
@@ -238,7 +238,7 @@ def read_stream(out: Path) -> Stream:
     return stream
 
 
-def read(out: Path, err: Path) -> Said:
+def read(out: Path, err: Path) -> AgentOutput:
     stream = read_stream(out)
     said = stream.output()
     said.is_included &= bool(stream.start)
@@ -246,7 +246,7 @@ def read(out: Path, err: Path) -> Said:
     return said
 
 
-def read_qwen(out: Path, err: Path) -> Said:
+def read_qwen(out: Path, err: Path) -> AgentOutput:
     """Its errors are answers with exit code 0, and its input counts what was read from a cache."""
     stream = read_stream(out)
     said, end = stream.output(), stream.end

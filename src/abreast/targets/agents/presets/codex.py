@@ -10,7 +10,7 @@ from typing import Any
 
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import Said, objects, shown, status_in, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import AgentOutput, objects, shown, status_in, trouble, unanswered, without
 from abreast.targets.mcp.calls import McpCalls, message_of, qualified
 from abreast.targets.untrusted_json import count, mapping
 
@@ -22,8 +22,8 @@ _CALL = "mcp_tool_call"
 _DENIED = re.compile(r"\b(?:requires approval|approval policy|rejected|declined|cancell?ed by)\b", re.I)
 
 
-def read(out: Path, err: Path) -> Said:
-    said, error, is_done = Said(tools=Counter(), api_retries=0), None, False
+def read(out: Path, err: Path) -> AgentOutput:
+    said, error, is_done = AgentOutput(tools=Counter(), api_retries=0), None, False
     calls = McpCalls()
     for event in objects(out):
         kind, item = event.get("type"), mapping(event.get("item"))

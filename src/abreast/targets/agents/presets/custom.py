@@ -12,7 +12,7 @@ from typing import Any
 from abreast.errors import TooBig
 from abreast.model import Usage
 from abreast.sizes import EXCERPT, megabytes
-from abreast.targets.agents.presets.agent_output import LONGEST_JSON, Reader, Said, document, objects, trouble
+from abreast.targets.agents.presets.agent_output import LONGEST_JSON, Reader, AgentOutput, document, objects, trouble
 from abreast.targets.api import anthropic, openai
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, dollars, mapping
@@ -26,16 +26,16 @@ class WholeText:
 
     most: int  # bytes
 
-    def read(self, out: Path, err: Path) -> Said:
+    def read(self, out: Path, err: Path) -> AgentOutput:
         size = _size(out)
         if size > self.most:
             return _too_big(out, size, self.most)
         output = process.content(out, self.most)
-        return Said(output.strip(), raw=output if size <= process.RAW_SIZE else None)
+        return AgentOutput(output.strip(), raw=output if size <= process.RAW_SIZE else None)
 
 
 @dataclass(frozen=True, slots=True)
-class Paths:
+class JsonPaths:
     """Where in a JSON document, or in the lines of one, the answer stands, and the tokens, and the cost."""
 
     answer: str
@@ -43,23 +43,23 @@ class Paths:
     cost: str | None = None
     most: int = LONGEST_JSON  # bytes
 
-    def of_document(self, out: Path, err: Path) -> Said:
+    def of_document(self, out: Path, err: Path) -> AgentOutput:
         value, size = document(out, self.most), _size(out)
         if value is None and size > self.most:
             return _too_big(out, size, self.most)
         if value is None:
-            return Said(missing=f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}")
-        said = Said()
+            return AgentOutput(missing=f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}")
+        said = AgentOutput()
         self._take(said, value)
         return self._checked(said, "output")
 
-    def of_lines(self, out: Path, err: Path) -> Said:
-        said = Said()
+    def of_lines(self, out: Path, err: Path) -> AgentOutput:
+        said = AgentOutput()
         for told in objects(out, self.most):
             self._take(said, told)
         return self._checked(said, "lines of the output")
 
-    def _take(self, said: Said, told: Any) -> None:
+    def _take(self, said: AgentOutput, told: Any) -> None:
         answer = at(told, self.answer)
         if answer is not _MISSING and answer is not None:
             said.text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
@@ -69,7 +69,7 @@ class Paths:
         if self.cost and (cost := dollars(at(told, self.cost))) is not None:
             said.cost_usd = cost
 
-    def _checked(self, said: Said, where: str) -> Said:
+    def _checked(self, said: AgentOutput, where: str) -> AgentOutput:
         if said.text is None:
             said.missing = f'no "{self.answer}" in the {where}'
         return said
@@ -82,9 +82,9 @@ def _size(out: Path) -> int:
         return 0
 
 
-def _too_big(out: Path, size: int, most: int) -> Said:
+def _too_big(out: Path, size: int, most: int) -> AgentOutput:
     problem = TooBig.of(f"the output has {megabytes(size)}", most)
-    return Said(process.content(out, min(most, EXCERPT)).strip(), trouble=problem)
+    return AgentOutput(process.content(out, min(most, EXCERPT)).strip(), trouble=problem)
 
 
 def at(told: Any, path: str) -> Any:
@@ -119,10 +119,10 @@ AUGGIE_LOGIN = "run `auggie login` once, or: export AUGMENT_SESSION_AUTH=..."
 CURSOR_LOGIN = "run `cursor-agent login` once, or: export CURSOR_API_KEY=..."
 
 
-def _read(login: str, out: Path, err: Path) -> Said:
+def _read(login: str, out: Path, err: Path) -> AgentOutput:
     told = mapping(document(out))
     result = told.get("result")
-    said = Said(
+    said = AgentOutput(
         text=result if isinstance(result, str) else None,
         usage=usage_of(mapping(told.get("usage"))),
         cost_usd=dollars(told.get("total_cost_usd")),

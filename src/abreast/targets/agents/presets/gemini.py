@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, document, total, trouble, unanswered
+from abreast.targets.agents.presets.agent_output import LONGEST_LOG, AgentOutput, document, total, trouble, unanswered
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, mapping, parsed
@@ -19,9 +19,9 @@ _RETRY = re.compile(r"^Attempt \d+ failed(?: with (?:status )?(\d{3})\b)?.*Retry
 LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that chosen in ~/.gemini/settings.json"
 
 
-def read(out: Path, err: Path) -> Said:
+def read(out: Path, err: Path) -> AgentOutput:
     told = mapping(document(out))
-    said = Said(text=told["response"] if isinstance(told.get("response"), str) else None)
+    said = AgentOutput(text=told["response"] if isinstance(told.get("response"), str) else None)
     stats = mapping(told.get("stats"))
     _take_models(said, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
     tools = mapping(stats.get("tools"))
@@ -35,7 +35,7 @@ def read(out: Path, err: Path) -> Said:
     return said
 
 
-def _take_tools(said: Said, tools: Mapping[str, Any]) -> None:
+def _take_tools(said: AgentOutput, tools: Mapping[str, Any]) -> None:
     """Calls by tool; of those that failed it reports how many, not why."""
     said.tools, mcp = Counter(), McpCalls()
     for name, totals in ((str(name), mapping(totals)) for name, totals in tools.items()):
@@ -49,14 +49,14 @@ def _take_tools(said: Said, tools: Mapping[str, Any]) -> None:
     said.further = mcp.columns(None)
 
 
-def _take_retries(said: Said, errors: str) -> None:
+def _take_retries(said: AgentOutput, errors: str) -> None:
     statuses = _RETRY.findall(errors)
     if statuses:
         said.api_retries = len(statuses)
         said.unanswered = unanswered(len(statuses), int(statuses[-1]) if statuses[-1] else None, login=LOGIN)
 
 
-def _take_models(said: Said, models: dict[str, Any]) -> None:
+def _take_models(said: AgentOutput, models: dict[str, Any]) -> None:
     if not models:
         return
     each = {name: mapping(used.get("tokens")) for name, used in models.items()}

@@ -10,7 +10,7 @@ from typing import Any
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import Said, objects, shown, total, trouble
+from abreast.targets.agents.presets.agent_output import AgentOutput, objects, shown, total, trouble
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.untrusted_json import count, dollars, mapping
 
@@ -19,8 +19,8 @@ _OWN = ("apply_patch", "plan_enter", "plan_exit")  # its own tools with an under
 _DENIED = re.compile(r"\brejected permission\b|\bspecified a rule which prevents\b", re.I)
 
 
-def read(out: Path, err: Path) -> Said:
-    said, message, error = Said(tools=Counter()), None, None
+def read(out: Path, err: Path) -> AgentOutput:
+    said, message, error = AgentOutput(tools=Counter()), None, None
     calls = McpCalls()
     texts: list[str] = []  # of the last message
     cost: float | None = None
