@@ -22,7 +22,7 @@ from abreast import Experiment, Options
 from abreast.errors import RateLimited, Rejected, TooLong, Transient, TrialError, Unauthenticated
 from abreast.fake import FakeProvider
 from abreast.model import Usage
-from abreast.targets.agents.presets import PRESETS, Paths, Said, custom
+from abreast.targets.agents.presets import PRESETS, AgentOutput, JsonPaths, custom
 from clis import real_cli
 from conftest import Done, Folder
 
@@ -393,13 +393,13 @@ def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:
     code = f"""
         import resource
         from pathlib import Path
-        from abreast.targets.agents.presets import PRESETS, Paths, custom
+        from abreast.targets.agents.presets import PRESETS, JsonPaths, custom
         peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         text, lines, nothing = Path({str(text)!r}), Path({str(lines)!r}), Path("nothing")
-        Paths("answer").of_lines(nothing, nothing)
+        JsonPaths("answer").of_lines(nothing, nothing)
         before = peak()
         assert len(custom.WholeText(2_000_000).read(text, nothing).text) < 2_100_000
-        assert Paths("answer").of_lines(lines, nothing).text == "yes"
+        assert JsonPaths("answer").of_lines(lines, nothing).text == "yes"
         for preset in PRESETS.values():
             preset.reads(lines, nothing)
         print(peak() - before)
@@ -545,7 +545,7 @@ def test_the_workspace_of_a_failed_trial_can_be_kept(folder: Folder, monkeypatch
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
-def read(preset: str, out: str | bytes = "", err: str | bytes = "") -> Said:
+def read(preset: str, out: str | bytes = "", err: str | bytes = "") -> AgentOutput:
     with tempfile.TemporaryDirectory() as place:
         files = Path(place, "out"), Path(place, "err")
         for file, content in zip(files, (out, err), strict=True):
@@ -620,7 +620,7 @@ Tokens: 2.3k sent, 20 received. Cost: $0.0029 message, $0.25 session.
 
 def test_codex_is_read() -> None:
     said = read("codex", CODEX)
-    assert (said.text, said.usage, said.trouble) == ("done", Usage(50, 20, 50, 0, 3), None)
+    assert (said.text, said.usage, said.error) == ("done", Usage(50, 20, 50, 0, 3), None)
     assert (said.tools, said.api_retries) == ({"command_execution": 1}, 1)
 
 
@@ -633,7 +633,7 @@ def test_gemini_is_read() -> None:
 def test_qwen_is_read() -> None:
     said = read("qwen", QWEN.replace("RESULT", "hello"))
     assert (said.text, said.usage, said.model) == ("hello", Usage(50, 20, 50), "gpt-5")
-    assert (said.turns, said.tools, said.trouble) == (2, {"write_file": 1}, None)
+    assert (said.turns, said.tools, said.error) == (2, {"write_file": 1}, None)
 
 
 def test_claude_code_is_read() -> None:
@@ -659,7 +659,7 @@ def test_auggie_and_cursor_are_read() -> None:
 def test_aider_is_read() -> None:
     said = read("aider", AIDER)
     assert (said.text, said.usage, said.cost_usd) == ("hello", Usage(2300, 20), 0.25)
-    assert (said.model, said.api_retries, said.trouble) == ("openai/gpt-5", 1, None)
+    assert (said.model, said.api_retries, said.error) == ("openai/gpt-5", 1, None)
 
 
 def test_what_aider_read_from_a_cache_or_wrote_to_one_is_no_plain_input() -> None:
@@ -687,7 +687,7 @@ def claude_failed(status: int, told: str) -> str:
 def test_what_the_api_says_to_claude_code_has_its_kind_and_its_cure(
     status: int, told: str, kind: type[TrialError], fix: str
 ) -> None:
-    trouble = read("claude-code", claude_failed(status, told)).trouble
+    trouble = read("claude-code", claude_failed(status, told)).error
     assert type(trouble) is kind
     assert fix in trouble.fix
     assert bool(fix) == bool(trouble.fix)
@@ -735,9 +735,9 @@ AIDER_401 = AIDER.split("hello")[0] + "litellm.AuthenticationError: Incorrect \n
 )
 def test_errors_that_an_agent_tells_of_have_their_kind(preset: str, out: str, err: str, kind: type[TrialError]) -> None:
     said = read(preset, out, err)
-    assert type(said.trouble) is kind, said.trouble
+    assert type(said.error) is kind, said.error
     if kind is Unauthenticated:
-        assert said.trouble.fix
+        assert said.error.fix
 
 
 def test_qwen_that_answers_with_an_error_gave_no_answer() -> None:
@@ -781,15 +781,15 @@ def test_whatever_a_program_prints_can_be_read(out: str | bytes, err: str | byte
     for name in PRESETS:
         said = read(name, out, err)
         assert said.text is None or isinstance(said.text, str)
-        assert said.trouble is None or isinstance(said.trouble, TrialError)
+        assert said.error is None or isinstance(said.error, TrialError)
         said.columns()
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "out")
         file.write_bytes(out if isinstance(out, bytes) else out.encode("utf-8", "surrogatepass"))
         for reads in (
             custom.WholeText(10_000).read,
-            Paths("result", "usage", "c").of_lines,
-            Paths("stats.models", "usage").of_document,
+            JsonPaths("result", "usage", "c").of_lines,
+            JsonPaths("stats.models", "usage").of_document,
         ):
             reads(file, file)
 

@@ -20,7 +20,9 @@ BODY = b'{"answer": "yes"}'
 Pieces = list[bytes]
 
 
-def exchange(*replies: Pieces, sizes: Sizes = SIZES, close: bool = False) -> tuple[list[HttpResponse | BaseException], int]:
+def exchange(
+    *replies: Pieces, sizes: Sizes = SIZES, close: bool = False
+) -> tuple[list[HttpResponse | BaseException], int]:
     """Post once for each reply, one after the other; the replies as read, and how many connections it took."""
     waiting, connections = list(replies), 0
 

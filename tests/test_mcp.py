@@ -20,7 +20,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abreast.errors import BadInput
-from abreast.targets.mcp import Found, Server, config, look, look_at_all, servers, version
+from abreast.targets.mcp import (
+    Inspection,
+    Server,
+    client_config,
+    inspect_server,
+    inspect_servers,
+    parse_servers,
+    version,
+)
 from abreast.targets.mcp.declaration import Variables
 from abreast.targets.mcp.stdio import StdioChannel
 from conftest import Done, Folder
@@ -31,7 +39,7 @@ LITTLE_S = 3.0  # enough for a process to start on a busy machine
 
 
 def declared(setting: Any, base: Path = Path()) -> tuple[Server, ...]:
-    return servers('variant "v"', setting, base)
+    return parse_servers('variant "v"', setting, base)
 
 
 def one(base: Path = Path(), **declaration: Any) -> Server:
@@ -44,8 +52,8 @@ def ours(**env: str) -> Server:
     return one(command=sys.executable, args=[str(SCRIPT)], env=env)
 
 
-def seen(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Found:
-    return asyncio.run(look(server, cwd, timeout_s, marks or {}))
+def seen(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Inspection:
+    return asyncio.run(inspect_server(server, cwd, timeout_s, marks or {}))
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -142,7 +150,7 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
     there = one(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
     assert "abcdef" not in repr((here, there))
     before = version([here], Path())
-    written, values = config([here], {"MARK": "m"})
+    written, values = client_config([here], {"MARK": "m"})
     assert "abcdef" not in json.dumps(written)
     assert Variables(values).fill("", json.dumps(written)) == json.dumps(
         {
@@ -156,7 +164,7 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
             }
         }
     )
-    written, values = config([there], {"MARK": "m"})
+    written, values = client_config([there], {"MARK": "m"})
     assert "abcdef" not in json.dumps(written)
     assert json.loads(Variables(values).fill("", json.dumps(written)))["mcpServers"]["secrets"] == {
         "type": "http",
@@ -167,7 +175,7 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
     assert version([here], Path()) == before
     monkeypatch.delenv("SOME_TOKEN")
     with pytest.raises(BadInput, match="MCP server secrets: the environment variable SOME_TOKEN is not set"):
-        config([here], {})
+        client_config([here], {})
 
 
 ANY_JSON = st.recursive(
@@ -388,7 +396,7 @@ def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder
     """Claude's format has no folder: what is written for it does the same."""
     folder.write("spec/serve.py", SCRIPT.read_bytes())
     server = one(folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec")
-    entry = config([server], {})[0]["mcpServers"]["secrets"]
+    entry = client_config([server], {})[0]["mcpServers"]["secrets"]
     found = seen(one(**entry), folder.path, 20.0)
     assert found.problem == f'does not speak MCP: it printed "{(folder.path / "spec").resolve()}" first'
 
@@ -420,7 +428,7 @@ def test_no_process_outlives_a_look_that_is_cancelled(tmp_path: Path) -> None:
 
     async def cancelled() -> None:
         server = ours(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
-        looking = asyncio.create_task(look_at_all([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
+        looking = asyncio.create_task(inspect_servers([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
         assert await asyncio.to_thread(child.read_text), "it has started its child"
         assert marked(str(tmp_path))
         looking.cancel()
@@ -450,7 +458,7 @@ def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
     (hanging,) = declared(
         {"slow": {"command": PYTHON["command"], "args": ["-c", "import time; time.sleep(60)"], "start_timeout": 0.5}}
     )
-    found = asyncio.run(look(hanging, tmp_path))
+    found = asyncio.run(inspect_server(hanging, tmp_path))
     assert "within 0.5 s" in found.problem
     assert "start_timeout" in found.fix
     for value in (0, -1, "soon", True, 10**9):
@@ -462,7 +470,7 @@ def test_several_are_looked_at_together_in_their_order(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(12)]
     setting = {name: {"command": sys.executable, "args": [str(SCRIPT)]} for name in names}
     setting["s5"]["command"] = "no-such-program"
-    found = asyncio.run(look_at_all(declared(setting), tmp_path))
+    found = asyncio.run(inspect_servers(declared(setting), tmp_path))
     assert [each.server for each in found] == names
     assert [each.server for each in found if each.problem] == ["s5"]
 
@@ -522,10 +530,10 @@ class Streamable:
         return web.Response()
 
 
-def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any) -> Found:
-    async def reach() -> Found:
+def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any) -> Inspection:
+    async def reach() -> Inspection:
         async with serving(*routes) as address:
-            return await look(one(**{"type": "http", "url": address + path, **more}), Path(), timeout_s)
+            return await inspect_server(one(**{"type": "http", "url": address + path, **more}), Path(), timeout_s)
 
     return asyncio.run(reach())
 
@@ -534,11 +542,11 @@ def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: fl
 def test_a_server_is_reached_over_streamable_http(monkeypatch: pytest.MonkeyPatch, events: bool) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
 
-    async def reach() -> tuple[Found, Streamable]:
+    async def reach() -> tuple[Inspection, Streamable]:
         server = Streamable(events)
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
             declaration = one(url=f"{address}/mcp", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
-            return await look(declaration, Path()), server
+            return await inspect_server(declaration, Path()), server
 
     found, server = asyncio.run(reach())
     assert (found.problem, found.title) == ("", "secrets 1.2.3")
@@ -636,22 +644,22 @@ def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
-    async def reach() -> Found:
+    async def reach() -> Inspection:
         server = Streamable()
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
             monkeypatch.setenv("http_proxy", address if through_it else "http://127.0.0.1:9")
             there = "http://mcp.invalid" if through_it else address
-            return await look(one(url=f"{there}/mcp"), Path())
+            return await inspect_server(one(url=f"{there}/mcp"), Path())
 
     assert len(asyncio.run(reach()).tools) == 2
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 def test_where_nothing_listens_it_is_said(kind: str) -> None:
-    async def reach() -> Found:
+    async def reach() -> Inspection:
         async with serving() as address:
             pass
-        return await look(one(type=kind, url=f"{address}/mcp"), Path())
+        return await inspect_server(one(type=kind, url=f"{address}/mcp"), Path())
 
     found = asyncio.run(reach())
     assert re.fullmatch(r"nothing listens at 127\.0\.0\.1:\d+", found.problem)
@@ -665,7 +673,7 @@ TARGET = '''\
 from pathlib import Path
 
 from abreast.model import Answer, Request
-from abreast.targets.mcp import servers, version
+from abreast.targets.mcp import parse_servers, version
 
 
 class Agent:
@@ -673,7 +681,7 @@ class Agent:
     is_service = False
 
     def __init__(self, variant):
-        self.mcp_servers = servers(f'variant "{variant.name}"', variant.params.get("mcp"), Path.cwd())
+        self.mcp_servers = parse_servers(f'variant "{variant.name}"', variant.params.get("mcp"), Path.cwd())
         self.version = version(self.mcp_servers, Path.cwd())
 
     def request(self, trial):

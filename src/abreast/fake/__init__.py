@@ -7,4 +7,4 @@ from abreast.fake.rate import Rate
 from abreast.fake.script import Reply, Rule, read_script
 from abreast.fake.server import FakeProvider, RecordedRequest
 
-__all__ = ["FakeProvider", "Rate", "Reply", "Rule", "RecordedRequest", "read_script"]
+__all__ = ["FakeProvider", "Rate", "RecordedRequest", "Reply", "Rule", "read_script"]

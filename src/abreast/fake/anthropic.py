@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.form import (
+from abreast.fake.api_format import (
     REFUSAL,
     ChatRequest,
     FakeAnswer,
-    arguments,
+    arguments_text,
     characters,
+    chunks,
     event,
-    joined,
-    name,
-    pieces,
+    joined_text,
+    new_id,
     read_conversation,
-    written,
+    user_text,
 )
 
 _ENDINGS = {"end": "end_turn", "tool": "tool_use", "cut": "max_tokens", "refusal": "refusal"}
@@ -54,7 +54,7 @@ def too_long(tokens: int) -> str:
 class Messages:
     """The messages of `/v1/messages`, whole or streamed."""
 
-    manner = "anthropic"
+    provider = "anthropic"
 
     def problem(self, body: Mapping[str, Any]) -> str | None:
         if not isinstance(body.get("model"), str):
@@ -73,7 +73,7 @@ class Messages:
         size = characters((body.get("system"), body["messages"], body.get("tools")))
         return read_conversation(body["messages"], _classify, size, ChatRequest(""))
 
-    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
+    def response(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
         return _message(body, _blocks(made), _ENDINGS[made.ending], _usage(made))
 
     def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]:
@@ -90,10 +90,10 @@ class Messages:
 def _block_events(at: int, block: dict[str, Any], made: FakeAnswer) -> Iterator[bytes]:
     if block["type"] == "text":
         start: dict[str, Any] = {"type": "text", "text": ""}
-        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+        deltas = [{"type": "text_delta", "text": piece} for piece in chunks(block["text"])]
     else:
         start = {**block, "input": {}}
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments(made.args))]
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in chunks(arguments_text(made.args))]
     yield event("content_block_start", {"index": at, "content_block": start})
     for delta in deltas:
         yield event("content_block_delta", {"index": at, "delta": delta})
@@ -104,7 +104,7 @@ def _message(
     body: Mapping[str, Any], blocks: list[dict[str, Any]], ending: str | None, usage: dict[str, Any]
 ) -> dict[str, Any]:
     return {
-        "id": name("msg_"),
+        "id": new_id("msg_"),
         "type": "message",
         "role": "assistant",
         "model": body["model"],
@@ -118,8 +118,8 @@ def _message(
 def _blocks(made: FakeAnswer) -> list[dict[str, Any]]:
     text = made.text or (REFUSAL if made.ending == "refusal" else "")
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-    if made.calls:
-        blocks.append({"type": "tool_use", "id": name("toolu_"), "name": made.calls, "input": made.args})
+    if made.tool:
+        blocks.append({"type": "tool_use", "id": new_id("toolu_"), "name": made.tool, "input": made.args})
     return blocks
 
 
@@ -139,5 +139,5 @@ def _classify(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     if role == "assistant":
         return sum(part.get("type") == "tool_use" for part in parts), None, ""
-    results = [joined(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-    return (0, results[-1] if results else None, written(content)) if role == "user" else (0, None, "")
+    results = [joined_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+    return (0, results[-1] if results else None, user_text(content)) if role == "user" else (0, None, "")

@@ -6,19 +6,19 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.form import (
+from abreast.fake.api_format import (
     REFUSAL,
     ChatRequest,
     FakeAnswer,
-    arguments,
+    arguments_text,
     characters,
+    chunks,
     dumps,
     event,
-    joined,
-    name,
-    pieces,
+    joined_text,
+    new_id,
     read_conversation,
-    written,
+    user_text,
 )
 
 _ENDINGS = {"end": "stop", "tool": "tool_calls", "cut": "length", "refusal": "stop"}
@@ -52,7 +52,7 @@ def problem_of_model(body: Mapping[str, Any]) -> str | None:
 class ChatCompletions:
     """The messages of `/v1/chat/completions`, whole or streamed."""
 
-    manner = "openai"
+    provider = "openai"
 
     def problem(self, body: Mapping[str, Any]) -> str | None:
         messages = body.get("messages")
@@ -64,15 +64,15 @@ class ChatCompletions:
         size = characters((body["messages"], body.get("tools")))
         return read_conversation(body["messages"], _classify_message, size, ChatRequest(""))
 
-    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
+    def response(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
         refused = made.ending == "refusal"
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": None if refused or (made.calls and not made.text) else made.text,
+            "content": None if refused or (made.tool and not made.text) else made.text,
             "refusal": (made.text or REFUSAL) if refused else None,
             "annotations": [],
         }
-        if made.calls:
+        if made.tool:
             message["tool_calls"] = [_call(made)]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _ENDINGS[made.ending]}
         return {**_head(body, "chat.completion"), "choices": [choice], "usage": _usage(made)}
@@ -94,20 +94,20 @@ class ChatCompletions:
 def _classify_message(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
     role, content = message.get("role"), message.get("content")
     calls = len(message.get("tool_calls") or ()) if role == "assistant" else 0
-    return calls, joined(content) if role == "tool" else None, written(content) if role == "user" else ""
+    return calls, joined_text(content) if role == "tool" else None, user_text(content) if role == "user" else ""
 
 
 def _deltas(made: FakeAnswer) -> Iterator[dict[str, Any]]:
-    yield {"role": "assistant", "content": None if made.calls else "", "refusal": None}
+    yield {"role": "assistant", "content": None if made.tool else "", "refusal": None}
     if made.ending == "refusal":
-        yield from ({"refusal": piece} for piece in pieces(made.text or REFUSAL))
+        yield from ({"refusal": piece} for piece in chunks(made.text or REFUSAL))
     else:
-        yield from ({"content": piece} for piece in pieces(made.text))
-    if made.calls:
+        yield from ({"content": piece} for piece in chunks(made.text))
+    if made.tool:
         call = _call(made)
         empty = {**call["function"], "arguments": ""}
         yield {"tool_calls": [{"index": 0, **call, "function": empty}]}
-        for piece in pieces(call["function"]["arguments"]):
+        for piece in chunks(call["function"]["arguments"]):
             yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
 
 
@@ -117,7 +117,7 @@ def _data(value: Mapping[str, Any]) -> bytes:
 
 def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {
-        "id": name("chatcmpl-"),
+        "id": new_id("chatcmpl-"),
         "object": kind,
         "created": int(time.time()),
         "model": body["model"],
@@ -128,9 +128,9 @@ def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _call(made: FakeAnswer) -> dict[str, Any]:
     return {
-        "id": name("call_"),
+        "id": new_id("call_"),
         "type": "function",
-        "function": {"name": made.calls, "arguments": arguments(made.args)},
+        "function": {"name": made.tool, "arguments": arguments_text(made.args)},
     }
 
 
@@ -157,7 +157,7 @@ _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call
 class Responses:
     """The items of `/v1/responses`, whole or streamed. It remembers conversations by `previous_response_id`."""
 
-    manner = "openai"
+    provider = "openai"
 
     def __init__(self) -> None:
         self._kept: dict[str, ChatRequest] = {}
@@ -179,11 +179,11 @@ class Responses:
             return ChatRequest(given.strip(), 0, None, size + before.characters)
         return read_conversation(given, _classify_item, size, before)
 
-    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
-        return self._response(body, made, name("resp_"), _items(body, made))
+    def response(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
+        return self._response(body, made, new_id("resp_"), _items(body, made))
 
     def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]:
-        own, items = name("resp_"), _items(body, made)
+        own, items = new_id("resp_"), _items(body, made)
         begun = _begun(body, own)
         number = 0
         for kind, value in (
@@ -197,7 +197,9 @@ class Responses:
         kind = "response.incomplete" if made.ending == "cut" else "response.completed"
         yield event(kind, {"sequence_number": number, "response": done})
 
-    def _response(self, body: Mapping[str, Any], made: FakeAnswer, own: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    def _response(
+        self, body: Mapping[str, Any], made: FakeAnswer, own: str, items: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         if body.get("store") is not False:
             self._keep(own, body, made)
         cut = made.ending == "cut"
@@ -212,7 +214,7 @@ class Responses:
     def _keep(self, own: str, body: Mapping[str, Any], made: FakeAnswer) -> None:
         asked = self.read(body)
         self._kept[own] = ChatRequest(
-            asked.text, asked.calls + bool(made.calls), asked.result, asked.characters + len(made.text)
+            asked.text, asked.calls + bool(made.tool), asked.result, asked.characters + len(made.text)
         )
         if len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
@@ -249,22 +251,24 @@ def _items(body: Mapping[str, Any], made: FakeAnswer) -> list[dict[str, Any]]:
         if refused:
             part = {"type": "refusal", "refusal": made.text or REFUSAL}
         status = "incomplete" if made.ending == "cut" else "completed"
-        items.append({"id": name("msg_"), "type": "message", "status": status, "role": "assistant", "content": [part]})
-    if made.calls:
+        items.append(
+            {"id": new_id("msg_"), "type": "message", "status": status, "role": "assistant", "content": [part]}
+        )
+    if made.tool:
         items.append(_call_item(body, made))
     return items
 
 
 def _call_item(body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]:
     """A call of a function, or of a free-form tool if the name is offered as such, or only text is given."""
-    tool, space = _offered(_tools(body), made.calls)
+    tool, space = _offered(_tools(body), made.tool)
     within = {"namespace": space} if space else {}
     if tool.get("type", "custom" if isinstance(made.args, str) else "function") == "custom":
-        text = made.args if isinstance(made.args, str) else made.args.get("input", arguments(made.args))
-        call = {"id": name("ctc_"), "type": "custom_tool_call", "input": text}
+        text = made.args if isinstance(made.args, str) else made.args.get("input", arguments_text(made.args))
+        call = {"id": new_id("ctc_"), "type": "custom_tool_call", "input": text}
     else:
-        call = {"id": name("fc_"), "type": "function_call", "arguments": arguments(made.args)}
-    return {**call, "status": "completed", "call_id": name("call_"), "name": tool.get("name", made.calls), **within}
+        call = {"id": new_id("fc_"), "type": "function_call", "arguments": arguments_text(made.args)}
+    return {**call, "status": "completed", "call_id": new_id("call_"), "name": tool.get("name", made.tool), **within}
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -301,7 +305,7 @@ def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str,
         if item["type"] == "custom_tool_call":
             field, kind = ("input", "custom_tool_call_input")
         yield "response.output_item.added", {"output_index": at, "item": {**item, "status": "in_progress", field: ""}}
-        for piece in pieces(item[field]):
+        for piece in chunks(item[field]):
             yield f"response.{kind}.delta", {**place, "delta": piece}
         yield f"response.{kind}.done", {**place, field: item[field]}
     yield "response.output_item.done", {"output_index": at, "item": item}
@@ -310,7 +314,7 @@ def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str,
 def _part_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     field, kind = ("refusal", "refusal") if part["type"] == "refusal" else ("text", "output_text")
     yield "response.content_part.added", {**place, "part": {**part, field: ""}}
-    for piece in pieces(part[field]):
+    for piece in chunks(part[field]):
         yield f"response.{kind}.delta", {**place, "delta": piece}
     yield f"response.{kind}.done", {**place, field: part[field]}
     yield "response.content_part.done", {**place, "part": part}
@@ -319,9 +323,9 @@ def _part_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[
 def _classify_item(item: Mapping[str, Any]) -> tuple[int, str | None, str]:
     kind, output = item.get("type", "message"), item.get("output")
     if kind in _RESULTS:  # text, a list of parts, or an object with a text in it
-        return 0, joined(output.get("content") if isinstance(output, dict) else output), ""
+        return 0, joined_text(output.get("content") if isinstance(output, dict) else output), ""
     is_user = kind == "message" and item.get("role") == "user"
-    return int(kind in _CALLS), None, written(item.get("content")) if is_user else ""
+    return int(kind in _CALLS), None, user_text(item.get("content")) if is_user else ""
 
 
 def _response_usage(made: FakeAnswer) -> dict[str, Any]:

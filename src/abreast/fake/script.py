@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput, suggestion
-from abreast.fake.form import ChatRequest
+from abreast.fake.api_format import ChatRequest
 
 Kind = Literal["answer", "error", "too-long", "hang", "drop", "empty", "refusal", "cut", "tool"]
 OPENING = "[[fake:"

@@ -19,7 +19,15 @@ from aiohttp import web
 from abreast.errors import BadInput
 from abreast.fake import anthropic, openai
 from abreast.fake.anthropic import Messages
-from abreast.fake.form import CHARACTERS_PER_TOKEN, ChatRequest, ApiFormat, FakeAnswer, arguments, dumps, name
+from abreast.fake.api_format import (
+    CHARACTERS_PER_TOKEN,
+    ApiFormat,
+    ChatRequest,
+    FakeAnswer,
+    arguments_text,
+    dumps,
+    new_id,
+)
 from abreast.fake.openai import ChatCompletions, Responses
 from abreast.fake.rate import Rate, Window
 from abreast.fake.script import Reply, Rule, Script
@@ -162,7 +170,7 @@ class FakeProvider:
         path = request.path.rstrip("/")
         self._seen.append(RecordedRequest(request.method, path, headers, body, time.time()))
         form = self._form(path) if request.method == "POST" else None
-        manner = form.manner if form else _manner(path, headers)
+        manner = form.provider if form else _manner(path, headers)
         if request.method == "HEAD" or (request.method == "GET" and not path):
             return _json(200, {"fake": True}, manner)
         if not self._admits(key):
@@ -200,16 +208,16 @@ class FakeProvider:
         if wrong is None and form is self._messages:
             wrong = self._messages.lacks_limit(body)
         if wrong is not None:
-            return self._error(form.manner, 400, wrong)
+            return self._error(form.provider, 400, wrong)
         model = body["model"]
         if model not in self._models and len(self._models) < 100:
             self._models.append(model)
         asked = form.read(body)
         left = None if self._window is None else self._window.take(asked.tokens)
         if left is not None:
-            return self._error(form.manner, 429, retry_after=math.ceil(left))
+            return self._error(form.provider, 429, retry_after=math.ceil(left))
         if self._capacity is not None and self._busy >= self._capacity:
-            return self._error(form.manner, 429, retry_after=self._retry_after)
+            return self._error(form.provider, 429, retry_after=self._retry_after)
         self._busy += 1
         try:
             return await self._reply(request, form, body, asked)
@@ -222,7 +230,7 @@ class FakeProvider:
         try:
             step = self._script.choose(asked, body["model"])
         except BadInput as error:
-            return self._error(form.manner, 400, error.message)
+            return self._error(form.provider, 400, error.message)
         seconds = self._wait_of(step)
         if seconds:
             await asyncio.sleep(seconds)
@@ -233,16 +241,16 @@ class FakeProvider:
                 request.transport.abort()
             return web.Response()
         if step.kind == "error":
-            return self._error(form.manner, step.status, step.say, step.retry_after)
+            return self._error(form.provider, step.status, step.say, step.retry_after)
         if step.kind == "too-long":
-            message = (anthropic if form.manner == "anthropic" else openai).too_long(asked.tokens)
-            return self._error(form.manner, 400, step.say or message, code="context_length_exceeded")
+            message = (anthropic if form.provider == "anthropic" else openai).too_long(asked.tokens)
+            return self._error(form.provider, 400, step.say or message, code="context_length_exceeded")
         made = _made(step, asked)
         if self._window is not None:
             self._window.spend(made.output)
-        headers = self._headers(form.manner)
+        headers = self._headers(form.provider)
         if not body.get("stream"):
-            return _json(200, form.whole(body, made), form.manner, headers)
+            return _json(200, form.response(body, made), form.provider, headers)
         return await _stream(request, form.events(body, made), headers)
 
     def _wait_of(self, step: Reply) -> float:
@@ -279,8 +287,8 @@ class FakeProvider:
 def _marked(manner: str) -> dict[str, str]:
     """The headers of every response: an id in the provider's manner, and that it is a fake."""
     if manner == "anthropic":
-        return {"request-id": name("req_"), "anthropic-organization-id": "fake", MARK: "1"}
-    return {"x-request-id": name("req_"), "openai-version": "2020-10-01", "openai-organization": "fake", MARK: "1"}
+        return {"request-id": new_id("req_"), "anthropic-organization-id": "fake", MARK: "1"}
+    return {"x-request-id": new_id("req_"), "openai-version": "2020-10-01", "openai-organization": "fake", MARK: "1"}
 
 
 def _json(status: int, value: Any, manner: str, headers: dict[str, str] | None = None) -> web.Response:
@@ -304,11 +312,11 @@ async def _stream(request: web.BaseRequest, events: Iterable[bytes], headers: di
 def _made(step: Reply, asked: ChatRequest) -> FakeAnswer:
     """The answer that a step asks for, with the tokens it names and a guess at the others."""
     text = "" if step.kind == "empty" else step.say or ""
-    said = len(text) + (len(step.tool) + len(arguments(step.args)) if step.tool else 0)
+    said = len(text) + (len(step.tool) + len(arguments_text(step.args)) if step.tool else 0)
     return FakeAnswer(
         text=text,
         ending=_ENDINGS[step.kind],
-        calls=step.tool,
+        tool=step.tool,
         args=step.args if step.tool else None,
         input=asked.tokens if step.input is None else step.input,
         output=max(1, said // CHARACTERS_PER_TOKEN) if step.output is None else step.output,

@@ -319,7 +319,9 @@ def _knows(settings: Settings) -> Callable[..., Any] | None:
 def _allowance(settings: Settings) -> RequestWindow | None:
     expects = "such as {requests: 60, seconds: 60, headers: openai} (headers: openai, anthropic or left out)"
     allows = settings.take("allows", None, _is_none_or(_is_allowance), expects)
-    return None if allows is None else RequestWindow(allows["requests"], float(allows["seconds"]), allows.get("headers"))
+    return (
+        None if allows is None else RequestWindow(allows["requests"], float(allows["seconds"]), allows.get("headers"))
+    )
 
 
 def _is_allowance(value: Any) -> bool:

@@ -47,7 +47,7 @@ NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUD
 Value = TypeVar("Value")
 
 
-def computed(function: Callable[[Any], Value]) -> Value:
+def cached_attribute(function: Callable[[Any], Value]) -> Value:
     """A cached property that type checkers take for the attribute that the base class declares."""
     return cached_property(function)  # type: ignore[return-value]
 
@@ -445,7 +445,7 @@ class Agent(Target):
 
     def keyed_variables(self, around: Mapping[str, str]) -> dict[str, str]:
         """Variables that can change an answer, with their values: those that the variant sets. None is a secret."""
-        return public({name: around[name] for name in self._environment})
+        return without_secrets({name: around[name] for name in self._environment})
 
     def environment(self) -> dict[str, str]:
         """That of this process when the run was planned, without variables of an agent around it, and the variant's."""
@@ -543,5 +543,5 @@ def _is_environment(value: Any) -> bool:
     )
 
 
-def public(variables: Mapping[str, str]) -> dict[str, str]:
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(variables.items()) if not is_secret_name(name)}

@@ -16,7 +16,7 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput, TrialError
 from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp
-from abreast.targets.agents.agent import Agent, Attempt, computed, public
+from abreast.targets.agents.agent import Agent, Attempt, cached_attribute, without_secrets
 from abreast.targets.agents.presets.agent_output import AgentOutput, last_line
 from abreast.targets.agents.presets.claude import INSTALL, KEYS, LOGIN, PARTIAL, QUIET, Stream, read_stream
 from abreast.targets.api.http_target import is_fake
@@ -57,11 +57,11 @@ class ClaudeCode(Agent):
     def _file(self) -> str | None:
         return find_program(self._command, self._base)
 
-    @computed
+    @cached_attribute
     def cli_versions(self) -> Mapping[str, str]:
         return {"claude": version_of(self._file, self._shared) if self._file else "missing"}
 
-    @computed
+    @cached_attribute
     def version(self) -> str:
         return compose(
             "claude-code",
@@ -80,12 +80,12 @@ class ClaudeCode(Agent):
         """Variables by which the CLI behaves otherwise: which model an alias means, how long it thinks."""
         own = {name: value for name, value in around.items() if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))}
         thinking = {name: around[name] for name in ("MAX_THINKING_TOKENS",) if name in around}
-        return public({**super().keyed_variables(around), **own, **thinking})
+        return without_secrets({**super().keyed_variables(around), **own, **thinking})
 
     def _take(self, settings: Settings) -> None:
         self._command: str = settings.take("command", "claude", is_text, "a program, as text")
         tools = settings.take("tools", [], _is_tools, "a list of tools (empty: a single turn), or default")
-        self.mcp_servers = mcp.servers(settings.where, settings.take("mcp", None, lambda _: True, ""), self._base)
+        self.mcp_servers = mcp.parse_servers(settings.where, settings.take("mcp", None, lambda _: True, ""), self._base)
         self._server_names = tuple(server.name for server in self.mcp_servers)
         named = [*([] if tools == "default" else tools), *(f"mcp__{name}" for name in self._server_names)]
         allowed = settings.take("allowed_tools", None, _is_list, "a list of tools")
@@ -176,7 +176,7 @@ class ClaudeCode(Agent):
             marks = {TRIAL: attempt.mark, MARK: os.environ.get(MARK, "")}
             file = attempt.scratch / "mcp.json"
             file.touch(0o600)
-            configuration, values = mcp.config(self.mcp_servers, marks)
+            configuration, values = mcp.client_config(self.mcp_servers, marks)
             environment |= values
             file.write_text(json.dumps(configuration), encoding="utf-8")
             arguments += ["--mcp-config", str(file)]
@@ -193,9 +193,9 @@ class ClaudeCode(Agent):
         said, end = stream.output(), stream.end
         return replace(
             said,
-            further={
+            extra_columns={
                 "tools_denied": len(stream.denied) or None,
-                **said.further,
+                **said.extra_columns,
                 "finish_reason": end.get("stop_reason"),
                 "request_id": stream.request_id,
                 "cli_version": stream.start.get("claude_code_version"),
@@ -211,7 +211,7 @@ class ClaudeCode(Agent):
         if failed := stream.failed_servers(self._server_names):
             return errors.McpFailed(f"MCP server {', '.join(failed)}")
         if stream.end:
-            return stream.trouble(self._goes_on, self._max_turns)
+            return stream.error(self._goes_on, self._max_turns)
         printed = last_line(ended.err) or last_line(ended.out) or "no output"
         message = f"the CLI ended without a result ({ended.description}): {printed}"[:500]
         if ended.code > 0 and not stream.start:

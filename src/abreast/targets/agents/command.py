@@ -20,10 +20,10 @@ from abreast.model import Blame
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.sizes import ANSWER_SIZE
 from abreast.targets.agents import command_line
-from abreast.targets.agents.agent import Agent, Attempt, computed
-from abreast.targets.agents.command_line import fill, placeholders, variable
-from abreast.targets.agents.presets import PRESETS, JsonPaths, Preset, Reader, AgentOutput, custom
-from abreast.targets.agents.presets.agent_output import EMPTY, last_line, trouble
+from abreast.targets.agents.agent import Agent, Attempt, cached_attribute
+from abreast.targets.agents.command_line import fill, placeholders, variable_name
+from abreast.targets.agents.presets import PRESETS, AgentOutput, JsonPaths, Preset, Reader, custom
+from abreast.targets.agents.presets.agent_output import EMPTY, error_from_message, last_line
 from abreast.targets.agents.presets.claude import Stream
 from abreast.targets.api.http_target import is_fake
 from abreast.targets.base import Problem
@@ -61,7 +61,7 @@ class Command(Agent):
         self.simulated = any(is_fake(address) for address in set(self._addresses.values()))
         self.endpoint = around.get(self._preset.endpoint_variable) if self._preset else None
 
-    @computed
+    @cached_attribute
     def version(self) -> str:
         files = [file for word in self._words if (file := self._file_of(word)) is not None]
         return compose(
@@ -93,7 +93,7 @@ class Command(Agent):
         if "model" in used and self.default_model is None:
             message = f"{self._where}: {{model}} stands in the command, and there is no model"
             raise BadInput(message, "write model: NAME")
-        reads_file = self._shell and variable("prompt_file") in self._words[2]
+        reads_file = self._shell and variable_name("prompt_file") in self._words[2]
         by_default = "none" if reads_file or used & {"prompt", "prompt_file"} else "prompt"
         self._stdin = settings.take("stdin", by_default, ("prompt", "none").__contains__, "prompt or none")
         silence = settings.take("on_silence", "fail", ("fail", "go_on").__contains__, "fail or go_on")
@@ -153,7 +153,7 @@ class Command(Agent):
             return None
         return named_file(fill(word, {"folder": str(self._base)}))
 
-    @computed
+    @cached_attribute
     def cli_versions(self) -> Mapping[str, str]:
         """What the program prints as its version. One's own programs are not asked: they might just begin to work."""
         if self._shell:
@@ -234,7 +234,7 @@ class Command(Agent):
         environment = {
             **self.around(attempt),
             **{name: value for name, value in quiet.items() if name not in self._environment},
-            **{variable(name): value for name, value in values.items() if name not in hidden},
+            **{variable_name(name): value for name, value in values.items() if name not in hidden},
         }
         stdin = file if self._stdin == "prompt" else b""
         return process.Program(argv, attempt.workspace.path, environment, stdin)
@@ -260,20 +260,20 @@ class Command(Agent):
         return said, self._trouble(said, ended, attempt.memory_kills)
 
     def _trouble(self, said: AgentOutput, ended: process.Ended, kills: int | None) -> TrialError | None:
-        if not ended.code and said.trouble is None and (said.text or "").strip():
+        if not ended.code and said.error is None and (said.text or "").strip():
             return None
         last = last_line(ended.err) or last_line(ended.out) or "without a word"
         if ended.code in KILLED and is_out_of_memory(ended.code, kills, memory_kills()):
             return OutOfMemory(f"the system ended it because memory was short ({ended.description})", fix=_LESS_MEMORY)
         if ended.code < 0:
             return errors.Crashed(f"{ended.description}: {last}"[:500])
-        if said.trouble is not None:
-            return said.trouble
+        if said.error is not None:
+            return said.error
         if ended.code:
             return self._failed(ended, last)
-        if self._may_be_silent and said.missing == EMPTY:
+        if self._may_be_silent and said.missing_reason == EMPTY:
             return None
-        return errors.NoAnswer(said.missing)
+        return errors.NoAnswer(said.missing_reason)
 
     def _failed(self, ended: process.Ended, last: str) -> TrialError:
         """It ended with an error and printed no object that explains it."""
@@ -282,7 +282,7 @@ class Command(Agent):
             return errors.Rejected(message, fix="is the program that the command names on the path?")
         if self._preset is None or last_line(ended.out):
             return errors.Crashed(message)
-        cause = trouble(process.tail(ended.err, 1_000), self._preset.login)
+        cause = error_from_message(process.tail(ended.err, 1_000), self._preset.login)
         if type(cause) is not errors.Crashed:
             return type(cause)(message, fix=cause.fix)
         by_hand = " ".join(shlex.quote(word) for word in self._words[:4])

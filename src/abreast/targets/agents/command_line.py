@@ -50,7 +50,7 @@ def words_of_shell(where: str, command: Any, preset: Preset | None) -> list[str]
         raise BadInput(f"{where}: shell: true is for a command that is one text", fix)
     for name in PLACEHOLDERS:
         if f"{{{name}}}" in command:
-            instead = variable("prompt_file" if name == "prompt" else name)
+            instead = variable_name("prompt_file" if name == "prompt" else name)
             message = f"{where}: command: {{{name}}} is not put into the text of a shell"
             raise BadInput(message, f"the variable {instead} is there: write ${instead}")
     return ["/bin/sh", "-c", _literal(command), "sh"]
@@ -81,7 +81,7 @@ def _literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def variable(name: str) -> str:
+def variable_name(name: str) -> str:
     return f"ABREAST_{name.upper()}"
 
 

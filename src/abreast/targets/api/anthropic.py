@@ -48,7 +48,7 @@ class Anthropic(ApiTarget):
             body["system"] = f"{self._system or ''}\nAnswer with one JSON value and nothing else.".strip()
         return {**body, **self._extra}
 
-    def _said(self, body: Mapping[str, Any]) -> ModelOutput:
+    def _parse_output(self, body: Mapping[str, Any]) -> ModelOutput:
         said = "".join(part["text"] for part in body["content"] if part.get("type") == "text")
         reason = storable(body.get("stop_reason"))
         refusal = str(mapping(body.get("stop_details")).get("explanation") or "") if reason == "refusal" else None

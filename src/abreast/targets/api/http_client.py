@@ -329,7 +329,9 @@ class ProxyClient(HttpClient):
             async with self._session.post(url, data=content, headers=headers, allow_redirects=False) as response:
                 body, is_complete = await _read_body(response, sizes.of(response.status))
                 names = dict.fromkeys(name.lower() for name in response.headers)
-                return HttpResponse(response.status, {name: response.headers[name] for name in names}, body, is_complete)
+                return HttpResponse(
+                    response.status, {name: response.headers[name] for name in names}, body, is_complete
+                )
         except (OSError, ValueError):
             raise
         except aiohttp.ClientError as error:

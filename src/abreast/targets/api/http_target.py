@@ -107,7 +107,7 @@ class ApiTarget(Target):
         self._headers = {**self._take_headers(settings), "content-type": "application/json"}
         self._sent_headers: tuple[str | None, Mapping[str, str] | None] = (None, None)
         self._sent_to: URL | None = None
-        self._take_own(settings)
+        self._read_own_parameters(settings)
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         settings.known += ["prompt", "transform"]
         settings.done()
@@ -136,7 +136,7 @@ class ApiTarget(Target):
 
     # -- of a family -----------------------------------------------------------------------------------------------
 
-    def _take_own(self, settings: Settings) -> None:
+    def _read_own_parameters(self, settings: Settings) -> None:
         """Parameters that only this family has."""
 
     @property
@@ -151,7 +151,7 @@ class ApiTarget(Target):
     def _body(self, prompt: str, pictures: list[Image]) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _said(self, body: Mapping[str, Any]) -> ModelOutput: ...
+    def _parse_output(self, body: Mapping[str, Any]) -> ModelOutput: ...
 
     # -- what a target is ------------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class ApiTarget(Target):
         try:
             body = parse_json(text)
             failure = self._failure(body, received)
-            said = self._said(body)
+            said = self._parse_output(body)
             words = storable(said.text)
             if words is None:
                 raise TypeError(f"{type(said.text).__name__} instead of text")
@@ -305,7 +305,7 @@ class ApiTarget(Target):
         told = excerpt(f"{self.name}: {status} {message}", LONGEST_MESSAGE)
         if status in (401, 403) and self._key.command and await workers.in_thread(self._key.renew, key):
             return errors.Transient(f"{told} (with a key that is renewed now)")
-        return refusal(status, kind, message, told, received, self._key.fix)
+        return http_error(status, kind, message, told, received, self._key.fix)
 
     def _failure(self, body: Any, received: Mapping[str, str]) -> TrialError | None:
         """The error that a response tells of although its status says that all is well; None if there is none."""
@@ -315,7 +315,7 @@ class ApiTarget(Target):
         kind, message = _error_in(error or {})
         status = _status_of(error, f"{kind} {message}".lower())
         told = excerpt(f"{self.name}: {' '.join(filter(None, (kind, message)))}", LONGEST_MESSAGE)
-        return refusal(status, kind, message, told, received, self._key.fix)
+        return http_error(status, kind, message, told, received, self._key.fix)
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -389,7 +389,9 @@ class ApiTarget(Target):
             raise errors.Crashed(f"images: {place} cannot be read ({error.strerror})") from None
 
 
-def refusal(status: int, kind: str, message: str, told: str, received: Mapping[str, str], fix: str = "") -> TrialError:
+def http_error(
+    status: int, kind: str, message: str, told: str, received: Mapping[str, str], fix: str = ""
+) -> TrialError:
     """The error behind a status and what the body says, the same for every provider."""
     said = f"{kind} {message}".lower()
     if status == 413 or any(words in said for words in _TOO_LONG):

@@ -19,7 +19,7 @@ class OpenAI(ApiTarget):
     address = "https://api.openai.com/v1"
     address_variable = "OPENAI_BASE_URL"
 
-    def _take_own(self, settings: Settings) -> None:
+    def _read_own_parameters(self, settings: Settings) -> None:
         self._api = settings.take("api", "chat", lambda value: value in ("chat", "responses"), "chat or responses")
 
     @property
@@ -66,11 +66,13 @@ class OpenAI(ApiTarget):
             body["text"] = {"format": {"type": "json_object"}}
         return body
 
-    def _said(self, body: Mapping[str, Any]) -> ModelOutput:
+    def _parse_output(self, body: Mapping[str, Any]) -> ModelOutput:
         told = mapping(body.get("usage"))
         said, reason, refusal = _responses(body) if self._api == "responses" else _chat(body)
         paid = dollars(told.get("cost"))  # some proxies say it
-        return ModelOutput(said, usage_of(told), storable(body.get("model")), storable(reason), refusal=refusal, cost_usd=paid)
+        return ModelOutput(
+            said, usage_of(told), storable(body.get("model")), storable(reason), refusal=refusal, cost_usd=paid
+        )
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:

@@ -39,16 +39,16 @@ class Conversation:
     def __init__(self, channel: Channel, folder: Path) -> None:
         self._channel, self._folder = channel, folder
         self._last = 0
-        self.asked = "initialize"
+        self.method = "initialize"
 
-    async def hello(self) -> Message:
+    async def initialize(self) -> Message:
         """What the server says of itself."""
         about = await self._ask("initialize", protocol.initialize_params({"roots": {}}, "abreast", "1"))
         self._channel.protocol = str(about.get("protocolVersion") or protocol.VERSIONS[0])
         await self._channel.send(protocol.notification("notifications/initialized"))
         return about
 
-    async def tools(self) -> list[Mapping[str, Any]]:
+    async def list_tools(self) -> list[Mapping[str, Any]]:
         """All of them, page by page."""
         found: list[Mapping[str, Any]] = []
         cursors: list[Any] = []
@@ -67,7 +67,7 @@ class Conversation:
         raise McpError("lists its tools without an end", "the server is broken: tell its authors")
 
     async def _ask(self, method: str, params: Message) -> Message:
-        self.asked = method
+        self.method = method
         self._last += 1
         await self._channel.send(protocol.request(self._last, method, params))
         while True:
@@ -81,9 +81,9 @@ class Conversation:
         error, result = message.get("error"), message.get("result")
         if error is not None:
             told = error.get("message") if isinstance(error, dict) else error
-            raise McpError(f"answers {self.asked} with an error: {told}")
+            raise McpError(f"answers {self.method} with an error: {told}")
         if not isinstance(result, dict):
-            raise McpError(f"answers {self.asked} with nothing that can be read: {json.dumps(result)[:100]}")
+            raise McpError(f"answers {self.method} with nothing that can be read: {json.dumps(result)[:100]}")
         return result
 
     async def _serve(self, message: Message) -> None:
@@ -101,7 +101,7 @@ class Conversation:
         await self._channel.send(reply)
 
 
-def messages_in(content: str | bytes) -> list[Message] | None:
+def parse_messages(content: str | bytes) -> list[Message] | None:
     """The messages of JSON-RPC in a text, one or several; None if it is something else."""
     try:
         found = parse_json(content)

@@ -68,7 +68,7 @@ class Variables:
         return value
 
 
-def servers(where: str, setting: Any, base: Path) -> tuple[Server, ...]:
+def parse_servers(where: str, setting: Any, base: Path) -> tuple[Server, ...]:
     """What a setting `mcp` declares: a mapping by name, the path of a file in Claude's format, or a list of both."""
     found: dict[str, Server] = {}
     for server in _declared(f"{where}: mcp", setting, base):

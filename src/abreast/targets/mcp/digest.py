@@ -20,7 +20,7 @@ from abreast.code.source import read
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.targets.mcp.declaration import Server, Variables
-from abreast.targets.mcp.expanding import locate
+from abreast.targets.mcp.expansion import locate
 
 MOST_MODULES = 5_000
 LARGEST_SOURCE = 5_000_000  # bytes

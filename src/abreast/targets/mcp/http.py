@@ -13,9 +13,9 @@ from urllib.parse import urljoin, urlsplit
 
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import McpError, messages_in
+from abreast.targets.mcp.conversation import McpError, parse_messages
 from abreast.targets.mcp.declaration import REFERENCE, Server
-from abreast.targets.mcp.expanding import ExpandedServer
+from abreast.targets.mcp.expansion import ExpandedServer
 from abreast.targets.mcp.text import first_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SESSION = "Mcp-Session-Id"
 
 
 @contextlib.asynccontextmanager
-async def connected(server: Server, ready: ExpandedServer) -> AsyncIterator[HttpChannel]:
+async def http_channel(server: Server, ready: ExpandedServer) -> AsyncIterator[HttpChannel]:
     """A connection while it is needed."""
     import aiohttp  # late: most experiments have no such server
 
@@ -74,7 +74,7 @@ class HttpChannel:
             raise found
         return found
 
-    def late(self, asked: str, seconds: float) -> McpError:
+    def timeout_error(self, asked: str, seconds: float) -> McpError:
         fix = f"does {self._server.url} work? If the server is only slow, raise its start_timeout (seconds)"
         return McpError(f"no answer to {asked} within {seconds:g} s", fix)
 
@@ -101,7 +101,7 @@ class HttpChannel:
         body = await self._body(response)
         if not body.strip() or response.status in (202, 204):
             return
-        messages = messages_in(body)
+        messages = parse_messages(body)
         if messages is None:
             raise self._no_server(response.content_type, body)
         for each in messages:
@@ -179,7 +179,7 @@ class HttpChannel:
 
     def _take(self, kind: str, data: str) -> None:
         if kind == "message" and data:  # an empty one only marks a place in the stream
-            for each in messages_in(data) or ():
+            for each in parse_messages(data) or ():
                 self._waiting.put_nowait(each)
 
     async def _events(self, response: aiohttp.ClientResponse, asks: bool) -> AsyncIterator[tuple[str, str]]:

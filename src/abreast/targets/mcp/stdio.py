@@ -14,9 +14,9 @@ from pathlib import Path
 
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import McpError, messages_in
-from abreast.targets.mcp.expanding import ExpandedServer
-from abreast.targets.mcp.text import first_line, error_line
+from abreast.targets.mcp.conversation import McpError, parse_messages
+from abreast.targets.mcp.expansion import ExpandedServer
+from abreast.targets.mcp.text import error_line, first_line
 from abreast.targets.processes import orphans
 
 MARK = "ABREAST_MCP"
@@ -30,7 +30,7 @@ _MOMENT_S = 0.1
 
 
 @contextlib.asynccontextmanager
-async def started(ready: ExpandedServer, cwd: Path, marks: Mapping[str, str]) -> AsyncIterator[StdioChannel]:
+async def stdio_channel(ready: ExpandedServer, cwd: Path, marks: Mapping[str, str]) -> AsyncIterator[StdioChannel]:
     """The server while it is needed. Then its input ends, and what is left of it a second later is ended."""
     mark = uuid.uuid4().hex
     process = await _start(ready, Path(ready.cwd) if ready.cwd is not None else cwd, {**marks, MARK: mark})
@@ -70,7 +70,9 @@ async def _start(ready: ExpandedServer, cwd: Path, extra: Mapping[str, str]) -> 
             fix = f"write command: {program.split()[0]} and the other words in args"
         raise McpError(f"the command {first_line(program)} is not found", fix) from None
     except PermissionError:
-        raise McpError(f"{first_line(program)} is not executable", f"chmod +x {program}, or name its interpreter") from None
+        raise McpError(
+            f"{first_line(program)} is not executable", f"chmod +x {program}, or name its interpreter"
+        ) from None
     except (OSError, ValueError) as error:
         raise McpError(f"{first_line(program)} cannot be started: {error}", "try it in a terminal") from error
 
@@ -141,7 +143,7 @@ class StdioChannel:
             await self._read()
         return self._waiting.popleft()
 
-    def late(self, asked: str, seconds: float) -> McpError:
+    def timeout_error(self, asked: str, seconds: float) -> McpError:
         """What to say if it has not answered in time."""
         if self._first and not self._heard:
             return self._no_server()
@@ -181,7 +183,7 @@ class StdioChannel:
                     return b""
 
     def _take(self, content: bytes) -> None:
-        messages = messages_in(content) if content.strip() else []
+        messages = parse_messages(content) if content.strip() else []
         if messages is None:
             self._noise += len(content)
             self._first = self._first or first_line(redact_log(content.decode(errors="replace")))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode
-from abreast.targets.agents.presets.agent_output import Reader, AgentOutput
+from abreast.targets.agents.presets.agent_output import AgentOutput, Reader
 from abreast.targets.agents.presets.custom import JsonPaths
 
-__all__ = ["PRESETS", "JsonPaths", "Preset", "Reader", "AgentOutput", "custom"]
+__all__ = ["PRESETS", "AgentOutput", "JsonPaths", "Preset", "Reader", "custom"]
 
 
 @dataclass(frozen=True, slots=True)

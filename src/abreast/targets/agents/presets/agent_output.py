@@ -15,7 +15,7 @@ from typing import Any
 from abreast import errors
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.api.http_target import refusal
+from abreast.targets.api.http_target import http_error
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import mapping, parsed
 
@@ -40,9 +40,9 @@ class AgentOutput:
     api_retries: int | None = None
     retry_wait_s: float | None = None  # that it waited for retries which were answered
     unanswered: TrialError | None = None  # the request that it was repeating when its output ended
-    further: Mapping[str, Any] = field(default_factory=dict)  # columns, such as those of MCP tools
-    trouble: TrialError | None = None  # an error that the program itself tells of
-    missing: str = EMPTY  # why there is no text, if there is none
+    extra_columns: Mapping[str, Any] = field(default_factory=dict)  # columns, such as those of MCP tools
+    error: TrialError | None = None  # an error that the program itself tells of
+    missing_reason: str = EMPTY  # why there is no text, if there is none
     raw: str | None = None  # all that was printed, if the reader has it
 
     def columns(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class AgentOutput:
             "turns": self.turns,
             "tool_calls": None if self.tools is None else self.tools.total(),
             "tools": dict(self.tools) if self.tools else None,
-            **self.further,
+            **self.extra_columns,
             "api_retries": self.api_retries,
             "retry_wait_s": round(self.retry_wait_s, 3) if self.retry_wait_s else None,
         }
@@ -60,7 +60,7 @@ Reader = Callable[[Path, Path], AgentOutput]
 """What a program said, by the files of its output and of its errors."""
 
 
-def lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
+def read_lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
     """The lines of a file that are not empty, without those of `most` bytes or more."""
     try:
         with process.printed(path) as file:
@@ -74,12 +74,12 @@ def lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
         return
 
 
-def objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any]]:
+def json_objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any]]:
     """The JSON objects among the lines of a file."""
-    yield from (event for line in lines(path, most) if isinstance(event := parsed(line), dict))
+    yield from (event for line in read_lines(path, most) if isinstance(event := parsed(line), dict))
 
 
-def document(path: Path, most: int = LONGEST_JSON) -> Any:
+def json_document(path: Path, most: int = LONGEST_JSON) -> Any:
     """The JSON document in a file, whatever stands before it; None if there is none, or it is too long."""
     try:
         with process.printed(path) as file:
@@ -92,13 +92,13 @@ def document(path: Path, most: int = LONGEST_JSON) -> Any:
     return next((value for at in (0, *starts) if (value := parsed(content[at:])) is not None), None)
 
 
-def total(*counts: int | None) -> int | None:
+def sum_known(*counts: int | None) -> int | None:
     """The sum of those that are known; None if none is."""
     known = [number for number in counts if number is not None]
     return sum(known) if known else None
 
 
-def without(given: int | None, cached: int | None) -> int | None:
+def uncached(given: int | None, cached: int | None) -> int | None:
     """Input without what was read from a cache, where the program counts both together."""
     return None if given is None else max(0, given - (cached or 0))
 
@@ -117,7 +117,7 @@ _WORDS = (  # what a message says without a status, by the status it would have
 )
 
 
-def trouble(told: str, login: str, status: int | None = None) -> TrialError:
+def error_from_message(told: str, login: str, status: int | None = None) -> TrialError:
     """The error behind a message, by the status in it or by its words; `login` says how to get a key.
 
     >>> type(trouble("last status: 429 Too Many Requests", "log in")).__name__
@@ -127,14 +127,14 @@ def trouble(told: str, login: str, status: int | None = None) -> TrialError:
     >>> type(trouble("it fell over", "log in")).__name__
     'Crashed'
     """
-    told = shown(told)
+    told = one_line(told)
     if _TOO_LONG.search(told):
         return errors.TooLong(told)
     if status is None:
         status = status_in(told) or next((code for code, words in _WORDS if re.search(words, told, re.I)), None)
     if status is None or not 400 <= status < 600:
         return errors.Crashed(told)
-    return refusal(status, "", told, told, {}, login)
+    return http_error(status, "", told, told, {}, login)
 
 
 def status_in(message: str) -> int | None:
@@ -147,7 +147,7 @@ def status_in(message: str) -> int | None:
     return int(found[1] or found[2]) if found else None
 
 
-def shown(told: str) -> str:
+def one_line(told: str) -> str:
     """A message on one line; the provider's own words if it is an error as JSON.
 
     >>> shown('{"error": {"message": "Too\\\\n long", "code": "too_long"}}')
@@ -164,7 +164,7 @@ def last_line(path: Path) -> str:
     return process.tail(path).rpartition("\n")[2].strip()
 
 
-def unanswered(retries: int, status: int | None = None, reason: str = "", login: str = "") -> TrialError:
+def unanswered_error(retries: int, status: int | None = None, reason: str = "", login: str = "") -> TrialError:
     """The error of a program that was ended while it repeated a request, by the `status` it reported last.
 
     >>> error = unanswered(5, 529, "overloaded")
@@ -178,4 +178,4 @@ def unanswered(retries: int, status: int | None = None, reason: str = "", login:
     message = f"the provider did not answer: {cause}{f' ({reason})' if reason else ''}, {count}"
     if status is None:
         return errors.Transient(message)
-    return refusal(status, "", reason, message, {}, login)
+    return http_error(status, "", reason, message, {}, login)

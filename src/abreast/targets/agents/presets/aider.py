@@ -7,7 +7,14 @@ from pathlib import Path
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, AgentOutput, shown, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import (
+    LONGEST_LOG,
+    AgentOutput,
+    error_from_message,
+    one_line,
+    unanswered_error,
+    uncached,
+)
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, dollars
 
@@ -42,16 +49,16 @@ def read(out: Path, err: Path) -> AgentOutput:
     *earlier, last = _AGAIN.split(body)
     if earlier and not last.strip():  # it was ended while it waited
         error = _ERROR.search(earlier[-1])
-        reason = shown(error[0])[:200] if error else ""
-        said.unanswered = unanswered(len(delays), _BY_NAME.get(error[1], 503) if error else 503, reason, LOGIN)
+        reason = one_line(error[0])[:200] if error else ""
+        said.unanswered = unanswered_error(len(delays), _BY_NAME.get(error[1], 503) if error else 503, reason, LOGIN)
         delays.pop()
     said.retry_wait_s = sum(delays)
     said.text = _NOTES.sub("", _AGAIN.split(answer)[-1]).strip() or None
     rest = _AGAIN.split(body[counted[-1].end() :] if counted else body)[-1]
     if _LIMIT.search(rest):
-        said.trouble = errors.TooLong("the model has hit a token limit")
+        said.error = errors.TooLong("the model has hit a token limit")
     elif error := _ERROR.search(rest):
-        said.trouble = trouble(error[0], LOGIN, _BY_NAME.get(error[1]))
+        said.error = error_from_message(error[0], LOGIN, _BY_NAME.get(error[1]))
     return said
 
 
@@ -64,7 +71,7 @@ def _usage(counted: list[re.Match[str]]) -> Usage:
             sums[what] = sums.get(what, 0) + (_number(number) or 0) * times
     known = {what: count(round(number)) for what, number in sums.items()}
     read, written = known.get("cache hit"), known.get("cache write")
-    return Usage(without(known.get("sent"), (read or 0) + (written or 0)), known.get("received"), read, written)
+    return Usage(uncached(known.get("sent"), (read or 0) + (written or 0)), known.get("received"), read, written)
 
 
 def _number(text: str) -> float | None:

@@ -16,9 +16,16 @@ from typing import Any
 from abreast import errors
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import EMPTY, AgentOutput, lines, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import (
+    EMPTY,
+    AgentOutput,
+    error_from_message,
+    read_lines,
+    unanswered_error,
+    uncached,
+)
 from abreast.targets.api.anthropic import usage_of
-from abreast.targets.api.http_target import refusal
+from abreast.targets.api.http_target import http_error
 from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings, parsed, storable
 
@@ -161,7 +168,7 @@ class Stream:
             model=self.model,
             turns=count(self.end.get("num_turns")),
             tools=self.tools,
-            further=self.mcp_columns(),
+            extra_columns=self.mcp_columns(),
             api_retries=self.retries,
             retry_wait_s=self.retry_wait_s,
             unanswered=self.unanswered(),
@@ -183,7 +190,7 @@ class Stream:
         if self.last_retry is None or self.end:
             return None
         status, reason = count(self.last_retry.get("error_status")), storable(self.last_retry.get("error"))
-        return unanswered(self.retries, status, "" if reason in (None, "unknown") else reason[:100], LOGIN)
+        return unanswered_error(self.retries, status, "" if reason in (None, "unknown") else reason[:100], LOGIN)
 
     def silent_request(self) -> TrialError | None:
         """The request that the provider has not begun to answer for `SILENT_S` seconds; None if there is none."""
@@ -192,7 +199,7 @@ class Stream:
             return None
         return errors.Transient(f"the provider did not begin to answer a request within {seconds:.0f} s")
 
-    def trouble(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
+    def error(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
         """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors.
         `max_turns` is the limit that was set; the CLI counts one more, the turn it did not take."""
         end = self.end
@@ -227,13 +234,13 @@ def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
     if status == 404:
         return errors.Rejected(message, fix="mend the variant: is that the name of a model?")
     if status is not None and status >= 400:
-        return refusal(status, "", message, message, {}, LOGIN)
+        return http_error(status, "", message, message, {}, LOGIN)
     return errors.Transient(message) if _PASSING.search(message) else errors.Crashed(message)
 
 
 def read_stream(out: Path) -> Stream:
     stream = Stream()
-    for line in lines(out):
+    for line in read_lines(out):
         stream.hear(line)
     return stream
 
@@ -242,7 +249,7 @@ def read(out: Path, err: Path) -> AgentOutput:
     stream = read_stream(out)
     said = stream.output()
     said.is_included &= bool(stream.start)
-    said.trouble = stream.trouble()
+    said.error = stream.error()
     return said
 
 
@@ -252,14 +259,14 @@ def read_qwen(out: Path, err: Path) -> AgentOutput:
     said, end = stream.output(), stream.end
     said.is_included = False
     cached = said.usage.cache_read_tokens
-    said.usage = Usage(without(said.usage.input_tokens, cached), said.usage.output_tokens, cached)
+    said.usage = Usage(uncached(said.usage.input_tokens, cached), said.usage.output_tokens, cached)
     said.api_retries = None  # it does not report them
     error = _QWEN_ERROR.match((said.text or "").strip())
     if error:
-        said.trouble, said.text = trouble(error[1], QWEN_LOGIN), None
+        said.error, said.text = error_from_message(error[1], QWEN_LOGIN), None
     elif end.get("is_error"):
         message = mapping(end.get("error")).get("message") or said.text or end.get("subtype")
-        said.trouble = trouble(str(message), QWEN_LOGIN)
+        said.error = error_from_message(str(message), QWEN_LOGIN)
     else:
-        said.trouble = stream.trouble()
+        said.error = stream.error()
     return said

@@ -10,7 +10,15 @@ from typing import Any
 
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import AgentOutput, objects, shown, status_in, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import (
+    AgentOutput,
+    error_from_message,
+    json_objects,
+    one_line,
+    status_in,
+    unanswered_error,
+    uncached,
+)
 from abreast.targets.mcp.calls import McpCalls, message_of, qualified
 from abreast.targets.untrusted_json import count, mapping
 
@@ -25,7 +33,7 @@ _DENIED = re.compile(r"\b(?:requires approval|approval policy|rejected|declined|
 def read(out: Path, err: Path) -> AgentOutput:
     said, error, is_done = AgentOutput(tools=Counter(), api_retries=0), None, False
     calls = McpCalls()
-    for event in objects(out):
+    for event in json_objects(out):
         kind, item = event.get("type"), mapping(event.get("item"))
         if kind in _ANSWERED:
             said.unanswered = None
@@ -45,8 +53,8 @@ def read(out: Path, err: Path) -> AgentOutput:
                 said.unanswered = _unanswered(event["message"], said.api_retries)
             is_done, error = False, event["message"]
     if error is not None and not is_done:
-        said.trouble = trouble(str(error), LOGIN)
-    said.further = calls.columns(None)
+        said.error = error_from_message(str(error), LOGIN)
+    said.extra_columns = calls.columns(None)
     return said
 
 
@@ -72,7 +80,7 @@ def _take_call(calls: McpCalls, kind: object, item: Mapping[str, Any]) -> None:
 def _unanswered(message: str, retries: int) -> TrialError:
     """The request behind `Reconnecting... 2/5 (unexpected status 529 ...)`."""
     cause = message.partition("(")[2].removesuffix(")")
-    return unanswered(retries, status_in(cause) or 503, shown(cause)[:200], LOGIN)
+    return unanswered_error(retries, status_in(cause) or 503, one_line(cause)[:200], LOGIN)
 
 
 def _usage(told: object) -> Usage:
@@ -81,7 +89,7 @@ def _usage(told: object) -> Usage:
         count(used.get(name)) for name in ("input_tokens", "cached_input_tokens", "cache_write_input_tokens")
     )
     return Usage(
-        without(given, (cached or 0) + (written or 0)),
+        uncached(given, (cached or 0) + (written or 0)),
         count(used.get("output_tokens")),
         cached,
         written,

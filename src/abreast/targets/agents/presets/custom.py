@@ -12,7 +12,14 @@ from typing import Any
 from abreast.errors import TooBig
 from abreast.model import Usage
 from abreast.sizes import EXCERPT, megabytes
-from abreast.targets.agents.presets.agent_output import LONGEST_JSON, Reader, AgentOutput, document, objects, trouble
+from abreast.targets.agents.presets.agent_output import (
+    LONGEST_JSON,
+    AgentOutput,
+    Reader,
+    error_from_message,
+    json_document,
+    json_objects,
+)
 from abreast.targets.api import anthropic, openai
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, dollars, mapping
@@ -44,18 +51,18 @@ class JsonPaths:
     most: int = LONGEST_JSON  # bytes
 
     def of_document(self, out: Path, err: Path) -> AgentOutput:
-        value, size = document(out, self.most), _size(out)
+        value, size = json_document(out, self.most), _size(out)
         if value is None and size > self.most:
             return _too_big(out, size, self.most)
         if value is None:
-            return AgentOutput(missing=f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}")
+            return AgentOutput(missing_reason=f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}")
         said = AgentOutput()
         self._take(said, value)
         return self._checked(said, "output")
 
     def of_lines(self, out: Path, err: Path) -> AgentOutput:
         said = AgentOutput()
-        for told in objects(out, self.most):
+        for told in json_objects(out, self.most):
             self._take(said, told)
         return self._checked(said, "lines of the output")
 
@@ -71,7 +78,7 @@ class JsonPaths:
 
     def _checked(self, said: AgentOutput, where: str) -> AgentOutput:
         if said.text is None:
-            said.missing = f'no "{self.answer}" in the {where}'
+            said.missing_reason = f'no "{self.answer}" in the {where}'
         return said
 
 
@@ -84,7 +91,7 @@ def _size(out: Path) -> int:
 
 def _too_big(out: Path, size: int, most: int) -> AgentOutput:
     problem = TooBig.of(f"the output has {megabytes(size)}", most)
-    return AgentOutput(process.content(out, min(most, EXCERPT)).strip(), trouble=problem)
+    return AgentOutput(process.content(out, min(most, EXCERPT)).strip(), error=problem)
 
 
 def at(told: Any, path: str) -> Any:
@@ -120,7 +127,7 @@ CURSOR_LOGIN = "run `cursor-agent login` once, or: export CURSOR_API_KEY=..."
 
 
 def _read(login: str, out: Path, err: Path) -> AgentOutput:
-    told = mapping(document(out))
+    told = mapping(json_document(out))
     result = told.get("result")
     said = AgentOutput(
         text=result if isinstance(result, str) else None,
@@ -130,7 +137,7 @@ def _read(login: str, out: Path, err: Path) -> AgentOutput:
         turns=count(told.get("num_turns")),
     )
     if told.get("is_error"):
-        said.trouble = trouble(str(result or told.get("error") or told.get("subtype") or ""), login)
+        said.error = error_from_message(str(result or told.get("error") or told.get("subtype") or ""), login)
     return said
 
 

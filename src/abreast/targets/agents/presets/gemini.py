@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, AgentOutput, document, total, trouble, unanswered
+from abreast.targets.agents.presets.agent_output import (
+    LONGEST_LOG,
+    AgentOutput,
+    error_from_message,
+    json_document,
+    sum_known,
+    unanswered_error,
+)
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, mapping, parsed
@@ -20,16 +27,16 @@ LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that c
 
 
 def read(out: Path, err: Path) -> AgentOutput:
-    told = mapping(document(out))
+    told = mapping(json_document(out))
     said = AgentOutput(text=told["response"] if isinstance(told.get("response"), str) else None)
     stats = mapping(told.get("stats"))
     _take_models(said, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
     tools = mapping(stats.get("tools"))
     if tools:
         _take_tools(said, mapping(tools.get("byName")))
-    error = told.get("error") or mapping(document(err)).get("error")
+    error = told.get("error") or mapping(json_document(err)).get("error")
     if error is not None and said.text is None:
-        said.trouble = trouble(*_told(error))
+        said.error = error_from_message(*_told(error))
     if not told and error is None:  # it was ended; it does not say when its provider answers again
         _take_retries(said, process.content(err, LONGEST_LOG))
     return said
@@ -46,14 +53,14 @@ def _take_tools(said: AgentOutput, tools: Mapping[str, Any]) -> None:
             name = qualified(of_server[1], of_server[2])
             mcp.add_totals(name, made, failed, count(mapping(totals.get("decisions")).get("reject")) or 0)
         said.tools[name] += made
-    said.further = mcp.columns(None)
+    said.extra_columns = mcp.columns(None)
 
 
 def _take_retries(said: AgentOutput, errors: str) -> None:
     statuses = _RETRY.findall(errors)
     if statuses:
         said.api_retries = len(statuses)
-        said.unanswered = unanswered(len(statuses), int(statuses[-1]) if statuses[-1] else None, login=LOGIN)
+        said.unanswered = unanswered_error(len(statuses), int(statuses[-1]) if statuses[-1] else None, login=LOGIN)
 
 
 def _take_models(said: AgentOutput, models: dict[str, Any]) -> None:
@@ -63,12 +70,12 @@ def _take_models(said: AgentOutput, models: dict[str, Any]) -> None:
     api = [mapping(used.get("api")) for used in models.values()]
 
     def tokens(*names: str) -> int | None:
-        return total(*(count(used.get(name)) for used in each.values() for name in names))
+        return sum_known(*(count(used.get(name)) for used in each.values() for name in names))
 
     said.usage = Usage(tokens("input"), tokens("candidates", "thoughts"), tokens("cached"), None, tokens("thoughts"))
     said.model = max(each, key=lambda name: count(each[name].get("total")) or 0)
-    said.turns = total(*(count(one.get("totalRequests")) for one in api))
-    said.api_retries = total(*(count(one.get("totalErrors")) for one in api))
+    said.turns = sum_known(*(count(one.get("totalRequests")) for one in api))
+    said.api_retries = sum_known(*(count(one.get("totalErrors")) for one in api))
 
 
 def _told(error: Any) -> tuple[str, str, int | None]:

@@ -10,7 +10,13 @@ from typing import Any
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import AgentOutput, objects, shown, total, trouble
+from abreast.targets.agents.presets.agent_output import (
+    AgentOutput,
+    error_from_message,
+    json_objects,
+    one_line,
+    sum_known,
+)
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.untrusted_json import count, dollars, mapping
 
@@ -24,7 +30,7 @@ def read(out: Path, err: Path) -> AgentOutput:
     calls = McpCalls()
     texts: list[str] = []  # of the last message
     cost: float | None = None
-    for event in objects(out):
+    for event in json_objects(out):
         kind, part = event.get("type"), mapping(event.get("part"))
         if kind == "text" and isinstance(part.get("text"), str):
             if part.get("messageID") != message:
@@ -38,13 +44,17 @@ def read(out: Path, err: Path) -> AgentOutput:
         elif kind == "error":
             error = mapping(event.get("error"))
     said.text = "\n".join(texts) if texts else None
-    said.further = calls.columns(None)
+    said.extra_columns = calls.columns(None)
     said.cost_usd = cost or None  # of a model whose price it does not know it says 0
     if error is not None:
         data = mapping(error.get("data"))
         told = str(data.get("message") or error.get("name") or "without a word")
         is_long = error.get("name") == "ContextOverflowError"
-        said.trouble = errors.TooLong(shown(told)) if is_long else trouble(told, LOGIN, count(data.get("statusCode")))
+        said.error = (
+            errors.TooLong(one_line(told))
+            if is_long
+            else error_from_message(told, LOGIN, count(data.get("statusCode")))
+        )
     return said
 
 
@@ -68,9 +78,9 @@ def _more(usage: Usage, told: object) -> Usage:
     used = mapping(told)
     cache, thought = mapping(used.get("cache")), count(used.get("reasoning"))
     return Usage(
-        total(usage.input_tokens, count(used.get("input"))),
-        total(usage.output_tokens, count(used.get("output")), thought),
-        total(usage.cache_read_tokens, count(cache.get("read"))),
-        total(usage.cache_write_tokens, count(cache.get("write"))),
-        total(usage.reasoning_tokens, thought),
+        sum_known(usage.input_tokens, count(used.get("input"))),
+        sum_known(usage.output_tokens, count(used.get("output")), thought),
+        sum_known(usage.cache_read_tokens, count(cache.get("read"))),
+        sum_known(usage.cache_write_tokens, count(cache.get("write"))),
+        sum_known(usage.reasoning_tokens, thought),
     )

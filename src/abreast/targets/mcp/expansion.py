@@ -35,9 +35,7 @@ def expand(server: Server) -> ExpandedServer:
         return variables.fill(f"MCP server {server.name}", text)
 
     cwd = None if server.cwd is None else str(Path(server.base).resolve() / Path(fill(server.cwd)).expanduser())
-    command = tuple(
-        locate(fill(word), server.base, cwd, first=index == 0) for index, word in enumerate(server.command)
-    )
+    command = tuple(locate(fill(word), server.base, cwd, first=index == 0) for index, word in enumerate(server.command))
     env = {name: fill(value) for name, value in server.env.items()}
     headers = {name: fill(value) for name, value in server.headers.items()}
     return ExpandedServer(command, env, cwd, fill(server.url or ""), headers)
@@ -56,7 +54,7 @@ def locate(word: str, base: str, cwd: str | None, first: bool) -> str:
         return word
 
 
-def config(servers: Iterable[Server], marks: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+def client_config(servers: Iterable[Server], marks: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Servers in Claude's format, and variables for the environment of the CLI, which expands references to them.
 
     No text that refers to a variable, such as a token, is in the configuration: a killed run leaves its file behind.

@@ -15,7 +15,7 @@ from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
 from abreast.targets.mcp.conversation import Conversation, McpError
 from abreast.targets.mcp.declaration import START_TIMEOUT_S, Server
-from abreast.targets.mcp.expanding import ExpandedServer, expand
+from abreast.targets.mcp.expansion import ExpandedServer, expand
 from abreast.targets.mcp.text import first_line, plain_text
 
 AT_ONCE = 8
@@ -60,7 +60,9 @@ async def inspect_servers(
     return [task.result() for task in tasks]
 
 
-async def inspect_server(server: Server, cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS) -> Inspection:
+async def inspect_server(
+    server: Server, cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS
+) -> Inspection:
     """Say hello to it and ask for its tools, within `timeout_s` or its own `start_timeout`; then end the session, and
     the process if it was started here."""
     began = time.monotonic()
@@ -87,22 +89,22 @@ async def _ask(
 ) -> tuple[Message, list[Mapping[str, Any]], float]:
     """What it says of itself, its tools, and when that was known; to end it takes time of its own."""
     if server.kind == "stdio":
-        from abreast.targets.mcp.stdio import started
+        from abreast.targets.mcp.stdio import stdio_channel
 
-        way: Any = started(ready, cwd, marks)
+        way: Any = stdio_channel(ready, cwd, marks)
     else:
-        from abreast.targets.mcp.http import connected
+        from abreast.targets.mcp.http import http_channel
 
-        way = connected(server, ready)
+        way = http_channel(server, ready)
     async with way as channel:
         talk = Conversation(channel, Path(ready.cwd) if ready.cwd is not None else cwd)
         try:
             async with asyncio.timeout(timeout_s):
-                about = await talk.hello()
-                listed = await talk.tools() if _has_tools(about) else []
+                about = await talk.initialize()
+                listed = await talk.list_tools() if _has_tools(about) else []
                 return about, listed, time.monotonic()
         except TimeoutError:
-            raise channel.late(talk.asked, timeout_s) from None
+            raise channel.timeout_error(talk.method, timeout_s) from None
 
 
 def _has_tools(about: Message) -> bool:
@@ -125,4 +127,6 @@ def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> In
     if tools:
         return Inspection(name, tools, title)
     why = "" if _has_tools(about) else ": it does not declare the capability tools"
-    return Inspection(name, (), title, problem=f"offers no tools{why}", fix="is it the right server, with the right args?")
+    return Inspection(
+        name, (), title, problem=f"offers no tools{why}", fix="is it the right server, with the right args?"
+    )

@@ -58,11 +58,11 @@ def read_conversation(
 
 @dataclass(frozen=True, slots=True)
 class FakeAnswer:
-    """An answer before it has a provider's form, and its tokens. `calls` names a tool, `args` its arguments."""
+    """An answer before it has a provider's form, and its tokens. `tool` is the name of a tool to call, `args` its arguments."""
 
     text: str
     ending: str  # end, tool, cut, refusal
-    calls: str
+    tool: str
     args: Any
     input: int
     output: int
@@ -71,7 +71,7 @@ class FakeAnswer:
     reasoning: int
 
 
-def written(content: Any) -> str:
+def user_text(content: Any) -> str:
     """What a user wrote of a message's content, without the notes of agent CLIs; nothing if nobody wrote any of it.
 
     >>> written("<system-reminder>Be brief.</system-reminder> What is 2 + 2?")
@@ -81,7 +81,7 @@ def written(content: Any) -> str:
     return "\n".join(part for part in parts if part and not part.startswith(_URGES))
 
 
-def joined(content: Any) -> str:
+def joined_text(content: Any) -> str:
     return "\n".join(texts(content))
 
 
@@ -114,15 +114,15 @@ _prefix, _number = secrets.token_hex(6), itertools.count(1)
 class ApiFormat(Protocol):
     """One provider's form of asking and answering. `problem` says what is wrong with a body, None if nothing is."""
 
-    manner: str  # anthropic or openai
+    provider: str  # anthropic or openai
 
     def problem(self, body: Mapping[str, Any]) -> str | None: ...
     def read(self, body: Mapping[str, Any]) -> ChatRequest: ...
-    def whole(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]: ...
+    def response(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]: ...
     def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]: ...
 
 
-def name(prefix: str) -> str:
+def new_id(prefix: str) -> str:
     """An id that no other response has.
 
     >>> name("msg_") != name("msg_")
@@ -139,10 +139,10 @@ def event(kind: str, value: Mapping[str, Any]) -> bytes:
     return f"event: {kind}\ndata: {dumps({'type': kind, **value})}\n\n".encode("utf-8", "replace")
 
 
-def pieces(text: str) -> Iterator[str]:
+def chunks(text: str) -> Iterator[str]:
     """The text in the pieces in which it is streamed."""
     return (text[at : at + PIECE] for at in range(0, len(text), PIECE))
 
 
-def arguments(args: Any) -> str:
+def arguments_text(args: Any) -> str:
     return args if isinstance(args, str) else dumps(args)
