@@ -524,15 +524,15 @@ def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
     ("directive", "told"),
     [
         ("[[fake: statsu=429]]", 'unknown word "statsu" (did you mean "status"?)'),
-        ("[[fake: status=200]]", "status must be an error between 400 and 599, got '200'"),
+        ("[[fake: status=200]]", "status must be an error status from 400 to 599, got '200'"),
         ("[[fake: status=429 hang]]", "status and hang cannot be in one reply"),
-        ("[[fake: times=often]]", "times must be a whole number, got 'often'"),
+        ("[[fake: times=often]]", "times must be an integer, got 'often'"),
         ("[[fake: latency=-1]]", "latency must be a number of seconds, got '-1'"),
-        ("[[fake: tool=x args={nothing}]]", "is no JSON"),
+        ("[[fake: tool=x args={nothing}]]", "invalid JSON"),
         ("[[fake: tool=x args=[1]]]", "args must be a JSON object"),
         ("[[fake: then=x]]", "then needs tool="),
-        ("[[fake: hang=1]]", "hang stands alone"),
-        ("[[fake: say=x", "it ends with ]]"),
+        ("[[fake: hang=1]]", "hang takes no value"),
+        ("[[fake: say=x", "directives end with ]]"),
     ],
 )
 def test_a_directive_that_cannot_be_read_says_why(plain: FakeProvider, directive: str, told: str) -> None:
@@ -621,10 +621,10 @@ def test_requests_are_kept_up_to_a_bound_without_their_keys() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"capacity": 0}, "capacity must be a whole number"),
+        ({"capacity": 0}, "capacity must be an integer"),
         ({"latency": (2, 1)}, "latency must be seconds"),
         ({"keys": "secret"}, "keys must be"),
-        ({"port": 70_000}, "port 70000"),
+        ({"port": 70_000}, "cannot listen on 127.0.0.1:70000"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], told: str) -> None:
@@ -633,7 +633,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], told:
 
 
 def test_a_rule_needs_a_pattern_and_replies() -> None:
-    with pytest.raises(BadInput, match="no regular expression"):
+    with pytest.raises(BadInput, match="not a valid regular expression"):
         Rule("(", ["yes"])
     with pytest.raises(BadInput, match="a list of replies"):
         Rule("x", "yes")
@@ -676,11 +676,11 @@ def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: si
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ("{", "this is no JSON"),
+        ("{", "invalid JSON"),
         ("[]", "a script is an object"),
         ('{"rule": []}', 'unknown key "rule" (did you mean "rules"?)'),
         ('{"rules": [{"match": "x"}]}', "rules[0] must be such as"),
-        ('{"rules": [{"match": "(", "replies": ["x"]}]}', "rules[0]: match '(' is no regular expression"),
+        ('{"rules": [{"match": "(", "replies": ["x"]}]}', "rules[0]: match '(' is not a valid regular expression"),
         ('{"rules": [{"match": "x", "replies": ["x", {"stats": 1}]}]}', 'rules[0].replies[1]: unknown word "stats"'),
         ('{"rules": [{"match": "x", "replies": []}]}', "needs a list of replies"),
         ('{"answers": {"a": 1}}', "answers must map"),
@@ -706,5 +706,5 @@ def test_a_missing_script_and_a_port_in_use_are_one_clear_line(tmp_path: Path) -
         port = str(taken.getsockname()[1])
         done = subprocess.run([*COMMAND, "--port", port], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 cannot be used")
+    assert done.stderr.startswith(f"error: cannot listen on 127.0.0.1:{port}")
     assert done.stderr.count("\n") == 1

@@ -1,6 +1,6 @@
 """A fake provider for tests, benchmarks and demonstrations: Anthropic's and OpenAI's APIs without a model.
 
-What it says is scripted: by rules, by answers, or by the prompts themselves (`[[fake: status=429 times=2]]`).
+Its replies are scripted by rules, by answers, or by the prompts themselves (`[[fake: status=429 times=2]]`).
 """
 
 from abreast.fake.rate import Rate

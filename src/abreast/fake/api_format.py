@@ -1,4 +1,4 @@
-"""What the forms of all providers share: reading a conversation, and writing an answer, its ids and its events."""
+"""What all API formats share: reading a conversation, writing an answer, its ids and its events."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-# Agent CLIs put notes of their own among the messages of the user; nobody wrote those.
+# Agent CLIs add these notes to the messages of the user.
 _NOTES = ("system-reminder", "environment_context", "user_instructions", "turn_aborted", "local-command-caveat")
 _NOTE = re.compile(rf"<({'|'.join(_NOTES)})>.*?</\1>", re.S)
-# What they say on their own after an answer that is empty, refused or cut.
-_URGES = (
+# Agent CLIs send these by themselves after an answer that is empty, refused or cut.
+_CONTINUATIONS = (
     "[Your previous response had no visible output",
     "Your response above was stopped by",
     "Output token limit hit. Resume directly",
@@ -22,11 +22,13 @@ _URGES = (
 )
 _TEXTS = ("text", "input_text", "output_text")
 CHARACTERS_PER_TOKEN = 4
+CHUNK = 24  # characters of a streamed piece of text
+_prefix, _number = secrets.token_hex(6), itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """The last text that a user wrote, the tools called since, the text of the last tool's result, and the size."""
+    """The last text of a user, the number of tool calls since, the last tool result, and the size of everything."""
 
     text: str
     calls: int = 0
@@ -41,14 +43,14 @@ class ChatRequest:
 def read_conversation(
     items: Sequence[Any], classify: Callable[[Any], tuple[int, str | None, str]], size: int, before: ChatRequest
 ) -> ChatRequest:
-    """The conversation since the last words of a user, or since `before` if none of the items has any.
+    """Read a conversation from the last text of a user on, or from `before` if there is none among the items.
 
-    `classify` gives the number of tool calls in an item, the text of a tool's result, and the text of a user.
+    `classify` returns the number of tool calls in an item, the text of a tool result, and the text of a user.
     """
     calls, result = 0, None
     for item in reversed(items):
-        called, output, text = classify(item)
-        calls += called
+        item_calls, output, text = classify(item)
+        calls += item_calls
         result = output if result is None else result
         if text:
             return ChatRequest(text, calls, result if calls else None, size)
@@ -58,7 +60,7 @@ def read_conversation(
 
 @dataclass(frozen=True, slots=True)
 class FakeAnswer:
-    """An answer before it has a provider's form, and its tokens. `tool` is the name of a tool to call, `args` its arguments."""
+    """An answer and its tokens, before it is put into an API format. `tool` is the name of the tool to call."""
 
     text: str
     ending: str  # end, tool, cut, refusal
@@ -71,14 +73,25 @@ class FakeAnswer:
     reasoning: int
 
 
-def user_text(content: Any) -> str:
-    """What a user wrote of a message's content, without the notes of agent CLIs; nothing if nobody wrote any of it.
+class ApiFormat(Protocol):
+    """One API of a provider. `problem` returns what is wrong with a body, or None."""
 
-    >>> written("<system-reminder>Be brief.</system-reminder> What is 2 + 2?")
+    provider: str  # anthropic or openai
+
+    def problem(self, body: Mapping[str, Any]) -> str | None: ...
+    def read(self, body: Mapping[str, Any]) -> ChatRequest: ...
+    def response(self, body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]: ...
+    def events(self, body: Mapping[str, Any], answer: FakeAnswer) -> Iterator[bytes]: ...
+
+
+def user_text(content: Any) -> str:
+    """The text that a user wrote, without the notes of agent CLIs.
+
+    >>> user_text("<system-reminder>Be brief.</system-reminder> What is 2 + 2?")
     'What is 2 + 2?'
     """
     parts = (_NOTE.sub("", text).strip() for text in texts(content))
-    return "\n".join(part for part in parts if part and not part.startswith(_URGES))
+    return "\n".join(part for part in parts if part and not part.startswith(_CONTINUATIONS))
 
 
 def joined_text(content: Any) -> str:
@@ -86,7 +99,7 @@ def joined_text(content: Any) -> str:
 
 
 def texts(content: Any) -> list[str]:
-    """The texts of a message's content, which is text or a list of parts."""
+    """The texts in the content of a message: text or a list of parts."""
     if isinstance(content, str):
         return [content]
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
@@ -94,7 +107,7 @@ def texts(content: Any) -> list[str]:
 
 
 def characters(values: Iterable[Any]) -> int:
-    """The characters of all texts in there, however deep."""
+    """Count the characters of all texts in nested values."""
     total = 0
     for value in values:
         if isinstance(value, str):
@@ -106,26 +119,10 @@ def characters(values: Iterable[Any]) -> int:
     return total
 
 
-REFUSAL = "I can't help with that."
-PIECE = 24  # characters of a piece of streamed text
-_prefix, _number = secrets.token_hex(6), itertools.count(1)
-
-
-class ApiFormat(Protocol):
-    """One provider's form of asking and answering. `problem` says what is wrong with a body, None if nothing is."""
-
-    provider: str  # anthropic or openai
-
-    def problem(self, body: Mapping[str, Any]) -> str | None: ...
-    def read(self, body: Mapping[str, Any]) -> ChatRequest: ...
-    def response(self, body: Mapping[str, Any], made: FakeAnswer) -> dict[str, Any]: ...
-    def events(self, body: Mapping[str, Any], made: FakeAnswer) -> Iterator[bytes]: ...
-
-
 def new_id(prefix: str) -> str:
-    """An id that no other response has.
+    """A unique id.
 
-    >>> name("msg_") != name("msg_")
+    >>> new_id("msg_") != new_id("msg_")
     True
     """
     return f"{prefix}{_prefix}{next(_number):012x}"
@@ -135,13 +132,12 @@ dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def event(kind: str, value: Mapping[str, Any]) -> bytes:
-    """One server-sent event with a name."""
+    """A server-sent event."""
     return f"event: {kind}\ndata: {dumps({'type': kind, **value})}\n\n".encode("utf-8", "replace")
 
 
 def chunks(text: str) -> Iterator[str]:
-    """The text in the pieces in which it is streamed."""
-    return (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    return (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
 
 
 def arguments_text(args: Any) -> str:
