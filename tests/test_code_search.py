@@ -324,7 +324,7 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
         (("--mcp", "a=x", "serverz.json"), "--mcp serverz.json: no such file"),
         (("--mcp", "a="), "--mcp a=: there is no command"),
         (("--mcp", 'a="x'), "no closing quotation"),
-        (("--mcp", "a b=x"), '"a b" is no name of a server'),
+        (("--mcp", "a b=x"), '"a b" is not a valid server name'),
         (("--mcp", "a=x", "--mcp", "a=y"), '"a" is there twice'),
         (("--tools", "Read"), "--tools Read: must be NAME=TOOL,TOOL"),
         (("--tools", "x="), "must be NAME=TOOL,TOOL"),

@@ -88,28 +88,28 @@ def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Fold
     ("setting", "said"),
     [
         (7, 'variant "v": mcp declares no servers: 7'),
-        ({"a b": {"command": "x"}}, 'mcp: "a b" is no name of a server'),
-        ({1: {"command": "x"}}, "mcp: 1 is no name of a server"),
-        ({"a": "x"}, 'mcp.a is no declaration: "x"'),
+        ({"a b": {"command": "x"}}, 'mcp: "a b" is not a valid server name'),
+        ({1: {"command": "x"}}, "mcp: 1 is not a valid server name"),
+        ({"a": "x"}, 'mcp.a must be a mapping, got "x"'),
         ({"a": {}}, "mcp.a has no command and no url"),
         ({"a": {"args": ["x"]}}, "mcp.a has no command and no url"),
-        ({"a": {"command": "x", "url": "http://x"}}, "mcp.a has a command and a url"),
+        ({"a": {"command": "x", "url": "http://x"}}, "mcp.a has both a command and a url"),
         ({"a": {"type": "http", "command": "x"}}, "mcp.a has the type http and no url"),
-        ({"a": {"type": "htp", "url": "http://x"}}, r'mcp.a.type: "htp" is no way to talk \(did you mean "http"\?\)'),
+        ({"a": {"type": "htp", "url": "http://x"}}, r'mcp.a.type: unknown transport "htp" \(did you mean "http"\?\)'),
         ({"a": {"command": "x", "arg": []}}, r'mcp.a: unknown key "arg" \(did you mean "args"\?\)'),
-        ({"a": {"command": "x", "headers": {}}}, '"headers" is for a server with a url'),
-        ({"a": {"url": "http://x", "env": {}}}, '"env" is for a server that is started'),
-        ({"a": {"command": ["x"]}}, r"mcp.a.command is no text: \['x'\]"),
+        ({"a": {"command": "x", "headers": {}}}, '"headers" is only for servers with a url'),
+        ({"a": {"url": "http://x", "env": {}}}, '"env" is only for servers with a command'),
+        ({"a": {"command": ["x"]}}, r"mcp.a.command must be text, got \['x'\]"),
         ({"a": {"command": ""}}, "mcp.a.command is empty"),
-        ({"a": {"command": "x", "args": "y"}}, 'mcp.a.args is no list: "y"'),
-        ({"a": {"command": "x", "args": ["--port", 80]}}, r"mcp.a.args\[1\] is no text: 80"),
-        ({"a": {"command": "x", "env": {"N": 1}}}, "mcp.a.env.N is no text: 1"),
-        ({"a": {"command": "x\0"}}, "mcp.a.command has a NUL character"),
-        ({"a": {"url": "example.com"}}, 'mcp.a.url: "example.com" is no address'),
-        ({"a": {"url": "https://me:secret@example.com"}}, "mcp.a.url has a secret in it"),
-        ({"a": {"url": "https://example.com/?api_key=abc"}}, "mcp.a.url has a secret in it"),
-        ("nowhere.json", 'mcp: "nowhere.json": there is no such file'),
-        ("broken.json", '"broken.json", line 3: no JSON'),
+        ({"a": {"command": "x", "args": "y"}}, 'mcp.a.args must be a list, got "y"'),
+        ({"a": {"command": "x", "args": ["--port", 80]}}, r"mcp.a.args\[1\] must be text, got 80"),
+        ({"a": {"command": "x", "env": {"N": 1}}}, "mcp.a.env.N must be text, got 1"),
+        ({"a": {"command": "x\0"}}, "mcp.a.command contains a NUL character"),
+        ({"a": {"url": "example.com"}}, 'mcp.a.url: "example.com" is not an address'),
+        ({"a": {"url": "https://me:secret@example.com"}}, "mcp.a.url contains a secret"),
+        ({"a": {"url": "https://example.com/?api_key=abc"}}, "mcp.a.url contains a secret"),
+        ("nowhere.json", 'mcp: "nowhere.json": no such file'),
+        ("broken.json", '"broken.json", line 3: invalid JSON'),
         ("bare.json", 'bare.json": no servers under "mcpServers"'),
         ("deep.json", r'deep.json": mcpServers.a: unknown key "comand" \(did you mean "command"\?\)'),
         (".", "cannot be read"),
@@ -333,15 +333,23 @@ def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("env", "problem", "fix"),
     [
-        ({"MCP_FAIL": "no index here"}, "ended with exit code 3: no index here", "terminal"),
-        ({"MCP_EXIT": "1"}, "ended with exit code 5", "terminal"),
+        ({"MCP_FAIL": "no index here"}, "exited with code 3: no index here", "terminal"),
+        ({"MCP_EXIT": "1"}, "exited with code 5", "terminal"),
         ({"MCP_HANG": "1"}, "no answer to initialize within 3 s", "terminal"),
-        ({"MCP_GARBAGE": "usage: x", "MCP_HANG": "1"}, 'does not speak MCP: it printed "usage: x" first', "is this"),
-        ({"MCP_ENDLESS": "1"}, 'does not speak MCP: it printed "garbage garbage', "is this the command"),
-        ({"MCP_ENDLESS": "line"}, 'does not speak MCP: it printed "garbage garbage', "is this the command"),
-        ({"MCP_PAGES": "endless"}, "lists its tools without an end", "tell its authors"),
+        (
+            {"MCP_GARBAGE": "usage: x", "MCP_HANG": "1"},
+            'does not speak MCP: its first output was "usage: x"',
+            "check that the command",
+        ),
+        ({"MCP_ENDLESS": "1"}, 'does not speak MCP: its first output was "garbage garbage', "check that the command"),
+        (
+            {"MCP_ENDLESS": "line"},
+            'does not speak MCP: its first output was "garbage garbage',
+            "check that the command",
+        ),
+        ({"MCP_PAGES": "endless"}, "lists tools without end", "report this to the authors"),
         ({"MCP_EMPTY": "1"}, "offers no tools", "right server"),
-        ({"MCP_EMPTY": "undeclared"}, "offers no tools: it does not declare the capability tools", "right server"),
+        ({"MCP_EMPTY": "undeclared"}, "offers no tools: it does not declare the capability `tools`", "right server"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -359,14 +367,18 @@ def test_what_is_wrong_with_a_server_is_one_sentence_with_a_fix(
 @pytest.mark.parametrize(
     ("declaration", "problem", "fix"),
     [
-        ({"command": "no-such-program"}, "the command no-such-program is not found", "install it, or write its full"),
-        ({"command": "npx -y thing"}, "the command npx -y thing is not found", "write command: npx and the other"),
+        ({"command": "no-such-program"}, "command not found: no-such-program", "install it, or write its full"),
+        ({"command": "npx -y thing"}, "command not found: npx -y thing", "write command: npx and the other"),
         ({"command": "./plain.txt"}, "plain.txt is not executable", "chmod"),
-        ({"command": "./orphan.sh"}, "orphan.sh begins with the name of a program that is not there", "#!"),
-        ({"command": "true", "cwd": "gone"}, "there is no folder", "correct its cwd"),
-        ({"command": "echo"}, "ended with exit code 0", "terminal"),
-        ({"command": "echo", "args": ["usage: x"]}, 'does not speak MCP: it printed "usage: x" first', "is this the"),
-        ({"command": "sh", "args": ["-c", "kill -9 $$"]}, "was ended by SIGKILL", "terminal"),
+        ({"command": "./orphan.sh"}, "orphan.sh does not exist", "#!"),
+        ({"command": "true", "cwd": "gone"}, "no folder", "correct its cwd"),
+        ({"command": "echo"}, "exited with code 0", "terminal"),
+        (
+            {"command": "echo", "args": ["usage: x"]},
+            'does not speak MCP: its first output was "usage: x"',
+            "check that the command",
+        ),
+        ({"command": "sh", "args": ["-c", "kill -9 $$"]}, "was killed by SIGKILL", "terminal"),
         ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "the environment variable NOT_SET_HERE is not", "export"),
     ],
 )
@@ -398,16 +410,16 @@ def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder
     server = one(folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec")
     entry = client_config([server], {})[0]["mcpServers"]["secrets"]
     found = seen(one(**entry), folder.path, 20.0)
-    assert found.problem == f'does not speak MCP: it printed "{(folder.path / "spec").resolve()}" first'
+    assert found.problem == f'does not speak MCP: its first output was "{(folder.path / "spec").resolve()}"'
 
 
 def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
     monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
     found = seen(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
-    assert found.problem == "ended with exit code 4: error: bad key [SOME_TOKEN]"
+    assert found.problem == "exited with code 4: error: bad key [SOME_TOKEN]"
     said = seen(one(command="echo", args=["${SOME_WORD}"]), tmp_path)
-    assert said.problem == 'does not speak MCP: it printed "[SOME_WORD]" first'
+    assert said.problem == 'does not speak MCP: its first output was "[SOME_WORD]"'
     cut = seen(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
     assert "abc" not in cut.problem, "half of a secret is one"
 
@@ -447,7 +459,7 @@ def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest
         try:
             await read(self)
         finally:
-            taken.append(self._taken)
+            taken.append(self._size)
 
     monkeypatch.setattr(StdioChannel, "_read", watched)
     assert "does not speak MCP" in seen(ours(MCP_ENDLESS="line"), tmp_path).problem
@@ -613,15 +625,15 @@ async def breaks_off(request: web.Request) -> web.StreamResponse:
 @pytest.mark.parametrize(
     ("handler", "problem", "fix"),
     [
-        (status(401), r"wants to know who asks \(401\)", r"Authorization: Bearer \$\{NAME\}"),
-        (status(403), r"does not let us in \(403\)", "headers"),
-        (status(404), r"there is nothing at http://\S+/mcp \(404\)", "correct its path"),
-        (status(405), r"speaks in another way \(405\)", "write type: sse"),
+        (status(401), r"requires authentication \(401\)", r"Authorization: Bearer \$\{NAME\}"),
+        (status(403), r"denies access \(403\)", "headers"),
+        (status(404), r"http://\S+/mcp does not exist \(404\)", "correct its path"),
+        (status(405), r"uses another transport \(405\)", "write type: sse"),
         (status(500), "answers with status 500", "logs"),
-        (status(307, Location="/elsewhere"), r"redirects to /elsewhere \(307\)", "write the address"),
-        (page, 'does not speak MCP: it answers with text/html: "<html>welcome"', "is this the address"),
-        (never, "no answer to initialize within 0.5 s", "does http"),
-        (breaks_off, "ends its stream of events without an answer", "logs"),
+        (status(307, Location="/elsewhere"), r"redirects to /elsewhere \(307\)", "write the final address"),
+        (page, 'does not speak MCP: it answers with text/html: "<html>welcome"', "check the address"),
+        (never, "no answer to initialize within 0.5 s", "check that http"),
+        (breaks_off, "ends its event stream without an answer", "logs"),
     ],
 )
 def test_what_is_wrong_over_http_is_one_sentence_with_a_fix(handler: Handler, problem: str, fix: str) -> None:
@@ -633,7 +645,7 @@ def test_what_is_wrong_over_http_is_one_sentence_with_a_fix(handler: Handler, pr
 def test_a_refused_token_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
     found = reached(("POST", "/mcp", status(401)), headers={"Authorization": "Bearer ${SOME_TOKEN}"})
-    assert found.fix == "is SOME_TOKEN right?"
+    assert found.fix == "check the value of SOME_TOKEN"
     assert "abcdef" not in found.problem + found.fix
 
 
@@ -750,7 +762,7 @@ def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent
 
 
 def test_nothing_is_executed_if_a_server_does_not_start(agent: Folder) -> None:
-    said = "mcp: with and again: secrets: ended with exit code 3: [FAIL]"
+    said = "mcp: with and again: secrets: exited with code 3: [FAIL]"
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
     assert (done.code, said in done.err) == (4, True), done.said
     assert said in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err

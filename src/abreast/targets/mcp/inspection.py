@@ -1,4 +1,4 @@
-"""Each server started, or reached, for real: whether it works, and which tools it offers."""
+"""Start or reach servers, to see whether they work and which tools they offer."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from abreast.targets.mcp.conversation import Conversation, McpError
 from abreast.targets.mcp.declaration import START_TIMEOUT_S, Server
 from abreast.targets.mcp.expansion import ExpandedServer, expand
 from abreast.targets.mcp.text import first_line, plain_text
+from abreast.targets.untrusted_json import mapping
 
 AT_ONCE = 8
 LONGEST_NAME = 128
@@ -27,7 +28,7 @@ NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a server offers. Its text is the server's, without control characters, and not to be trusted."""
+    """A tool that a server offers. Its text is untrusted; control characters are removed."""
 
     name: str
     description: str
@@ -35,11 +36,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What one server is, or what is wrong with it and what to do about that."""
+    """The tools of a server, or what is wrong with it and how to fix it."""
 
     server: str
     tools: tuple[Tool, ...] = ()
-    title: str = ""  # the name and version that it gives itself
+    title: str = ""  # the name and version that it reports
     seconds: float = 0.0
     problem: str = ""
     fix: str = ""
@@ -48,23 +49,23 @@ class Inspection:
 async def inspect_servers(
     servers: Sequence[Server], cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS
 ) -> list[Inspection]:
-    """In the order of the servers, a few at once."""
-    room = asyncio.Semaphore(AT_ONCE)
+    """Inspect servers, a few at a time, and return the results in their order."""
+    slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(server: Server) -> Inspection:
-        async with room:
+    async def inspect(server: Server) -> Inspection:
+        async with slots:
             return await inspect_server(server, cwd, timeout_s, marks)
 
-    async with asyncio.TaskGroup() as group:  # if one is cancelled, none is left behind
-        tasks = [group.create_task(one(server)) for server in servers]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(inspect(server)) for server in servers]
     return [task.result() for task in tasks]
 
 
 async def inspect_server(
     server: Server, cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS
 ) -> Inspection:
-    """Say hello to it and ask for its tools, within `timeout_s` or its own `start_timeout`; then end the session, and
-    the process if it was started here."""
+    """Shake hands and list the tools within `timeout_s`, else the server's `start_timeout`; then end the session, and
+    the process if it was started."""
     began = time.monotonic()
     timeout_s = timeout_s or server.start_timeout or START_TIMEOUT_S
     try:
@@ -73,50 +74,48 @@ async def inspect_server(
         problem = error.message.removeprefix(f"MCP server {server.name}: ")
         return Inspection(server.name, problem=problem, fix=error.fix)
     try:
-        about, listed, ended = await _ask(server, ready, cwd, timeout_s, marks)
-        return replace(_found(server.name, about, listed), seconds=ended - began)
-    except McpError as trouble:
+        about, tools, ended = await _converse(server, ready, cwd, timeout_s, marks)
+        return replace(_inspection(server.name, about, tools), seconds=ended - began)
+    except McpError as error:
         return Inspection(
             server.name,
             seconds=time.monotonic() - began,
-            problem=first_line(redact_log(trouble.problem), LONGEST_PROBLEM),
-            fix=redact_log(trouble.fix),
+            problem=first_line(redact_log(error.problem), LONGEST_PROBLEM),
+            fix=redact_log(error.fix),
         )
 
 
-async def _ask(
+async def _converse(
     server: Server, ready: ExpandedServer, cwd: Path, timeout_s: float, marks: Mapping[str, str]
 ) -> tuple[Message, list[Mapping[str, Any]], float]:
-    """What it says of itself, its tools, and when that was known; to end it takes time of its own."""
+    """What the server reports about itself, its tools, and the time before the session was ended."""
     if server.kind == "stdio":
         from abreast.targets.mcp.stdio import stdio_channel
 
-        way: Any = stdio_channel(ready, cwd, marks)
+        context: Any = stdio_channel(ready, cwd, marks)
     else:
         from abreast.targets.mcp.http import http_channel
 
-        way = http_channel(server, ready)
-    async with way as channel:
-        talk = Conversation(channel, Path(ready.cwd) if ready.cwd is not None else cwd)
+        context = http_channel(server, ready)
+    async with context as channel:
+        conversation = Conversation(channel, Path(ready.cwd) if ready.cwd is not None else cwd)
         try:
             async with asyncio.timeout(timeout_s):
-                about = await talk.initialize()
-                listed = await talk.list_tools() if _has_tools(about) else []
-                return about, listed, time.monotonic()
+                about = await conversation.initialize()
+                tools = await conversation.list_tools() if _has_tools(about) else []
+                return about, tools, time.monotonic()
         except TimeoutError:
-            raise channel.timeout_error(talk.method, timeout_s) from None
+            raise channel.timeout_error(conversation.method, timeout_s) from None
 
 
 def _has_tools(about: Message) -> bool:
-    """Whether it says so: clients do not ask those that do not."""
-    offers = about.get("capabilities")
-    return isinstance(offers, dict) and offers.get("tools") is not None
+    """Whether the server declares tools. Clients do not ask the others."""
+    return mapping(about.get("capabilities")).get("tools") is not None
 
 
-def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> Inspection:
-    who = about.get("serverInfo")
-    words = [str(who.get(key) or "") for key in ("name", "version")] if isinstance(who, dict) else []
-    title = first_line(redact_log(" ".join(word for word in words if word)), LONGEST_NAME)
+def _inspection(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> Inspection:
+    info = mapping(about.get("serverInfo"))
+    title = first_line(redact_log(f"{info.get('name') or ''} {info.get('version') or ''}".strip()), LONGEST_NAME)
     tools = tuple(
         Tool(
             first_line(redact_log(tool["name"]), LONGEST_NAME),
@@ -126,7 +125,6 @@ def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> In
     )
     if tools:
         return Inspection(name, tools, title)
-    why = "" if _has_tools(about) else ": it does not declare the capability tools"
-    return Inspection(
-        name, (), title, problem=f"offers no tools{why}", fix="is it the right server, with the right args?"
-    )
+    reason = "" if _has_tools(about) else ": it does not declare the capability `tools`"
+    fix = "check that it is the right server, with the right args"
+    return Inspection(name, (), title, problem=f"offers no tools{reason}", fix=fix)
