@@ -317,7 +317,7 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--mcp", "a=https://me:pass@example.com/mcp"), "has a secret in it"),
+        (("--mcp", "a=https://me:pass@example.com/mcp"), "contains a secret"),
         (("--mcp", "a=Authorization=abcdef https://example.com/mcp"), "is a secret in plain text"),
         (("--start-timeout", "soon"), "--start-timeout soon"),
         (("--mcp", "codetect"), "--mcp codetect: no such file"),

@@ -61,7 +61,7 @@ class Variables:
         value = self._environment.get(name)
         if value is None or (not value and default is not None):
             if default is None:
-                fix = f"run `export {name}=...`, or write ${{{name}:-default}}"
+                fix = f"export {name}=..., or write ${{{name}:-default}}"
                 raise BadInput(f"{where}: the environment variable {name} is not set", fix)
             return default
         declare_secret(name, value)

@@ -134,7 +134,7 @@ def error_from_message(told: str, login: str, status: int | None = None) -> Tria
         status = status_in(told) or next((code for code, words in _WORDS if re.search(words, told, re.I)), None)
     if status is None or not 400 <= status < 600:
         return errors.Crashed(told)
-    return http_error(status, "", told, told, {}, login)
+    return http_error(status, told, told, {}, login)
 
 
 def status_in(message: str) -> int | None:
@@ -178,4 +178,4 @@ def unanswered_error(retries: int, status: int | None = None, reason: str = "", 
     message = f"the provider did not answer: {cause}{f' ({reason})' if reason else ''}, {count}"
     if status is None:
         return errors.Transient(message)
-    return http_error(status, "", reason, message, {}, login)
+    return http_error(status, reason, message, {}, login)

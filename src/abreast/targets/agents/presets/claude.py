@@ -234,7 +234,7 @@ def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
     if status == 404:
         return errors.Rejected(message, fix="mend the variant: is that the name of a model?")
     if status is not None and status >= 400:
-        return http_error(status, "", message, message, {}, LOGIN)
+        return http_error(status, message, message, {}, LOGIN)
     return errors.Transient(message) if _PASSING.search(message) else errors.Crashed(message)
 
 
