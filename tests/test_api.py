@@ -61,7 +61,7 @@ def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str
 
 
 def asked(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for if seen.method == "POST"]
+    return [seen.body for seen in provider.requests if seen.method == "POST"]
 
 
 Said = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], bytes]]
@@ -309,7 +309,7 @@ def test_a_response_that_failed_is_an_error_whatever_its_status(
     assert "Something happened" in row["error"]
 
 
-def test_an_address_that_sends_on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for_on_is_named_with_where(folder: Folder) -> None:
+def test_an_address_that_sends_requests_on_is_named_with_where(folder: Folder) -> None:
     with server(lambda *_: (308, {"location": "https://there.example/v1"}, b"moved")) as url:
         run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": url})
     (row,) = folder.sql("select error_kind, error, attempts from predictions")
@@ -358,7 +358,7 @@ def test_a_server_on_this_machine_needs_no_key(folder: Folder, monkeypatch: pyte
     with FakeProvider.in_thread(answers={"Hello": "4"}, keys=None) as local:
         done = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": f"{local.url}/v1"})
         assert done.code == 0, done.err
-        assert "authorization" not in local.on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for[-1].headers
+        assert "authorization" not in local.requests[-1].headers
 
 
 def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
@@ -373,7 +373,7 @@ def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
     assert b"first-key-xyz" not in everything_written(folder.path).replace(script.read_bytes(), b"")
 
 
-def test_a_key_that_expired_is_renewed_once_for_all_on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for_under_way(
+def test_a_key_that_expired_is_renewed_once_for_all_requests_under_way(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "RENEW_S", 0.0)
@@ -584,7 +584,7 @@ def test_attempts_that_failed_and_were_paid_count_against_the_budget_and_are_tol
 def test_rates_that_the_provider_announces_are_kept(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    with FakeProvider.in_thread(rate=Rate(on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for=4, seconds=1)) as provider:
+    with FakeProvider.in_thread(rate=Rate(requests=4, seconds=1)) as provider:
         connect(provider, monkeypatch)
         done = run(folder, [f"Hello {n}" for n in range(10)], FAMILIES[family], limits={"parallel": 2})
     assert done.code == 0, done.err

@@ -307,7 +307,7 @@ HEADERS = (
     "x-request-id",
     "retry-after",
     "content-type",
-    "anthropic-ratelimit-on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for-remaining",
+    "anthropic-ratelimit-requests-remaining",
     "x-odd",
 )
 

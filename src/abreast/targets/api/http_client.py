@@ -1,8 +1,8 @@
-"""HTTP clients for model APIs: POST a request, read its response in full.
+"""HTTP clients for model APIs: POST a request and read its response in full.
 
-`DirectClient` speaks HTTP/1.1 on asyncio's transports with uvicorn's parser, because a run makes thousands of on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for
-on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for
-on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for through a proxy.
+`DirectClient` speaks HTTP/1.1 on asyncio's transports with the parser of uvicorn, because a run makes thousands of
+requests on one thread and aiohttp takes several times the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for
+requests through a proxy.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class HttpResponse(NamedTuple):
 
 
 class HttpClient(ABC):
-    """Sends on one thread, and aiohttp takes a multiple of the CPU time (`benchmarks/api.py`). `ProxyClient` is aiohttp, for over connections that it keeps open."""
+    """Sends requests over connections that it keeps open."""
 
     @abstractmethod
     async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> HttpResponse:
