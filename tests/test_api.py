@@ -210,7 +210,7 @@ def test_pictures_of_a_case_are_sent_with_its_prompt(folder: Folder, provider: F
 
 @pytest.mark.parametrize(("name", "told"), [("notes.txt", "not a supported image"), ("missing.png", "cannot be read")])
 def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakeProvider, name: str, told: str) -> None:
-    folder.write("notes.txt", "not a supported image")
+    folder.write("notes.txt", "text")
     run(folder, [{"picture": name}], {**FAMILIES["chat"], "prompt": "Look", "images": ["{{ picture }}"]})
     (row,) = folder.sql("select status, error from predictions")
     assert row["status"] == "error"

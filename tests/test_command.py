@@ -675,11 +675,11 @@ def claude_failed(status: int, told: str) -> str:
 @pytest.mark.parametrize(
     ("status", "told", "kind", "fix"),
     [
-        (400, "Credit balance is too low", Unauthenticated, "no credit left"),
+        (400, "Credit balance is too low", Unauthenticated, "add credit"),
         (413, "Request too large", TooLong, ""),
         (400, "API Error: 400 input length and max_tokens exceed context limit: 200000", TooLong, ""),
-        (404, "There is no such model", Rejected, "is that the name of a model?"),
-        (400, "A parameter that is none", Rejected, "does not take such a request"),
+        (404, "There is no such model", Rejected, "check the name of the model"),
+        (400, "A parameter that is none", Rejected, "does not accept this request"),
         (401, "Wrong", Unauthenticated, "log in"),
         (500, "Fell over", Transient, ""),
     ],
