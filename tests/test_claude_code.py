@@ -301,7 +301,7 @@ def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Fo
         ({"mcp": {"a": {"comand": "x"}}}, "comand"),
         ({"workspace": {"copi": "."}}, "copi"),
         ({"env": {"MY_API_KEY": "abc"}}, "would store a secret"),
-        ({"env": {"A=B": "c"}}, "no name empty or with = in it"),
+        ({"env": {"A=B": "c"}}, "whose names are not empty, without ="),
     ],
 )
 def test_a_wrong_parameter_is_named_with_what_to_write(folder: Folder, variant: dict[str, Any], told: str) -> None:

@@ -186,14 +186,14 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
             {"command": ["agent", "{promt}"]},
             r'unknown placeholder \{promt\} \(did you mean "prompt"\?\).*\{prompt_file\}',
         ),
-        ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*write \{\{ and \}\}"),
+        ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*literal braces as \{\{ and \}\}"),
         ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or shell: true"),
         ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not put into .*write \$ABREAST_PROMPT_FILE"),
-        ({"command": ["echo"], "shell": True}, "shell: true is for a command that is one text"),
+        ({"command": ["echo"], "shell": True}, "shell: true requires a command that is one text"),
         ({"command": ["agent", "{model}"]}, "there is no model"),
         ({}, "no command.*codex"),
         ({"preset": "codecs"}, "preset must be one of claude-code, codex"),
-        ({"preset": "codex", "command": ["a", "b"]}, "command must be one text with preset"),
+        ({"preset": "codex", "command": ["a", "b"]}, "with preset:, command must be the name or path"),
         ({"command": ["agent"], "output": "json"}, "output: json needs answer:"),
         ({"command": ["agent"], "answer": "a"}, "answer is for output: json or jsonl"),
         ({"command": ["agent"], "output": "xml"}, "output must be one of text, json, jsonl"),
@@ -215,7 +215,7 @@ def test_a_program_that_is_not_there_is_found_before_the_run(folder: Folder) -> 
     folder.write("agent", "print('yes')")
     done = run(folder, {"command": ["agent"]})
     assert done.code == 4
-    assert "may not be executed" in done.err
+    assert "is not executable" in done.err
     assert "chmod +x" in done.err
 
 
