@@ -187,7 +187,7 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
             r'unknown placeholder \{promt\} \(did you mean "prompt"\?\).*\{prompt_file\}',
         ),
         ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*literal braces as \{\{ and \}\}"),
-        ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or shell: true"),
+        ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or add shell: true"),
         ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not put into .*write \$ABREAST_PROMPT_FILE"),
         ({"command": ["echo"], "shell": True}, "shell: true requires a command that is one text"),
         ({"command": ["agent", "{model}"]}, "there is no model"),
