@@ -168,7 +168,7 @@ class FakeProvider:
         provider = api.provider if api else _provider_of(path, headers)
         if request.method == "HEAD" or (request.method == "GET" and not path):
             return _json(200, {"fake": True}, provider)
-        if not self._admits(key):
+        if self._keys is not None and not (key if self._keys == "any" else key in self._keys):
             return self._error(provider, 401)
         if api is None:
             return self._other(request.method, path, body, provider)
@@ -179,9 +179,6 @@ class FakeProvider:
         if path.endswith("/completions"):
             return self._formats["/chat/completions"] if path.endswith("/chat/completions") else None
         return self._formats.get(path[path.rfind("/") :])
-
-    def _admits(self, key: str) -> bool:
-        return self._keys is None or (bool(key) if self._keys == "any" else key in self._keys)
 
     def _other(self, method: str, path: str, body: Any, provider: str) -> web.Response:
         """Count tokens or list models."""

@@ -213,7 +213,8 @@ def _from_mapping(data: dict[str, Any]) -> Answer:
         if returned is None:
             raise NoAnswer(f'the function returned {{"{key}": None}}')
         text, value = as_text(returned), None if isinstance(returned, str) else returned
-    usage = Usage(**{name: _count(data.pop(name)) for name in _USAGE if name in data})
+    tokens = {name: data.pop(name) for name in _USAGE if name in data}
+    usage = Usage(**{name: None if number is None else int(number) for name, number in tokens.items()})
     cost = data.pop("cost_usd", None)
     raw, model = data.pop("raw_response", None), data.pop("model", None)
     return Answer(
@@ -226,10 +227,6 @@ def _from_mapping(data: dict[str, Any]) -> Answer:
         model=None if model is None else str(model),
         raw_response=None if raw is None else as_text(raw),
     )
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def as_text(value: Any) -> str:

@@ -14,7 +14,7 @@ from abreast.code.digest import source_digest
 from abreast.code.reference import Call, load_call, load_function, reference_in
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Classified, Crashed, TrialError, classify, did_you_mean
-from abreast.model import Case, Failure, Request, Trial
+from abreast.model import Case, Request, Trial
 from abreast.plugins import is_async
 from abreast.targets.base import Sees, prompt_of
 
@@ -37,7 +37,8 @@ class Renderer:
         self.sees: Sees = seen_by(prompt)
         self._transform = _transform(where, params.get("transform"))
         self.transforms = self._transform is not None
-        self.quick = _is_quick(self._transform)
+        function = self._transform.function if isinstance(self._transform, Call) else self._transform
+        self.quick = getattr(function, "quick", False) is True  # set by the user: estimates may call it
         self.version = compose("renderer", digest(params.get("prompt")), *_version(self._transform))
 
     def request(self, trial: Trial) -> Request:
@@ -49,19 +50,13 @@ class Renderer:
             except TrialError:  # such as Skipped or TooLong
                 raise
             except Exception as error:
-                raise Classified(_crash_of_transform(error)) from error
-        return Request(self._prompt(case, value), value, self.params)
-
-    def _prompt(self, case: Case, value: Any) -> str:
-        if self._template is None:
-            return prompt_of(value)
-        return _render(self._template, "prompt", case, value)
-
-
-def _crash_of_transform(error: Exception) -> Failure:
-    """Exceptions of a transform are the variant's own failures and are not retried."""
-    failure = classify(error)
-    return dataclasses.replace(failure, kind="crash", blame="variant", message=f"transform: {failure.message}")
+                failure = classify(error)  # a failure of the variant, which is not retried
+                message = f"transform: {failure.message}"
+                raise Classified(
+                    dataclasses.replace(failure, kind="crash", blame="variant", message=message)
+                ) from error
+        prompt = prompt_of(value) if self._template is None else _render(self._template, "prompt", case, value)
+        return Request(prompt, value, self.params)
 
 
 def _transform(where: str, setting: Any) -> Callable[[Any], Any] | None:
@@ -92,11 +87,6 @@ def _check_transform(where: str, function: Callable[..., Any]) -> None:
     except TypeError:
         name = getattr(function, "__name__", type(function).__name__)
         raise BadInput(f"{where} is called with the input of a case, got {name}{signature}") from None
-
-
-def _is_quick(transform: Callable[[Any], Any] | None) -> bool:
-    """Whether a function has `quick = True`, so that estimates may call it."""
-    return getattr(transform.function if isinstance(transform, Call) else transform, "quick", False) is True
 
 
 def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:

@@ -345,17 +345,16 @@ def _is_distribution(value: Mapping[str, Any]) -> bool:
 
 
 def _error_rates(settings: Settings) -> dict[str, float]:
-    rates: Mapping[str, float] = settings.take("errors", {}, _are_rates, "a map of kinds to probabilities")
+    def are_rates(value: Any) -> bool:
+        return isinstance(value, Mapping) and all(_is_amount(rate) and rate <= 1 for rate in value.values())
+
+    rates: Mapping[str, float] = settings.take("errors", {}, are_rates, "a mapping of kinds to probabilities")
     for kind in rates:
         if kind not in _ERRORS:
             raise BadInput(f'{settings.where}: errors: unknown kind "{kind}"{suggestion(str(kind), _ERRORS)}')
     if (total := sum(rates.values())) > 1:
         raise BadInput(f"{settings.where}: errors: the probabilities add up to {total:g}, more than 1")
     return dict(rates)
-
-
-def _are_rates(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_amount(share) and share <= 1 for share in value.values())
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:

@@ -84,7 +84,8 @@ class ClaudeCode(Agent):
 
     def _read_parameters(self, settings: Settings) -> None:
         self._command: str = settings.take("command", "claude", is_text, "a program, as text")
-        tools = settings.take("tools", [], _is_tools, "a list of tools (empty: a single turn), or default")
+        expects = "a list of tools (empty: a single turn), or default"
+        tools = settings.take("tools", [], lambda value: value == "default" or _is_list(value), expects)
         self.mcp_servers = mcp.parse_servers(settings.where, settings.take("mcp", None, lambda _: True, ""), self._base)
         self._server_names = tuple(server.name for server in self.mcp_servers)
         named = [*([] if tools == "default" else tools), *(f"mcp__{name}" for name in self._server_names)]
@@ -217,10 +218,6 @@ class ClaudeCode(Agent):
         if ended.code > 0 and not stream.start:
             return errors.Rejected(message, fix=f"try: {self._command} {' '.join(self._arguments[:6])}")
         return errors.Transient(message) if ended.code < 0 else errors.Crashed(message)
-
-
-def _is_tools(value: Any) -> bool:
-    return value == "default" or _is_list(value)
 
 
 def _is_list(value: Any) -> bool:

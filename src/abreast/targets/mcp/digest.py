@@ -143,12 +143,11 @@ _FETCHERS = {"npx", "uvx", "bunx", "pipx"}  # what they run comes from a registr
 
 def version(servers: Iterable[Server], base: Path) -> str:
     """A digest of the declarations as written, and of the files on this machine that they start."""
-    return compose(*(_server_digest(server, base) for server in sorted(servers, key=lambda server: server.name)))
-
-
-def _server_digest(server: Server, base: Path) -> str:
-    declared = replace(server, base="", env=dict(server.env), headers=dict(server.headers))
-    return compose(digest(declared), *(_executed_content(server, base) if server.kind == "stdio" else ()))
+    digests = []
+    for server in sorted(servers, key=lambda server: server.name):
+        declared = replace(server, base="", env=dict(server.env), headers=dict(server.headers))
+        digests.append(compose(digest(declared), *(_executed_content(server, base) if server.kind == "stdio" else ())))
+    return compose(*digests)
 
 
 def _executed_content(server: Server, base: Path) -> Iterator[str]:
