@@ -42,28 +42,28 @@ def declared(setting: Any, base: Path = Path()) -> tuple[Server, ...]:
     return parse_servers('variant "v"', setting, base)
 
 
-def one(base: Path = Path(), **declaration: Any) -> Server:
+def declared_server(base: Path = Path(), **declaration: Any) -> Server:
     (server,) = declared({"secrets": declaration}, base)
     return server
 
 
 def ours(**env: str) -> Server:
     """The server beside these tests."""
-    return one(command=sys.executable, args=[str(SCRIPT)], env=env)
+    return declared_server(command=sys.executable, args=[str(SCRIPT)], env=env)
 
 
-def seen(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Inspection:
+def inspected(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Inspection:
     return asyncio.run(inspect_server(server, cwd, timeout_s, marks or {}))
 
 
 def marked(mark: str) -> list[psutil.Process]:
     """Processes alive that carry it."""
-    found = []
+    actual = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get("MCP_TEST_MARK") == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                actual.append(process)
+    return actual
 
 
 # -- what is declared ----------------------------------------------------------------------------------------------
@@ -80,12 +80,12 @@ def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Fold
     assert [server.name for server in declared([near, "tools/.mcp.json"], folder.path)] == ["near", "far"]
     assert declared({"mcpServers": near}) == declared(near), "a file's content may be pasted"
     assert declared([near, near]) == declared(near)
-    assert one(url="https://example.com/").kind == "http"
-    assert one(type="sse", url="https://example.com/", headers={"X-Team": "a"}).kind == "sse"
+    assert declared_server(url="https://example.com/").kind == "http"
+    assert declared_server(type="sse", url="https://example.com/", headers={"X-Team": "a"}).kind == "sse"
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         (7, 'variant "v": mcp declares no servers: 7'),
         ({"a b": {"command": "x"}}, 'mcp: "a b" is not a valid server name'),
@@ -117,11 +117,13 @@ def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Fold
         ([{"a": {"command": "x"}}, {"a": {"command": "y"}}], 'two servers are named "a"'),
     ],
 )
-def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(folder: Folder, setting: Any, said: str) -> None:
+def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(
+    folder: Folder, setting: Any, message: str
+) -> None:
     folder.write("broken.json", '{\n"mcpServers": {\n"a": oops}}')
     folder.write("bare.json", '{"a": {"command": "x"}}')
     folder.write("deep.json", '{"mcpServers": {"a": {"comand": "x"}}}')
-    with pytest.raises(BadInput, match=said) as refused:
+    with pytest.raises(BadInput, match=message) as refused:
         declared(setting, folder.path)
     assert refused.value.fix
 
@@ -137,7 +139,7 @@ def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(folder: Fo
 )
 def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration: Any) -> None:
     with pytest.raises(BadInput, match="is a secret in plain text") as refused:
-        one(**declaration)
+        declared_server(**declaration)
     assert re.search(r"write \$\{[A-Z_]+\} and set", refused.value.fix)
     assert "abc" not in refused.value.message
     assert "123" not in refused.value.message
@@ -146,8 +148,10 @@ def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration:
 def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
     monkeypatch.delenv("SOME_LEVEL", raising=False)
-    here = one(command="x", args=["--level=${SOME_LEVEL:-7}"], env={"API_TOKEN": "${SOME_TOKEN}", "MAX_TOKENS": "9"})
-    there = one(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+    here = declared_server(
+        command="x", args=["--level=${SOME_LEVEL:-7}"], env={"API_TOKEN": "${SOME_TOKEN}", "MAX_TOKENS": "9"}
+    )
+    there = declared_server(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
     assert "abcdef" not in repr((here, there))
     before = version([here], Path())
     written, values = client_config([here], {"MARK": "m"})
@@ -202,11 +206,11 @@ ALMOST = st.dictionaries(
 @given(st.one_of(ANY_JSON, ALMOST, st.lists(ALMOST, max_size=3)))
 def test_anything_declares_servers_or_is_refused_and_nothing_else_happens(setting: Any) -> None:
     try:
-        found = declared(setting, Path(__file__).parent)
+        actual = declared(setting, Path(__file__).parent)
     except BadInput:
         return
-    assert len({server.name for server in found}) == len(found)
-    assert version(found, Path()) == version(found[::-1], Path())
+    assert len({server.name for server in actual}) == len(actual)
+    assert version(actual, Path()) == version(actual[::-1], Path())
 
 
 # -- what they are made of -----------------------------------------------------------------------------------------
@@ -257,7 +261,7 @@ def test_a_digest_changes_with_what_a_server_executes_and_with_nothing_else(
     project: Folder, declaration: Any, file: str, text: str | bytes, changes: bool
 ) -> None:
     project.write("serve.bin", b"\x7fELF 1")
-    server = one(project.path, **declaration)
+    server = declared_server(project.path, **declaration)
     before = version([server], project.path)
     assert version([server], project.path) == before
     project.write(file, text)
@@ -268,25 +272,27 @@ def test_a_digest_changes_with_the_declaration_and_not_with_the_folder_it_is_in(
     project: Folder, tmp_path: Path
 ) -> None:
     def digest(**more: Any) -> str:
-        return version([one(project.path, **{**PYTHON, **more})], project.path)
+        return version([declared_server(project.path, **{**PYTHON, **more})], project.path)
 
     other = project.path / "moved"
     for file in [*project.path.rglob("*.*")]:
         if file.is_file():
             project.write(str(Path("moved") / file.relative_to(project.path)), file.read_bytes())
-    assert version([one(other, **PYTHON)], other) == digest()
+    assert version([declared_server(other, **PYTHON)], other) == digest()
     different = {digest(), digest(args=["serve.py"]), digest(env={"A": "1"}), digest(cwd="parts")}
     assert len(different) == 4
     assert digest(start_timeout=60) == digest(), "how long it may take changes no answer"
     assert version([], project.path) != digest()
-    assert version([one(url="http://x/a")], tmp_path) != version([one(url="http://x/b")], tmp_path)
+    assert version([declared_server(url="http://x/a")], tmp_path) != version(
+        [declared_server(url="http://x/b")], tmp_path
+    )
 
 
 def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_files(folder: Folder) -> None:
     """As pip installs them: a few lines in `bin`, a package beside, or a link to the folder of a project."""
     site = "venv/lib/python3.12/site-packages"
     folder.write("venv/bin/detect", "#!/somewhere/bin/python\nfrom detect_server import main\nmain()\n")
-    server = one(folder.path, command="venv/bin/detect", args=["mcp"])
+    server = declared_server(folder.path, command="venv/bin/detect", args=["mcp"])
 
     def install(version: str) -> None:
         folder.write(
@@ -309,25 +315,25 @@ def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_fi
 
 
 def test_a_server_that_works_is_named_with_its_tools(tmp_path: Path) -> None:
-    found = seen(ours(), tmp_path)
-    assert (found.problem, found.title) == ("", "secrets 1.2.3")
-    assert [tool.name for tool in found.tools] == ["lookup", "add"]
-    assert found.tools[0].description == "The secret that belongs to a key.\nKeys are words."
-    assert found.tools[1].description == "The sum of two numbers. red", "nothing commands the terminal"
-    assert 0 < found.seconds < 20
+    actual = inspected(ours(), tmp_path)
+    assert (actual.problem, actual.title) == ("", "secrets 1.2.3")
+    assert [tool.name for tool in actual.tools] == ["lookup", "add"]
+    assert actual.tools[0].description == "The secret that belongs to a key.\nKeys are words."
+    assert actual.tools[1].description == "The sum of two numbers. red", "nothing commands the terminal"
+    assert 0 < actual.seconds < 20
 
 
 def test_tools_on_several_pages_are_all_found(tmp_path: Path) -> None:
-    assert [tool.name for tool in seen(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
+    assert [tool.name for tool in inspected(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
 
 
 def test_a_server_may_ask_its_client_whether_it_is_there_and_where_it_works(tmp_path: Path) -> None:
-    (tool,) = seen(ours(MCP_ASK="1"), tmp_path).tools
+    (tool,) = inspected(ours(MCP_ASK="1"), tmp_path).tools
     assert tool.description == tmp_path.resolve().as_uri()
 
 
 def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> None:
-    assert len(seen(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
+    assert len(inspected(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
 
 
 @pytest.mark.parametrize(
@@ -356,11 +362,11 @@ def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> Non
 def test_what_is_wrong_with_a_server_is_one_sentence_with_a_fix(
     tmp_path: Path, env: dict[str, str], problem: str, fix: str
 ) -> None:
-    found = seen(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
-    assert found.problem.startswith(problem)
-    assert fix in found.fix
-    assert len(found.problem) < 300
-    assert found.tools == ()
+    actual = inspected(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    assert actual.problem.startswith(problem)
+    assert fix in actual.fix
+    assert len(actual.problem) < 300
+    assert actual.tools == ()
     assert not marked(str(tmp_path))
 
 
@@ -387,40 +393,42 @@ def test_a_command_that_cannot_be_started_is_told_what_to_write(
 ) -> None:
     folder.write("plain.txt", "x")
     folder.write("orphan.sh", "#!/no/such/interpreter\n").chmod(0o755)
-    found = seen(one(folder.path, **declaration), folder.path)
-    assert problem in found.problem
-    assert fix in found.fix
+    actual = inspected(declared_server(folder.path, **declaration), folder.path)
+    assert problem in actual.problem
+    assert fix in actual.fix
 
 
 def test_a_server_is_started_in_the_folder_of_its_client_with_the_files_beside_the_spec(folder: Folder) -> None:
     folder.write("spec/serve.py", SCRIPT.read_bytes())
     work = folder.path / "work"
     work.mkdir()
-    server = one(folder.path / "spec", command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"})
-    (tool,) = seen(server, work).tools
+    server = declared_server(folder.path / "spec", command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"})
+    (tool,) = inspected(server, work).tools
     assert tool.description == work.resolve().as_uri()
-    own = one(folder.path, command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"}, cwd="spec")
-    (tool,) = seen(own, work).tools
+    own = declared_server(folder.path, command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"}, cwd="spec")
+    (tool,) = inspected(own, work).tools
     assert tool.description == (folder.path / "spec").resolve().as_uri()
 
 
 def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder: Folder) -> None:
     """Claude's format has no folder: what is written for it does the same."""
     folder.write("spec/serve.py", SCRIPT.read_bytes())
-    server = one(folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec")
+    server = declared_server(
+        folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec"
+    )
     entry = client_config([server], {})[0]["mcpServers"]["secrets"]
-    found = seen(one(**entry), folder.path, 20.0)
-    assert found.problem == f'does not speak MCP: its first output was "{(folder.path / "spec").resolve()}"'
+    actual = inspected(declared_server(**entry), folder.path, 20.0)
+    assert actual.problem == f'does not speak MCP: its first output was "{(folder.path / "spec").resolve()}"'
 
 
 def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
     monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
-    found = seen(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
-    assert found.problem == "exited with code 4: error: bad key [SOME_TOKEN]"
-    said = seen(one(command="echo", args=["${SOME_WORD}"]), tmp_path)
+    actual = inspected(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
+    assert actual.problem == "exited with code 4: error: bad key [SOME_TOKEN]"
+    said = inspected(declared_server(command="echo", args=["${SOME_WORD}"]), tmp_path)
     assert said.problem == 'does not speak MCP: its first output was "[SOME_WORD]"'
-    cut = seen(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
+    cut = inspected(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
     assert "abc" not in cut.problem, "half of a secret is one"
 
 
@@ -429,7 +437,7 @@ def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, m
 def test_no_process_outlives_a_look(tmp_path: Path, env: dict[str, str], detached: str) -> None:
     child = tmp_path / "child"
     server = ours(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
-    seen(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    inspected(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
     assert child.read_text()
     assert not marked(str(tmp_path))
 
@@ -462,7 +470,7 @@ def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest
             taken.append(self._size)
 
     monkeypatch.setattr(StdioChannel, "_read", watched)
-    assert "does not speak MCP" in seen(ours(MCP_ENDLESS="line"), tmp_path).problem
+    assert "does not speak MCP" in inspected(ours(MCP_ENDLESS="line"), tmp_path).problem
     assert max(taken) < 2_000_000
 
 
@@ -470,9 +478,9 @@ def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
     (hanging,) = declared(
         {"slow": {"command": PYTHON["command"], "args": ["-c", "import time; time.sleep(60)"], "start_timeout": 0.5}}
     )
-    found = asyncio.run(inspect_server(hanging, tmp_path))
-    assert "within 0.5 s" in found.problem
-    assert "start_timeout" in found.fix
+    actual = asyncio.run(inspect_server(hanging, tmp_path))
+    assert "within 0.5 s" in actual.problem
+    assert "start_timeout" in actual.fix
     for value in (0, -1, "soon", True, 10**9):
         with pytest.raises(BadInput, match="start_timeout"):
             declared({"slow": {"command": "x", "start_timeout": value}})
@@ -482,9 +490,9 @@ def test_several_are_looked_at_together_in_their_order(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(12)]
     setting = {name: {"command": sys.executable, "args": [str(SCRIPT)]} for name in names}
     setting["s5"]["command"] = "no-such-program"
-    found = asyncio.run(inspect_servers(declared(setting), tmp_path))
-    assert [each.server for each in found] == names
-    assert [each.server for each in found if each.problem] == ["s5"]
+    actual = asyncio.run(inspect_servers(declared(setting), tmp_path))
+    assert [server.server for server in actual] == names
+    assert [server.server for server in actual if server.problem] == ["s5"]
 
 
 # -- reached over HTTP ---------------------------------------------------------------------------------------------
@@ -542,10 +550,14 @@ class Streamable:
         return web.Response()
 
 
-def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any) -> Inspection:
+def inspected_over_http(
+    *routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any
+) -> Inspection:
     async def reach() -> Inspection:
         async with serving(*routes) as address:
-            return await inspect_server(one(**{"type": "http", "url": address + path, **more}), Path(), timeout_s)
+            return await inspect_server(
+                declared_server(**{"type": "http", "url": address + path, **more}), Path(), timeout_s
+            )
 
     return asyncio.run(reach())
 
@@ -557,13 +569,13 @@ def test_a_server_is_reached_over_streamable_http(monkeypatch: pytest.MonkeyPatc
     async def reach() -> tuple[Inspection, Streamable]:
         server = Streamable(events)
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
-            declaration = one(url=f"{address}/mcp", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+            declaration = declared_server(url=f"{address}/mcp", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
             return await inspect_server(declaration, Path()), server
 
-    found, server = asyncio.run(reach())
-    assert (found.problem, found.title) == ("", "secrets 1.2.3")
-    assert [tool.name for tool in found.tools] == [tool["name"] for tool in TOOLS]
-    assert {each["Authorization"] for each in server.headers} == {"Bearer abcdef"}
+    actual, server = asyncio.run(reach())
+    assert (actual.problem, actual.title) == ("", "secrets 1.2.3")
+    assert [tool.name for tool in actual.tools] == [tool["name"] for tool in TOOLS]
+    assert {server["Authorization"] for server in server.headers} == {"Bearer abcdef"}
     assert server.headers[0]["Accept"] == "application/json, text/event-stream"
     assert server.headers[-1]["MCP-Protocol-Version"] == "2025-06-18"
     assert server.deleted, "its session is over"
@@ -591,13 +603,13 @@ def sse(endpoint: str = "/messages?session=1") -> list[tuple[str, str, Handler]]
 
 
 def test_a_server_is_reached_over_server_sent_events() -> None:
-    found = reached(*sse(), path="/sse", type="sse")
-    assert (found.problem, [tool.name for tool in found.tools]) == ("", ["lookup", "add"])
+    actual = inspected_over_http(*sse(), path="/sse", type="sse")
+    assert (actual.problem, [tool.name for tool in actual.tools]) == ("", ["lookup", "add"])
 
 
 def test_a_server_may_not_send_our_headers_to_another_host() -> None:
-    found = reached(*sse("https://example.com/steal"), path="/sse", type="sse")
-    assert found.problem == "wants messages at another host: https://example.com/steal"
+    actual = inspected_over_http(*sse("https://example.com/steal"), path="/sse", type="sse")
+    assert actual.problem == "wants messages at another host: https://example.com/steal"
 
 
 def status(code: int, **headers: str) -> Handler:
@@ -637,16 +649,16 @@ async def breaks_off(request: web.Request) -> web.StreamResponse:
     ],
 )
 def test_what_is_wrong_over_http_is_one_sentence_with_a_fix(handler: Handler, problem: str, fix: str) -> None:
-    found = reached(("POST", "/mcp", handler), timeout_s=0.5 if handler is never else 20.0)
-    assert re.search(problem, found.problem)
-    assert re.search(fix, found.fix)
+    actual = inspected_over_http(("POST", "/mcp", handler), timeout_s=0.5 if handler is never else 20.0)
+    assert re.search(problem, actual.problem)
+    assert re.search(fix, actual.fix)
 
 
 def test_a_refused_token_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
-    found = reached(("POST", "/mcp", status(401)), headers={"Authorization": "Bearer ${SOME_TOKEN}"})
-    assert found.fix == "check the value of SOME_TOKEN"
-    assert "abcdef" not in found.problem + found.fix
+    actual = inspected_over_http(("POST", "/mcp", status(401)), headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+    assert actual.fix == "check the value of SOME_TOKEN"
+    assert "abcdef" not in actual.problem + actual.fix
 
 
 @pytest.mark.parametrize("through_it", [True, False])
@@ -661,7 +673,7 @@ def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
             monkeypatch.setenv("http_proxy", address if through_it else "http://127.0.0.1:9")
             there = "http://mcp.invalid" if through_it else address
-            return await inspect_server(one(url=f"{there}/mcp"), Path())
+            return await inspect_server(declared_server(url=f"{there}/mcp"), Path())
 
     assert len(asyncio.run(reach()).tools) == 2
 
@@ -671,11 +683,11 @@ def test_where_nothing_listens_it_is_said(kind: str) -> None:
     async def reach() -> Inspection:
         async with serving() as address:
             pass
-        return await inspect_server(one(type=kind, url=f"{address}/mcp"), Path())
+        return await inspect_server(declared_server(type=kind, url=f"{address}/mcp"), Path())
 
-    found = asyncio.run(reach())
-    assert re.fullmatch(r"nothing listens at 127\.0\.0\.1:\d+", found.problem)
-    assert found.fix == "start the server, or correct its url"
+    actual = asyncio.run(reach())
+    assert re.fullmatch(r"nothing listens at 127\.0\.0\.1:\d+", actual.problem)
+    assert actual.fix == "start the server, or correct its url"
 
 
 # -- before a run --------------------------------------------------------------------------------------------------

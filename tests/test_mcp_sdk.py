@@ -61,9 +61,9 @@ def test_the_client_of_the_sdk_uses_the_demo_server(tmp_path: Path, mode: str) -
     asyncio.run(asyncio.wait_for(use(), 120))
 
 
-def check_sums(found: Inspection) -> None:
-    assert (found.problem, found.title) == ("", "sums 3.1")
-    assert [(tool.name, tool.description) for tool in found.tools] == [("add", "Add two numbers.")]
+def check_sums(inspection: Inspection) -> None:
+    assert (inspection.problem, inspection.title) == ("", "sums 3.1")
+    assert [(tool.name, tool.description) for tool in inspection.tools] == [("add", "Add two numbers.")]
 
 
 def test_our_client_reaches_a_server_of_the_sdk_over_standard_streams(tmp_path: Path) -> None:
