@@ -188,7 +188,7 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
         ),
         ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*literal braces as \{\{ and \}\}"),
         ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or add shell: true"),
-        ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not put into .*write \$ABREAST_PROMPT_FILE"),
+        ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not available in .*write \$ABREAST_PROMPT_FILE"),
         ({"command": ["echo"], "shell": True}, "shell: true requires a command that is one text"),
         ({"command": ["agent", "{model}"]}, "there is no model"),
         ({}, "no command.*codex"),
@@ -201,10 +201,10 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
         ({"command": ["agent"], "comand": 1}, r'unknown parameter "comand" \(did you mean "command"\?\)'),
         ({"command": ["agent"], "env": {"API_KEY": "abc"}}, "API_KEY would store a secret"),
     ]
-    for variant, output in wrong:
+    for variant, message in wrong:
         done = run(folder, variant)
         assert done.code == 2, variant
-        assert re.search(output, done.err, re.S), (variant, done.err)
+        assert re.search(message, done.err, re.S), (variant, done.err)
 
 
 def test_a_program_that_is_not_there_is_found_before_the_run(folder: Folder) -> None:
