@@ -31,17 +31,10 @@ REVISION = 3  # answers of another revision are not reused; which trials are rig
 _NORMAL = NormalDist()
 _PAIR = struct.Struct("<QQ")
 _ERRORS: dict[str, type[errors.TrialError]] = {
-    kind.kind: kind
-    for kind in (
-        errors.RateLimited,
-        errors.Transient,
-        errors.Unauthenticated,
-        errors.TimedOut,
-        errors.Refused,
-        errors.TooLong,
-        errors.NoAnswer,
-        errors.Crashed,
-        errors.Skipped,
+    error.kind: error
+    for error in (
+        *(errors.RateLimited, errors.Transient, errors.Unauthenticated, errors.TimedOut, errors.Refused),
+        *(errors.TooLong, errors.NoAnswer, errors.Crashed, errors.Skipped),
     )
 }
 OWN = (  # its own parameters; others only imitate those of a model
