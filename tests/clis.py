@@ -25,10 +25,10 @@ def real_cli(name: str) -> Path:
 
 def bubblewrap_folder() -> Path:
     """The folder of `bwrap`; where it cannot work, the test is skipped."""
-    found = shutil.which("bwrap") or shutil.which("bwrap", path=str(BUBBLEWRAP))
-    if found is None:
+    actual = shutil.which("bwrap") or shutil.which("bwrap", path=str(BUBBLEWRAP))
+    if actual is None:
         pytest.skip("bubblewrap cannot be installed here")
-    tried = subprocess.run([found, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"], check=False)
+    tried = subprocess.run([actual, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"], check=False)
     if tried.returncode:
         pytest.skip("bubblewrap cannot work here: namespaces are forbidden")
-    return Path(found).parent
+    return Path(actual).parent

@@ -72,9 +72,9 @@ def test_the_documented_file_means_what_its_documentation_says(prompts: Folder) 
 
 
 def test_what_is_left_out_is_as_documented(prompts: Folder) -> None:
-    found = read(prompts, num_prompts=None, runs_per_prompt=None, parallel_runs=None, parallel_agents=None)
-    assert (found.runs, found.parallel_runs, found.parallel_agents, found.mode) == (1, 1, True, "LLM_Evaluator")
-    limits = experiment(found).spec.limits
+    actual = read(prompts, num_prompts=None, runs_per_prompt=None, parallel_runs=None, parallel_agents=None)
+    assert (actual.runs, actual.parallel_runs, actual.parallel_agents, actual.mode) == (1, 1, True, "LLM_Evaluator")
+    limits = experiment(actual).spec.limits
     assert (limits.per_variant, limits.parallel) == (1, 2)
 
 
@@ -101,7 +101,7 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"num_prompts": 4}, "settings.json:2: num_prompts is 4, and prompts has 3"),
         ({"num_prompts": "3"}, "num_prompts must be a whole number of at least 1, got '3'"),
@@ -157,16 +157,16 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
-    prompts: Folder, changed: dict[str, Any], said: str
+    prompts: Folder, changed: dict[str, Any], message: str
 ) -> None:
     done = refused(prompts, **changed)
-    assert said in done.err
+    assert message in done.err
     assert not (prompts.path / "results.db").exists()
 
 
 def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
     """Flags as texts, a name with its ending, what counts as success, prompts that need not be generated."""
-    found = read(
+    actual = read(
         prompts,
         parallel_agents="false",
         output_filename="benchmark.json",
@@ -178,10 +178,10 @@ def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
         },
         LLM_Evaluator={"generate_prompts": "true", "prompt_topics": ["Create unit tests"]},
     )
-    assert (found.parallel_agents, found.output) == (False, "benchmark")
-    assert found.dimensions == ["output_quality", "context_adherence"]
-    assert found.passing == {"output_quality": 7}
-    assert found.form == {"regex": "^.{1,}$"}
+    assert (actual.parallel_agents, actual.output) == (False, "benchmark")
+    assert actual.dimensions == ["output_quality", "context_adherence"]
+    assert actual.passing == {"output_quality": 7}
+    assert actual.form == {"regex": "^.{1,}$"}
     completed = read(prompts, metrics_config={"agent_success": {"mode": "completion"}})
     assert completed.passing == {}, "who ended well is told anyway"
     tasks = {"num_prs": 3, "generate_prompts": True}
@@ -191,7 +191,7 @@ def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
 
 def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
     """Empty texts mean that nothing is set."""
-    found = read(
+    actual = read(
         prompts,
         mode="standard",
         assistants=["Claude Code", "Augment CLI", "Cursor CLI"],
@@ -200,8 +200,8 @@ def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
         metrics=["response_time", "output_quality", "output_format_success", "steps_per_task"],
         metrics_config={"agent_success": {"threshold": 7, "mode": "quality"}, "output_format": {"regex": "^.{1,}$"}},
     )
-    assert (found.repo, found.branch, found.mode, len(found.agents)) == (None, None, "LLM_Evaluator", 3)
-    assert found.notes == []
+    assert (actual.repo, actual.branch, actual.mode, len(actual.agents)) == (None, None, "LLM_Evaluator", 3)
+    assert actual.notes == []
 
 
 @pytest.mark.parametrize(
@@ -307,8 +307,8 @@ def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:
 def test_a_folder_of_prompts_is_found_by_itself(folder: Folder) -> None:
     for name in ("b.md", "a.txt", "notes.json"):
         folder.write(f"prompts/{name}", "do it")
-    found = read(folder, prompts=None, num_prompts=2)
-    assert [file.name for file in found.prompts] == ["a.txt", "b.md"]
+    actual = read(folder, prompts=None, num_prompts=2)
+    assert [file.name for file in actual.prompts] == ["a.txt", "b.md"]
 
 
 def test_prompts_of_one_name_are_told_apart_by_their_folders(folder: Folder) -> None:
@@ -317,8 +317,8 @@ def test_prompts_of_one_name_are_told_apart_by_their_folders(folder: Folder) -> 
     agents = {"assistants": list(TWO), "agent_config": TWO}
     write(folder, prompts=["easy/one.md", "hard/one.md", "two.md"], runs_per_prompt=1, **agents)
     assert folder.abreast("run", "settings.json").code == 0
-    found = {row["case_id"] for row in folder.sql("select distinct case_id from predictions")}
-    assert found == {"easy/one.md", "hard/one.md", "two.md"}
+    trials = {row["case_id"] for row in folder.sql("select distinct case_id from predictions")}
+    assert trials == {"easy/one.md", "hard/one.md", "two.md"}
 
 
 @pytest.mark.parametrize(
@@ -373,10 +373,10 @@ def test_agents_by_commands_work_with_odd_folders_and_their_own_time(
     }
     write(folder, num_prompts=1, prompts=["prompt1.md"], assistants=list(own), agent_config=own, runs_per_prompt=1)
     assert folder.abreast("run", "settings.json").code == 0
-    found = {row["variant"]: row for row in folder.sql("select variant, answer, status, error_kind from predictions")}
+    trials = {row["variant"]: row for row in folder.sql("select variant, answer, status, error_kind from predictions")}
     for name in ("plain", "double", "single"):
-        assert found[name]["answer"] == "say $HOME and `this`"
-    assert (found["slow"]["status"], found["slow"]["error_kind"]) == ("error", "timeout")
+        assert trials[name]["answer"] == "say $HOME and `this`"
+    assert (trials["slow"]["status"], trials["slow"]["error_kind"]) == ("error", "timeout")
 
 
 def test_runs_of_the_file_are_prompts_times_agents_times_runs(prompts: Folder) -> None:
@@ -423,7 +423,7 @@ def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--agents", "claude-code"], "no prompts"),
         (["--prompts", "prompt1.md"], "no agents"),
@@ -439,10 +439,10 @@ def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
         (["--agents", "codex", "--prompts", "prompt1.md", "--parallel-runs", "0"], "--parallel-runs 0: must be"),
     ],
 )
-def test_flags_that_cannot_be_meant_are_refused(prompts: Folder, words: list[str], said: str) -> None:
+def test_flags_that_cannot_be_meant_are_refused(prompts: Folder, words: list[str], message: str) -> None:
     done = prompts.abreast("run", "coding-agents", *words)
     assert done.code == 2, done.said
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_model_behind_the_name_is_another_variant(prompts: Folder) -> None:
@@ -487,13 +487,13 @@ def test_a_program_that_is_not_there_is_nobodys_failure_and_a_resume_goes_on_whe
     write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": late}, runs_per_prompt=1)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 3
-    found = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
-    assert found == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
+    actual = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
+    assert actual == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
     there.touch()
     done = prompts.abreast("resume", "settings.json")
     assert done.code == 0, done.said
-    found = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
-    assert {row["variant"]: row["n"] for row in found} == {"writes": 3, "talks": 3}
+    actual = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
+    assert {row["variant"]: row["n"] for row in actual} == {"writes": 3, "talks": 3}
 
 
 def test_the_baseline_against_itself_and_another_judgement_go_by_the_settings_file(prompts: Folder) -> None:
@@ -507,8 +507,8 @@ def test_the_baseline_against_itself_and_another_judgement_go_by_the_settings_fi
     write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1, metrics_config=form)
     done = prompts.abreast("rescore", "--store", "results.db")
     assert done.code == 0, done.said
-    found = prompts.sql("select case_id, score_format as f from predictions where variant = 'talks' order by case_id")
-    assert [row["f"] for row in found] == [0.0, 1.0, 0.0]
+    actual = prompts.sql("select case_id, score_format as f from predictions where variant = 'talks' order by case_id")
+    assert [row["f"] for row in actual] == [0.0, 1.0, 0.0]
 
 
 def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(
@@ -647,11 +647,11 @@ def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Fold
     )
     done = prompts.abreast("run", "settings.json")
     assert done.code == 0, done.err
-    found = prompts.sql(
+    actual = prompts.sql(
         "select distinct variant, score, score_judge_completeness as c, score_judge_output_quality_passed as p "
         "from predictions"
     )
-    assert {row["variant"]: (row["score"], row["c"], row["p"]) for row in found} == {
+    assert {row["variant"]: (row["score"], row["c"], row["p"]) for row in actual} == {
         "writes": (1.0, 1.0, 1.0),
         "talks": (0.0, 0.0, 0.0),
     }

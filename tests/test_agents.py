@@ -29,8 +29,8 @@ def run(folder: Folder, variant: dict[str, Any], *words: str, **spec: Any) -> Do
 
 
 def row(folder: Folder) -> dict[str, Any]:
-    (found,) = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
-    return found
+    (actual,) = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
+    return actual
 
 
 def test_another_value_of_a_variable_is_another_question(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,8 @@ def test_another_value_of_a_variable_is_another_question(folder: Folder, monkeyp
         monkeypatch.setenv("SOMEBODY", name)
         assert run(folder, variant).code == 0
         assert row(folder)["answer"] == name
-    assert [found["n"] for found in folder.sql("select count(reused_from) n from trials group by run_id")] == [0, 0, 1]
+    reused = folder.sql("select count(reused_from) n from trials group by run_id")
+    assert [counts["n"] for counts in reused] == [0, 0, 1]
 
 
 def test_another_content_of_a_file_in_a_word_is_another_question(folder: Folder) -> None:
@@ -48,7 +49,8 @@ def test_another_content_of_a_file_in_a_word_is_another_question(folder: Folder)
     for content in ("one", "two", "two"):
         folder.write("settings.toml", content)
         assert run(folder, {"command": ["python", "{folder}/say.py", "--config={folder}/settings.toml"]}).code == 0
-    assert [found["n"] for found in folder.sql("select count(reused_from) n from trials group by run_id")] == [0, 0, 1]
+    reused = folder.sql("select count(reused_from) n from trials group by run_id")
+    assert [counts["n"] for counts in reused] == [0, 0, 1]
 
 
 def test_what_comes_before_and_after_the_program_is_no_time_of_the_trial(
@@ -68,10 +70,10 @@ def test_what_comes_before_and_after_the_program_is_no_time_of_the_trial(
     monkeypatch.setattr(Agent, "_clean", slow_removal)
     done = run(folder, {"command": ["echo", "4"]}, limits={"timeout": 1.0})
     assert done.code == 0, done.err
-    found = row(folder)
-    assert (found["status"], found["answer"]) == ("ok", "4")
-    assert found["service_s"] < 1.0
-    assert found["queue_s"] >= 1.2
+    trial = row(folder)
+    assert (trial["status"], trial["answer"]) == ("ok", "4")
+    assert trial["service_s"] < 1.0
+    assert trial["queue_s"] >= 1.2
 
 
 def test_nothing_of_a_workspace_is_left_if_it_was_not_wanted_any_more(
@@ -119,5 +121,5 @@ def test_a_first_case_that_is_too_hard_does_not_refuse_the_run(folder: Folder) -
     variant = {"command": "sh $ABREAST_PROMPT_FILE", "shell": True, "warmup": True}
     done = run(folder, variant, cases=cases, limits={"timeout": 1.0})
     assert done.code == 0, done.err
-    found = folder.sql("select case_id, status from predictions order by 1")
-    assert found == [{"case_id": "easy", "status": "ok"}, {"case_id": "hard", "status": "error"}]
+    rows = folder.sql("select case_id, status from predictions order by 1")
+    assert rows == [{"case_id": "easy", "status": "ok"}, {"case_id": "hard", "status": "error"}]

@@ -60,15 +60,15 @@ def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str
     return folder.abreast("run", "experiment.yaml", *words)
 
 
-def asked(provider: FakeProvider) -> list[dict[str, Any]]:
+def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
     return [seen.body for seen in provider.requests if seen.method == "POST"]
 
 
-Said = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], bytes]]
+Responder = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], bytes]]
 
 
 @contextlib.contextmanager
-def server(said: Said, on_path: Callable[[str], object] = str) -> Iterator[str]:
+def server(said: Responder, on_path: Callable[[str], object] = str) -> Iterator[str]:
     """A server that says to every request exactly what `said` returns for its headers and its body."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -167,7 +167,7 @@ def test_what_a_variant_says_is_what_is_sent(folder: Folder, provider: FakeProvi
     for name, family in FAMILIES.items():
         done = run(folder, ["Hello"], {**family, **common, "json": True, "extra": {"top_p": 0.9}}, store=f"{name}.db")
         assert done.code == 0, done.err
-    messages, chat, responses = asked(provider)
+    messages, chat, responses = request_bodies(provider)
     assert messages["messages"] == [{"role": "user", "content": "Hello"}]
     assert messages["system"].startswith("Be brief.")
     assert (messages["temperature"], messages["max_tokens"], messages["top_p"]) == (0.5, 77, 0.9)
@@ -183,7 +183,7 @@ def test_a_json_schema_reaches_each_api_in_its_own_place(folder: Folder, provide
     schema = {"type": "object", "properties": {"answer": {"type": "number"}}, "required": ["answer"]}
     for name, family in FAMILIES.items():
         assert run(folder, ["Hello"], {**family, "json": schema}, store=f"{name}.db").code == 0
-    messages, chat, responses = asked(provider)
+    messages, chat, responses = request_bodies(provider)
     assert messages["output_config"]["format"]["schema"] == schema
     assert chat["response_format"]["json_schema"]["schema"] == schema
     assert responses["text"]["format"]["schema"] == schema
@@ -197,7 +197,7 @@ def test_pictures_of_a_case_are_sent_with_its_prompt(folder: Folder, provider: F
         done = run(folder, [prompt], variant, store=f"{name}.db")
         assert done.code == 0, done.err
     encoded = base64.b64encode(PIXEL).decode()
-    messages, chat, responses = asked(provider)
+    messages, chat, responses = request_bodies(provider)
     sources = [part["source"] for part in messages["messages"][0]["content"] if part["type"] == "image"]
     assert sources == [
         {"type": "base64", "media_type": "image/png", "data": encoded},
@@ -208,14 +208,16 @@ def test_pictures_of_a_case_are_sent_with_its_prompt(folder: Folder, provider: F
     assert of_chat == of_responses == [f"data:image/png;base64,{encoded}", "https://example.com/a.jpg"]
 
 
-@pytest.mark.parametrize(("name", "told"), [("notes.txt", "no picture"), ("missing.png", "cannot be read")])
-def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakeProvider, name: str, told: str) -> None:
-    folder.write("notes.txt", "no picture")
+@pytest.mark.parametrize(
+    ("name", "message"), [("notes.txt", "not a supported image"), ("missing.png", "cannot be read")]
+)
+def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakeProvider, name: str, message: str) -> None:
+    folder.write("notes.txt", "text")
     run(folder, [{"picture": name}], {**FAMILIES["chat"], "prompt": "Look", "images": ["{{ picture }}"]})
     (row,) = folder.sql("select status, error from predictions")
     assert row["status"] == "error"
-    assert told in row["error"]
-    assert not asked(provider)
+    assert message in row["error"]
+    assert not request_bodies(provider)
 
 
 # -- what providers say that they should not -------------------------------------------------------------------------
@@ -260,7 +262,7 @@ NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
 }
 
 
-def scripted(bodies: Mapping[str, Any], status: int = 200) -> Said:
+def scripted(bodies: Mapping[str, Any], status: int = 200) -> Responder:
     """Says what stands under the prompt."""
 
     def said(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
@@ -376,7 +378,7 @@ def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
 def test_a_key_that_expired_is_renewed_once_for_all_requests_under_way(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys, "YOUNG_S", 0.0)
+    monkeypatch.setattr(keys, "RENEW_S", 0.0)
     file = tmp_path_factory.mktemp("outside") / "key"
     file.write_text("old-key-xyz")
     together = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
@@ -406,7 +408,7 @@ def test_a_key_that_no_header_can_hold_is_said_and_not_shown(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "first-half\nsecond-half")
     done = run(folder, ["Hello"], FAMILIES["anthropic"], limits={"breaker": 1})
-    assert "ANTHROPIC_API_KEY has line breaks" in done.err
+    assert "ANTHROPIC_API_KEY contains characters" in done.err
     assert "second-half" not in done.said
     assert folder.sql("select error_kind k from predictions") == [{"k": "auth"}]
 
@@ -416,7 +418,7 @@ def test_a_key_command_that_fails_is_named(folder: Folder, provider: FakeProvide
     done = run(folder, ["Hello"], {**FAMILIES["anthropic"], "key_command": command}, limits={"breaker": 1})
     assert done.code == 3
     assert f"the key command {command}" in done.err
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
 @pytest.mark.parametrize("name", ["Authorization", "x-goog-api-key", "Helicone-Auth", "X-Auth-Token", "Cookie"])
@@ -483,7 +485,7 @@ def test_a_wrong_key_stops_the_run_and_says_what_to_set(folder: Folder, monkeypa
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with FakeProvider.in_thread(keys=["another"]) as provider:
         done = run(folder, [f"Hello {n}" for n in range(9)], {**FAMILIES["anthropic"], "base_url": provider.url})
-        assert len(asked(provider)) == 3
+        assert len(request_bodies(provider)) == 3
     assert done.code == 3
     assert "anthropic: auth: 401" in done.err
     assert "export ANTHROPIC_API_KEY=..." in done.err
@@ -506,11 +508,11 @@ def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Fol
     assert (row["cost_usd"], row["cost_basis"]) == (None, "unknown")
     variant = {"target": "openai", "model": "my-own-model", "base_url": "https://models.example.com/v1"}
     done = run(folder, ["Hello"], variant, "--dry-run")
-    assert 'no price is known for "my-own-model"' in done.said
+    assert 'no price for "my-own-model"' in done.said
 
 
 @pytest.mark.parametrize(
-    ("prices", "told"),
+    ("prices", "message"),
     [
         ({"m": {"input": -1, "output": 1}}, "at least 0"),
         ({"m": {"input": 1}}, "output"),
@@ -518,11 +520,11 @@ def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Fol
     ],
 )
 def test_a_price_that_is_none_is_refused_with_its_place(
-    folder: Folder, provider: FakeProvider, prices: dict[str, Any], told: str
+    folder: Folder, provider: FakeProvider, prices: dict[str, Any], message: str
 ) -> None:
     done = run(folder, ["Hello"], FAMILIES["chat"], prices=prices)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert "experiment.yaml" in done.err
 
 
@@ -636,7 +638,7 @@ def test_a_transform_and_a_template_make_a_treatment_in_two_lines(folder: Folder
     assert folder.abreast("run", "experiment.yaml").code == 0
     prompts = {row["variant"]: row["prompt"] for row in folder.sql("select variant, prompt from predictions")}
     assert prompts == {"baseline": "Numbers: [1, 2, 3]", "treatment": "Numbers: [1, 2]"}
-    assert sorted(body["messages"][0]["content"] for body in asked(provider)) == sorted(prompts.values())
+    assert sorted(body["messages"][0]["content"] for body in request_bodies(provider)) == sorted(prompts.values())
 
 
 def test_a_template_with_an_unknown_name_is_refused_and_fails_if_forced(folder: Folder, provider: FakeProvider) -> None:
@@ -648,7 +650,7 @@ def test_a_template_with_an_unknown_name_is_refused_and_fails_if_forced(folder: 
     (row,) = folder.sql("select status, error from predictions")
     assert row["status"] == "error"
     assert "qestion" in row["error"]
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
 def test_a_template_that_shows_tags_is_another_question_for_other_tags(folder: Folder, provider: FakeProvider) -> None:
@@ -656,7 +658,7 @@ def test_a_template_that_shows_tags_is_another_question_for_other_tags(folder: F
     for kind in ("easy", "hard"):
         cases = [{"id": "a", "input": "Hello", "expected": "4", "tags": {"kind": kind}}]
         assert run(folder, [], variant, cases=cases).code == 0
-    assert [body["messages"][0]["content"] for body in asked(provider)] == ["easy: Hello", "hard: Hello"]
+    assert [body["messages"][0]["content"] for body in request_bodies(provider)] == ["easy: Hello", "hard: Hello"]
 
 
 @pytest.mark.parametrize("change", [{"model": "claude-opus-4-5"}, {"temperature": 1}, {"system": "Be long."}, {}])
@@ -665,7 +667,7 @@ def test_an_answer_is_reused_unless_the_request_is_another(
 ) -> None:
     run(folder, ["Hello"], FAMILIES["anthropic"])
     run(folder, ["Hello"], {**FAMILIES["anthropic"], **change})
-    assert len(asked(provider)) == (2 if change else 1)
+    assert len(request_bodies(provider)) == (2 if change else 1)
 
 
 def test_another_place_of_the_key_is_the_same_request(
@@ -674,7 +676,7 @@ def test_another_place_of_the_key_is_the_same_request(
     monkeypatch.setenv("MY_KEY", KEY)
     for more in ({}, {"key_env": "MY_KEY"}, {"key_command": f"echo {KEY}x"}):
         assert run(folder, ["Hello"], {**FAMILIES["anthropic"], **more}).code == 0
-    assert len(asked(provider)) == 1
+    assert len(request_bodies(provider)) == 1
 
 
 @pytest.mark.parametrize("template", ["pictures/dot.png", "pictures/{{ picture }}", "{{ folder }}/{{ picture }}"])
@@ -686,26 +688,26 @@ def test_another_picture_under_the_same_name_is_another_request(
     file = folder.write("pictures/dot.png", PIXEL)
     for _ in range(2):
         assert run(folder, [question], variant).code == 0
-    assert len(asked(provider)) == 1
+    assert len(request_bodies(provider)) == 1
     file.write_bytes(PIXEL + b"!")
     assert run(folder, [question], variant).code == 0
-    assert len(asked(provider)) == 2
+    assert len(request_bodies(provider)) == 2
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"extra": {"day": datetime.date(2024, 1, 1)}}, "extra must be a mapping .*dates as text"),
         ({"extra": {"top_p": float("nan")}}, "extra must be"),
         ({"json": {"enum": {1, 2}}}, "json must be true, or a JSON Schema"),
-        ({"max_tokens": 10**5000}, "max_tokens must be a whole number .* too many digits"),
+        ({"max_tokens": 10**5000}, "max_tokens must be an integer .* too many digits"),
         ({"key_env": "\ud800"}, "key_env must be the name"),
         ({"key_command": "echo \ud800"}, "key_command must be a command"),
-        ({"headers": {"a": "\u20ac"}}, "no header can hold"),
+        ({"headers": {"a": "\u20ac"}}, "that headers cannot have"),
     ],
 )
-def test_what_no_request_can_hold_is_refused_when_a_target_is_made(params: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_what_no_request_can_hold_is_refused_when_a_target_is_made(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         build(Variant("v", "openai", {"model": "m", **params}), 0, {})
 
 
@@ -769,15 +771,15 @@ def test_whatever_a_parameter_is_there_is_a_target_or_an_error_in_words(
 
 
 @pytest.mark.parametrize(
-    ("variant", "told"),
+    ("variant", "message"),
     [
         ({"target": "anthropic"}, "no model"),
         ({"target": "anthropic", "model": "m", "base_url": "http://127.0.0.1:99999"}, "an address such as"),
         ({"target": "anthropic", "model": "m", "base_url": "http://[::1"}, "an address such as"),
         ({"target": "anthropic", "model": "m", "base_url": "http://127.0.0.1:abc"}, "an address such as"),
         ({"target": "anthropic", "model": "m", "key_command": "echo 'x"}, "key_command must be a command"),
-        ({"target": "openai", "model": "m", "headers": {"a": "b\r\nc: d"}}, "that no header can hold"),
-        ({"target": "openai", "model": "m", "headers": {"a b": "c"}}, "that no header can hold"),
+        ({"target": "openai", "model": "m", "headers": {"a": "b\r\nc: d"}}, "that headers cannot have"),
+        ({"target": "openai", "model": "m", "headers": {"a b": "c"}}, "that headers cannot have"),
         ({"target": "command", "preset": ["codex"]}, "preset must be one of"),
         ({"target": "anthropic", "model": "m", "temprature": 1}, 'did you mean "temperature"'),
         ({"target": "anthropic", "model": "m", "temperature": 3}, "a number from 0 to 2"),
@@ -790,11 +792,11 @@ def test_whatever_a_parameter_is_there_is_a_target_or_an_error_in_words(
     ],
 )
 def test_a_wrong_parameter_is_named_with_what_to_write(
-    folder: Folder, provider: FakeProvider, variant: dict[str, Any], told: str
+    folder: Folder, provider: FakeProvider, variant: dict[str, Any], message: str
 ) -> None:
     done = run(folder, ["Hello"], variant)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert 'variant "only"' in done.err
 
 
@@ -802,4 +804,4 @@ def test_a_dry_run_shows_the_request_and_sends_nothing(folder: Folder, provider:
     done = run(folder, ["Hello there"], FAMILIES["anthropic"], "--dry-run")
     assert done.code == 0, done.err
     assert "Hello there" in done.said
-    assert not asked(provider)
+    assert not request_bodies(provider)

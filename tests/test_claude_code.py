@@ -38,15 +38,15 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 
 def left_behind(provider: FakeProvider) -> list[str]:
     """Processes of this test's trials that are still there."""
-    found = []
+    actual = []
     for process in psutil.process_iter():
         try:
             around = process.environ()
             if TRIAL in around and around.get("ANTHROPIC_BASE_URL") == provider.url:
-                found.append(" ".join(process.cmdline()))
+                actual.append(" ".join(process.cmdline()))
         except (psutil.Error, OSError):
             continue
-    return found
+    return actual
 
 
 def run(folder: Folder, prompts: list[str], variants: dict[str, Any], *words: str, **spec: Any) -> Done:
@@ -57,31 +57,31 @@ def run(folder: Folder, prompts: list[str], variants: dict[str, Any], *words: st
 
 
 def row(folder: Folder) -> dict[str, Any]:
-    (found,) = folder.sql("select * from predictions")
-    return found
+    (actual,) = folder.sql("select * from predictions")
+    return actual
 
 
-def asked(provider: FakeProvider) -> list[dict[str, Any]]:
+def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
     return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
 
 
 def test_a_plain_answer_comes_with_turns_tokens_cost_model_and_version(folder: Folder, provider: FakeProvider) -> None:
     done = run(folder, ['What is 2 + 2? [[fake: say="4" cached=700]]'], {"only": PLAIN})
     assert done.code == 0, done.err
-    found = row(folder)
-    assert (found["status"], found["answer"], found["score"]) == ("ok", "4", 1.0)
-    assert (found["turns"], found["tool_calls"], found["api_retries"], found["exit_code"]) == (1, 0, 0, 0)
-    assert found["model"].startswith("claude-sonnet")
-    assert found["cli_version"] == "2.1.325"
-    assert found["input_tokens"] > 0
-    assert found["cache_read_tokens"] == 700
-    assert (found["cost_basis"], found["cost_usd"] > 0) == ("reported", True)
-    assert found["cpu_s"] > 0.1
-    assert found["peak_memory_mb"] > 50
-    assert [json.loads(line)["type"] for line in found["raw_response"].splitlines()][-1] == "result"
+    trial = row(folder)
+    assert (trial["status"], trial["answer"], trial["score"]) == ("ok", "4", 1.0)
+    assert (trial["turns"], trial["tool_calls"], trial["api_retries"], trial["exit_code"]) == (1, 0, 0, 0)
+    assert trial["model"].startswith("claude-sonnet")
+    assert trial["cli_version"] == "2.1.325"
+    assert trial["input_tokens"] > 0
+    assert trial["cache_read_tokens"] == 700
+    assert (trial["cost_basis"], trial["cost_usd"] > 0) == ("reported", True)
+    assert trial["cpu_s"] > 0.1
+    assert trial["peak_memory_mb"] > 50
+    assert [json.loads(line)["type"] for line in trial["raw_response"].splitlines()][-1] == "result"
     (provenance,) = folder.sql("select provenance from runs")
     assert "2.1.325" in json.loads(provenance["provenance"])["cli_versions"]["claude"]
-    assert [body.get("tools") or [] for body in asked(provider)] == [[], []]  # the warm-up, and the trial
+    assert [body.get("tools") or [] for body in request_bodies(provider)] == [[], []]  # the warm-up, and the trial
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_another_model_behind_the_same_name_is_another_question(
     for model in ("claude-sonnet-4-5", "claude-sonnet-5", "claude-sonnet-5"):
         monkeypatch.setenv("ANTHROPIC_DEFAULT_SONNET_MODEL", model)
         assert run(folder, ["Hello"], {"only": PLAIN}).code == 0
-    assert [body["model"] for body in asked(provider)] == ["claude-sonnet-4-5"] * 2 + ["claude-sonnet-5"] * 2
+    assert [body["model"] for body in request_bodies(provider)] == ["claude-sonnet-4-5"] * 2 + ["claude-sonnet-5"] * 2
 
 
 def test_a_variant_may_choose_system_prompt_effort_and_turns(folder: Folder, provider: FakeProvider) -> None:
@@ -112,7 +112,7 @@ def test_a_variant_may_choose_system_prompt_effort_and_turns(folder: Folder, pro
     assert "--effort is set by abreast" in refused.err
     done = run(folder, ["Hello"], {"only": {**variant, "args": [], "effort": "low"}})
     assert done.code == 0, done.err
-    assert "You are a calculator." in json.dumps(asked(provider)[-1]["system"])
+    assert "You are a calculator." in json.dumps(request_bodies(provider)[-1]["system"])
 
 
 def test_a_tool_of_an_mcp_server_is_called_end_to_end(folder: Folder, provider: FakeProvider) -> None:
@@ -121,12 +121,12 @@ def test_a_tool_of_an_mcp_server_is_called_end_to_end(folder: Folder, provider: 
     done = run(folder, [prompt], variants)
     assert done.code == 0, done.err
     assert "mcp: sums: 2 tools" in done.err
-    found = {each["variant"]: each for each in folder.sql("select * from predictions")}
-    assert (found["with"]["answer"], found["with"]["score"]) == ("4", 1.0)
-    assert (found["with"]["turns"], found["with"]["tool_calls"]) == (2, 1)
-    assert json.loads(found["with"]["tools"]) == {"mcp__sums__add": 1}
-    assert found["without"]["score"] == 0.0
-    offered = [{tool["name"] for tool in body.get("tools") or []} for body in asked(provider)]
+    actual = {record["variant"]: record for record in folder.sql("select * from predictions")}
+    assert (actual["with"]["answer"], actual["with"]["score"]) == ("4", 1.0)
+    assert (actual["with"]["turns"], actual["with"]["tool_calls"]) == (2, 1)
+    assert json.loads(actual["with"]["tools"]) == {"mcp__sums__add": 1}
+    assert actual["without"]["score"] == 0.0
+    offered = [{tool["name"] for tool in body.get("tools") or []} for body in request_bodies(provider)]
     assert any(names >= {"mcp__sums__add", "mcp__sums__lookup"} for names in offered)
     assert set() in offered  # the other arm has none of them
 
@@ -135,18 +135,18 @@ def test_a_server_that_does_not_start_is_found_before_the_run(folder: Folder, pr
     done = run(folder, ["Hello"], {"only": {**PLAIN, "mcp": {"broken": {"command": "false"}}}})
     assert done.code == 4
     assert "broken" in done.err
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
 def test_a_server_that_fails_in_a_trial_is_an_error_and_no_data(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "mcp": {"broken": {"command": "false"}}}
     done = run(folder, ["Hello"], {"only": variant}, "--force", limits={"retries": 0})
     assert done.code == 3
-    found = row(folder)
-    assert (found["status"], found["error_kind"], found["error_blame"]) == ("error", "mcp_failed", "infrastructure")
-    assert "broken: failed" in found["error"]
-    assert found["score"] is None
-    assert not asked(provider)  # it was ended before it asked anything
+    trial = row(folder)
+    assert (trial["status"], trial["error_kind"], trial["error_blame"]) == ("error", "mcp_failed", "infrastructure")
+    assert "broken: failed" in trial["error"]
+    assert trial["score"] is None
+    assert not request_bodies(provider)  # it was ended before it asked anything
 
 
 def test_a_denied_tool_is_an_error_and_no_data(folder: Folder, provider: FakeProvider) -> None:
@@ -154,11 +154,11 @@ def test_a_denied_tool_is_an_error_and_no_data(folder: Folder, provider: FakePro
     prompt = '[[fake: tool=mcp__sums__add args={"a": 1, "b": 3}]] How much is it?'
     done = run(folder, [prompt], {"only": {**variant}}, "--force")
     assert done.code == 3
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"], found["attempts"]) == ("tool_denied", "infrastructure", 1)
-    assert "mcp__sums__add" in found["error"]
-    assert found["score"] is None
-    assert found["cost_usd"] > 0  # it was paid
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"], trial["attempts"]) == ("tool_denied", "infrastructure", 1)
+    assert "mcp__sums__add" in trial["error"]
+    assert trial["score"] is None
+    assert trial["cost_usd"] > 0  # it was paid
 
 
 @pytest.mark.parametrize(
@@ -178,24 +178,24 @@ def test_what_goes_wrong_is_named_by_what_the_cli_says(
     folder: Folder, directive: str, kind: str | None, blame: str | None, attempts: int
 ) -> None:
     run(folder, [f"[[fake: {directive}]] Hello"], {"only": PLAIN}, "--force", limits={"retries": 1})
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"], found["attempts"]) == (kind, blame, attempts), found["error"]
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"], trial["attempts"]) == (kind, blame, attempts), trial["error"]
 
 
 def test_a_rate_limit_is_reported_at_once_because_the_cli_does_not_retry_on_its_own(
     folder: Folder, provider: FakeProvider
 ) -> None:
     run(folder, ["[[fake: status=429]] Hello"], {"only": PLAIN}, "--force", limits={"retries": 0})
-    assert len(asked(provider)) == 2  # one in the warm-up, one in the trial
+    assert len(request_bodies(provider)) == 2  # one in the warm-up, one in the trial
 
 
 def test_a_hang_ends_with_its_time_and_leaves_nothing(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "mcp": {"sums": SERVER}}
     run(folder, ["[[fake: hang]] Hello"], {"only": variant}, "--force", limits={"timeout": 12, "retries": 0})
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == ("network", "infrastructure"), "it never answered"
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == ("network", "infrastructure"), "it never answered"
     assert "no answer within 12 s" in folder.abreast("logs", "--errors").out
-    assert found["model"].startswith("claude-sonnet")  # what it had said until then is kept
+    assert trial["model"].startswith("claude-sonnet")  # what it had said until then is kept
     assert not left_behind(provider)
 
 
@@ -209,9 +209,9 @@ def test_a_declared_rate_counts_trials_of_an_agent_and_that_is_said(folder: Fold
 
 def test_a_prompt_that_the_cli_takes_for_a_command_is_no_answer(folder: Folder, provider: FakeProvider) -> None:
     run(folder, ["/usage"], {"only": PLAIN}, "--force")
-    found = row(folder)
-    assert (found["status"], found["error_kind"]) == ("error", "rejected")
-    assert "commands" in found["error"]
+    trial = row(folder)
+    assert (trial["status"], trial["error_kind"]) == ("error", "rejected")
+    assert "commands" in trial["error"]
 
 
 def test_eight_at_once_are_eight_answers_each_in_a_folder_of_its_own(folder: Folder) -> None:
@@ -222,11 +222,11 @@ def test_eight_at_once_are_eight_answers_each_in_a_folder_of_its_own(folder: Fol
     variant = {**PLAIN, "tools": ["Write", "Read"], "permission_mode": "acceptEdits"}
     done = run(folder, prompts, {"only": variant}, limits={"parallel": 8, "free_cores": 0})
     assert done.code == 0, done.err
-    found = folder.sql("select case_id, status, answer, turns, files_changed, lines_added from predictions order by 1")
-    assert [each["answer"] for each in found] == ["4"] * 8
-    assert {(each["turns"], each["files_changed"], each["lines_added"]) for each in found} == {(2, 1, 1)}
+    rows = folder.sql("select case_id, status, answer, turns, files_changed, lines_added from predictions order by 1")
+    assert [record["answer"] for record in rows] == ["4"] * 8
+    assert {(record["turns"], record["files_changed"], record["lines_added"]) for record in rows} == {(2, 1, 1)}
     diffs = folder.sql("select content from artifacts where name = 'diff'")
-    assert sorted(each["content"].count("+++ b/note-") for each in diffs) == [1] * 8
+    assert sorted(record["content"].count("+++ b/note-") for record in diffs) == [1] * 8
 
 
 def test_an_agent_edits_a_checkout_and_its_change_is_kept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Fo
 
 
 @pytest.mark.parametrize(
-    ("variant", "told"),
+    ("variant", "message"),
     [
         ({"modle": "sonnet"}, 'did you mean "model"'),
         ({"tools": "Bash"}, "a list of tools"),
@@ -301,13 +301,13 @@ def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Fo
         ({"mcp": {"a": {"comand": "x"}}}, "comand"),
         ({"workspace": {"copi": "."}}, "copi"),
         ({"env": {"MY_API_KEY": "abc"}}, "would store a secret"),
-        ({"env": {"A=B": "c"}}, "no name empty or with = in it"),
+        ({"env": {"A=B": "c"}}, "whose names are not empty, without ="),
     ],
 )
-def test_a_wrong_parameter_is_named_with_what_to_write(folder: Folder, variant: dict[str, Any], told: str) -> None:
+def test_a_wrong_parameter_is_named_with_what_to_write(folder: Folder, variant: dict[str, Any], message: str) -> None:
     done = run(folder, ["Hello"], {"only": {"target": "claude-code", **variant}})
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
 
 
 def test_a_failed_trial_keeps_its_workspace_if_that_is_asked_for(folder: Folder) -> None:
@@ -317,7 +317,7 @@ def test_a_failed_trial_keeps_its_workspace_if_that_is_asked_for(folder: Folder)
         cases=[{"id": "a", "input": prompt}], variants={"only": variant}, store=folder.path / "results.db"
     )
     result = experiment.run(keep_workspaces=True)
-    (found,) = result.rows()
-    assert found["status"] == "error"
-    kept = Path(found["workspace"])
+    (actual,) = result.rows()
+    assert actual["status"] == "error"
+    kept = Path(actual["workspace"])
     assert (kept / "note.txt").read_text() == "here\n"

@@ -317,14 +317,14 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--mcp", "a=https://me:pass@example.com/mcp"), "has a secret in it"),
+        (("--mcp", "a=https://me:pass@example.com/mcp"), "contains a secret"),
         (("--mcp", "a=Authorization=abcdef https://example.com/mcp"), "is a secret in plain text"),
         (("--start-timeout", "soon"), "--start-timeout soon"),
         (("--mcp", "codetect"), "--mcp codetect: no such file"),
         (("--mcp", "a=x", "serverz.json"), "--mcp serverz.json: no such file"),
         (("--mcp", "a="), "--mcp a=: there is no command"),
         (("--mcp", 'a="x'), "no closing quotation"),
-        (("--mcp", "a b=x"), '"a b" is no name of a server'),
+        (("--mcp", "a b=x"), '"a b" is not a valid server name'),
         (("--mcp", "a=x", "--mcp", "a=y"), '"a" is there twice'),
         (("--tools", "Read"), "--tools Read: must be NAME=TOOL,TOOL"),
         (("--tools", "x="), "must be NAME=TOOL,TOOL"),

@@ -22,7 +22,7 @@ from abreast import Experiment, Options
 from abreast.errors import RateLimited, Rejected, TooLong, Transient, TrialError, Unauthenticated
 from abreast.fake import FakeProvider
 from abreast.model import Usage
-from abreast.targets.agents.presets import PRESETS, Paths, Said, custom
+from abreast.targets.agents.presets import PRESETS, AgentOutput, JsonPaths, custom
 from clis import real_cli
 from conftest import Done, Folder
 
@@ -51,30 +51,30 @@ def run(folder: Folder, variant: dict[str, Any], *words: str, prompt: Any = "yes
 
 
 def row(folder: Folder) -> dict[str, Any]:
-    found = folder.sql("select * from predictions")
-    assert len(found) == 1
-    return found[0]
+    rows = folder.sql("select * from predictions")
+    assert len(rows) == 1
+    return rows[0]
 
 
 def artifacts(folder: Folder) -> dict[str, str]:
-    return {each["name"]: each["content"] for each in folder.sql("select name, content from artifacts")}
+    return {record["name"]: record["content"] for record in folder.sql("select name, content from artifacts")}
 
 
 def answer(folder: Folder, variant: dict[str, Any], prompt: Any = "yes", **more: Any) -> str:
     done = run(folder, variant, prompt=prompt, **more)
     assert done.code in (0, 3), done.said
-    found = row(folder)
-    assert found["status"] == "ok", (done.said, found["error"])
-    return str(found["answer"])
+    trial = row(folder)
+    assert trial["status"] == "ok", (done.said, trial["error"])
+    return str(trial["answer"])
 
 
 def left_over(word: str) -> list[psutil.Process]:
     """Processes that have this word in their command line."""
-    found = []
+    actual = []
     for process in psutil.process_iter(["cmdline", "status"]):
         if word in " ".join(process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
+            actual.append(process)
+    return actual
 
 
 def test_no_trial_finds_what_another_left_in_its_folders(folder: Folder) -> None:
@@ -186,14 +186,14 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
             {"command": ["agent", "{promt}"]},
             r'unknown placeholder \{promt\} \(did you mean "prompt"\?\).*\{prompt_file\}',
         ),
-        ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*write \{\{ and \}\}"),
-        ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or shell: true"),
-        ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not put into .*write \$ABREAST_PROMPT_FILE"),
-        ({"command": ["echo"], "shell": True}, "shell: true is for a command that is one text"),
+        ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*literal braces as \{\{ and \}\}"),
+        ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or add shell: true"),
+        ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not available in .*write \$ABREAST_PROMPT_FILE"),
+        ({"command": ["echo"], "shell": True}, "shell: true requires a command that is one text"),
         ({"command": ["agent", "{model}"]}, "there is no model"),
         ({}, "no command.*codex"),
         ({"preset": "codecs"}, "preset must be one of claude-code, codex"),
-        ({"preset": "codex", "command": ["a", "b"]}, "command must be one text with preset"),
+        ({"preset": "codex", "command": ["a", "b"]}, "with preset:, command must be the name or path"),
         ({"command": ["agent"], "output": "json"}, "output: json needs answer:"),
         ({"command": ["agent"], "answer": "a"}, "answer is for output: json or jsonl"),
         ({"command": ["agent"], "output": "xml"}, "output must be one of text, json, jsonl"),
@@ -201,10 +201,10 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
         ({"command": ["agent"], "comand": 1}, r'unknown parameter "comand" \(did you mean "command"\?\)'),
         ({"command": ["agent"], "env": {"API_KEY": "abc"}}, "API_KEY would store a secret"),
     ]
-    for variant, said in wrong:
+    for variant, message in wrong:
         done = run(folder, variant)
         assert done.code == 2, variant
-        assert re.search(said, done.err, re.S), (variant, done.err)
+        assert re.search(message, done.err, re.S), (variant, done.err)
 
 
 def test_a_program_that_is_not_there_is_found_before_the_run(folder: Folder) -> None:
@@ -215,7 +215,7 @@ def test_a_program_that_is_not_there_is_found_before_the_run(folder: Folder) -> 
     folder.write("agent", "print('yes')")
     done = run(folder, {"command": ["agent"]})
     assert done.code == 4
-    assert "may not be executed" in done.err
+    assert "is not executable" in done.err
     assert "chmod +x" in done.err
 
 
@@ -228,9 +228,9 @@ def test_a_program_that_cannot_be_started_is_no_fault_of_the_variant(folder: Fol
 def test_a_prompt_that_is_too_long_for_an_argument_is_said(folder: Folder) -> None:
     program(folder, "import sys; print(len(sys.stdin.read()))")
     run(folder, {"command": ["agent", "{prompt}"]}, prompt="x" * 200_000)
-    found = row(folder)
-    assert found["error_kind"] == "rejected"
-    assert "too long for an argument (200,000 bytes)" in found["error"]
+    trial = row(folder)
+    assert trial["error_kind"] == "rejected"
+    assert "too long for an argument (200,000 bytes)" in trial["error"]
     folder.path.joinpath("results.db").unlink()
     run(folder, {"command": ["agent", "{prompt}"]}, prompt="a\0b")
     assert "NUL" in row(folder)["error"]
@@ -245,7 +245,7 @@ def test_another_content_of_the_program_is_another_target(folder: Folder) -> Non
     run(folder, {"command": ["agent"]})
     program(folder, "print('yes')")
     run(folder, {"command": ["agent"]})
-    assert [each["answer"] for each in folder.sql("select answer from predictions where reused_from is null")] == [
+    assert [record["answer"] for record in folder.sql("select answer from predictions where reused_from is null")] == [
         "no",
         "yes",
     ]
@@ -253,7 +253,7 @@ def test_another_content_of_the_program_is_another_target(folder: Folder) -> Non
     run(folder, {"command": [sys.executable, "{folder}/script.py"]})
     script.write_text("print('yes')")
     run(folder, {"command": [sys.executable, "{folder}/script.py"]})
-    assert [each["answer"] for each in folder.sql("select answer from predictions")] == ["no", "yes"]
+    assert [record["answer"] for record in folder.sql("select answer from predictions")] == ["no", "yes"]
 
 
 def test_a_script_beside_the_spec_that_the_workspace_does_not_have_is_pointed_out(folder: Folder) -> None:
@@ -274,8 +274,8 @@ def test_answer_tokens_and_cost_stand_at_paths_of_a_json_document(folder: Folder
     program(folder, f"print('a warning'); print({json.dumps(told)!r})")
     paths = {"answer": "choices.0.text", "usage": "u", "cost": "paid"}
     assert answer(folder, {"command": ["agent"], "output": "json", **paths}) == "yes"
-    found = row(folder)
-    assert (found["input_tokens"], found["output_tokens"], found["cost_usd"], found["cost_basis"]) == (
+    trial = row(folder)
+    assert (trial["input_tokens"], trial["output_tokens"], trial["cost_usd"], trial["cost_basis"]) == (
         *(9, 2, 0.5),
         "reported",
     )
@@ -291,13 +291,13 @@ def test_of_json_lines_the_last_one_that_has_the_path_counts(folder: Folder) -> 
     )
     variant = {"command": ["agent"], "output": "jsonl", "answer": "a.b", "usage": "u", "model": "gpt-5"}
     assert answer(folder, variant) == '["yes", 1]'
-    found = row(folder)
-    assert found["input_tokens"] == 1_000_000
-    assert (found["cost_usd"] > 0, found["cost_basis"]) == (True, "estimated")  # by its tokens, as its model is known
+    trial = row(folder)
+    assert trial["input_tokens"] == 1_000_000
+    assert (trial["cost_usd"] > 0, trial["cost_basis"]) == (True, "estimated")  # by its tokens, as its model is known
 
 
 @pytest.mark.parametrize(
-    ("printed", "output", "said"),
+    ("printed", "output", "message"),
     [
         ("print()", {}, "an empty answer"),
         ("print('{\"b\": 1}')", {"output": "json", "answer": "a"}, 'no "a" in the output'),
@@ -306,29 +306,29 @@ def test_of_json_lines_the_last_one_that_has_the_path_counts(folder: Folder) -> 
         ("pass", {"preset": "codex"}, "an empty answer"),
     ],
 )
-def test_without_an_answer_it_is_no_answer(folder: Folder, printed: str, output: dict[str, Any], said: str) -> None:
+def test_without_an_answer_it_is_no_answer(folder: Folder, printed: str, output: dict[str, Any], message: str) -> None:
     program(folder, printed)
     run(folder, {"command": str(folder.path / "agent") if "preset" in output else ["agent"], **output})
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == ("no_answer", "variant")
-    assert said in found["error"]
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == ("no_answer", "variant")
+    assert message in trial["error"]
 
 
 def test_an_exit_code_is_a_crash_with_the_last_line_of_what_was_said(folder: Folder) -> None:
     program(folder, "import sys; print('half'); sys.stderr.write('first\\nlast words\\n'); sys.exit(3)")
     run(folder, {"command": ["agent"]})
-    found = row(folder)
-    assert (found["error_kind"], found["error"]) == ("crash", "exit code 3: last words")
-    assert (found["answer"], found["raw_response"], found["exit_code"]) == ("half", "half\n", 3)
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error"]) == ("crash", "exit code 3: last words")
+    assert (trial["answer"], trial["raw_response"], trial["exit_code"]) == ("half", "half\n", 3)
     assert artifacts(folder)["stderr"] == "first\nlast words"
 
 
 def test_a_signal_is_a_crash(folder: Folder) -> None:
     program(folder, "import os; os.kill(os.getpid(), 9)")
     run(folder, {"command": ["agent"]})
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == ("crash", "variant")
-    assert found["error"].startswith("killed by SIGKILL")
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == ("crash", "variant")
+    assert trial["error"].startswith("killed by SIGKILL")
 
 
 def test_whatever_is_printed_is_stored(folder: Folder) -> None:
@@ -341,10 +341,10 @@ def test_whatever_is_printed_is_stored(folder: Folder) -> None:
         """,
     )
     done = run(folder, {"command": ["agent"]})
-    found = row(folder)
-    assert found["status"] == "ok"
-    assert found["answer"].startswith("\x1b[31mred")
-    assert found["answer"].endswith("end")
+    trial = row(folder)
+    assert trial["status"] == "ok"
+    assert trial["answer"].startswith("\x1b[31mred")
+    assert trial["answer"].endswith("end")
     assert "\x1b" not in done.said
     folder.path.joinpath("results.db").unlink()
     program(folder, r"""print('{"a": "\\ud800 \\u0000 x", "u": {"input_tokens": 1e999}, "c": -1}')""")
@@ -393,13 +393,13 @@ def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:
     code = f"""
         import resource
         from pathlib import Path
-        from abreast.targets.agents.presets import PRESETS, Paths, custom
+        from abreast.targets.agents.presets import PRESETS, JsonPaths, custom
         peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         text, lines, nothing = Path({str(text)!r}), Path({str(lines)!r}), Path("nothing")
-        Paths("answer").of_lines(nothing, nothing)
+        JsonPaths("answer").of_lines(nothing, nothing)
         before = peak()
         assert len(custom.WholeText(2_000_000).read(text, nothing).text) < 2_100_000
-        assert Paths("answer").of_lines(lines, nothing).text == "yes"
+        assert JsonPaths("answer").of_lines(lines, nothing).text == "yes"
         for preset in PRESETS.values():
             preset.reads(lines, nothing)
         print(peak() - before)
@@ -456,13 +456,13 @@ def test_an_agent_may_remove_its_own_workspace(folder: Folder) -> None:
     assert answer(folder, {"command": ["agent"]}) == "yes"
 
 
-@pytest.mark.parametrize(("variant", "told"), [({}, True), ({"preset": "codex"}, False)])
+@pytest.mark.parametrize(("variant", "gets_folder"), [({}, True), ({"preset": "codex"}, False)])
 def test_nothing_leads_a_known_agent_to_the_folder_of_the_spec(
-    folder: Folder, variant: dict[str, str], told: bool
+    folder: Folder, variant: dict[str, str], gets_folder: bool
 ) -> None:
     file = program(folder, "import os; open('seen.txt', 'w').write(' '.join(os.environ)); print('yes')")
     run(folder, {"command": str(file), **variant} if variant else {"command": ["agent"]})
-    assert ("ABREAST_FOLDER" in artifacts(folder)["diff"]) is told
+    assert ("ABREAST_FOLDER" in artifacts(folder)["diff"]) is gets_folder
     assert "ABREAST_WORKSPACE" in artifacts(folder)["diff"]
 
 
@@ -499,8 +499,8 @@ def test_an_agent_that_ignores_being_told_to_end_is_ended(folder: Folder) -> Non
         "a-stubborn-agent-of-a-test",
     )
     run(folder, {"command": ["a-stubborn-agent-of-a-test"]}, limits={"timeout": 2})
-    found = row(folder)
-    assert (found["error_kind"], found["answer"]) == ("timeout", "half")
+    trial = row(folder)
+    assert (trial["error_kind"], trial["answer"]) == ("timeout", "half")
     assert "+begun" in artifacts(folder)["diff"]
     assert left_over("a-stubborn-agent-of-a-test") == []
 
@@ -517,9 +517,9 @@ def test_eight_agents_at_once_each_have_their_own_place(folder: Folder) -> None:
     )
     cases = [{"id": f"c{n}", "input": f"p{n}", "expected": f"p{n}"} for n in range(8)]
     done = run(folder, {"command": ["agent"]}, "--parallel", "8", cases=cases)
-    found = folder.sql("select status, score, error from predictions")
-    assert [each["score"] for each in found] == [1.0] * 8, (done.said, found)
-    diffs = {each["content"] for each in folder.sql("select content from artifacts where name = 'diff'")}
+    rows = folder.sql("select status, score, error from predictions")
+    assert [record["score"] for record in rows] == [1.0] * 8, (done.said, rows)
+    diffs = {record["content"] for record in folder.sql("select content from artifacts where name = 'diff'")}
     assert len(diffs) == 8
 
 
@@ -545,7 +545,7 @@ def test_the_workspace_of_a_failed_trial_can_be_kept(folder: Folder, monkeypatch
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
-def read(preset: str, out: str | bytes = "", err: str | bytes = "") -> Said:
+def read(preset: str, out: str | bytes = "", err: str | bytes = "") -> AgentOutput:
     with tempfile.TemporaryDirectory() as place:
         files = Path(place, "out"), Path(place, "err")
         for file, content in zip(files, (out, err), strict=True):
@@ -619,47 +619,52 @@ Tokens: 2.3k sent, 20 received. Cost: $0.0029 message, $0.25 session.
 
 
 def test_codex_is_read() -> None:
-    said = read("codex", CODEX)
-    assert (said.text, said.usage, said.trouble) == ("done", Usage(50, 20, 50, 0, 3), None)
-    assert (said.tools, said.api_retries) == ({"command_execution": 1}, 1)
+    output = read("codex", CODEX)
+    assert (output.text, output.usage, output.error) == ("done", Usage(50, 20, 50, 0, 3), None)
+    assert (output.tools, output.api_retries) == ({"command_execution": 1}, 1)
 
 
 def test_gemini_is_read() -> None:
-    said = read("gemini", json.dumps(GEMINI, indent=2))
-    assert (said.text, said.usage, said.model) == ("hello", Usage(60, 10, 40, None, 3), "gemini-2.5-flash")
-    assert (said.turns, said.tools, said.api_retries) == (2, {"write_file": 1}, 1)
+    output = read("gemini", json.dumps(GEMINI, indent=2))
+    assert (output.text, output.usage, output.model) == ("hello", Usage(60, 10, 40, None, 3), "gemini-2.5-flash")
+    assert (output.turns, output.tools, output.api_retries) == (2, {"write_file": 1}, 1)
 
 
 def test_qwen_is_read() -> None:
-    said = read("qwen", QWEN.replace("RESULT", "hello"))
-    assert (said.text, said.usage, said.model) == ("hello", Usage(50, 20, 50), "gpt-5")
-    assert (said.turns, said.tools, said.trouble) == (2, {"write_file": 1}, None)
+    output = read("qwen", QWEN.replace("RESULT", "hello"))
+    assert (output.text, output.usage, output.model) == ("hello", Usage(50, 20, 50), "gpt-5")
+    assert (output.turns, output.tools, output.error) == (2, {"write_file": 1}, None)
 
 
 def test_claude_code_is_read() -> None:
-    said = read("claude-code", CLAUDE)
-    assert (said.text, said.usage, said.cost_usd, said.is_included) == ("hello", Usage(10, 5, 7, 3), 0.25, False)
-    assert (said.model, said.turns, said.api_retries, said.tools) == ("claude-sonnet-4-5", 2, 1, {"Bash": 1})
+    output = read("claude-code", CLAUDE)
+    assert (output.text, output.usage, output.cost_usd, output.is_included) == (
+        "hello",
+        Usage(10, 5, 7, 3),
+        0.25,
+        False,
+    )
+    assert (output.model, output.turns, output.api_retries, output.tools) == ("claude-sonnet-4-5", 2, 1, {"Bash": 1})
     assert read("claude-code", CLAUDE.replace('"ANTHROPIC_API_KEY"', '"none"')).is_included
 
 
 def test_opencode_is_read() -> None:
-    said = read("opencode", OPENCODE)
-    assert (said.text, said.usage, said.cost_usd) == ("hello", Usage(60, 23, 70, 1, 2), 0.75)
-    assert (said.turns, said.tools) == (2, {"bash": 1})
+    output = read("opencode", OPENCODE)
+    assert (output.text, output.usage, output.cost_usd) == ("hello", Usage(60, 23, 70, 1, 2), 0.75)
+    assert (output.turns, output.tools) == (2, {"bash": 1})
     assert read("opencode", OPENCODE.replace("0.5", "0").replace("0.25", "0")).cost_usd is None  # it knows no price
 
 
 def test_auggie_and_cursor_are_read() -> None:
     for preset in ("auggie", "cursor-agent"):
-        said = read(preset, AUGGIE)
-        assert (said.text, said.turns, said.usage, said.cost_usd) == ("hello", 3, Usage(), None)
+        output = read(preset, AUGGIE)
+        assert (output.text, output.turns, output.usage, output.cost_usd) == ("hello", 3, Usage(), None)
 
 
 def test_aider_is_read() -> None:
-    said = read("aider", AIDER)
-    assert (said.text, said.usage, said.cost_usd) == ("hello", Usage(2300, 20), 0.25)
-    assert (said.model, said.api_retries, said.trouble) == ("openai/gpt-5", 1, None)
+    output = read("aider", AIDER)
+    assert (output.text, output.usage, output.cost_usd) == ("hello", Usage(2300, 20), 0.25)
+    assert (output.model, output.api_retries, output.error) == ("openai/gpt-5", 1, None)
 
 
 def test_what_aider_read_from_a_cache_or_wrote_to_one_is_no_plain_input() -> None:
@@ -673,21 +678,21 @@ def claude_failed(status: int, told: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "kind", "fix"),
+    ("status", "message", "kind", "fix"),
     [
-        (400, "Credit balance is too low", Unauthenticated, "no credit left"),
+        (400, "Credit balance is too low", Unauthenticated, "add credit"),
         (413, "Request too large", TooLong, ""),
         (400, "API Error: 400 input length and max_tokens exceed context limit: 200000", TooLong, ""),
-        (404, "There is no such model", Rejected, "is that the name of a model?"),
-        (400, "A parameter that is none", Rejected, "does not take such a request"),
+        (404, "There is no such model", Rejected, "check the name of the model"),
+        (400, "A parameter that is none", Rejected, "does not accept this request"),
         (401, "Wrong", Unauthenticated, "log in"),
         (500, "Fell over", Transient, ""),
     ],
 )
 def test_what_the_api_says_to_claude_code_has_its_kind_and_its_cure(
-    status: int, told: str, kind: type[TrialError], fix: str
+    status: int, message: str, kind: type[TrialError], fix: str
 ) -> None:
-    trouble = read("claude-code", claude_failed(status, told)).trouble
+    trouble = read("claude-code", claude_failed(status, message)).error
     assert type(trouble) is kind
     assert fix in trouble.fix
     assert bool(fix) == bool(trouble.fix)
@@ -734,10 +739,10 @@ AIDER_401 = AIDER.split("hello")[0] + "litellm.AuthenticationError: Incorrect \n
     ],
 )
 def test_errors_that_an_agent_tells_of_have_their_kind(preset: str, out: str, err: str, kind: type[TrialError]) -> None:
-    said = read(preset, out, err)
-    assert type(said.trouble) is kind, said.trouble
+    output = read(preset, out, err)
+    assert type(output.error) is kind, output.error
     if kind is Unauthenticated:
-        assert said.trouble.fix
+        assert output.error.fix
 
 
 def test_qwen_that_answers_with_an_error_gave_no_answer() -> None:
@@ -757,12 +762,12 @@ JSON = st.recursive(
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
     """Lines as agents print them, with values in them that are of another kind."""
-    found = []
+    actual = []
     for line in draw(st.lists(st.sampled_from(LINES), max_size=6)):
         try:
             told = json.loads(line)
         except ValueError:
-            found.append(line)
+            actual.append(line)
             continue
         place = told
         while isinstance(place, dict) and place:
@@ -771,25 +776,25 @@ def damaged(draw: st.DrawFn) -> str:
                 place[key] = draw(JSON)
                 break
             place = place[key]
-        found.append(json.dumps(told))
-    return "\n".join(found)
+        actual.append(json.dumps(told))
+    return "\n".join(actual)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(out=damaged() | st.text() | st.binary(), err=st.text(max_size=50) | st.binary(max_size=50))
 def test_whatever_a_program_prints_can_be_read(out: str | bytes, err: str | bytes) -> None:
     for name in PRESETS:
-        said = read(name, out, err)
-        assert said.text is None or isinstance(said.text, str)
-        assert said.trouble is None or isinstance(said.trouble, TrialError)
-        said.columns()
+        output = read(name, out, err)
+        assert output.text is None or isinstance(output.text, str)
+        assert output.error is None or isinstance(output.error, TrialError)
+        output.columns()
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "out")
         file.write_bytes(out if isinstance(out, bytes) else out.encode("utf-8", "surrogatepass"))
         for reads in (
             custom.WholeText(10_000).read,
-            Paths("result", "usage", "c").of_lines,
-            Paths("stats.models", "usage").of_document,
+            JsonPaths("result", "usage", "c").of_lines,
+            JsonPaths("stats.models", "usage").of_document,
         ):
             reads(file, file)
 
@@ -843,10 +848,10 @@ def codex(folder: Folder, provider: FakeProvider) -> dict[str, Any]:
 
 def test_codex_answers_and_says_what_it_used(folder: Folder, codex: dict[str, Any]) -> None:
     assert answer(folder, codex, '[[fake: say="yes" input=100 output=20 cached=50]]') == "yes"
-    found = row(folder)
-    tokens = (found["input_tokens"], found["cache_read_tokens"], found["output_tokens"])
-    assert (tokens, found["score"], found["simulated"]) == ((50, 50, 20), 1.0, 1)
-    assert (found["model"], found["cost_basis"]) == ("gpt-5", "estimated")
+    trial = row(folder)
+    tokens = (trial["input_tokens"], trial["cache_read_tokens"], trial["output_tokens"])
+    assert (tokens, trial["score"], trial["simulated"]) == ((50, 50, 20), 1.0, 1)
+    assert (trial["model"], trial["cost_basis"]) == ("gpt-5", "estimated")
     assert re.search('"codex": "codex-cli', folder.abreast("report", "--json").out)
 
 
@@ -866,8 +871,8 @@ def test_codex_that_is_slowed_down_or_not_let_in_is_no_fault_of_the_variant(
 ) -> None:
     for status, kind in ((429, "rate_limit"), (401, "auth")):
         done = run(folder, codex, prompt=f"[[fake: status={status}]]", limits={"breaker": 1})
-        found = row(folder)
-        assert (found["error_kind"], found["error_blame"]) == (kind, "infrastructure")
+        trial = row(folder)
+        assert (trial["error_kind"], trial["error_blame"]) == (kind, "infrastructure")
         assert ("codex login" in done.said) == (kind == "auth")
         folder.path.joinpath("results.db").unlink()
 
@@ -891,7 +896,7 @@ def test_three_of_codex_at_once_each_work_in_their_own_place(folder: Folder, cod
 
     cases = [{"id": f"c{n}", "input": prompt(n), "expected": "yes"} for n in range(3)]
     run(folder, codex, "--parallel", "3", cases=cases)
-    assert [each["score"] for each in folder.sql("select score from predictions")] == [1.0] * 3
-    diffs = [each["content"] for each in folder.sql("select content from artifacts where name = 'diff'")]
+    assert [record["score"] for record in folder.sql("select score from predictions")] == [1.0] * 3
+    diffs = [record["content"] for record in folder.sql("select content from artifacts where name = 'diff'")]
     assert sorted(re.findall(r"^\+(\d)$", "\n".join(diffs), re.M)) == ["0", "1", "2"]
     assert all(len(re.findall(r"^\+\d$", diff, re.M)) == 1 for diff in diffs)

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from abreast.fake import FakeProvider
 from abreast.globs import matcher
 from abreast.suites.code_search.server import Server, offered
-from abreast.targets.mcp import look, servers
+from abreast.targets.mcp import inspect_server, parse_servers
 from clis import real_cli
 from conftest import Folder
 
@@ -203,8 +203,8 @@ def line(method: str, number: Any = 1, **params: Any) -> bytes:
 
 
 def test_our_own_client_finds_its_tools_with_descriptions(repository: Path) -> None:
-    (server,) = servers("test", {"demo": {"command": COMMAND[0], "args": COMMAND[1:]}}, repository)
-    found = asyncio.run(look(server, repository))
+    (server,) = parse_servers("test", {"demo": {"command": COMMAND[0], "args": COMMAND[1:]}}, repository)
+    found = asyncio.run(inspect_server(server, repository))
     assert found.problem == ""
     assert [tool.name for tool in found.tools] == NAMES
     assert found.title.startswith("abreast-demo-mcp 0.")

@@ -63,8 +63,8 @@ def order(folder: Folder, name: str, store: str = "results.db") -> list[str]:
 
 
 def extends(folder: Folder, name: str) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = folder.abreast("show", name, "--json").json[0]["provenance"].get("extends")
-    return found
+    report: dict[str, Any] | None = folder.abreast("show", name, "--json").json[0]["provenance"].get("extends")
+    return report
 
 
 def final_spent(folder: Folder, name: str) -> bool:
@@ -143,8 +143,8 @@ def test_new_groups_are_a_note_and_no_warning(folder: Folder) -> None:
     run(folder)
     write_cases(folder, range(120), group_size=6)
     done = folder.abreast("check", "experiment.yaml", "--json")
-    (found,) = [row for row in done.json if row["check"] == "extension"]
-    assert found["level"] == "note"
+    (actual,) = [row for row in done.json if row["check"] == "extension"]
+    assert actual["level"] == "note"
 
 
 def test_the_bound_on_the_size_of_groups_never_shrinks(folder: Folder) -> None:
@@ -217,9 +217,9 @@ def test_a_killed_run_is_extended_by_the_cases_that_are_complete_without_a_gap(f
     assert folder.abreast("sql", "--write", "results.db", kill).code == 0
     write_cases(folder, range(200))
     second = run(folder)
-    found = order(folder, second)
-    assert found[:40] == before[:40]
-    assert found[40:100] != before[40:]
+    actual = order(folder, second)
+    assert actual[:40] == before[:40]
+    assert actual[40:100] != before[40:]
     assert (extends(folder, second) or {})["cases"] == 40
     assert not final_spent(folder, second), "nobody saw a final interval"
 
@@ -230,9 +230,9 @@ def test_an_extended_run_is_decided_by_what_is_reused(folder: Folder) -> None:
     run(folder)
     write_cases(folder, range(200))
     done = folder.abreast("run", "experiment.yaml", "--until-decided", "--json", "--quiet")
-    (found,) = done.json
-    assert (found["status"], found["executed"]) == ("stopped_early", 0)
-    assert found["verdicts"][0]["verdict"] == "better"
+    (actual,) = done.json
+    assert (actual["status"], actual["executed"]) == ("stopped_early", 0)
+    assert actual["verdicts"][0]["verdict"] == "better"
 
 
 def test_a_run_that_stopped_early_has_not_used_the_final_interval(folder: Folder) -> None:
@@ -261,9 +261,9 @@ def test_check_run_and_report_say_what_is_extended_and_what_decides(folder: Fold
         assert f"extends {first} (100 cases): {rule}" in folder.abreast("report", "--format", form).out
     page = folder.abreast("report", "--format", "html").out.strip()
     assert f"extends {first} (100 cases): {rule}" in (folder.path / page).read_text(encoding="utf-8")
-    found = folder.abreast("report", "--format", "json").json
-    assert found["provenance"]["extends"]["run"] == first
-    assert f"extends {first} (100 cases): {rule}" in found["summary"]
+    report = folder.abreast("report", "--format", "json").json
+    assert report["provenance"]["extends"]["run"] == first
+    assert f"extends {first} (100 cases): {rule}" in report["summary"]
 
 
 def test_the_same_cases_again_keep_order_and_rule(folder: Folder) -> None:

@@ -39,15 +39,15 @@ class Got:
     @property
     def events(self) -> list[dict[str, Any]]:
         """What was streamed; each event's name is the type that its data says."""
-        found = []
+        actual = []
         for block in self.raw.strip().split("\n\n"):
             lines = dict(line.split(": ", 1) for line in block.splitlines())
             if lines["data"] == "[DONE]":
-                found.append({"type": "[DONE]"})
+                actual.append({"type": "[DONE]"})
             else:
-                found.append(json.loads(lines["data"]))
-                assert lines.get("event") == found[-1].get("type")
-        return found
+                actual.append(json.loads(lines["data"]))
+                assert lines.get("event") == actual[-1].get("type")
+        return actual
 
 
 async def send(
@@ -76,13 +76,13 @@ def ask(provider: FakeProvider, path: str, body: Any = None, method: str = "POST
 def question(path: str, text: str, *more: dict[str, Any], **extra: Any) -> dict[str, Any]:
     """A request in the form of its path."""
     turn = {"role": "user", "content": text}
-    asked: dict[str, Any] = {"input": [turn, *more]} if path == RESPONSES else {"messages": [turn, *more]}
+    body: dict[str, Any] = {"input": [turn, *more]} if path == RESPONSES else {"messages": [turn, *more]}
     if path == MESSAGES:
-        asked["max_tokens"] = 100
-    return {"model": "some-model", **asked, **extra}
+        body["max_tokens"] = 100
+    return {"model": "some-model", **body, **extra}
 
 
-def said(path: str, body: dict[str, Any]) -> str | None:
+def answer_text(path: str, body: dict[str, Any]) -> str | None:
     """The text of an answer."""
     if path == MESSAGES:
         return "".join(block["text"] for block in body["content"] if block["type"] == "text")
@@ -140,8 +140,8 @@ def plain() -> Iterator[FakeProvider]:
 def test_an_answer_has_the_shape_of_its_provider_and_says_that_it_is_a_fake(plain: FakeProvider, path: str) -> None:
     got = ask(plain, path, question(path, "What is 2 + 2?"))
     assert (got.status, got.json["model"], got.headers["x-abreast-fake"]) == (200, "some-model", "1")
-    assert said(path, got.json) == said(path, ask(plain, path, question(path, "What is 2 + 2?")).json)
-    assert str(said(path, got.json)).startswith("fake answer")
+    assert answer_text(path, got.json) == answer_text(path, ask(plain, path, question(path, "What is 2 + 2?")).json)
+    assert str(answer_text(path, got.json)).startswith("fake answer")
     assert ending(path, got.json) == {MESSAGES: "end_turn", CHAT: "stop", RESPONSES: "completed"}[path]
     assert got.headers["request-id" if path == MESSAGES else "x-request-id"].startswith("req_")
     assert got.json["id"].startswith({MESSAGES: "msg_", CHAT: "chatcmpl-", RESPONSES: "resp_"}[path])
@@ -168,9 +168,9 @@ def test_a_prompt_names_its_tokens(plain: FakeProvider, path: str) -> None:
 
 
 def test_tokens_are_counted_as_an_answer_reports_them(plain: FakeProvider) -> None:
-    asked = question(MESSAGES, "word " * 400, system="Be brief.")
-    counted = ask(plain, "/v1/messages/count_tokens", {key: asked[key] for key in ("model", "messages", "system")})
-    assert counted.json == {"input_tokens": tokens(MESSAGES, ask(plain, MESSAGES, asked).json)[0]}
+    body = question(MESSAGES, "word " * 400, system="Be brief.")
+    counted = ask(plain, "/v1/messages/count_tokens", {key: body[key] for key in ("model", "messages", "system")})
+    assert counted.json == {"input_tokens": tokens(MESSAGES, ask(plain, MESSAGES, body).json)[0]}
     assert 450 < counted.json["input_tokens"] < 550
 
 
@@ -209,10 +209,10 @@ def test_a_body_that_is_wrong_is_refused_in_the_providers_form(plain: FakeProvid
 @each_form
 def test_a_streamed_answer_is_the_whole_one_in_pieces(plain: FakeProvider, path: str) -> None:
     text = "a long answer, in several pieces: äöü 🦦 and so on and so on"
-    asked = question(path, f"[[fake: say={json.dumps(text)} input=9 output=8 cached=7]]", stream=True)
+    body = question(path, f"[[fake: say={json.dumps(text)} input=9 output=8 cached=7]]", stream=True)
     if path == CHAT:
-        asked["stream_options"] = {"include_usage": True}
-    got = ask(plain, path, asked)
+        body["stream_options"] = {"include_usage": True}
+    got = ask(plain, path, body)
     assert got.headers["content-type"].startswith("text/event-stream")
     assert got.headers["x-abreast-fake"] == "1"
     events = got.events
@@ -245,7 +245,7 @@ def test_a_streamed_answer_is_the_whole_one_in_pieces(plain: FakeProvider, path:
             "response.output_item.done",
             "response.completed",
         ]
-        assert said(path, events[-1]["response"]) == text
+        assert answer_text(path, events[-1]["response"]) == text
         assert tokens(path, events[-1]["response"]) == (9, 8, 7)
     assert len(pieces) > 2
     assert "".join(pieces) == text
@@ -254,8 +254,8 @@ def test_a_streamed_answer_is_the_whole_one_in_pieces(plain: FakeProvider, path:
 @each_form
 def test_a_streamed_call_of_a_tool_has_its_arguments(plain: FakeProvider, path: str) -> None:
     args = {"command": "echo a rather long command line"}
-    asked = question(path, f'[[fake: tool=Bash args={json.dumps(args)} say="I look."]]', stream=True)
-    events = ask(plain, path, asked).events
+    body = question(path, f'[[fake: tool=Bash args={json.dumps(args)} say="I look."]]', stream=True)
+    events = ask(plain, path, body).events
     if path == MESSAGES:
         starts = [event["content_block"] for event in events if event["type"] == "content_block_start"]
         assert [(block["type"], block.get("name")) for block in starts] == [("text", None), ("tool_use", "Bash")]
@@ -263,7 +263,7 @@ def test_a_streamed_call_of_a_tool_has_its_arguments(plain: FakeProvider, path: 
         assert events[-2]["delta"]["stop_reason"] == "tool_use"
     elif path == CHAT:
         calls = [event["choices"][0]["delta"].get("tool_calls") for event in events[:-1]]
-        pieces = [each[0]["function"]["arguments"] for each in calls if each]
+        pieces = [item[0]["function"]["arguments"] for item in calls if item]
         assert events[-2]["choices"][0]["finish_reason"] == "tool_calls"
     else:
         pieces = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
@@ -303,11 +303,11 @@ def test_an_error_has_the_type_of_its_provider(
 
 @each_form
 def test_a_prompt_fails_so_many_times_and_then_is_answered(plain: FakeProvider, path: str) -> None:
-    asked = question(path, f'{path} [[fake: status=429 retry-after=1.5 times=2]] [[fake: say="at last"]]')
-    got = [ask(plain, path, asked) for _ in range(4)]
-    assert [each.status for each in got] == [429, 429, 200, 200]
-    assert [retry_after(each.headers) for each in got] == [1.5, 1.5, None, None]
-    assert said(path, got[-1].json) == "at last"
+    body = question(path, f'{path} [[fake: status=429 retry-after=1.5 times=2]] [[fake: say="at last"]]')
+    got = [ask(plain, path, body) for _ in range(4)]
+    assert [item.status for item in got] == [429, 429, 200, 200]
+    assert [retry_after(item.headers) for item in got] == [1.5, 1.5, None, None]
+    assert answer_text(path, got[-1].json) == "at last"
 
 
 @each_form
@@ -346,8 +346,8 @@ def test_a_hanging_request_does_not_keep_the_provider_from_closing() -> None:
     async def go() -> None:
         async with aiohttp.ClientSession() as session:
             async with FakeProvider() as provider:
-                asked = send(session, provider.url + CHAT, question(CHAT, "[[fake: hang]]"))
-                hanging = asyncio.create_task(asked)
+                body = send(session, provider.url + CHAT, question(CHAT, "[[fake: hang]]"))
+                hanging = asyncio.create_task(body)
                 while not provider.requests:  # noqa: ASYNC110 - both ends are in this loop
                     await asyncio.sleep(0)
             with pytest.raises(aiohttp.ClientConnectionError):
@@ -364,14 +364,14 @@ def test_an_empty_answer_has_no_text(plain: FakeProvider, path: str, stream: boo
     if stream:
         assert not [event for event in got.events if "delta" in str(event.get("type")) and "text" in str(event)]
     else:
-        assert said(path, got.json) == ""
+        assert answer_text(path, got.json) == ""
 
 
 @each_form
 def test_a_refusal_is_marked_as_the_provider_marks_it(plain: FakeProvider, path: str) -> None:
     body = ask(plain, path, question(path, '[[fake: refusal say="No."]]')).json
     if path == MESSAGES:
-        assert (body["stop_reason"], said(path, body)) == ("refusal", "No.")
+        assert (body["stop_reason"], answer_text(path, body)) == ("refusal", "No.")
     elif path == CHAT:
         message = body["choices"][0]["message"]
         assert (message["refusal"], message["content"]) == ("No.", None)
@@ -383,7 +383,7 @@ def test_a_refusal_is_marked_as_the_provider_marks_it(plain: FakeProvider, path:
 @each_form
 def test_an_answer_may_be_cut_at_the_limit_of_tokens(plain: FakeProvider, path: str) -> None:
     body = ask(plain, path, question(path, '[[fake: cut say="half an"]]')).json
-    assert said(path, body) == "half an"
+    assert answer_text(path, body) == "half an"
     assert ending(path, body) == {MESSAGES: "max_tokens", CHAT: "length", RESPONSES: "incomplete"}[path]
 
 
@@ -398,7 +398,7 @@ def test_after_a_tool_the_answer_is_the_text_of_its_result(plain: FakeProvider, 
     assert (name, args) == ("search", {"query": "x]]y", "deep": {"a": [1]}})
     assert ending(path, first) == {MESSAGES: "tool_use", CHAT: "tool_calls", RESPONSES: "completed"}[path]
     second = ask(plain, path, question(path, prompt, *turns)).json
-    assert said(path, second) == "RESULT"
+    assert answer_text(path, second) == "RESULT"
     assert ending(path, second) == {MESSAGES: "end_turn", CHAT: "stop", RESPONSES: "completed"}[path]
 
 
@@ -413,8 +413,8 @@ def test_a_prompt_may_ask_for_several_tools_errors_between_them_and_an_end(plain
         got = ask(plain, path, question(path, prompt, *turns))
         if got.status != 200:
             happened.append(got.status)
-        elif said(path, got.json):
-            happened.append(said(path, got.json))
+        elif answer_text(path, got.json):
+            happened.append(answer_text(path, got.json))
         else:
             name, _, more = call(path, got.json)
             happened.append(name)
@@ -434,7 +434,7 @@ def test_each_conversation_goes_through_all_tools_of_a_rule(path: str) -> None:
                 names.append(name)
                 turns += more
             assert names == ["look", "mend"]
-            assert said(path, ask(provider, path, question(path, "mend it", *turns)).json) == "mended"
+            assert answer_text(path, ask(provider, path, question(path, "mend it", *turns)).json) == "mended"
 
 
 @each_form
@@ -443,9 +443,9 @@ def test_only_the_last_words_of_a_user_are_heeded(plain: FakeProvider, path: str
         {"role": "assistant", "content": "[[fake: status=500]]"},
         {"role": "user", "content": '<system-reminder>[[fake: status=500]]</system-reminder> now [[fake: say="this"]]'},
     ]
-    asked = question(path, "[[fake: status=500]]", *earlier, {"role": "user", "content": "<environment_context>x"})
-    asked["messages" if path != RESPONSES else "input"][-1]["content"] += "</environment_context>"
-    assert said(path, ask(plain, path, asked).json) == "this"
+    body = question(path, "[[fake: status=500]]", *earlier, {"role": "user", "content": "<environment_context>x"})
+    body["messages" if path != RESPONSES else "input"][-1]["content"] += "</environment_context>"
+    assert answer_text(path, ask(plain, path, body).json) == "this"
 
 
 @pytest.mark.parametrize(
@@ -458,16 +458,16 @@ def test_only_the_last_words_of_a_user_are_heeded(plain: FakeProvider, path: str
 )
 def test_what_an_agent_says_on_its_own_is_not_the_word_of_a_user(plain: FakeProvider, urge: str) -> None:
     own = {"role": "user", "content": [{"type": "text", "text": urge}]}
-    asked = question(MESSAGES, "[[fake: refusal]]", {"role": "assistant", "content": "No."}, own)
-    assert ask(plain, MESSAGES, asked).json["stop_reason"] == "refusal"
+    body = question(MESSAGES, "[[fake: refusal]]", {"role": "assistant", "content": "No."}, own)
+    assert ask(plain, MESSAGES, body).json["stop_reason"] == "refusal"
 
 
 def test_a_response_goes_on_from_an_earlier_one_by_its_id(plain: FakeProvider) -> None:
     first = ask(plain, RESPONSES, {"model": "m", "input": "[[fake: tool=look args={}]]"}).json
     result = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "seen"}
-    asked = {"model": "m", "previous_response_id": first["id"], "input": [result]}
-    assert said(RESPONSES, ask(plain, RESPONSES, asked).json) == "seen"
-    assert ask(plain, RESPONSES, {**asked, "previous_response_id": "resp_nowhere"}).status == 400
+    body = {"model": "m", "previous_response_id": first["id"], "input": [result]}
+    assert answer_text(RESPONSES, ask(plain, RESPONSES, body).json) == "seen"
+    assert ask(plain, RESPONSES, {**body, "previous_response_id": "resp_nowhere"}).status == 400
 
 
 def test_a_tool_is_called_in_the_way_it_is_offered(plain: FakeProvider) -> None:
@@ -493,25 +493,25 @@ def test_each_request_takes_the_next_reply_of_a_rule_and_the_last_repeats(path: 
     )
     with FakeProvider.in_thread([rule, Rule("flaky", ["second rule"])]) as provider:
         got = [ask(provider, path, question(path, f"a flaky {n} one")) for n in range(6)]
-        assert [each.status for each in got] == [429, 200, 500, 500, 200, 200]
+        assert [item.status for item in got] == [429, 200, 500, 500, 200, 200]
         assert got[0].headers["retry-after"] == "3"
-        assert [said(path, got[at].json) for at in (1, 4, 5)] == ["", "fine", "fine"]
-        assert said(path, ask(provider, path, question(path, "flaky")).json) == "second rule"
+        assert [answer_text(path, got[at].json) for at in (1, 4, 5)] == ["", "fine", "fine"]
+        assert answer_text(path, ask(provider, path, question(path, "flaky")).json) == "second rule"
 
 
 @each_form
 def test_answers_are_found_by_the_longest_part_of_a_prompt(path: str) -> None:
     answers = {"question 1": "one", "question 12": "twelve", "{": '{"a": 1}'}
     with FakeProvider.in_thread(answers=answers) as provider:
-        for asked, told in (("question 1", "one"), ("a question 12?", "twelve"), ("a { b", '{"a": 1}')):
-            assert said(path, ask(provider, path, question(path, asked)).json) == told
+        for body, told in (("question 1", "one"), ("a question 12?", "twelve"), ("a { b", '{"a": 1}')):
+            assert answer_text(path, ask(provider, path, question(path, body)).json) == told
 
 
 @each_form
 def test_a_request_for_json_gets_what_the_script_says(plain: FakeProvider, path: str) -> None:
     wish = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
-    asked = question(path, '[[fake: say="not JSON"]]', response_format=wish) | {"text": {"format": wish}}
-    assert said(path, ask(plain, path, asked).json) == "not JSON"
+    body = question(path, '[[fake: say="not JSON"]]', response_format=wish) | {"text": {"format": wish}}
+    assert answer_text(path, ask(plain, path, body).json) == "not JSON"
 
 
 def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
@@ -521,25 +521,25 @@ def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
 
 
 @pytest.mark.parametrize(
-    ("directive", "told"),
+    ("directive", "message"),
     [
         ("[[fake: statsu=429]]", 'unknown word "statsu" (did you mean "status"?)'),
-        ("[[fake: status=200]]", "status must be an error between 400 and 599, got '200'"),
+        ("[[fake: status=200]]", "status must be an error status from 400 to 599, got '200'"),
         ("[[fake: status=429 hang]]", "status and hang cannot be in one reply"),
-        ("[[fake: times=often]]", "times must be a whole number, got 'often'"),
+        ("[[fake: times=often]]", "times must be an integer, got 'often'"),
         ("[[fake: latency=-1]]", "latency must be a number of seconds, got '-1'"),
-        ("[[fake: tool=x args={nothing}]]", "is no JSON"),
+        ("[[fake: tool=x args={nothing}]]", "invalid JSON"),
         ("[[fake: tool=x args=[1]]]", "args must be a JSON object"),
         ("[[fake: then=x]]", "then needs tool="),
-        ("[[fake: hang=1]]", "hang stands alone"),
-        ("[[fake: say=x", "it ends with ]]"),
+        ("[[fake: hang=1]]", "hang takes no value"),
+        ("[[fake: say=x", "directives end with ]]"),
     ],
 )
-def test_a_directive_that_cannot_be_read_says_why(plain: FakeProvider, directive: str, told: str) -> None:
+def test_a_directive_that_cannot_be_read_says_why(plain: FakeProvider, directive: str, message: str) -> None:
     for path in PATHS:
         got = ask(plain, path, question(path, directive))
         assert got.status == 400
-        assert told in got.json["error"]["message"]
+        assert message in got.json["error"]["message"]
 
 
 # settings
@@ -554,7 +554,7 @@ def test_more_requests_at_once_than_the_capacity_get_a_429(path: str) -> None:
             while len(provider.requests) < 3:  # noqa: ASYNC110 - both ends are in this loop
                 await asyncio.sleep(0)
             got = await asyncio.gather(*(send(session, url, question(path, f"{n}")) for n in range(5)))
-            assert [(each.status, each.headers["retry-after"]) for each in got] == [(429, "2")] * 5
+            assert [(item.status, item.headers["retry-after"]) for item in got] == [(429, "2")] * 5
             hanging.pop().cancel()
             while (await send(session, url, question(path, "later"))).status != 200:
                 pass
@@ -577,26 +577,26 @@ def test_an_answer_takes_its_latency_and_a_prompt_may_say_another(latency: Any) 
 
 @each_form
 def test_keys_are_any_or_those_listed_or_none(path: str) -> None:
-    asked = question(path, "hello")
+    body = question(path, "hello")
     for keys, answers in (("any", [401, 200, 200]), (["right"], [401, 401, 200]), (None, [200, 200, 200])):
         with FakeProvider.in_thread(keys=keys) as provider:
-            got = [ask(provider, path, asked, key=key) for key in (None, "wrong", "right")]
-            assert [each.status for each in got] == answers
+            got = [ask(provider, path, body, key=key) for key in (None, "wrong", "right")]
+            assert [item.status for item in got] == answers
     with FakeProvider.in_thread(keys=["right"]) as provider:
         kind = "authentication_error" if path == MESSAGES else "invalid_request_error"
-        assert ask(provider, path, asked, key="wrong").json["error"]["type"] == kind
+        assert ask(provider, path, body, key="wrong").json["error"]["type"] == kind
 
 
 @each_form
 def test_announced_rates_are_in_the_headers_and_are_kept(path: str) -> None:
     with FakeProvider.in_thread(rate=Rate(requests=2, tokens=10_000, seconds=3600)) as provider:
         got = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
-    assert [each.status for each in got] == [200, 200, 429]
-    told = [rate_limits(each.headers) for each in got]
-    requests = [each.requests for each in told if each and each.requests]
-    assert [(each.limit, each.remaining) for each in requests] == [(2, 1), (2, 0), (2, 0)]
-    assert all(3500 < (each.reset_s or 0) <= 3601 for each in requests)
-    spent = [each.tokens.remaining for each in told if each and each.tokens]
+    assert [item.status for item in got] == [200, 200, 429]
+    told = [rate_limits(item.headers) for item in got]
+    requests = [item.requests for item in told if item and item.requests]
+    assert [(item.limit, item.remaining) for item in requests] == [(2, 1), (2, 0), (2, 0)]
+    assert all(3500 < (item.reset_s or 0) <= 3601 for item in requests)
+    spent = [item.tokens.remaining for item in told if item and item.tokens]
     assert 10_000 > spent[0] > spent[1] == spent[2]
     assert 3500 < (retry_after(got[-1].headers) or 0) <= 3600
 
@@ -610,30 +610,30 @@ def test_requests_are_kept_up_to_a_bound_without_their_keys() -> None:
         for n in range(3):
             ask(provider, CHAT, question(CHAT, f"number {n}"), key="secret")
         ask(provider, MESSAGES + "?beta=true", question(MESSAGES, "last"), key="secret")
-        kept = provider.requests
-    assert [each.path for each in kept] == [CHAT, MESSAGES]
-    assert kept[0].body["messages"][0]["content"] == "number 2"
-    assert abs(kept[0].at - time.time()) < 60
-    assert "secret" not in repr(kept)
-    assert kept[0].headers["authorization"] == kept[1].headers["x-api-key"] == "(hidden)"
+        requests = provider.requests
+    assert [item.path for item in requests] == [CHAT, MESSAGES]
+    assert requests[0].body["messages"][0]["content"] == "number 2"
+    assert abs(requests[0].at - time.time()) < 60
+    assert "secret" not in repr(requests)
+    assert requests[0].headers["authorization"] == requests[1].headers["x-api-key"] == "(hidden)"
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
-        ({"capacity": 0}, "capacity must be a whole number"),
+        ({"capacity": 0}, "capacity must be an integer"),
         ({"latency": (2, 1)}, "latency must be seconds"),
         ({"keys": "secret"}, "keys must be"),
-        ({"port": 70_000}, "port 70000"),
+        ({"port": 70_000}, "cannot listen on 127.0.0.1:70000"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told), FakeProvider.in_thread(**settings):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message), FakeProvider.in_thread(**settings):
         pass
 
 
 def test_a_rule_needs_a_pattern_and_replies() -> None:
-    with pytest.raises(BadInput, match="no regular expression"):
+    with pytest.raises(BadInput, match="not a valid regular expression"):
         Rule("(", ["yes"])
     with pytest.raises(BadInput, match="a list of replies"):
         Rule("x", "yes")
@@ -669,18 +669,18 @@ def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: si
         got = asyncio.run(go())
         running.send_signal(end)
         rest, _ = running.communicate(timeout=20)
-    assert (said(CHAT, got.json), got.headers["x-ratelimit-remaining-requests"]) == ("Paris", "59")
+    assert (answer_text(CHAT, got.json), got.headers["x-ratelimit-remaining-requests"]) == ("Paris", "59")
     assert (running.returncode, rest) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "message"),
     [
-        ("{", "this is no JSON"),
+        ("{", "invalid JSON"),
         ("[]", "a script is an object"),
         ('{"rule": []}', 'unknown key "rule" (did you mean "rules"?)'),
         ('{"rules": [{"match": "x"}]}', "rules[0] must be such as"),
-        ('{"rules": [{"match": "(", "replies": ["x"]}]}', "rules[0]: match '(' is no regular expression"),
+        ('{"rules": [{"match": "(", "replies": ["x"]}]}', "rules[0]: match '(' is not a valid regular expression"),
         ('{"rules": [{"match": "x", "replies": ["x", {"stats": 1}]}]}', 'rules[0].replies[1]: unknown word "stats"'),
         ('{"rules": [{"match": "x", "replies": []}]}', "needs a list of replies"),
         ('{"answers": {"a": 1}}', "answers must map"),
@@ -688,14 +688,14 @@ def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: si
         ('{"rate": {"request": 1}}', 'unknown key "request" (did you mean "requests"?)'),
     ],
 )
-def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, told: str) -> None:
+def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, message: str) -> None:
     (tmp_path / "script.json").write_text(script)
     done = subprocess.run(
         [*COMMAND, "--port", "0", "--script", "script.json"], cwd=tmp_path, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: script.json: ")
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -706,5 +706,5 @@ def test_a_missing_script_and_a_port_in_use_are_one_clear_line(tmp_path: Path) -
         port = str(taken.getsockname()[1])
         done = subprocess.run([*COMMAND, "--port", port], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 cannot be used")
+    assert done.stderr.startswith(f"error: cannot listen on 127.0.0.1:{port}")
     assert done.stderr.count("\n") == 1

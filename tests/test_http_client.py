@@ -13,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from abreast.targets.api.http_client import DirectClient, Reply, Sizes
+from abreast.targets.api.http_client import DirectClient, HttpResponse, Sizes
 
 SIZES = Sizes(10_000, 1_000)
 BODY = b'{"answer": "yes"}'
 Pieces = list[bytes]
 
 
-def exchange(*replies: Pieces, sizes: Sizes = SIZES, close: bool = False) -> tuple[list[Reply | BaseException], int]:
+def exchange(
+    *replies: Pieces, sizes: Sizes = SIZES, close: bool = False
+) -> tuple[list[HttpResponse | BaseException], int]:
     """Post once for each reply, one after the other; the replies as read, and how many connections it took."""
     waiting, connections = list(replies), 0
 
@@ -42,10 +44,10 @@ def exchange(*replies: Pieces, sizes: Sizes = SIZES, close: bool = False) -> tup
                 break
         writer.close()
 
-    async def main() -> list[Reply | BaseException]:
+    async def main() -> list[HttpResponse | BaseException]:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/messages")
-        client, received = DirectClient(), list[Reply | BaseException]()
+        client, received = DirectClient(), list[HttpResponse | BaseException]()
         headers = {"x-api-key": "none"}
         for _ in replies:
             try:
@@ -59,9 +61,9 @@ def exchange(*replies: Pieces, sizes: Sizes = SIZES, close: bool = False) -> tup
     return asyncio.run(main()), connections
 
 
-def reply_of(*pieces: bytes, sizes: Sizes = SIZES, close: bool = False) -> Reply:
+def reply_of(*pieces: bytes, sizes: Sizes = SIZES, close: bool = False) -> HttpResponse:
     (reply,), _ = exchange(list(pieces), sizes=sizes, close=close)
-    assert isinstance(reply, Reply), reply
+    assert isinstance(reply, HttpResponse), reply
     return reply
 
 
@@ -77,14 +79,14 @@ def chunked(body: bytes, size: int, *lines: bytes) -> bytes:
 
 def test_a_connection_is_used_again() -> None:
     received, connections = exchange([with_length(BODY)], [with_length(BODY)], [with_length(BODY)])
-    assert [reply.body for reply in received if isinstance(reply, Reply)] == [BODY] * 3
+    assert [reply.body for reply in received if isinstance(reply, HttpResponse)] == [BODY] * 3
     assert connections == 1
 
 
 def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
     closing = with_length(BODY, b"Connection: close")
     received, connections = exchange([closing], [closing], close=True)
-    assert all(isinstance(reply, Reply) for reply in received)
+    assert all(isinstance(reply, HttpResponse) for reply in received)
     assert connections == 2
 
 

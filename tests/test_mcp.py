@@ -20,7 +20,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abreast.errors import BadInput
-from abreast.targets.mcp import Found, Server, config, look, look_at_all, servers, version
+from abreast.targets.mcp import (
+    Inspection,
+    Server,
+    client_config,
+    inspect_server,
+    inspect_servers,
+    parse_servers,
+    version,
+)
 from abreast.targets.mcp.declaration import Variables
 from abreast.targets.mcp.stdio import StdioChannel
 from conftest import Done, Folder
@@ -31,31 +39,31 @@ LITTLE_S = 3.0  # enough for a process to start on a busy machine
 
 
 def declared(setting: Any, base: Path = Path()) -> tuple[Server, ...]:
-    return servers('variant "v"', setting, base)
+    return parse_servers('variant "v"', setting, base)
 
 
-def one(base: Path = Path(), **declaration: Any) -> Server:
+def declared_server(base: Path = Path(), **declaration: Any) -> Server:
     (server,) = declared({"secrets": declaration}, base)
     return server
 
 
 def ours(**env: str) -> Server:
     """The server beside these tests."""
-    return one(command=sys.executable, args=[str(SCRIPT)], env=env)
+    return declared_server(command=sys.executable, args=[str(SCRIPT)], env=env)
 
 
-def seen(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Found:
-    return asyncio.run(look(server, cwd, timeout_s, marks or {}))
+def inspected(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Inspection:
+    return asyncio.run(inspect_server(server, cwd, timeout_s, marks or {}))
 
 
 def marked(mark: str) -> list[psutil.Process]:
     """Processes alive that carry it."""
-    found = []
+    actual = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get("MCP_TEST_MARK") == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                actual.append(process)
+    return actual
 
 
 # -- what is declared ----------------------------------------------------------------------------------------------
@@ -72,36 +80,36 @@ def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Fold
     assert [server.name for server in declared([near, "tools/.mcp.json"], folder.path)] == ["near", "far"]
     assert declared({"mcpServers": near}) == declared(near), "a file's content may be pasted"
     assert declared([near, near]) == declared(near)
-    assert one(url="https://example.com/").kind == "http"
-    assert one(type="sse", url="https://example.com/", headers={"X-Team": "a"}).kind == "sse"
+    assert declared_server(url="https://example.com/").kind == "http"
+    assert declared_server(type="sse", url="https://example.com/", headers={"X-Team": "a"}).kind == "sse"
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         (7, 'variant "v": mcp declares no servers: 7'),
-        ({"a b": {"command": "x"}}, 'mcp: "a b" is no name of a server'),
-        ({1: {"command": "x"}}, "mcp: 1 is no name of a server"),
-        ({"a": "x"}, 'mcp.a is no declaration: "x"'),
+        ({"a b": {"command": "x"}}, 'mcp: "a b" is not a valid server name'),
+        ({1: {"command": "x"}}, "mcp: 1 is not a valid server name"),
+        ({"a": "x"}, 'mcp.a must be a mapping, got "x"'),
         ({"a": {}}, "mcp.a has no command and no url"),
         ({"a": {"args": ["x"]}}, "mcp.a has no command and no url"),
-        ({"a": {"command": "x", "url": "http://x"}}, "mcp.a has a command and a url"),
+        ({"a": {"command": "x", "url": "http://x"}}, "mcp.a has both a command and a url"),
         ({"a": {"type": "http", "command": "x"}}, "mcp.a has the type http and no url"),
-        ({"a": {"type": "htp", "url": "http://x"}}, r'mcp.a.type: "htp" is no way to talk \(did you mean "http"\?\)'),
+        ({"a": {"type": "htp", "url": "http://x"}}, r'mcp.a.type: unknown transport "htp" \(did you mean "http"\?\)'),
         ({"a": {"command": "x", "arg": []}}, r'mcp.a: unknown key "arg" \(did you mean "args"\?\)'),
-        ({"a": {"command": "x", "headers": {}}}, '"headers" is for a server with a url'),
-        ({"a": {"url": "http://x", "env": {}}}, '"env" is for a server that is started'),
-        ({"a": {"command": ["x"]}}, r"mcp.a.command is no text: \['x'\]"),
+        ({"a": {"command": "x", "headers": {}}}, '"headers" is only for servers with a url'),
+        ({"a": {"url": "http://x", "env": {}}}, '"env" is only for servers with a command'),
+        ({"a": {"command": ["x"]}}, r"mcp.a.command must be text, got \['x'\]"),
         ({"a": {"command": ""}}, "mcp.a.command is empty"),
-        ({"a": {"command": "x", "args": "y"}}, 'mcp.a.args is no list: "y"'),
-        ({"a": {"command": "x", "args": ["--port", 80]}}, r"mcp.a.args\[1\] is no text: 80"),
-        ({"a": {"command": "x", "env": {"N": 1}}}, "mcp.a.env.N is no text: 1"),
-        ({"a": {"command": "x\0"}}, "mcp.a.command has a NUL character"),
-        ({"a": {"url": "example.com"}}, 'mcp.a.url: "example.com" is no address'),
-        ({"a": {"url": "https://me:secret@example.com"}}, "mcp.a.url has a secret in it"),
-        ({"a": {"url": "https://example.com/?api_key=abc"}}, "mcp.a.url has a secret in it"),
-        ("nowhere.json", 'mcp: "nowhere.json": there is no such file'),
-        ("broken.json", '"broken.json", line 3: no JSON'),
+        ({"a": {"command": "x", "args": "y"}}, 'mcp.a.args must be a list, got "y"'),
+        ({"a": {"command": "x", "args": ["--port", 80]}}, r"mcp.a.args\[1\] must be text, got 80"),
+        ({"a": {"command": "x", "env": {"N": 1}}}, "mcp.a.env.N must be text, got 1"),
+        ({"a": {"command": "x\0"}}, "mcp.a.command contains a NUL character"),
+        ({"a": {"url": "example.com"}}, 'mcp.a.url: "example.com" is not an address'),
+        ({"a": {"url": "https://me:secret@example.com"}}, "mcp.a.url contains a secret"),
+        ({"a": {"url": "https://example.com/?api_key=abc"}}, "mcp.a.url contains a secret"),
+        ("nowhere.json", 'mcp: "nowhere.json": no such file'),
+        ("broken.json", '"broken.json", line 3: invalid JSON'),
         ("bare.json", 'bare.json": no servers under "mcpServers"'),
         ("deep.json", r'deep.json": mcpServers.a: unknown key "comand" \(did you mean "command"\?\)'),
         (".", "cannot be read"),
@@ -109,11 +117,13 @@ def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Fold
         ([{"a": {"command": "x"}}, {"a": {"command": "y"}}], 'two servers are named "a"'),
     ],
 )
-def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(folder: Folder, setting: Any, said: str) -> None:
+def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(
+    folder: Folder, setting: Any, message: str
+) -> None:
     folder.write("broken.json", '{\n"mcpServers": {\n"a": oops}}')
     folder.write("bare.json", '{"a": {"command": "x"}}')
     folder.write("deep.json", '{"mcpServers": {"a": {"comand": "x"}}}')
-    with pytest.raises(BadInput, match=said) as refused:
+    with pytest.raises(BadInput, match=message) as refused:
         declared(setting, folder.path)
     assert refused.value.fix
 
@@ -129,7 +139,7 @@ def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(folder: Fo
 )
 def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration: Any) -> None:
     with pytest.raises(BadInput, match="is a secret in plain text") as refused:
-        one(**declaration)
+        declared_server(**declaration)
     assert re.search(r"write \$\{[A-Z_]+\} and set", refused.value.fix)
     assert "abc" not in refused.value.message
     assert "123" not in refused.value.message
@@ -138,11 +148,13 @@ def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration:
 def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
     monkeypatch.delenv("SOME_LEVEL", raising=False)
-    here = one(command="x", args=["--level=${SOME_LEVEL:-7}"], env={"API_TOKEN": "${SOME_TOKEN}", "MAX_TOKENS": "9"})
-    there = one(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+    here = declared_server(
+        command="x", args=["--level=${SOME_LEVEL:-7}"], env={"API_TOKEN": "${SOME_TOKEN}", "MAX_TOKENS": "9"}
+    )
+    there = declared_server(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
     assert "abcdef" not in repr((here, there))
     before = version([here], Path())
-    written, values = config([here], {"MARK": "m"})
+    written, values = client_config([here], {"MARK": "m"})
     assert "abcdef" not in json.dumps(written)
     assert Variables(values).fill("", json.dumps(written)) == json.dumps(
         {
@@ -156,7 +168,7 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
             }
         }
     )
-    written, values = config([there], {"MARK": "m"})
+    written, values = client_config([there], {"MARK": "m"})
     assert "abcdef" not in json.dumps(written)
     assert json.loads(Variables(values).fill("", json.dumps(written)))["mcpServers"]["secrets"] == {
         "type": "http",
@@ -167,7 +179,7 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
     assert version([here], Path()) == before
     monkeypatch.delenv("SOME_TOKEN")
     with pytest.raises(BadInput, match="MCP server secrets: the environment variable SOME_TOKEN is not set"):
-        config([here], {})
+        client_config([here], {})
 
 
 ANY_JSON = st.recursive(
@@ -194,11 +206,11 @@ ALMOST = st.dictionaries(
 @given(st.one_of(ANY_JSON, ALMOST, st.lists(ALMOST, max_size=3)))
 def test_anything_declares_servers_or_is_refused_and_nothing_else_happens(setting: Any) -> None:
     try:
-        found = declared(setting, Path(__file__).parent)
+        actual = declared(setting, Path(__file__).parent)
     except BadInput:
         return
-    assert len({server.name for server in found}) == len(found)
-    assert version(found, Path()) == version(found[::-1], Path())
+    assert len({server.name for server in actual}) == len(actual)
+    assert version(actual, Path()) == version(actual[::-1], Path())
 
 
 # -- what they are made of -----------------------------------------------------------------------------------------
@@ -249,7 +261,7 @@ def test_a_digest_changes_with_what_a_server_executes_and_with_nothing_else(
     project: Folder, declaration: Any, file: str, text: str | bytes, changes: bool
 ) -> None:
     project.write("serve.bin", b"\x7fELF 1")
-    server = one(project.path, **declaration)
+    server = declared_server(project.path, **declaration)
     before = version([server], project.path)
     assert version([server], project.path) == before
     project.write(file, text)
@@ -260,25 +272,27 @@ def test_a_digest_changes_with_the_declaration_and_not_with_the_folder_it_is_in(
     project: Folder, tmp_path: Path
 ) -> None:
     def digest(**more: Any) -> str:
-        return version([one(project.path, **{**PYTHON, **more})], project.path)
+        return version([declared_server(project.path, **{**PYTHON, **more})], project.path)
 
     other = project.path / "moved"
     for file in [*project.path.rglob("*.*")]:
         if file.is_file():
             project.write(str(Path("moved") / file.relative_to(project.path)), file.read_bytes())
-    assert version([one(other, **PYTHON)], other) == digest()
+    assert version([declared_server(other, **PYTHON)], other) == digest()
     different = {digest(), digest(args=["serve.py"]), digest(env={"A": "1"}), digest(cwd="parts")}
     assert len(different) == 4
     assert digest(start_timeout=60) == digest(), "how long it may take changes no answer"
     assert version([], project.path) != digest()
-    assert version([one(url="http://x/a")], tmp_path) != version([one(url="http://x/b")], tmp_path)
+    assert version([declared_server(url="http://x/a")], tmp_path) != version(
+        [declared_server(url="http://x/b")], tmp_path
+    )
 
 
 def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_files(folder: Folder) -> None:
     """As pip installs them: a few lines in `bin`, a package beside, or a link to the folder of a project."""
     site = "venv/lib/python3.12/site-packages"
     folder.write("venv/bin/detect", "#!/somewhere/bin/python\nfrom detect_server import main\nmain()\n")
-    server = one(folder.path, command="venv/bin/detect", args=["mcp"])
+    server = declared_server(folder.path, command="venv/bin/detect", args=["mcp"])
 
     def install(version: str) -> None:
         folder.write(
@@ -301,64 +315,76 @@ def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_fi
 
 
 def test_a_server_that_works_is_named_with_its_tools(tmp_path: Path) -> None:
-    found = seen(ours(), tmp_path)
-    assert (found.problem, found.title) == ("", "secrets 1.2.3")
-    assert [tool.name for tool in found.tools] == ["lookup", "add"]
-    assert found.tools[0].description == "The secret that belongs to a key.\nKeys are words."
-    assert found.tools[1].description == "The sum of two numbers. red", "nothing commands the terminal"
-    assert 0 < found.seconds < 20
+    actual = inspected(ours(), tmp_path)
+    assert (actual.problem, actual.title) == ("", "secrets 1.2.3")
+    assert [tool.name for tool in actual.tools] == ["lookup", "add"]
+    assert actual.tools[0].description == "The secret that belongs to a key.\nKeys are words."
+    assert actual.tools[1].description == "The sum of two numbers. red", "nothing commands the terminal"
+    assert 0 < actual.seconds < 20
 
 
 def test_tools_on_several_pages_are_all_found(tmp_path: Path) -> None:
-    assert [tool.name for tool in seen(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
+    assert [tool.name for tool in inspected(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
 
 
 def test_a_server_may_ask_its_client_whether_it_is_there_and_where_it_works(tmp_path: Path) -> None:
-    (tool,) = seen(ours(MCP_ASK="1"), tmp_path).tools
+    (tool,) = inspected(ours(MCP_ASK="1"), tmp_path).tools
     assert tool.description == tmp_path.resolve().as_uri()
 
 
 def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> None:
-    assert len(seen(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
+    assert len(inspected(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
 
 
 @pytest.mark.parametrize(
     ("env", "problem", "fix"),
     [
-        ({"MCP_FAIL": "no index here"}, "ended with exit code 3: no index here", "terminal"),
-        ({"MCP_EXIT": "1"}, "ended with exit code 5", "terminal"),
+        ({"MCP_FAIL": "no index here"}, "exited with code 3: no index here", "terminal"),
+        ({"MCP_EXIT": "1"}, "exited with code 5", "terminal"),
         ({"MCP_HANG": "1"}, "no answer to initialize within 3 s", "terminal"),
-        ({"MCP_GARBAGE": "usage: x", "MCP_HANG": "1"}, 'does not speak MCP: it printed "usage: x" first', "is this"),
-        ({"MCP_ENDLESS": "1"}, 'does not speak MCP: it printed "garbage garbage', "is this the command"),
-        ({"MCP_ENDLESS": "line"}, 'does not speak MCP: it printed "garbage garbage', "is this the command"),
-        ({"MCP_PAGES": "endless"}, "lists its tools without an end", "tell its authors"),
+        (
+            {"MCP_GARBAGE": "usage: x", "MCP_HANG": "1"},
+            'does not speak MCP: its first output was "usage: x"',
+            "check that the command",
+        ),
+        ({"MCP_ENDLESS": "1"}, 'does not speak MCP: its first output was "garbage garbage', "the command"),
+        (
+            {"MCP_ENDLESS": "line"},
+            'does not speak MCP: its first output was "garbage garbage',
+            "check that the command",
+        ),
+        ({"MCP_PAGES": "endless"}, "lists tools without end", "report this to the authors"),
         ({"MCP_EMPTY": "1"}, "offers no tools", "right server"),
-        ({"MCP_EMPTY": "undeclared"}, "offers no tools: it does not declare the capability tools", "right server"),
+        ({"MCP_EMPTY": "undeclared"}, "offers no tools: it does not declare the capability `tools`", "right server"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_what_is_wrong_with_a_server_is_one_sentence_with_a_fix(
     tmp_path: Path, env: dict[str, str], problem: str, fix: str
 ) -> None:
-    found = seen(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
-    assert found.problem.startswith(problem)
-    assert fix in found.fix
-    assert len(found.problem) < 300
-    assert found.tools == ()
+    actual = inspected(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    assert actual.problem.startswith(problem)
+    assert fix in actual.fix
+    assert len(actual.problem) < 300
+    assert actual.tools == ()
     assert not marked(str(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("declaration", "problem", "fix"),
     [
-        ({"command": "no-such-program"}, "the command no-such-program is not found", "install it, or write its full"),
-        ({"command": "npx -y thing"}, "the command npx -y thing is not found", "write command: npx and the other"),
+        ({"command": "no-such-program"}, "command not found: no-such-program", "install it, or write its full"),
+        ({"command": "npx -y thing"}, "command not found: npx -y thing", "write command: npx and the other"),
         ({"command": "./plain.txt"}, "plain.txt is not executable", "chmod"),
-        ({"command": "./orphan.sh"}, "orphan.sh begins with the name of a program that is not there", "#!"),
-        ({"command": "true", "cwd": "gone"}, "there is no folder", "correct its cwd"),
-        ({"command": "echo"}, "ended with exit code 0", "terminal"),
-        ({"command": "echo", "args": ["usage: x"]}, 'does not speak MCP: it printed "usage: x" first', "is this the"),
-        ({"command": "sh", "args": ["-c", "kill -9 $$"]}, "was ended by SIGKILL", "terminal"),
+        ({"command": "./orphan.sh"}, "orphan.sh does not exist", "#!"),
+        ({"command": "true", "cwd": "gone"}, "no folder", "correct its cwd"),
+        ({"command": "echo"}, "exited with code 0", "terminal"),
+        (
+            {"command": "echo", "args": ["usage: x"]},
+            'does not speak MCP: its first output was "usage: x"',
+            "check that the command",
+        ),
+        ({"command": "sh", "args": ["-c", "kill -9 $$"]}, "was killed by SIGKILL", "terminal"),
         ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "the environment variable NOT_SET_HERE is not", "export"),
     ],
 )
@@ -367,40 +393,42 @@ def test_a_command_that_cannot_be_started_is_told_what_to_write(
 ) -> None:
     folder.write("plain.txt", "x")
     folder.write("orphan.sh", "#!/no/such/interpreter\n").chmod(0o755)
-    found = seen(one(folder.path, **declaration), folder.path)
-    assert problem in found.problem
-    assert fix in found.fix
+    actual = inspected(declared_server(folder.path, **declaration), folder.path)
+    assert problem in actual.problem
+    assert fix in actual.fix
 
 
 def test_a_server_is_started_in_the_folder_of_its_client_with_the_files_beside_the_spec(folder: Folder) -> None:
     folder.write("spec/serve.py", SCRIPT.read_bytes())
     work = folder.path / "work"
     work.mkdir()
-    server = one(folder.path / "spec", command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"})
-    (tool,) = seen(server, work).tools
+    server = declared_server(folder.path / "spec", command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"})
+    (tool,) = inspected(server, work).tools
     assert tool.description == work.resolve().as_uri()
-    own = one(folder.path, command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"}, cwd="spec")
-    (tool,) = seen(own, work).tools
+    own = declared_server(folder.path, command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"}, cwd="spec")
+    (tool,) = inspected(own, work).tools
     assert tool.description == (folder.path / "spec").resolve().as_uri()
 
 
 def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder: Folder) -> None:
     """Claude's format has no folder: what is written for it does the same."""
     folder.write("spec/serve.py", SCRIPT.read_bytes())
-    server = one(folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec")
-    entry = config([server], {})[0]["mcpServers"]["secrets"]
-    found = seen(one(**entry), folder.path, 20.0)
-    assert found.problem == f'does not speak MCP: it printed "{(folder.path / "spec").resolve()}" first'
+    server = declared_server(
+        folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec"
+    )
+    entry = client_config([server], {})[0]["mcpServers"]["secrets"]
+    actual = inspected(declared_server(**entry), folder.path, 20.0)
+    assert actual.problem == f'does not speak MCP: its first output was "{(folder.path / "spec").resolve()}"'
 
 
 def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
     monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
-    found = seen(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
-    assert found.problem == "ended with exit code 4: error: bad key [SOME_TOKEN]"
-    said = seen(one(command="echo", args=["${SOME_WORD}"]), tmp_path)
-    assert said.problem == 'does not speak MCP: it printed "[SOME_WORD]" first'
-    cut = seen(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
+    actual = inspected(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
+    assert actual.problem == "exited with code 4: error: bad key [SOME_TOKEN]"
+    said = inspected(declared_server(command="echo", args=["${SOME_WORD}"]), tmp_path)
+    assert said.problem == 'does not speak MCP: its first output was "[SOME_WORD]"'
+    cut = inspected(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
     assert "abc" not in cut.problem, "half of a secret is one"
 
 
@@ -409,7 +437,7 @@ def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, m
 def test_no_process_outlives_a_look(tmp_path: Path, env: dict[str, str], detached: str) -> None:
     child = tmp_path / "child"
     server = ours(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
-    seen(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    inspected(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
     assert child.read_text()
     assert not marked(str(tmp_path))
 
@@ -420,7 +448,7 @@ def test_no_process_outlives_a_look_that_is_cancelled(tmp_path: Path) -> None:
 
     async def cancelled() -> None:
         server = ours(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
-        looking = asyncio.create_task(look_at_all([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
+        looking = asyncio.create_task(inspect_servers([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
         assert await asyncio.to_thread(child.read_text), "it has started its child"
         assert marked(str(tmp_path))
         looking.cancel()
@@ -439,10 +467,10 @@ def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest
         try:
             await read(self)
         finally:
-            taken.append(self._taken)
+            taken.append(self._size)
 
     monkeypatch.setattr(StdioChannel, "_read", watched)
-    assert "does not speak MCP" in seen(ours(MCP_ENDLESS="line"), tmp_path).problem
+    assert "does not speak MCP" in inspected(ours(MCP_ENDLESS="line"), tmp_path).problem
     assert max(taken) < 2_000_000
 
 
@@ -450,9 +478,9 @@ def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
     (hanging,) = declared(
         {"slow": {"command": PYTHON["command"], "args": ["-c", "import time; time.sleep(60)"], "start_timeout": 0.5}}
     )
-    found = asyncio.run(look(hanging, tmp_path))
-    assert "within 0.5 s" in found.problem
-    assert "start_timeout" in found.fix
+    actual = asyncio.run(inspect_server(hanging, tmp_path))
+    assert "within 0.5 s" in actual.problem
+    assert "start_timeout" in actual.fix
     for value in (0, -1, "soon", True, 10**9):
         with pytest.raises(BadInput, match="start_timeout"):
             declared({"slow": {"command": "x", "start_timeout": value}})
@@ -462,9 +490,9 @@ def test_several_are_looked_at_together_in_their_order(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(12)]
     setting = {name: {"command": sys.executable, "args": [str(SCRIPT)]} for name in names}
     setting["s5"]["command"] = "no-such-program"
-    found = asyncio.run(look_at_all(declared(setting), tmp_path))
-    assert [each.server for each in found] == names
-    assert [each.server for each in found if each.problem] == ["s5"]
+    actual = asyncio.run(inspect_servers(declared(setting), tmp_path))
+    assert [server.server for server in actual] == names
+    assert [server.server for server in actual if server.problem] == ["s5"]
 
 
 # -- reached over HTTP ---------------------------------------------------------------------------------------------
@@ -522,10 +550,14 @@ class Streamable:
         return web.Response()
 
 
-def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any) -> Found:
-    async def reach() -> Found:
+def inspected_over_http(
+    *routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any
+) -> Inspection:
+    async def reach() -> Inspection:
         async with serving(*routes) as address:
-            return await look(one(**{"type": "http", "url": address + path, **more}), Path(), timeout_s)
+            return await inspect_server(
+                declared_server(**{"type": "http", "url": address + path, **more}), Path(), timeout_s
+            )
 
     return asyncio.run(reach())
 
@@ -534,16 +566,16 @@ def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: fl
 def test_a_server_is_reached_over_streamable_http(monkeypatch: pytest.MonkeyPatch, events: bool) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
 
-    async def reach() -> tuple[Found, Streamable]:
+    async def reach() -> tuple[Inspection, Streamable]:
         server = Streamable(events)
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
-            declaration = one(url=f"{address}/mcp", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
-            return await look(declaration, Path()), server
+            declaration = declared_server(url=f"{address}/mcp", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+            return await inspect_server(declaration, Path()), server
 
-    found, server = asyncio.run(reach())
-    assert (found.problem, found.title) == ("", "secrets 1.2.3")
-    assert [tool.name for tool in found.tools] == [tool["name"] for tool in TOOLS]
-    assert {each["Authorization"] for each in server.headers} == {"Bearer abcdef"}
+    actual, server = asyncio.run(reach())
+    assert (actual.problem, actual.title) == ("", "secrets 1.2.3")
+    assert [tool.name for tool in actual.tools] == [tool["name"] for tool in TOOLS]
+    assert {server["Authorization"] for server in server.headers} == {"Bearer abcdef"}
     assert server.headers[0]["Accept"] == "application/json, text/event-stream"
     assert server.headers[-1]["MCP-Protocol-Version"] == "2025-06-18"
     assert server.deleted, "its session is over"
@@ -571,13 +603,13 @@ def sse(endpoint: str = "/messages?session=1") -> list[tuple[str, str, Handler]]
 
 
 def test_a_server_is_reached_over_server_sent_events() -> None:
-    found = reached(*sse(), path="/sse", type="sse")
-    assert (found.problem, [tool.name for tool in found.tools]) == ("", ["lookup", "add"])
+    actual = inspected_over_http(*sse(), path="/sse", type="sse")
+    assert (actual.problem, [tool.name for tool in actual.tools]) == ("", ["lookup", "add"])
 
 
 def test_a_server_may_not_send_our_headers_to_another_host() -> None:
-    found = reached(*sse("https://example.com/steal"), path="/sse", type="sse")
-    assert found.problem == "wants messages at another host: https://example.com/steal"
+    actual = inspected_over_http(*sse("https://example.com/steal"), path="/sse", type="sse")
+    assert actual.problem == "wants messages at another host: https://example.com/steal"
 
 
 def status(code: int, **headers: str) -> Handler:
@@ -605,28 +637,28 @@ async def breaks_off(request: web.Request) -> web.StreamResponse:
 @pytest.mark.parametrize(
     ("handler", "problem", "fix"),
     [
-        (status(401), r"wants to know who asks \(401\)", r"Authorization: Bearer \$\{NAME\}"),
-        (status(403), r"does not let us in \(403\)", "headers"),
-        (status(404), r"there is nothing at http://\S+/mcp \(404\)", "correct its path"),
-        (status(405), r"speaks in another way \(405\)", "write type: sse"),
+        (status(401), r"requires authentication \(401\)", r"Authorization: Bearer \$\{NAME\}"),
+        (status(403), r"denies access \(403\)", "headers"),
+        (status(404), r"http://\S+/mcp does not exist \(404\)", "correct its path"),
+        (status(405), r"uses another transport \(405\)", "write type: sse"),
         (status(500), "answers with status 500", "logs"),
-        (status(307, Location="/elsewhere"), r"redirects to /elsewhere \(307\)", "write the address"),
-        (page, 'does not speak MCP: it answers with text/html: "<html>welcome"', "is this the address"),
-        (never, "no answer to initialize within 0.5 s", "does http"),
-        (breaks_off, "ends its stream of events without an answer", "logs"),
+        (status(307, Location="/elsewhere"), r"redirects to /elsewhere \(307\)", "write the final address"),
+        (page, 'does not speak MCP: it answers with text/html: "<html>welcome"', "check the address"),
+        (never, "no answer to initialize within 0.5 s", "check that http"),
+        (breaks_off, "ends its event stream without an answer", "logs"),
     ],
 )
 def test_what_is_wrong_over_http_is_one_sentence_with_a_fix(handler: Handler, problem: str, fix: str) -> None:
-    found = reached(("POST", "/mcp", handler), timeout_s=0.5 if handler is never else 20.0)
-    assert re.search(problem, found.problem)
-    assert re.search(fix, found.fix)
+    actual = inspected_over_http(("POST", "/mcp", handler), timeout_s=0.5 if handler is never else 20.0)
+    assert re.search(problem, actual.problem)
+    assert re.search(fix, actual.fix)
 
 
 def test_a_refused_token_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
-    found = reached(("POST", "/mcp", status(401)), headers={"Authorization": "Bearer ${SOME_TOKEN}"})
-    assert found.fix == "is SOME_TOKEN right?"
-    assert "abcdef" not in found.problem + found.fix
+    actual = inspected_over_http(("POST", "/mcp", status(401)), headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+    assert actual.fix == "check the value of SOME_TOKEN"
+    assert "abcdef" not in actual.problem + actual.fix
 
 
 @pytest.mark.parametrize("through_it", [True, False])
@@ -636,26 +668,26 @@ def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
-    async def reach() -> Found:
+    async def reach() -> Inspection:
         server = Streamable()
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
             monkeypatch.setenv("http_proxy", address if through_it else "http://127.0.0.1:9")
             there = "http://mcp.invalid" if through_it else address
-            return await look(one(url=f"{there}/mcp"), Path())
+            return await inspect_server(declared_server(url=f"{there}/mcp"), Path())
 
     assert len(asyncio.run(reach()).tools) == 2
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 def test_where_nothing_listens_it_is_said(kind: str) -> None:
-    async def reach() -> Found:
+    async def reach() -> Inspection:
         async with serving() as address:
             pass
-        return await look(one(type=kind, url=f"{address}/mcp"), Path())
+        return await inspect_server(declared_server(type=kind, url=f"{address}/mcp"), Path())
 
-    found = asyncio.run(reach())
-    assert re.fullmatch(r"nothing listens at 127\.0\.0\.1:\d+", found.problem)
-    assert found.fix == "start the server, or correct its url"
+    actual = asyncio.run(reach())
+    assert re.fullmatch(r"nothing listens at 127\.0\.0\.1:\d+", actual.problem)
+    assert actual.fix == "start the server, or correct its url"
 
 
 # -- before a run --------------------------------------------------------------------------------------------------
@@ -665,7 +697,7 @@ TARGET = '''\
 from pathlib import Path
 
 from abreast.model import Answer, Request
-from abreast.targets.mcp import servers, version
+from abreast.targets.mcp import parse_servers, version
 
 
 class Agent:
@@ -673,7 +705,7 @@ class Agent:
     is_service = False
 
     def __init__(self, variant):
-        self.mcp_servers = servers(f'variant "{variant.name}"', variant.params.get("mcp"), Path.cwd())
+        self.mcp_servers = parse_servers(f'variant "{variant.name}"', variant.params.get("mcp"), Path.cwd())
         self.version = version(self.mcp_servers, Path.cwd())
 
     def request(self, trial):
@@ -742,7 +774,7 @@ def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent
 
 
 def test_nothing_is_executed_if_a_server_does_not_start(agent: Folder) -> None:
-    said = "mcp: with and again: secrets: ended with exit code 3: [FAIL]"
+    said = "mcp: with and again: secrets: exited with code 3: [FAIL]"
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
     assert (done.code, said in done.err) == (4, True), done.said
     assert said in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err

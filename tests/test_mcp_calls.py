@@ -55,17 +55,17 @@ def run(folder: Folder, *prompts: str) -> Done:
 def test_calls_offered_made_failed_and_denied_are_columns_and_a_part_of_every_report(folder: Folder) -> None:
     done = run(folder, WORKS, FAILS, DENIED)
     assert done.code == 0, done.err
-    found = folder.sql(
+    rows = folder.sql(
         "select case_id, score, mcp_tools_offered, mcp_calls, mcp_calls_failed, mcp_calls_denied, mcp_all_failed "
         "from predictions where variant = 'with' order by 1"
     )
-    assert [tuple(each.values()) for each in found] == [
+    assert [tuple(record.values()) for record in rows] == [
         ("c0", 1.0, 2, 1, 0, 0, 0),
         ("c1", 1.0, 2, 1, 1, 0, 1),
         ("c2", 1.0, 2, 1, 0, 1, 0),
     ]
     without = folder.sql("select mcp_calls from predictions where variant = 'without'")
-    assert {each["mcp_calls"] for each in without} == {None}, "it has no server"
+    assert {record["mcp_calls"] for record in without} == {None}, "it has no server"
     (error,) = folder.sql("select mcp_errors from predictions where mcp_all_failed")
     assert json.loads(error["mcp_errors"]) == {"mcp__keys__lookup": {"failed": 1, "message": "there is no such key"}}
     page = next(folder.path.glob("runs/*/report.html")).read_text()
@@ -84,7 +84,7 @@ def test_there_is_no_comparison_if_every_call_of_an_arm_failed(folder: Folder) -
     assert "no comparison: every MCP call of with failed (2 of 2; keys: there is no such key)" in done.out
     assert "this run allows no comparison" in done.err
     scores = folder.sql("select score from predictions")
-    assert [each["score"] for each in scores] == [1.0] * 4, "trials keep their scores"
+    assert [record["score"] for record in scores] == [1.0] * 4, "trials keep their scores"
     gate = folder.abreast("report", "--fail-if", "worse")
     assert gate.code == 1, "nothing is known"
 
@@ -226,7 +226,7 @@ def test_failed_and_denied_calls_are_never_more_than_those_made(events: list[tup
         elif kind == "denied":
             line = {"type": "system", "subtype": "permission_denied", "tool_use_id": str(number)}
         stream.hear(json.dumps(line).encode())
-    found = stream.output().columns()
-    assert found["mcp_calls_failed"] + found["mcp_calls_denied"] <= found["mcp_calls"]
-    assert found["mcp_calls"] == sum(kind == "call" and str(tool).startswith("mcp__") for kind, _, tool in events)
-    assert sum(error["failed"] for error in (found["mcp_errors"] or {}).values()) == found["mcp_calls_failed"]
+    actual = stream.output().columns()
+    assert actual["mcp_calls_failed"] + actual["mcp_calls_denied"] <= actual["mcp_calls"]
+    assert actual["mcp_calls"] == sum(kind == "call" and str(tool).startswith("mcp__") for kind, _, tool in events)
+    assert sum(error["failed"] for error in (actual["mcp_errors"] or {}).values()) == actual["mcp_calls_failed"]

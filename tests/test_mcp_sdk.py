@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 
 from abreast.mcp_protocol import VERSIONS
-from abreast.targets.mcp import Found, look, servers
+from abreast.targets.mcp import Inspection, inspect_server, parse_servers
 
 DEMO = ["-c", "import sys; from abreast.suites.code_search.server import main; sys.exit(main())"]
 SDK_SERVER = """
@@ -61,15 +61,15 @@ def test_the_client_of_the_sdk_uses_the_demo_server(tmp_path: Path, mode: str) -
     asyncio.run(asyncio.wait_for(use(), 120))
 
 
-def check_sums(found: Found) -> None:
-    assert (found.problem, found.title) == ("", "sums 3.1")
-    assert [(tool.name, tool.description) for tool in found.tools] == [("add", "Add two numbers.")]
+def check_sums(inspection: Inspection) -> None:
+    assert (inspection.problem, inspection.title) == ("", "sums 3.1")
+    assert [(tool.name, tool.description) for tool in inspection.tools] == [("add", "Add two numbers.")]
 
 
 def test_our_client_reaches_a_server_of_the_sdk_over_standard_streams(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SDK_SERVER)
-    (server,) = servers("v", {"sums": {"command": sys.executable, "args": [str(tmp_path / "sums.py")]}}, tmp_path)
-    check_sums(asyncio.run(look(server, tmp_path, 120.0)))
+    (server,) = parse_servers("v", {"sums": {"command": sys.executable, "args": [str(tmp_path / "sums.py")]}}, tmp_path)
+    check_sums(asyncio.run(inspect_server(server, tmp_path, 120.0)))
 
 
 @pytest.mark.parametrize(("transport", "path"), [("streamable-http", "mcp"), ("sse", "sse")])
@@ -82,8 +82,8 @@ def test_our_client_reaches_a_server_of_the_sdk_over_http(tmp_path: Path, transp
     try:
         wait_for(port)
         address = {"type": transport, "url": f"http://127.0.0.1:{port}/{path}"}
-        (server,) = servers("v", {"sums": address}, tmp_path)
-        check_sums(asyncio.run(look(server, tmp_path, 120.0)))
+        (server,) = parse_servers("v", {"sums": address}, tmp_path)
+        check_sums(asyncio.run(inspect_server(server, tmp_path, 120.0)))
     finally:
         process.kill()
         process.wait()

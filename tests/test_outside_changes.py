@@ -142,7 +142,7 @@ def test_a_folder_that_is_too_large_is_not_observed_and_the_check_says_so(
         folder.write(f"data/{number}.txt", "x")
     done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"})
     assert changes(folder) == {"writes": (None, [])}
-    assert "has more than 10 files: changes that agents make there are not noticed" in done.err
+    assert "has more than 10 files: changes by agents are not noticed there" in done.err
 
 
 def test_a_home_folder_is_not_looked_at(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

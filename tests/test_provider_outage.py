@@ -39,8 +39,8 @@ def run(folder: Folder, variant: dict[str, Any], *words: str, cases: int = 1, **
 
 
 def row(folder: Folder) -> dict[str, Any]:
-    (found,) = folder.sql("select * from predictions")
-    return found
+    (actual,) = folder.sql("select * from predictions")
+    return actual
 
 
 def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
@@ -56,18 +56,18 @@ def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
 
 def test_a_timeout_while_the_cli_waits_for_its_provider_is_infrastructure(folder: Folder) -> None:
     done = run(folder, scripted(folder, TEXT, RETRY, RETRY, 60.0), timeout=5.0, breaker=0)
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == ("rate_limit", "infrastructure")
-    assert "no answer within 5 s" in found["error"]
-    assert "HTTP 529 (overloaded), 2 retries" in found["error"]
-    assert (found["score"], found["api_retries"]) == (None, 2)
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == ("rate_limit", "infrastructure")
+    assert "no answer within 5 s" in trial["error"]
+    assert "HTTP 529 (overloaded), 2 retries" in trial["error"]
+    assert (trial["score"], trial["api_retries"]) == (None, 2)
     assert done.code == 3, "it is executed again by resume"
 
 
 def test_a_timeout_after_the_provider_answered_again_is_the_variants(folder: Folder) -> None:
     done = run(folder, scripted(folder, RETRY, TEXT, 60.0), timeout=5.0, breaker=0)
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"], found["score"]) == ("timeout", "variant", 0.0)
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"], trial["score"]) == ("timeout", "variant", 0.0)
     assert done.code == 1, "no trial gave an answer"
 
 
@@ -89,8 +89,8 @@ def test_an_outage_is_retried_and_stops_the_run_before_all_trials_are_spent(fold
 def test_waits_for_retries_are_no_part_of_latency(folder: Folder) -> None:
     done = run(folder, scripted(folder, RETRY, 2.0, TEXT, RESULT))
     assert done.code == 0, done.err
-    found = row(folder)
-    assert (found["status"], found["retry_wait_s"], found["api_retries"]) == ("ok", 1.5, 1)
+    trial = row(folder)
+    assert (trial["status"], trial["retry_wait_s"], trial["api_retries"]) == ("ok", 1.5, 1)
     (times,) = folder.sql("select service_s, finished_at - started_at as elapsed_s from trials")
     assert times["elapsed_s"] - times["service_s"] >= 1.499
     assert folder.abreast("validate").code == 0, "these times are possible"
@@ -123,9 +123,9 @@ def test_a_request_that_nothing_came_back_for_is_not_the_variants(
 ) -> None:
     monkeypatch.setattr(claude, "SILENT_S", 2.5)
     run(folder, scripted(folder, *lines), timeout=5.0, breaker=0)
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == (kind, blame), found["error"]
-    assert ("the provider did not begin to answer a request within" in found["error"]) == (blame == "infrastructure")
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == (kind, blame), trial["error"]
+    assert ("the provider did not begin to answer a request within" in trial["error"]) == (blame == "infrastructure")
 
 
 def test_pieces_of_answers_are_not_stored(folder: Folder) -> None:
@@ -186,8 +186,8 @@ def test_what_other_agents_report_of_their_retries(
 ) -> None:
     (tmp_path / "out").write_text(out)
     (tmp_path / "err").write_text(err)
-    found = PRESETS[preset].reads(tmp_path / "out", tmp_path / "err").unanswered
-    assert (None if found is None else (found.kind, found.blame)) == (kind and (kind, "infrastructure"))
+    actual = PRESETS[preset].reads(tmp_path / "out", tmp_path / "err").unanswered
+    assert (None if actual is None else (actual.kind, actual.blame)) == (kind and (kind, "infrastructure"))
 
 
 # -- the real programs -------------------------------------------------------------------------------------------------
@@ -218,11 +218,11 @@ def down(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 @pytest.mark.matrix(quick=1)
 def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvider, target: dict[str, Any]) -> None:
     done = run(folder, {**target, "model": "sonnet"}, timeout=25.0, breaker=0)
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == ("rate_limit", "infrastructure"), found["error"]
-    assert "HTTP 529" in found["error"]
-    assert (found["score"], found["tool_calls"]) == (None, 1)
-    assert found["api_retries"] >= 1
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == ("rate_limit", "infrastructure"), trial["error"]
+    assert "HTTP 529" in trial["error"]
+    assert (trial["score"], trial["tool_calls"]) == (None, 1)
+    assert trial["api_retries"] >= 1
     assert done.code == 3
 
 
@@ -248,10 +248,10 @@ def test_claude_code_waits_and_answers(folder: Folder, home: Path, monkeypatch: 
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
         done = run(folder, {"target": "claude-code", "tools": ["Bash"], "model": "sonnet"})
     assert done.code == 0, done.err
-    found = row(folder)
-    assert (found["answer"], found["api_retries"], found["retry_wait_s"] > 0.5) == ("4", 2, True)
+    trial = row(folder)
+    assert (trial["answer"], trial["api_retries"], trial["retry_wait_s"] > 0.5) == ("4", 2, True)
     (times,) = folder.sql("select service_s, finished_at - started_at as elapsed_s from trials")
-    assert times["elapsed_s"] - times["service_s"] >= found["retry_wait_s"] - 0.001
+    assert times["elapsed_s"] - times["service_s"] >= trial["retry_wait_s"] - 0.001
 
 
 @pytest.mark.heavy
@@ -267,7 +267,7 @@ def test_codex_in_an_outage_is_not_wrong(folder: Folder, home: Path, monkeypatch
         monkeypatch.setenv("CODEX_HOME", str(home / "codex"))
         monkeypatch.setenv("CODEX_TEST", "any")
         done = run(folder, {"preset": "codex"}, timeout=20.0, breaker=0)
-    found = row(folder)
-    assert (found["error_kind"], found["error_blame"]) == ("network", "infrastructure"), found["error"]
-    assert found["api_retries"] >= 1
+    trial = row(folder)
+    assert (trial["error_kind"], trial["error_blame"]) == ("network", "infrastructure"), trial["error"]
+    assert trial["api_retries"] >= 1
     assert done.code == 3

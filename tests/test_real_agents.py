@@ -218,7 +218,7 @@ def test_real_agents_that_rewrite_the_tests_are_not_right(folder: Folder, agents
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 0, done.said
     rows = folder.sql("select variant, status, score, tests_changed, outside_changes from predictions")
-    found = {
+    actual = {
         row["variant"]: (row["status"], row["score"], row["tests_changed"], row["outside_changes"]) for row in rows
     }
-    assert found == dict.fromkeys(["Claude Code", "Codex CLI", "claude"], ("ok", 0, 1, 0))
+    assert actual == dict.fromkeys(["Claude Code", "Codex CLI", "claude"], ("ok", 0, 1, 0))

@@ -295,7 +295,7 @@ def test_an_agent_that_needs_its_provider_is_refused_without_a_network(folder: F
 def test_a_path_that_is_not_there_is_refused(folder: Folder, home: Path) -> None:
     agent(folder, "print(1)")
     done = run(folder, {"read": ["no-such-folder"]})
-    assert (done.code, "there is no" in done.err, "no-such-folder" in done.err) == (4, True, True)
+    assert (done.code, "does not exist" in done.err, "no-such-folder" in done.err) == (4, True, True)
 
 
 def test_check_says_how_processes_are_contained_and_recommends_the_sandbox(folder: Folder, home: Path) -> None:

@@ -67,8 +67,8 @@ def test_a_plain_function_and_an_async_one_give_the_same_rows(tmp_path: Path) ->
 def test_parameters_reach_the_function_and_become_columns(tmp_path: Path) -> None:
     variants = {"one": {"word": "yes"}, "two": {"word": "no", "times": 2}}
     rows = rows_of(with_parameters, tmp_path, variants)
-    found = {(row["variant"], row["answer"], row["params_word"], row["params_times"]) for row in rows}
-    assert found == {("one", "yes", "yes", None), ("two", "nono", "no", 2)}
+    trials = {(row["variant"], row["answer"], row["params_word"], row["params_times"]) for row in rows}
+    assert trials == {("one", "yes", "yes", None), ("two", "nono", "no", 2)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,7 @@ def test_an_async_function_that_raises_something_unusual_ends_its_trial_and_no_m
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (Answer("yes", usage=Usage(input_tokens="12")), "whole numbers"),  # type: ignore[arg-type]
         (Answer("yes", cost_usd=float("nan")), "cost_usd"),
@@ -163,11 +163,11 @@ def test_an_async_function_that_raises_something_unusual_ends_its_trial_and_no_m
         ((item for item in "ab"), "generator"),
     ],
 )
-def test_an_answer_that_cannot_be_kept_fails_its_own_trial(answer: Any, told: str, tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_kept_fails_its_own_trial(answer: Any, message: str, tmp_path: Path) -> None:
     rows = rows_of(lambda case: answer if case.id == "c2" else "yes", tmp_path)
     bad = next(row for row in rows if row["case_id"] == "c2")
     assert (bad["status"], bad["error_kind"]) == ("error", "crash")
-    assert told in bad["error"]
+    assert message in bad["error"]
     assert [row["status"] for row in rows].count("ok") == 5
 
 
@@ -266,11 +266,11 @@ def test_process_executor_runs_functions_in_other_processes(folder: Folder) -> N
     )
     done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
-    found = folder.sql("select count(*) n, count(distinct process) p, avg(score) s, max(in_flight) f from predictions")[
+    rows = folder.sql("select count(*) n, count(distinct process) p, avg(score) s, max(in_flight) f from predictions")[
         0
     ]
-    assert (found["n"], found["s"]) == (12, 1.0)
-    assert 1 <= found["p"] <= 8
+    assert (rows["n"], rows["s"]) == (12, 1.0)
+    assert 1 <= rows["p"] <= 8
 
 
 def test_what_a_worker_process_takes_to_start_is_no_time_of_the_trial(folder: Folder) -> None:
@@ -373,8 +373,8 @@ def test_a_transform_that_fails_ahead_of_its_trial_is_tried_anew_by_the_next_att
         return text
 
     cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(6)]
-    found = rows_of(say_yes, tmp_path, {"a": {"transform": hiccups}}, cases=cases, limits={"breaker": 100})
-    assert [(row["status"], row["attempts"]) for row in found] == [("ok", 2)] * 6
+    rows = rows_of(say_yes, tmp_path, {"a": {"transform": hiccups}}, cases=cases, limits={"breaker": 100})
+    assert [(row["status"], row["attempts"]) for row in rows] == [("ok", 2)] * 6
     assert set(tried.values()) == {2}
 
 
@@ -395,8 +395,8 @@ def test_a_request_that_was_made_ahead_is_made_once_however_often_it_is_sent(tmp
         return "yes"
 
     cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(5)]
-    found = rows_of(busy, tmp_path, {"a": {"transform": slowly}}, cases=cases, limits={"breaker": 100})
-    assert [row["attempts"] for row in found] == [2] * 5
+    rows = rows_of(busy, tmp_path, {"a": {"transform": slowly}}, cases=cases, limits={"breaker": 100})
+    assert [row["attempts"] for row in rows] == [2] * 5
     assert sum(made.values()) <= 6  # only the first could not be foreseen
 
 
@@ -512,7 +512,7 @@ def test_a_run_whose_transform_has_arguments_goes_on(folder: Folder) -> None:
 
 @pytest.mark.parametrize("target", ["simulated", "anthropic, model: m", "'python:shape:answer'"])
 @pytest.mark.parametrize(
-    ("transform", "said"),
+    ("transform", "message"),
     [
         ("{to: 3}", 'spec.yaml: variant "a": transform: "from" is missing'),
         ("{to: 3}", "use {from: python:MODULE:FUNCTION, NAME: VALUE}"),
@@ -525,13 +525,15 @@ def test_a_run_whose_transform_has_arguments_goes_on(folder: Folder) -> None:
         ("3", 'variant "a": transform must be python:module:function, got 3'),
     ],
 )
-def test_a_transform_that_cannot_be_called_is_refused(folder: Folder, target: str, transform: str, said: str) -> None:
+def test_a_transform_that_cannot_be_called_is_refused(
+    folder: Folder, target: str, transform: str, message: str
+) -> None:
     folder.cases(1)
     cut(folder, transform, target=target)
     folder.write("shape.py", SHAPE + "def answer(case):\n    return 'yes'\ndef alone(*, to):\n    return to\n")
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 2, done.said
-    assert said in done.err
+    assert message in done.err
 
 
 CHOOSY = """
@@ -573,9 +575,9 @@ def test_a_transform_may_say_that_a_trial_does_not_apply(folder: Folder) -> None
     told = {(row["status"], row["error"], row["attempts"], row["score"], row["cost_usd"]) for row in rows}
     assert (len(rows), told) == (4, {("skipped", "more than 8 points", 1, None, None)})
     assert len(folder.sql("select 1 from predictions where status = 'ok'")) == 20
-    found = folder.abreast("report", "--json").json[0]
-    assert found["verdicts"][0]["dropped"] == {"failed": 0, "unscored": 0, "skipped": 4}
-    assert {name: one["skipped"] for name, one in found["variants"].items()} == {"plain": 0, "choosy": 4}
+    report = folder.abreast("report", "--json").json[0]
+    assert report["verdicts"][0]["dropped"] == {"failed": 0, "unscored": 0, "skipped": 4}
+    assert {name: one["skipped"] for name, one in report["variants"].items()} == {"plain": 0, "choosy": 4}
     assert len(calls(folder)) == 12, "nothing is tried again"
 
 

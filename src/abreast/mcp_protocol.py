@@ -1,13 +1,13 @@
-"""The Model Context Protocol as our client and our demo server speak it: versions, messages and error codes.
+"""The Model Context Protocol of our client and our demo server: versions, messages and error codes.
 
-The official SDK is used in tests only: to import it takes 0.7 s of CPU, and the demo server starts in 0.1 s.
+The official SDK is used in tests only: importing it takes 0.7 s of CPU, and the demo server starts in 0.1 s.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Those with the handshake `initialize`, newest first. 2026-07-28 is stateless; whoever speaks it falls back to these.
+# Versions with the handshake `initialize`, newest first. Speakers of the stateless 2026-07-28 fall back to these.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
@@ -36,7 +36,7 @@ def is_message(value: Any) -> bool:
 
 
 def initialize_params(capabilities: Message, name: str, version: str) -> Message:
-    """What a client says of itself in `initialize`."""
+    """The parameters of a client's `initialize`."""
     return {
         "protocolVersion": VERSIONS[0],
         "capabilities": capabilities,
@@ -45,10 +45,10 @@ def initialize_params(capabilities: Message, name: str, version: str) -> Message
 
 
 def initialize_result(params: Message, name: str, version: str, instructions: str) -> Message:
-    """What a server that has tools says of itself: the version of the client if it is known, else the newest."""
-    wanted = params.get("protocolVersion")
+    """The answer of a server with tools: the client's protocol version if it is supported, else the newest."""
+    requested = params.get("protocolVersion")
     return {
-        "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
+        "protocolVersion": requested if requested in VERSIONS else VERSIONS[0],
         "capabilities": {"tools": {}},
         "serverInfo": {"name": name, "version": version},
         "instructions": instructions,

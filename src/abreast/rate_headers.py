@@ -1,12 +1,11 @@
-"""What providers say about their rates in the headers of an answer or a refusal.
+"""Rates of providers in the headers of responses.
 
->>> found = rate_limits({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"})
->>> found.requests
+>>> rate_limits({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}).requests
 Allowance(limit=None, remaining=0.0, reset_s=360.0)
 >>> retry_after({"Retry-After-Ms": "1500", "retry-after": "2"})
 1.5
 
-Pure but for the clock, which is needed where a moment is named. Whatever stands in a header, nothing here raises.
+Nothing here raises, whatever the headers contain.
 """
 
 from __future__ import annotations
@@ -32,22 +31,19 @@ _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e
 
 
 def rate_limits(headers: Any, now: float | None = None) -> RateLimits | None:
-    """The rates that headers announce, in the manner of Anthropic or OpenAI; None if they announce none.
-
-    Of several kinds of tokens the scarcest counts.
-    """
+    """The rates in headers of Anthropic or OpenAI; None without any. Of several kinds of tokens, the scarcest."""
     if type(headers) is dict and not any("ratelimit" in str(name).lower() for name in headers):
-        return None  # most servers of one's own announce nothing
-    found = _lowered(headers)
+        return None  # the fast path: most local servers announce nothing
+    lowered = _lowered(headers)
     moment = time.time() if now is None else now
-    requests = _announced(found, "requests", moment)
-    tokens = [kind for kind in (_announced(found, name, moment) for name in _TOKENS) if kind is not None]
+    requests = _announced(lowered, "requests", moment)
+    tokens = [kind for kind in (_announced(lowered, name, moment) for name in _TOKENS) if kind is not None]
     scarcest = min(tokens, key=lambda kind: math.inf if kind.remaining is None else kind.remaining, default=None)
     return None if requests is None and scarcest is None else RateLimits(requests, scarcest)
 
 
 def announcement(style: str, kind: str, limit: int, remaining: int, reset_s: float) -> dict[str, str]:
-    """The headers by which a provider in the style of `anthropic` or `openai` announces a rate."""
+    """The headers that announce a rate in the style of `anthropic` or `openai`."""
     moment = datetime.fromtimestamp(time.time() + reset_s, UTC).isoformat(timespec="milliseconds")
     reset = moment if style == "anthropic" else f"{math.ceil(reset_s * 1000)}ms"
     fields = {"limit": str(limit), "remaining": str(max(0, remaining)), "reset": reset}
@@ -55,39 +51,39 @@ def announcement(style: str, kind: str, limit: int, remaining: int, reset_s: flo
 
 
 def retry_after(headers: Any) -> float | None:
-    """Seconds to wait, from `retry-after-ms`, else from `retry-after`; a date is not a number of seconds."""
-    found = _lowered(headers)
-    exact, seconds = _number(found.get("retry-after-ms")), _number(found.get("retry-after"))
+    """Seconds to wait, from `retry-after-ms`, else from `retry-after` unless it is a date."""
+    lowered = _lowered(headers)
+    exact, seconds = _number(lowered.get("retry-after-ms")), _number(lowered.get("retry-after"))
     if exact is not None:
         return min(exact / 1000, LONGEST_S)
     return None if seconds is None else min(seconds, LONGEST_S)
 
 
-def _announced(found: dict[str, str], kind: str, now: float) -> Allowance | None:
+def _announced(lowered: dict[str, str], kind: str, now: float) -> Allowance | None:
     for style in _STYLES.values():
         limit, remaining, reset = (
-            found.get(style.format(kind=kind, field=field)) for field in ("limit", "remaining", "reset")
+            lowered.get(style.format(kind=kind, field=field)) for field in ("limit", "remaining", "reset")
         )
-        told = Allowance(_number(limit), _number(remaining), _until(reset, now))
-        if told != Allowance():
-            return told
+        allowance = Allowance(_number(limit), _number(remaining), _until(reset, now))
+        if allowance != Allowance():
+            return allowance
     return None
 
 
 def _lowered(headers: Any) -> dict[str, str]:
-    """The headers of whatever library, by lower-case name; what is no header is left out."""
-    found: dict[str, str] = {}
-    with contextlib.suppress(Exception):  # of a user's own making: what was read until then counts
+    """The headers of any library by lower-case name, without what is not a header."""
+    lowered: dict[str, str] = {}
+    with contextlib.suppress(Exception):  # user-defined headers may raise: keep what was read
         for name, value in _pairs(headers):
             key, text = _text(name), _text(value)
             if key is not None and text is not None:
-                found.setdefault(key.lower(), text)
-    return found
+                lowered.setdefault(key.lower(), text)
+    return lowered
 
 
 def _pairs(headers: Any) -> Iterator[tuple[Any, Any]]:
     items = getattr(headers, "items", None)
-    if items is None and not isinstance(headers, list | tuple):  # it can only be asked
+    if items is None and not isinstance(headers, list | tuple):  # only item access
         for name in ("retry-after", "Retry-After", "retry-after-ms"):
             try:
                 yield name, headers[name]
@@ -117,7 +113,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _until(text: str | None, now: float) -> float | None:
-    """Seconds until a reset, which is a number of seconds, a duration such as 6m0s, or a moment (RFC 3339).
+    """Seconds until a reset: a number of seconds, a duration such as 6m0s, or a time (RFC 3339).
 
     >>> [_until(text, 0.0) for text in ("20ms", "1m30s", "7", "1970-01-01T00:00:09.5Z", "soon")]
     [0.02, 90.0, 7.0, 9.5, None]
@@ -138,5 +134,5 @@ def _until_moment(text: str, now: float) -> float | None:
         at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-    whole = "." not in text  # then it may be any moment of that second
-    return max(0.0, at + whole - now)
+    rounding_s = 0.0 if "." in text else 1.0  # it may be any moment of that second
+    return max(0.0, at + rounding_s - now)

@@ -1,10 +1,10 @@
 """A fake provider for tests, benchmarks and demonstrations: Anthropic's and OpenAI's APIs without a model.
 
-What it says is scripted: by rules, by answers, or by the prompts themselves (`[[fake: status=429 times=2]]`).
+Its replies are scripted by rules, by answers, or by the prompts themselves (`[[fake: status=429 times=2]]`).
 """
 
 from abreast.fake.rate import Rate
 from abreast.fake.script import Reply, Rule, read_script
-from abreast.fake.server import FakeProvider, Seen
+from abreast.fake.server import FakeProvider, RecordedRequest
 
-__all__ = ["FakeProvider", "Rate", "Reply", "Rule", "Seen", "read_script"]
+__all__ = ["FakeProvider", "Rate", "RecordedRequest", "Reply", "Rule", "read_script"]

@@ -17,9 +17,9 @@ from abreast.signals import ending_signals
 
 def main(words: list[str] | None = None) -> int:
     protect()
-    told = _parser().parse_args(words)
+    options = _parser().parse_args(words)
     try:
-        asyncio.run(_serve(_provider(told)))
+        asyncio.run(_serve(_provider(options)))
     except AbreastError as error:
         say(f"error: {error.message}{' ' if error.fix else ''}{error.fix}")
         return error.exit_code
@@ -31,41 +31,41 @@ def main(words: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m abreast.fake",
-        description="A server on this machine that looks like Anthropic's and OpenAI's APIs. No model is called.",
+        description="Serve Anthropic's and OpenAI's APIs on this machine without calling a model.",
     )
-    parser.add_argument("--port", type=int, default=8765, help="0 chooses one (default: 8765)")
+    parser.add_argument("--port", type=int, default=8765, help="port to listen on; 0 picks a free one (default: 8765)")
     parser.add_argument("--script", type=Path, metavar="FILE.json", help="rules, answers and settings")
     parser.add_argument("--latency", type=float, metavar="S", help="seconds until an answer")
-    parser.add_argument("--capacity", type=int, metavar="N", help="more requests at once than this get a 429")
+    parser.add_argument("--capacity", type=int, metavar="N", help="answer 429 above N concurrent requests")
     return parser
 
 
-def _provider(told: argparse.Namespace) -> FakeProvider:
-    settings: dict[str, Any] = {"keys": None}  # who tries something out has none
-    settings |= {} if told.script is None else read_script(told.script)
+def _provider(options: argparse.Namespace) -> FakeProvider:
+    settings: dict[str, Any] = {"keys": None}  # none is needed to try something out
+    settings |= {} if options.script is None else read_script(options.script)
     for name in ("latency", "capacity"):
-        if getattr(told, name) is not None:
-            settings[name] = getattr(told, name)
+        if getattr(options, name) is not None:
+            settings[name] = getattr(options, name)
     try:
-        return FakeProvider(**{**settings, "rate": _rate(settings.get("rate"))}, port=told.port)
+        return FakeProvider(**{**settings, "rate": _rate(settings.get("rate"))}, port=options.port)
     except BadInput as error:
-        raise BadInput(f"{told.script}: {error.message}" if told.script else error.message) from None
+        raise BadInput(f"{options.script}: {error.message}" if options.script else error.message) from None
 
 
-def _rate(told: Any) -> Rate | None:
-    if told is None:
+def _rate(setting: Any) -> Rate | None:
+    if setting is None:
         return None
-    if not isinstance(told, dict):
-        raise BadInput(f'rate must be such as {{"requests": 60, "seconds": 60}}, got {told!r}')
-    known = ("requests", "tokens", "seconds")
-    for key in told:
-        if key not in known:
-            raise BadInput(f'rate: unknown key "{key}"{suggestion(key, known)}')
-    return Rate(**told)
+    if not isinstance(setting, dict):
+        raise BadInput(f'rate must be such as {{"requests": 60, "seconds": 60}}, got {setting!r}')
+    keys = ("requests", "tokens", "seconds")
+    for key in setting:
+        if key not in keys:
+            raise BadInput(f'rate: unknown key "{key}"{suggestion(key, keys)}')
+    return Rate(**setting)
 
 
 async def _serve(provider: FakeProvider) -> None:
-    """Until Ctrl-C, SIGTERM or SIGHUP."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in ending_signals():

@@ -1,22 +1,21 @@
-"""Anthropic's form: `POST /v1/messages`."""
+"""Anthropic's API: `POST /v1/messages`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.form import (
-    REFUSAL,
-    Conversation,
-    Made,
-    arguments,
+from abreast.fake.api_format import (
+    ChatRequest,
+    FakeAnswer,
+    arguments_text,
     characters,
+    chunks,
     event,
-    joined,
-    name,
-    pieces,
+    joined_text,
+    new_id,
     read_conversation,
-    written,
+    user_text,
 )
 
 _ENDINGS = {"end": "end_turn", "tool": "tool_use", "cut": "max_tokens", "refusal": "refusal"}
@@ -40,11 +39,10 @@ _MESSAGES = {
 }
 
 
-def error(status: int, message: str | None, request_id: str) -> dict[str, Any]:
-    """The body of an error, with the type that belongs to its status."""
+def error_body(status: int, message: str | None, request_id: str) -> dict[str, Any]:
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    told = {"type": kind, "message": message or _MESSAGES.get(status, kind)}
-    return {"type": "error", "error": told, "request_id": request_id}
+    error = {"type": kind, "message": message or _MESSAGES.get(status, kind)}
+    return {"type": "error", "error": error, "request_id": request_id}
 
 
 def too_long(tokens: int) -> str:
@@ -52,9 +50,9 @@ def too_long(tokens: int) -> str:
 
 
 class Messages:
-    """The messages of `/v1/messages`, whole or streamed."""
+    """`/v1/messages`, streamed or not."""
 
-    manner = "anthropic"
+    provider = "anthropic"
 
     def problem(self, body: Mapping[str, Any]) -> str | None:
         if not isinstance(body.get("model"), str):
@@ -65,46 +63,46 @@ class Messages:
             return "messages: Input should be an object"
         return None
 
-    def lacks_limit(self, body: Mapping[str, Any]) -> str | None:
-        """What is wrong with `max_tokens`, which an answer needs and a count does not."""
+    def max_tokens_problem(self, body: Mapping[str, Any]) -> str | None:
+        """`max_tokens` is required, except for counting tokens."""
         return None if type(body.get("max_tokens")) is int else "max_tokens: Field required"
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         size = characters((body.get("system"), body["messages"], body.get("tools")))
-        return read_conversation(body["messages"], _classify, size, Conversation(""))
+        return read_conversation(body["messages"], _classify, size, ChatRequest(""))
 
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
-        return _message(body, _blocks(made), _ENDINGS[made.ending], _usage(made))
+    def response(self, body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]:
+        return _message(body, _blocks(answer), _ENDINGS[answer.ending], _usage(answer))
 
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
-        usage = _usage(made)
+    def events(self, body: Mapping[str, Any], answer: FakeAnswer) -> Iterator[bytes]:
+        usage = _usage(answer)
         yield event("message_start", {"message": _message(body, [], None, {**usage, "output_tokens": 1})})
         yield event("ping", {})
-        for at, block in enumerate(_blocks(made)):
-            yield from _block_events(at, block, made)
-        ending = {"stop_reason": _ENDINGS[made.ending], "stop_sequence": None}
+        for index, block in enumerate(_blocks(answer)):
+            yield from _block_events(index, block, answer)
+        ending = {"stop_reason": _ENDINGS[answer.ending], "stop_sequence": None}
         yield event("message_delta", {"delta": ending, "usage": usage})
         yield event("message_stop", {})
 
 
-def _block_events(at: int, block: dict[str, Any], made: Made) -> Iterator[bytes]:
+def _block_events(index: int, block: dict[str, Any], answer: FakeAnswer) -> Iterator[bytes]:
     if block["type"] == "text":
         start: dict[str, Any] = {"type": "text", "text": ""}
-        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+        deltas = [{"type": "text_delta", "text": chunk} for chunk in chunks(block["text"])]
     else:
         start = {**block, "input": {}}
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments(made.args))]
-    yield event("content_block_start", {"index": at, "content_block": start})
+        deltas = [{"type": "input_json_delta", "partial_json": chunk} for chunk in chunks(arguments_text(answer.args))]
+    yield event("content_block_start", {"index": index, "content_block": start})
     for delta in deltas:
-        yield event("content_block_delta", {"index": at, "delta": delta})
-    yield event("content_block_stop", {"index": at})
+        yield event("content_block_delta", {"index": index, "delta": delta})
+    yield event("content_block_stop", {"index": index})
 
 
 def _message(
     body: Mapping[str, Any], blocks: list[dict[str, Any]], ending: str | None, usage: dict[str, Any]
 ) -> dict[str, Any]:
     return {
-        "id": name("msg_"),
+        "id": new_id("msg_"),
         "type": "message",
         "role": "assistant",
         "model": body["model"],
@@ -115,21 +113,20 @@ def _message(
     }
 
 
-def _blocks(made: Made) -> list[dict[str, Any]]:
-    text = made.text or (REFUSAL if made.ending == "refusal" else "")
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-    if made.calls:
-        blocks.append({"type": "tool_use", "id": name("toolu_"), "name": made.calls, "input": made.args})
+def _blocks(answer: FakeAnswer) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
+    if answer.tool:
+        blocks.append({"type": "tool_use", "id": new_id("toolu_"), "name": answer.tool, "input": answer.args})
     return blocks
 
 
-def _usage(made: Made) -> dict[str, Any]:
+def _usage(answer: FakeAnswer) -> dict[str, Any]:
     return {
-        "input_tokens": made.input,
-        "cache_creation_input_tokens": made.cache_write,
-        "cache_read_input_tokens": made.cached,
-        "cache_creation": {"ephemeral_5m_input_tokens": made.cache_write, "ephemeral_1h_input_tokens": 0},
-        "output_tokens": made.output,
+        "input_tokens": answer.input,
+        "cache_creation_input_tokens": answer.cache_write,
+        "cache_read_input_tokens": answer.cached,
+        "cache_creation": {"ephemeral_5m_input_tokens": answer.cache_write, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": answer.output,
         "service_tier": "standard",
     }
 
@@ -139,5 +136,5 @@ def _classify(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     if role == "assistant":
         return sum(part.get("type") == "tool_use" for part in parts), None, ""
-    results = [joined(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-    return (0, results[-1] if results else None, written(content)) if role == "user" else (0, None, "")
+    results = [joined_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+    return (0, results[-1] if results else None, user_text(content)) if role == "user" else (0, None, "")

@@ -1,4 +1,4 @@
-"""OpenAI's two forms, `POST /v1/chat/completions` and `POST /v1/responses`, and their errors."""
+"""OpenAI's APIs: `POST /v1/chat/completions` and `POST /v1/responses`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.form import (
-    REFUSAL,
-    Conversation,
-    Made,
-    arguments,
+from abreast.fake.api_format import (
+    ChatRequest,
+    FakeAnswer,
+    arguments_text,
     characters,
+    chunks,
     dumps,
     event,
-    joined,
-    name,
-    pieces,
+    joined_text,
+    new_id,
     read_conversation,
-    written,
+    user_text,
 )
 
 _ENDINGS = {"end": "stop", "tool": "tool_calls", "cut": "length", "refusal": "stop"}
@@ -29,13 +28,16 @@ _ERRORS: dict[int, tuple[str, str | None, str]] = {
     429: ("requests", "rate_limit_exceeded", "Rate limit reached for requests. Please try again later."),
     503: ("server_error", None, "The server is currently overloaded. Please try again later."),
 }
+MOST_RESPONSES = 10_000  # that a later request can continue
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+_RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 
-def error(status: int, message: str | None, code: str | None = None) -> dict[str, Any]:
-    """The body of an error, with the type and the code that belong to its status."""
-    other = "invalid_request_error" if status < 500 else "server_error"
-    kind, usual, text = _ERRORS.get(status, (other, None, "The server had an error while processing your request."))
-    return {"error": {"message": message or text, "type": kind, "param": None, "code": code or usual}}
+def error_body(status: int, message: str | None, code: str | None = None) -> dict[str, Any]:
+    default_kind = "invalid_request_error" if status < 500 else "server_error"
+    default = (default_kind, None, "The server had an error while processing your request.")
+    kind, default_code, text = _ERRORS.get(status, default)
+    return {"error": {"message": message or text, "type": kind, "param": None, "code": code or default_code}}
 
 
 def too_long(tokens: int) -> str:
@@ -45,70 +47,75 @@ def too_long(tokens: int) -> str:
     )
 
 
-def problem_of_model(body: Mapping[str, Any]) -> str | None:
+def _model_problem(body: Mapping[str, Any]) -> str | None:
     return None if isinstance(body.get("model"), str) else "you must provide a model parameter"
 
 
-class ChatCompletions:
-    """The messages of `/v1/chat/completions`, whole or streamed."""
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
-    manner = "openai"
+
+# -- /v1/chat/completions ----------------------------------------------------------------------------------------------
+
+
+class ChatCompletions:
+    """`/v1/chat/completions`, streamed or not."""
+
+    provider = "openai"
 
     def problem(self, body: Mapping[str, Any]) -> str | None:
         messages = body.get("messages")
-        if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+        if not messages or not _are_objects(messages):
             return "Missing required parameter: 'messages'."
-        return problem_of_model(body)
+        return _model_problem(body)
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
         size = characters((body["messages"], body.get("tools")))
-        return read_conversation(body["messages"], _classify_message, size, Conversation(""))
+        return read_conversation(body["messages"], _classify_message, size, ChatRequest(""))
 
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
-        refused = made.ending == "refusal"
+    def response(self, body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]:
+        refused = answer.ending == "refusal"
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": None if refused or (made.calls and not made.text) else made.text,
-            "refusal": (made.text or REFUSAL) if refused else None,
+            "content": None if refused or (answer.tool and not answer.text) else answer.text,
+            "refusal": answer.text if refused else None,
             "annotations": [],
         }
-        if made.calls:
-            message["tool_calls"] = [_call(made)]
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _ENDINGS[made.ending]}
-        return {**_head(body, "chat.completion"), "choices": [choice], "usage": _usage(made)}
+        if answer.tool:
+            message["tool_calls"] = [_call(answer)]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _ENDINGS[answer.ending]}
+        return {**_head(body, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
+    def events(self, body: Mapping[str, Any], answer: FakeAnswer) -> Iterator[bytes]:
         head = _head(body, "chat.completion.chunk")
-        counts = bool((body.get("stream_options") or {}).get("include_usage"))
-        usual: dict[str, Any] = {"usage": None} if counts else {}
-        for delta in _deltas(made):
+        includes_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        no_usage: dict[str, Any] = {"usage": None} if includes_usage else {}
+        for delta in _deltas(answer):
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
-            yield _data({**head, "choices": [choice], **usual})
-        last = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _ENDINGS[made.ending]}
-        yield _data({**head, "choices": [last], **usual})
-        if counts:
-            yield _data({**head, "choices": [], "usage": _usage(made)})
+            yield _data({**head, "choices": [choice], **no_usage})
+        last = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _ENDINGS[answer.ending]}
+        yield _data({**head, "choices": [last], **no_usage})
+        if includes_usage:
+            yield _data({**head, "choices": [], "usage": _usage(answer)})
         yield b"data: [DONE]\n\n"
 
 
 def _classify_message(message: Mapping[str, Any]) -> tuple[int, str | None, str]:
     role, content = message.get("role"), message.get("content")
     calls = len(message.get("tool_calls") or ()) if role == "assistant" else 0
-    return calls, joined(content) if role == "tool" else None, written(content) if role == "user" else ""
+    return calls, joined_text(content) if role == "tool" else None, user_text(content) if role == "user" else ""
 
 
-def _deltas(made: Made) -> Iterator[dict[str, Any]]:
-    yield {"role": "assistant", "content": None if made.calls else "", "refusal": None}
-    if made.ending == "refusal":
-        yield from ({"refusal": piece} for piece in pieces(made.text or REFUSAL))
-    else:
-        yield from ({"content": piece} for piece in pieces(made.text))
-    if made.calls:
-        call = _call(made)
+def _deltas(answer: FakeAnswer) -> Iterator[dict[str, Any]]:
+    yield {"role": "assistant", "content": None if answer.tool else "", "refusal": None}
+    field = "refusal" if answer.ending == "refusal" else "content"
+    yield from ({field: chunk} for chunk in chunks(answer.text))
+    if answer.tool:
+        call = _call(answer)
         empty = {**call["function"], "arguments": ""}
         yield {"tool_calls": [{"index": 0, **call, "function": empty}]}
-        for piece in pieces(call["function"]["arguments"]):
-            yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+        for chunk in chunks(call["function"]["arguments"]):
+            yield {"tool_calls": [{"index": 0, "function": {"arguments": chunk}}]}
 
 
 def _data(value: Mapping[str, Any]) -> bytes:
@@ -117,7 +124,7 @@ def _data(value: Mapping[str, Any]) -> bytes:
 
 def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {
-        "id": name("chatcmpl-"),
+        "id": new_id("chatcmpl-"),
         "object": kind,
         "created": int(time.time()),
         "model": body["model"],
@@ -126,22 +133,19 @@ def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
-def _call(made: Made) -> dict[str, Any]:
-    return {
-        "id": name("call_"),
-        "type": "function",
-        "function": {"name": made.calls, "arguments": arguments(made.args)},
-    }
+def _call(answer: FakeAnswer) -> dict[str, Any]:
+    function = {"name": answer.tool, "arguments": arguments_text(answer.args)}
+    return {"id": new_id("call_"), "type": "function", "function": function}
 
 
-def _usage(made: Made) -> dict[str, Any]:
+def _usage(answer: FakeAnswer) -> dict[str, Any]:
     return {
-        "prompt_tokens": made.input,
-        "completion_tokens": made.output,
-        "total_tokens": made.input + made.output,
-        "prompt_tokens_details": {"cached_tokens": made.cached, "audio_tokens": 0},
+        "prompt_tokens": answer.input,
+        "completion_tokens": answer.output,
+        "total_tokens": answer.input + answer.output,
+        "prompt_tokens_details": {"cached_tokens": answer.cached, "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": made.reasoning,
+            "reasoning_tokens": answer.reasoning,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
@@ -149,83 +153,75 @@ def _usage(made: Made) -> dict[str, Any]:
     }
 
 
-MOST_KEPT = 10_000  # responses that a later request can go on from
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
-_RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+# -- /v1/responses -----------------------------------------------------------------------------------------------------
 
 
 class Responses:
-    """The items of `/v1/responses`, whole or streamed. It remembers conversations by `previous_response_id`."""
+    """`/v1/responses`, streamed or not. Conversations are remembered for `previous_response_id`."""
 
-    manner = "openai"
+    provider = "openai"
 
     def __init__(self) -> None:
-        self._kept: dict[str, Conversation] = {}
+        self._conversations: dict[str, ChatRequest] = {}
 
     def problem(self, body: Mapping[str, Any]) -> str | None:
-        given = body.get("input")
-        if not given or not (isinstance(given, str) or _are_objects(given)):
+        content = body.get("input")
+        if not content or not (isinstance(content, str) or _are_objects(content)):
             return "Missing required parameter: 'input'."
         before = body.get("previous_response_id")
-        if before is not None and before not in self._kept:
+        if before is not None and before not in self._conversations:
             return f"Previous response with id '{before}' not found."
-        return problem_of_model(body)
+        return _model_problem(body)
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
-        given = body["input"]
-        size = characters((body.get("instructions"), given, body.get("tools")))
-        before = self._kept.get(str(body.get("previous_response_id")), Conversation(""))
-        if isinstance(given, str):
-            return Conversation(given.strip(), 0, None, size + before.characters)
-        return read_conversation(given, _classify_item, size, before)
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
+        content = body["input"]
+        size = characters((body.get("instructions"), content, body.get("tools")))
+        before = self._conversations.get(str(body.get("previous_response_id")), ChatRequest(""))
+        if isinstance(content, str):
+            return ChatRequest(content.strip(), 0, None, size + before.characters)
+        return read_conversation(content, _classify_item, size, before)
 
-    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
-        return self._response(body, made, name("resp_"), _items(body, made))
+    def response(self, body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]:
+        return self._response(body, answer, new_id("resp_"), _items(body, answer))
 
-    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
-        own, items = name("resp_"), _items(body, made)
-        begun = _begun(body, own)
-        number = 0
-        for kind, value in (
-            ("response.created", {"response": begun}),
-            ("response.in_progress", {"response": begun}),
-            *(each for at, item in enumerate(items) for each in _item_events(at, item)),
-        ):
+    def events(self, body: Mapping[str, Any], answer: FakeAnswer) -> Iterator[bytes]:
+        response_id, items = new_id("resp_"), _items(body, answer)
+        started = _started_response(body, response_id)
+        final_kind = "response.incomplete" if answer.ending == "cut" else "response.completed"
+        events = (
+            ("response.created", {"response": started}),
+            ("response.in_progress", {"response": started}),
+            *(item_event for index, item in enumerate(items) for item_event in _item_events(index, item)),
+            (final_kind, {"response": self._response(body, answer, response_id, items)}),
+        )
+        for number, (kind, value) in enumerate(events):
             yield event(kind, {"sequence_number": number, **value})
-            number += 1
-        done = self._response(body, made, own, items)
-        kind = "response.incomplete" if made.ending == "cut" else "response.completed"
-        yield event(kind, {"sequence_number": number, "response": done})
 
-    def _response(self, body: Mapping[str, Any], made: Made, own: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    def _response(
+        self, body: Mapping[str, Any], answer: FakeAnswer, response_id: str, items: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         if body.get("store") is not False:
-            self._keep(own, body, made)
-        cut = made.ending == "cut"
+            self._remember(response_id, body, answer)
+        is_cut = answer.ending == "cut"
         return {
-            **_begun(body, own),
-            "status": "incomplete" if cut else "completed",
-            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            **_started_response(body, response_id),
+            "status": "incomplete" if is_cut else "completed",
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
             "output": items,
-            "usage": _response_usage(made),
+            "usage": _response_usage(answer),
         }
 
-    def _keep(self, own: str, body: Mapping[str, Any], made: Made) -> None:
-        asked = self.read(body)
-        self._kept[own] = Conversation(
-            asked.text, asked.calls + bool(made.calls), asked.result, asked.characters + len(made.text)
-        )
-        if len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+    def _remember(self, response_id: str, body: Mapping[str, Any], answer: FakeAnswer) -> None:
+        request = self.read(body)
+        calls, size = request.calls + bool(answer.tool), request.characters + len(answer.text)
+        self._conversations[response_id] = ChatRequest(request.text, calls, request.result, size)
+        if len(self._conversations) > MOST_RESPONSES:
+            del self._conversations[next(iter(self._conversations))]
 
 
-def _are_objects(given: Any) -> bool:
-    return isinstance(given, list) and all(isinstance(item, dict) for item in given)
-
-
-def _begun(body: Mapping[str, Any], own: str) -> dict[str, Any]:
-    """A response that has no output yet."""
+def _started_response(body: Mapping[str, Any], response_id: str) -> dict[str, Any]:
     return {
-        "id": own,
+        "id": response_id,
         "object": "response",
         "created_at": int(time.time()),
         "status": "in_progress",
@@ -241,94 +237,94 @@ def _begun(body: Mapping[str, Any], own: str) -> dict[str, Any]:
     }
 
 
-def _items(body: Mapping[str, Any], made: Made) -> list[dict[str, Any]]:
-    refused = made.ending == "refusal"
+def _items(body: Mapping[str, Any], answer: FakeAnswer) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    if made.text or refused:
-        part: dict[str, Any] = {"type": "output_text", "text": made.text, "annotations": [], "logprobs": []}
-        if refused:
-            part = {"type": "refusal", "refusal": made.text or REFUSAL}
-        status = "incomplete" if made.ending == "cut" else "completed"
-        items.append({"id": name("msg_"), "type": "message", "status": status, "role": "assistant", "content": [part]})
-    if made.calls:
-        items.append(_call_item(body, made))
+    if answer.text:
+        part: dict[str, Any] = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+        if answer.ending == "refusal":
+            part = {"type": "refusal", "refusal": answer.text}
+        status = "incomplete" if answer.ending == "cut" else "completed"
+        message_id = new_id("msg_")
+        items.append({"id": message_id, "type": "message", "status": status, "role": "assistant", "content": [part]})
+    if answer.tool:
+        items.append(_call_item(body, answer))
     return items
 
 
-def _call_item(body: Mapping[str, Any], made: Made) -> dict[str, Any]:
-    """A call of a function, or of a free-form tool if the name is offered as such, or only text is given."""
-    tool, space = _offered(_tools(body), made.calls)
-    within = {"namespace": space} if space else {}
-    if tool.get("type", "custom" if isinstance(made.args, str) else "function") == "custom":
-        text = made.args if isinstance(made.args, str) else made.args.get("input", arguments(made.args))
-        call = {"id": name("ctc_"), "type": "custom_tool_call", "input": text}
+def _call_item(body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]:
+    """A call of a function, or of a free-form tool if the request offers one of that name or `args` is text."""
+    tool, namespace = _find_tool(_tools(body), answer.tool)
+    args = answer.args
+    if tool.get("type", "custom" if isinstance(args, str) else "function") == "custom":
+        text = args if isinstance(args, str) else args.get("input", arguments_text(args))
+        call = {"id": new_id("ctc_"), "type": "custom_tool_call", "input": text}
     else:
-        call = {"id": name("fc_"), "type": "function_call", "arguments": arguments(made.args)}
-    return {**call, "status": "completed", "call_id": name("call_"), "name": tool.get("name", made.calls), **within}
+        call = {"id": new_id("fc_"), "type": "function_call", "arguments": arguments_text(args)}
+    call |= {"status": "completed", "call_id": new_id("call_"), "name": tool.get("name", answer.tool)}
+    return {**call, "namespace": namespace} if namespace else call
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """All tools that a request offers: beside its input and, as codex does for newer models, among it."""
-    places = [body, *(body["input"] if isinstance(body["input"], list) else [])]
-    for place in places:
-        tools = place.get("tools")
+    """All tools that a request offers. Codex lists them among the input for newer models."""
+    for part in [body, *(body["input"] if isinstance(body["input"], list) else [])]:
+        tools = part.get("tools")
         yield from (tool for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
 
 
-def _offered(tools: Iterator[Mapping[str, Any]], wanted: str) -> tuple[Mapping[str, Any], str]:
-    """The tool of that name and the namespace it is in, which may be part of the name: `SPACE__NAME`."""
+def _find_tool(tools: Iterator[Mapping[str, Any]], name: str) -> tuple[Mapping[str, Any], str]:
+    """The tool of that name and its namespace, which may be part of the name: `NAMESPACE__NAME`."""
     for tool in tools:
-        space = str(tool.get("name"))
-        if tool.get("type") != "namespace" and space == wanted:
+        namespace = str(tool.get("name"))
+        if tool.get("type") != "namespace" and namespace == name:
             return tool, ""
         for inner in _tools({"tools": tool.get("tools"), "input": ""}):
-            if wanted in (inner.get("name"), f"{space}__{inner.get('name')}", f"{space}{inner.get('name')}"):
-                return inner, space
+            if name in (inner.get("name"), f"{namespace}__{inner.get('name')}", f"{namespace}{inner.get('name')}"):
+                return inner, namespace
     return {}, ""
 
 
-def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """How an item comes into being, from its announcement to its end."""
-    place = {"item_id": item["id"], "output_index": at}
+def _item_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events that stream an item."""
+    position = {"item_id": item["id"], "output_index": index}
+    started = {**item, "status": "in_progress"}
     if item["type"] == "message":
-        yield (
-            "response.output_item.added",
-            {"output_index": at, "item": {**item, "status": "in_progress", "content": []}},
-        )
-        yield from _part_events({**place, "content_index": 0}, item["content"][0])
+        yield "response.output_item.added", {"output_index": index, "item": {**started, "content": []}}
+        yield from _part_events({**position, "content_index": 0}, item["content"][0])
     else:
         field, kind = ("arguments", "function_call_arguments")
         if item["type"] == "custom_tool_call":
             field, kind = ("input", "custom_tool_call_input")
-        yield "response.output_item.added", {"output_index": at, "item": {**item, "status": "in_progress", field: ""}}
-        for piece in pieces(item[field]):
-            yield f"response.{kind}.delta", {**place, "delta": piece}
-        yield f"response.{kind}.done", {**place, field: item[field]}
-    yield "response.output_item.done", {"output_index": at, "item": item}
+        yield "response.output_item.added", {"output_index": index, "item": {**started, field: ""}}
+        yield from _text_events(kind, field, position, item[field])
+    yield "response.output_item.done", {"output_index": index, "item": item}
 
 
-def _part_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _part_events(position: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     field, kind = ("refusal", "refusal") if part["type"] == "refusal" else ("text", "output_text")
-    yield "response.content_part.added", {**place, "part": {**part, field: ""}}
-    for piece in pieces(part[field]):
-        yield f"response.{kind}.delta", {**place, "delta": piece}
-    yield f"response.{kind}.done", {**place, field: part[field]}
-    yield "response.content_part.done", {**place, "part": part}
+    yield "response.content_part.added", {**position, "part": {**part, field: ""}}
+    yield from _text_events(kind, field, position, part[field])
+    yield "response.content_part.done", {**position, "part": part}
+
+
+def _text_events(kind: str, field: str, position: dict[str, Any], text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for chunk in chunks(text):
+        yield f"response.{kind}.delta", {**position, "delta": chunk}
+    yield f"response.{kind}.done", {**position, field: text}
 
 
 def _classify_item(item: Mapping[str, Any]) -> tuple[int, str | None, str]:
     kind, output = item.get("type", "message"), item.get("output")
     if kind in _RESULTS:  # text, a list of parts, or an object with a text in it
-        return 0, joined(output.get("content") if isinstance(output, dict) else output), ""
+        return 0, joined_text(output.get("content") if isinstance(output, dict) else output), ""
     is_user = kind == "message" and item.get("role") == "user"
-    return int(kind in _CALLS), None, written(item.get("content")) if is_user else ""
+    return int(kind in _CALLS), None, user_text(item.get("content")) if is_user else ""
 
 
-def _response_usage(made: Made) -> dict[str, Any]:
+def _response_usage(answer: FakeAnswer) -> dict[str, Any]:
     return {
-        "input_tokens": made.input,
-        "input_tokens_details": {"cached_tokens": made.cached},
-        "output_tokens": made.output,
-        "output_tokens_details": {"reasoning_tokens": made.reasoning},
-        "total_tokens": made.input + made.output,
+        "input_tokens": answer.input,
+        "input_tokens_details": {"cached_tokens": answer.cached},
+        "output_tokens": answer.output,
+        "output_tokens_details": {"reasoning_tokens": answer.reasoning},
+        "total_tokens": answer.input + answer.output,
     }

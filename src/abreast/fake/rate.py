@@ -1,4 +1,4 @@
-"""Rates that the fake provider announces in its headers and keeps to."""
+"""Rates that the fake provider announces in its headers and enforces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from abreast.rate_headers import announcement
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many requests, and so many tokens, in each window of so many seconds; what is more gets a 429.
+    """The most requests and tokens in each window of `seconds`; above that, requests get a 429.
 
     >>> Rate(requests=60).seconds
     60.0
@@ -23,15 +23,15 @@ class Rate:
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        for told in (self.requests, self.tokens):
-            if told is not None and (type(told) is not int or told < 1):
-                raise BadInput(f"rate: requests and tokens must be whole numbers of at least 1, got {told!r}")
+        for limit in (self.requests, self.tokens):
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise BadInput(f"rate: requests and tokens must be integers of at least 1, got {limit!r}")
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds < 1e9:
             raise BadInput(f"rate: seconds must be a number above 0, got {self.seconds!r}")
 
 
 class Window:
-    """What is left of a rate in its present window."""
+    """The use of a rate in its current window."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = rate, clock
@@ -39,8 +39,8 @@ class Window:
         self._requests = self._tokens = 0
 
     def take(self, tokens: int) -> float | None:
-        """Count one request; if it is too much, the seconds until the window ends."""
-        if self._left() <= 0:
+        """Count a request and return None; if it exceeds the rate, return the seconds until the window ends."""
+        if self._remaining_s() <= 0:
             self._ends = self._clock() + self._rate.seconds
             self._requests = self._tokens = 0
         rate = self._rate
@@ -48,7 +48,7 @@ class Window:
             rate.tokens is None or self._tokens < rate.tokens
         )
         if not fits:
-            return self._left()
+            return self._remaining_s()
         self._requests += 1
         self._tokens += tokens
         return None
@@ -57,15 +57,14 @@ class Window:
         """Count the tokens of an answer."""
         self._tokens += tokens
 
-    def headers(self, manner: str) -> dict[str, str]:
-        """The announcement in the manner of `anthropic` or `openai`."""
-        left, headers = max(0.0, self._left()), dict[str, str]()
-        if self._rate.requests is not None:
-            requests = self._rate.requests
-            headers |= announcement(manner, "requests", requests, requests - self._requests, left)
-        if self._rate.tokens is not None:
-            headers |= announcement(manner, "tokens", self._rate.tokens, self._rate.tokens - self._tokens, left)
+    def headers(self, provider: str) -> dict[str, str]:
+        """The rate headers of `anthropic` or `openai`."""
+        reset_s, headers = max(0.0, self._remaining_s()), dict[str, str]()
+        limits = {"requests": (self._rate.requests, self._requests), "tokens": (self._rate.tokens, self._tokens)}
+        for kind, (limit, used) in limits.items():
+            if limit is not None:
+                headers |= announcement(provider, kind, limit, limit - used, reset_s)
         return headers
 
-    def _left(self) -> float:
+    def _remaining_s(self) -> float:
         return self._ends - self._clock()

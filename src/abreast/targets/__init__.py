@@ -12,7 +12,7 @@ from abreast.targets.base import Expected, Problem, Target, Workers
 
 __all__ = ["NAMES", "Expected", "Problem", "Target", "Workers", "build"]
 
-_FAMILIES = {  # where each is defined
+_FAMILIES = {  # modules and classes
     "anthropic": ("api.anthropic", "Anthropic"),
     "openai": ("api.openai", "OpenAI"),
     "claude-code": ("agents.claude_code", "ClaudeCode"),
@@ -22,21 +22,20 @@ NAMES = ("simulated", "mock", *_FAMILIES, "python:MODULE:FUNCTION")
 
 
 def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
-    """The target of one variant. `shared` is what the targets of one run have in common: the folder of the spec
-    (`base`), what tokens cost (`prices`), how large an answer may be (`answer_size`), and whether the workspaces of
-    failed trials stay (`keep_workspaces`)."""
+    """Build the target of a variant. `shared` belongs to all targets of a run: the folder of the spec (`base`),
+    `prices`, the largest `answer_size`, and `keep_workspaces` for those of failed trials."""
     where = f'variant "{variant.name}"'
     target = variant.target
     if target is None:
-        raise BadInput(f"{where}: no target", f"write target: with one of {', '.join(NAMES)}")
+        raise BadInput(f"{where}: no target", f"set target: to one of {', '.join(NAMES)}")
     if callable(target) or target.startswith("python:"):
         from abreast.targets.python import PythonTarget
 
         return PythonTarget(where, target, variant.params, variant.executor, variant.version)
     if variant.executor != "auto":
-        raise BadInput(f'{where}: executor is for Python functions, not for "{target}"', "remove it")
+        raise BadInput(f'{where}: executor is for Python functions, not for "{target}"', "remove executor:")
     checked = shared.setdefault("checked_names", set())
-    if target in NAMES and target not in checked:  # once for a thousand variants: it reads what is installed
+    if target in NAMES and target not in checked:  # once: it reads the installed packages
         refuse_clash("target", target)
         checked.add(target)
     if target in ("simulated", "mock"):
@@ -50,8 +49,8 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         return built
     plugin = find_plugin("target", target)
     if plugin is None:
-        known = [*NAMES, *plugin_names("target")]
-        raise BadInput(f'{where}: unknown target "{target}"{suggestion(target, known)}')
+        names = [*NAMES, *plugin_names("target")]
+        raise BadInput(f'{where}: unknown target "{target}"{suggestion(target, names)}')
     from abreast.targets.plugin import build_target
 
     return build_target(plugin, variant, seed, shared)

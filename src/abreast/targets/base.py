@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from abreast.targets.mcp.declaration import Server
 
 Sees = Literal["input", "case", "truth"]
-"""What of a case a target sees: its input; also its id, tags and group; or even the expected answer."""
+"""What a target sees of a case: its input; also its id, tags and group; or also the expected answer."""
 
 
-def widest(*seen: Sees) -> Sees:
-    """All that one of them sees.
+def widest(*scopes: Sees) -> Sees:
+    """The scope that includes all others.
 
     >>> widest("input", "case")
     'case'
     """
     order: tuple[Sees, ...] = ("input", "case", "truth")
-    return max(seen, key=order.index)
+    return max(scopes, key=order.index)
 
 
 Place = Literal["loop", "thread", "process"]
-"""Where a trial runs: what only waits costs next to nothing, a process of its own costs memory and a core."""
+"""Where a trial runs. On the loop it only waits; a process takes memory and a core."""
 
 
-CHARACTERS_PER_TOKEN = 4  # about; what a target reports counts where there is a report
+CHARACTERS_PER_TOKEN = 4  # an estimate, for targets that do not report tokens
 
 
 class Expected(NamedTuple):
-    """What one trial will probably take, as far as its target can say beforehand."""
+    """The expected use of a trial; None for what the target cannot estimate."""
 
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -45,7 +45,7 @@ class Expected(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why a target could not answer at all, found out before anything is executed, and what to do about it."""
+    """Why a target cannot answer at all, and how to fix it. Checked before a run."""
 
     message: str
     fix: str = ""
@@ -55,20 +55,19 @@ Moment = Literal["preparing", "ready", "over", "checking"]
 
 
 class Workers(Protocol):
-    """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
+    """Runs blocking code for targets, so that no target owns a thread. Passed by the engine."""
 
     def clock(self, moment: Moment, ago: float = 0.0) -> None:
-        """Note a moment of the trial, which may be some seconds `ago`. The trial lasts from `ready` to `over`; without
-        them, as long as `answer` takes. `checking` comes after that, and ends by itself."""
+        """Record a moment of the trial, some seconds `ago`. The trial lasts from `ready` to `over`, by default as long
+        as `answer`. `checking` follows and ends by itself."""
 
     def more_time(self) -> Callable[[float], None]:
-        """Return a function that moves this trial's deadline by some seconds. To be called in the trial's task."""
+        """Return a function that extends the deadline of this trial by some seconds. Call it in the trial's task."""
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 
     def in_turn(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        """Run a call that is usually short, such as a few file operations, in a thread that all such calls share."""
-        ...
+        """Run a short call, such as a few file operations, in a thread that all such calls share."""
 
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
 
@@ -76,43 +75,43 @@ class Workers(Protocol):
 class Target(ABC):
     """What is measured: `answer` turns a trial into an answer. Everything else has a default.
 
-    Derive a class from it for a target of your own; docs/how-to/extending.md shows one in a single file.
+    Subclass it for your own target; docs/how-to/extending.md shows one in a single file.
     """
 
-    name: str  # what limits and displays call it
-    version: str  # part of the key of every answer: whatever could change an answer must change it
-    simulated: bool = False  # marks every result for good
-    sees: Sees = "case"  # what of a case an answer may depend on: answers are reused by it
-    transforms: bool = False  # `request` runs a user's code
-    quick: bool = False  # although `transforms`, estimates may call `request`
+    name: str  # in limits and displays
+    version: str  # part of the key of every answer: it must change when answers could change
+    simulated: bool = False  # marks every result
+    sees: Sees = "case"  # what an answer may depend on, for reuse
+    transforms: bool = False  # `request` runs the user's code
+    quick: bool = False  # estimates may call `request` in spite of `transforms`
     place: Place = "loop"
-    is_service: bool = False  # a network service, whose latency shows how busy it is, for `parallel: auto`
-    warmup: bool = False  # is asked once before anything is measured
-    subscription: bool = False  # more than a few trials in flight are warned of
+    is_service: bool = False  # a network service whose latency shows its load, for `parallel: auto`
+    warmup: bool = False  # send one request before measuring
+    subscription: bool = False  # warn if more than a few trials are in flight
     asks_often: bool = False  # a trial makes many requests, so that rates count trials
-    has_workspace: bool = False  # scorers may run commands where a trial worked
+    has_workspace: bool = False  # scorers may run commands in the workspace of a trial
     account: str | None = None  # whose quota it uses; None: its name
-    pool: str | None = None  # what shares a rate that the provider announces; None: its name
+    pool: str | None = None  # targets that share the rate which a provider announces; None: its name
     endpoint: str | None = None  # the address of its provider, which is tried before a run
     sent_with_each: float = 0  # characters of every request besides its prompt
-    start_cpu_s: float = 0.0  # seconds of a core that starting a trial takes
-    keyed_params: Mapping[str, Any] | None = None  # the parameters that can change an answer; None: all of them
+    start_cpu_s: float = 0.0  # CPU time that starting a trial takes
+    keyed_params: Mapping[str, Any] | None = None  # parameters that can change answers; None: all
     cli_versions: Mapping[str, str] = MappingProxyType({})  # of the programs it starts, by name
-    mcp_servers: Sequence[Server] = ()  # started and asked for their tools before a run
-    mcp_folder: Path | None = None  # where they are started; None: the folder of the spec
+    mcp_servers: Sequence[Server] = ()  # started before a run, to list their tools
+    mcp_folder: Path | None = None  # where they start; None: the folder of the spec
     function: Callable[..., Any] | None = None  # the user's function that is measured
 
     @abstractmethod
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
-        """Return the answer, or raise a `TrialError`. Any other exception is a crash of the variant."""
+        """Return the answer, or raise a TrialError. Any other exception is a crash of the variant."""
 
     def request(self, trial: Trial) -> Request:
-        """Return what this trial sends: its input. Raises a `TrialError` if it cannot be made."""
+        """Return the request of a trial, or raise a TrialError. The default sends the input."""
         params = trial.variant.params
         return Request(prompt_of(trial.case.input), trial.case.input, params if isinstance(params, dict) else {})
 
     def expects(self, trial: Trial, request: Request) -> Expected | None:
-        """Return what a trial will probably take, for estimates; None if only the size of the prompt is known."""
+        """Return the expected use of a trial, for estimates; None if only the prompt size is known."""
         return None
 
     def costs(self, input_tokens: float, output_tokens: float) -> float | None:
@@ -120,16 +119,16 @@ class Target(ABC):
         return None
 
     def problems(self) -> Iterable[Problem]:
-        """Return reasons why it could not answer at all, before a run."""
+        """Return reasons why the target cannot answer at all. Called before a run."""
         return ()
 
     def notes(self) -> Iterable[str]:
-        """Return sentences worth knowing before a run."""
+        """Return notes for the user. Called before a run."""
         return ()
 
     def after(self, case: Case) -> str | None:
-        """Return the case whose trial, of the same variant and repeat, leaves what one of this case begins with; empty
-        if it is the first, None if nothing is carried on at all."""
+        """Return the case whose final workspace, of the same variant and repeat, a trial of `case` continues from;
+        empty for the first case, None if trials do not continue from others."""
         return None
 
     async def close(self) -> None:  # noqa: B027 - most targets have nothing to close
@@ -137,10 +136,10 @@ class Target(ABC):
 
 
 def prompt_of(value: Any) -> str:
-    """An input as the text that is sent: text as it is, other values as JSON."""
+    """The prompt of an input: text as it is, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def may_render(target: Target) -> bool:
-    """Whether requests may be rendered before a run: a transform may take long or cost, unless it says it is quick."""
+    """Whether requests may be rendered before a run. A transform may be slow or cost money unless it is `quick`."""
     return not target.transforms or target.quick

@@ -1,4 +1,4 @@
-"""Targets from other packages: checked when they are built, and guarded when they are called."""
+"""Targets from other packages: they are checked when they are built, and their return values when called."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AMOUNT: Rule = (_is_amount, "a number that is not negative")
 _MAPPING: Rule = (lambda value: isinstance(value, Mapping), "a mapping")
 _ANYTHING: Rule = (lambda value: True, "anything")
 
-ATTRIBUTES: dict[str, Rule] = {  # those that differ from the defaults of `Target` must be so
+ATTRIBUTES: dict[str, Rule] = {  # rules for values that differ from the defaults of `Target`
     "name": _TEXT,
     "version": (_TEXT[0], "text that changes whenever an answer could change"),
     "sees": (lambda value: value in ("input", "case", "truth"), '"input", "case" or "truth"'),
@@ -41,12 +41,12 @@ ATTRIBUTES: dict[str, Rule] = {  # those that differ from the defaults of `Targe
     **dict.fromkeys(("keyed_params", "cli_versions"), _MAPPING),
     **dict.fromkeys(("endpoint", "mcp_servers", "mcp_folder", "function"), _ANYTHING),
 }
-METHODS = {  # what is called, and whether it is async
+METHODS = {  # their parameters, and whether they are async
     "request": (("trial",), False),
     "answer": (("trial", "request", "attempt", "workers"), True),
     "close": ((), True),
 }
-HOOKS: dict[str, tuple[tuple[str, ...], Rule]] = {  # optional methods, and what they return
+HOOKS: dict[str, tuple[tuple[str, ...], Rule]] = {  # optional methods: their parameters and return values
     "expects": (
         ("trial", "request"),
         (lambda value: isinstance(value, Expected | None), "an abreast.targets.Expected"),
@@ -59,9 +59,9 @@ HOOKS: dict[str, tuple[tuple[str, ...], Rule]] = {  # optional methods, and what
 
 
 class PluginTarget(Target):
-    """A target of another package. What it lacks, and what it returns of the wrong type, is an error of its package.
+    """A target of another package. Missing members and wrong return types are errors of that package.
 
-    An object that has the methods of `Target` and is not derived from it gets the defaults here.
+    Objects that are not subclasses of `Target` get its defaults.
     """
 
     def __init__(self, plugin: Plugin, target: Any) -> None:
@@ -121,6 +121,5 @@ class PluginTarget(Target):
 
 
 def build_target(plugin: Plugin, variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
-    """The target that a plugin makes for a variant."""
-    what = "a class or function that makes a target"
-    return PluginTarget(plugin, plugin.build(what, ("variant", "seed", "shared"), variant, seed, shared))
+    factory = "a class or function that makes a target"
+    return PluginTarget(plugin, plugin.build(factory, ("variant", "seed", "shared"), variant, seed, shared))

@@ -25,9 +25,9 @@ _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tok
 
 
 class PythonTarget(Target):
-    """`function(case, **params)`; with a dataclass or pydantic instance `function(item, params)`.
+    """Calls `function(case, **params)`, or `function(item, params)` with a dataclass or pydantic instance.
 
-    What a function does to its parameters is seen by no other trial.
+    Trials do not see changes that a function makes to its parameters.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class PythonTarget(Target):
             _check_sendable(where, self.function, self.name)
             if self._typed:
                 _check_sendable(where, params, type(params).__qualname__)
-        shown = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
-        self._renderer = Renderer(where, shown if not self._typed else {})
+        rendered = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
+        self._renderer = Renderer(where, rendered)
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         self.sees = "input" if self._typed else "case"
         self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
         self._mutable = any(isinstance(value, list | dict | set) for value in self._arguments.values())
-        self._own = _Copies(params) if self._typed else None
+        self._copier = _ParamsCopier(params) if self._typed else None
         self._check_signature(where)
         code = source_digest(self.function, versioned=bool(version))
         self.version = compose("python", self.name, code, version, self._renderer.version)
@@ -75,19 +75,18 @@ class PythonTarget(Target):
         except TypeError as error:
             raise BadInput(
                 f"{where}: {self.name}{signature} cannot be called with these parameters: {error}",
-                self._fitting(signature),
+                self._suggest_signature(signature),
             ) from error
 
-    def _fitting(self, signature: inspect.Signature) -> str:
-        """How the function must be written for its parameters."""
+    def _suggest_signature(self, signature: inspect.Signature) -> str:
         name = getattr(_innermost(self.function), "__name__", "function").replace("<lambda>", "function")
         if self._typed:
-            return f"a function for a dataclass of parameters is written def {name}(item, params)"
-        own = list(signature.parameters)[1:]
-        unknown = [key for key in self._arguments if key not in own]
-        hint = did_you_mean(unknown[0], own) if unknown else ""
-        written = f"def {name}({', '.join(['case', *self._arguments])})"
-        return f"write {written}{hint}, or a dataclass of parameters for {name}(item, params)"
+            return f"write def {name}(item, params) for a dataclass of parameters"
+        accepted = list(signature.parameters)[1:]
+        unknown = [key for key in self._arguments if key not in accepted]
+        hint = did_you_mean(unknown[0], accepted) if unknown else ""
+        definition = f"def {name}({', '.join(['case', *self._arguments])})"
+        return f"write {definition}{hint}, or a dataclass of parameters for {name}(item, params)"
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
@@ -100,14 +99,14 @@ class PythonTarget(Target):
         except Exception as error:
             failure = classify(error, in_user_code=True)
             if self._typed and isinstance(error, AttributeError) and error.name in Case.__slots__:
-                hint = "with a dataclass of parameters the function receives case.input itself, not the case"
+                hint = "with a dataclass of parameters the function receives case.input, not the case"
                 failure = dataclasses.replace(failure, message=f"{failure.message}; {hint}")
             raise Classified(failure) from error
 
     async def _call(self, case: Case, request: Request, workers: Workers) -> Any:
         if request.input is not case.input:
             case = dataclasses.replace(case, input=request.input)
-        arguments: tuple[Any, ...] = (case,) if self._own is None else (case.input, self._own.one())
+        arguments: tuple[Any, ...] = (case,) if self._copier is None else (case.input, self._copier.copy())
         keywords = copy.deepcopy(self._arguments) if self._mutable else self._arguments
         if "prompt" in keywords:
             keywords = {**keywords, "prompt": request.prompt}
@@ -118,27 +117,27 @@ class PythonTarget(Target):
             returned = await workers.in_process(call, *arguments)
         else:
             returned = await workers.in_thread(call, *arguments)
-            if inspect.isawaitable(returned):  # a plain function that hands back a coroutine
+            if inspect.isawaitable(returned):  # a plain function that returns a coroutine
                 returned = await returned
         return returned
 
 
-class _Copies:
-    """An object of parameters, as often as it is needed: itself if nobody can change it."""
+class _ParamsCopier:
+    """Copies an object of parameters unless it is immutable."""
 
     def __init__(self, params: Any) -> None:
         self._params = params
-        found = params_as_mapping(params)
-        self._inner = [name for name, value in found.items() if isinstance(value, list | dict | set)]
-        self._frozen = _is_frozen(type(params)) and not self._inner
+        fields = params_as_mapping(params)
+        self._mutable = [name for name, value in fields.items() if isinstance(value, list | dict | set)]
+        self._is_immutable = _is_frozen(type(params)) and not self._mutable
 
-    def one(self) -> Any:
-        if self._frozen:
+    def copy(self) -> Any:
+        if self._is_immutable:
             return self._params
-        made = copy.copy(self._params)
-        for name in self._inner:
-            object.__setattr__(made, name, copy.deepcopy(getattr(made, name)))  # a frozen one refuses its own
-        return made
+        params = copy.copy(self._params)
+        for name in self._mutable:
+            object.__setattr__(params, name, copy.deepcopy(getattr(params, name)))  # also of frozen classes
+        return params
 
 
 def _is_frozen(kind: Any) -> bool:
@@ -151,8 +150,8 @@ def _check_stable(where: str, params: Any) -> None:
         digest(params)
     except TypeError as error:
         raise BadInput(
-            f"{where}: a field of {type(params).__qualname__} cannot be told from another: {error}",
-            "functions may stand in a mapping of parameters: {name: function}",
+            f"{where}: a field of {type(params).__qualname__} has no stable digest: {error}",
+            "pass functions in a mapping of parameters: {name: function}",
         ) from error
 
 
@@ -167,7 +166,7 @@ def _check_sendable(where: str, value: Any, name: str) -> None:
 
 
 def reference_of(function: Callable[..., Any]) -> str:
-    """How a function is called in tables and messages."""
+    """The name of a function in tables and messages."""
     inner = _innermost(function)
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     return f"python:{getattr(inner, '__module__', '?')}:{name}"
@@ -185,7 +184,7 @@ _ANSWERS = (str, bool, int, float, list, tuple, set, frozenset, Decimal)
 
 
 def as_answer(returned: Any) -> Answer:
-    """What a function returned, as an answer.
+    """Convert the return value of a function.
 
     >>> as_answer("42").text, as_answer({"prediction": 3, "confidence": 0.9}).data
     ('42', {'confidence': 0.9})
@@ -214,7 +213,8 @@ def _from_mapping(data: dict[str, Any]) -> Answer:
         if returned is None:
             raise NoAnswer(f'the function returned {{"{key}": None}}')
         text, value = as_text(returned), None if isinstance(returned, str) else returned
-    usage = Usage(**{name: _count(data.pop(name)) for name in _USAGE if name in data})
+    tokens = {name: data.pop(name) for name in _USAGE if name in data}
+    usage = Usage(**{name: None if number is None else int(number) for name, number in tokens.items()})
     cost = data.pop("cost_usd", None)
     raw, model = data.pop("raw_response", None), data.pop("model", None)
     return Answer(
@@ -227,10 +227,6 @@ def _from_mapping(data: dict[str, Any]) -> Answer:
         model=None if model is None else str(model),
         raw_response=None if raw is None else as_text(raw),
     )
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def as_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""From a case to a request: transform, then template. Pure, so that `--dry-run` shows what would be sent."""
+"""Rendering of requests: transform, then template. Pure, so that `--dry-run` shows what would be sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from abreast.code.digest import source_digest
 from abreast.code.reference import Call, load_call, load_function, reference_in
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Classified, Crashed, TrialError, classify, did_you_mean
-from abreast.model import Case, Failure, Request, Trial
+from abreast.model import Case, Request, Trial
 from abreast.plugins import is_async
 from abreast.targets.base import Sees, prompt_of
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import jinja2
 
 
-_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # the name at the end of what Jinja2 says
+_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # in messages of Jinja2
 
 
 class Renderer:
-    """The `transform` and `prompt` of one variant, prepared once."""
+    """Renders requests with the `transform` and `prompt` of a variant."""
 
     def __init__(self, where: str, params: Mapping[str, Any]) -> None:
         self.params = params
@@ -37,7 +37,8 @@ class Renderer:
         self.sees: Sees = seen_by(prompt)
         self._transform = _transform(where, params.get("transform"))
         self.transforms = self._transform is not None
-        self.quick = _is_quick(self._transform)
+        function = self._transform.function if isinstance(self._transform, Call) else self._transform
+        self.quick = getattr(function, "quick", False) is True  # set by the user: estimates may call it
         self.version = compose("renderer", digest(params.get("prompt")), *_version(self._transform))
 
     def request(self, trial: Trial) -> Request:
@@ -46,33 +47,27 @@ class Renderer:
         if self._transform is not None:
             try:
                 value = self._transform(value)
-            except TrialError:  # it says itself what it is: a trial that does not apply, an input that is too long
+            except TrialError:  # such as Skipped or TooLong
                 raise
             except Exception as error:
-                raise Classified(_crash_of_transform(error)) from error
-        return Request(self._prompt(case, value), value, self.params)
-
-    def _prompt(self, case: Case, value: Any) -> str:
-        if self._template is None:
-            return prompt_of(value)
-        return _rendered(self._template, "prompt", case, value)
-
-
-def _crash_of_transform(error: Exception) -> Failure:
-    """Whatever a transform raises is the variant's own failure, and none that is tried again."""
-    failure = classify(error)
-    return dataclasses.replace(failure, kind="crash", blame="variant", message=f"transform: {failure.message}")
+                failure = classify(error)  # a failure of the variant, which is not retried
+                message = f"transform: {failure.message}"
+                raise Classified(
+                    dataclasses.replace(failure, kind="crash", blame="variant", message=message)
+                ) from error
+        prompt = prompt_of(value) if self._template is None else _render(self._template, "prompt", case, value)
+        return Request(prompt, value, self.params)
 
 
-def _transform(where: str, written: Any) -> Callable[[Any], Any] | None:
-    """The function that is applied to an input: by its name, by its name with arguments, or itself."""
-    if isinstance(written, Mapping):
-        return load_call(f"{where}: transform", written, ["input"])
-    function = load_function(written) if isinstance(written, str) else written
+def _transform(where: str, setting: Any) -> Callable[[Any], Any] | None:
+    """Load the function that is applied to inputs: a reference, a reference with arguments, or a function."""
+    if isinstance(setting, Mapping):
+        return load_call(f"{where}: transform", setting, ["input"])
+    function = load_function(setting) if isinstance(setting, str) else setting
     if function is not None and not callable(function):
         raise BadInput(
-            f"{where}: transform must be python:module:function, got {written!r}",
-            "with arguments: {from: python:module:function, NAME: VALUE}",
+            f"{where}: transform must be python:module:function, got {setting!r}",
+            "write arguments as {from: python:module:function, NAME: VALUE}",
         )
     if function is not None:
         _check_transform(f"{where}: transform", function)
@@ -94,13 +89,8 @@ def _check_transform(where: str, function: Callable[..., Any]) -> None:
         raise BadInput(f"{where} is called with the input of a case, got {name}{signature}") from None
 
 
-def _is_quick(transform: Callable[[Any], Any] | None) -> bool:
-    """Whether a function says of itself, by `quick = True`, that estimates may call it."""
-    return getattr(transform.function if isinstance(transform, Call) else transform, "quick", False) is True
-
-
 def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:
-    """The code of a transform, and its arguments if it has any."""
+    """Digests of the code and the arguments of a transform."""
     if isinstance(transform, Call):
         yield source_digest(transform.function)
         yield from [digest_of_params(transform.arguments)] if transform.arguments else []
@@ -109,28 +99,28 @@ def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:
 
 
 class Template:
-    """A parameter that is a template over the case's input, such as the names of pictures."""
+    """A parameter with a template over the input of a case, such as paths of images."""
 
-    def __init__(self, where: str, what: str, text: str) -> None:
-        self._what = what
-        self._template = compile_template(f"{where}: {what}", text)
+    def __init__(self, where: str, parameter: str, text: str) -> None:
+        self._parameter = parameter
+        self._template = compile_template(f"{where}: {parameter}", text)
 
     def render(self, case: Case, value: Any) -> str:
-        return _rendered(self._template, self._what, case, value)
+        return _render(self._template, self._parameter, case, value)
 
 
-def _rendered(template: jinja2.Template, what: str, case: Case, value: Any) -> str:
+def _render(template: jinja2.Template, parameter: str, case: Case, value: Any) -> str:
     names = names_of(case, value)
     try:
         return template.render(names)
     except Exception as error:
         lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == "<template>"]
         line = f", line {lines[-1]}" if lines else ""
-        raise Crashed(f"{what} template{line}: {error}{_did_you_mean(error, names)}") from error
+        raise Crashed(f"{parameter} template{line}: {error}{_did_you_mean(error, names)}") from error
 
 
 def _did_you_mean(error: Exception, names: Mapping[str, Any]) -> str:
-    """A suggestion for a name that a template uses and the case does not have."""
+    """A suggestion for a name that the case does not have."""
     import jinja2
 
     missing = _MISSING.search(str(error)) if isinstance(error, jinja2.UndefinedError) else None
@@ -138,7 +128,7 @@ def _did_you_mean(error: Exception, names: Mapping[str, Any]) -> str:
 
 
 def seen_by(*templates: str | None) -> Sees:
-    """What of a case these templates may depend on.
+    """What templates may depend on.
 
     >>> seen_by("{{ question }}", None), seen_by("{{ tags.kind }}: {{ input }}")
     ('input', 'case')
@@ -152,7 +142,7 @@ def seen_by(*templates: str | None) -> Sees:
 
 
 def names_of(case: Case, value: Any) -> dict[str, Any]:
-    """What a template sees of a case: the keys of its input, and `input`, `tags` and `id`."""
+    """The names in a template: the keys of the input, and `input`, `tags` and `id`."""
     names = dict(value) if isinstance(value, Mapping) else {}
     return {**names, "input": value, "tags": case.tags, "id": case.id}
 
@@ -167,7 +157,7 @@ def _environment() -> jinja2.Environment:
 
 
 def compile_template(where: str, text: str) -> jinja2.Template:
-    """A template in which nothing can be called that changes anything, and names that are missing are errors."""
+    """Compile a sandboxed template, in which missing names are errors."""
     import jinja2
 
     try:
@@ -177,21 +167,21 @@ def compile_template(where: str, text: str) -> jinja2.Template:
 
 
 def digest_of_params(params: Any) -> str:
-    """A digest of a variant's parameters, functions in them included."""
+    """A digest of a variant's parameters, including functions."""
     if isinstance(params, Mapping):
         return digest({key: _keyed(key, value) for key, value in params.items()})
     return digest(params)
 
 
 def _keyed(key: str, value: Any) -> Any:
-    """A function by its code; a reference that has no arguments is the same in both forms."""
+    """Functions count by their code; a reference without arguments is the same in both forms."""
     if key == "transform" and isinstance(value, Mapping) and set(value) == {"from"}:
         return reference_in(value)
     return source_digest(value) if callable(value) else value
 
 
 def params_as_mapping(params: Any) -> Mapping[str, Any]:
-    """A variant's parameters by name, whether a mapping or a dataclass."""
+    """A variant's parameters by name, from a mapping or a dataclass."""
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         return {item.name: getattr(params, item.name) for item in dataclasses.fields(params)}
     return dict(params)

@@ -1,7 +1,4 @@
-"""`sandbox:` of an agent: its program sees a read-only system, an empty home, its own folder, and what is named.
-
-Bubblewrap makes it: here is whether that works on this machine, and with which arguments.
-"""
+"""`sandbox:` of an agent, made by bubblewrap: a read-only system, an empty home, the workspace and what is named."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ FIX = (
     "write sandbox: bubblewrap, or sandbox: {network: off, disk_mb: 1024, processes: 200, read: [PATH], write: [PATH]}"
 )
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix", "/gnu", "/sys")
-RESOLVER = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # where /etc/resolv.conf may lead
+RESOLVER = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # targets of /etc/resolv.conf
 EMPTY = ("/tmp", "/var/tmp", "/run")
 INSTALLED = ("/opt", "/snap", "/home/linuxbrew")  # hold programs and nothing else
-PARTS = (  # of a prefix, what its programs load; `versions` and those after it are of pyenv, mise, rustup, Volta
+PARTS = (  # what programs load from a prefix; those from `versions` on are of pyenv, mise, rustup, Volta
     *("bin", "sbin", "lib", "lib64", "libexec", "share", "include", "site-packages", "node_modules", "pyvenv.cfg"),
     *("versions", "version", "installs", "toolchains", "tools"),
 )
@@ -42,12 +39,12 @@ NAMESPACES = (
 )
 LARGEST_SETTING = 1_000_000  # bytes of a file in a folder
 MOST_SETTINGS = 20_000_000  # bytes of all of them
-# What agents remember of earlier sessions; a trial begins without it.
-SETTINGS_LEFT_OUT = {
+# Records of earlier sessions, which trials must not see.
+EXCLUDED_SETTINGS = {
     *("projects", "sessions", "archived_sessions", "history", "logs", "log", "cache", "tmp", "todos", "debug"),
     *("shell-snapshots", "file-history", "statsig", "snapshot", "node_modules", ".git"),
 }
-SECRETS = ("credentials*", ".env*")  # files that are empty wherever programs lie
+SECRETS = ("credentials*", ".env*")  # files that are masked next to programs
 Access = Literal["read", "write", "empty", "masked"]
 
 
@@ -56,7 +53,7 @@ class Sandbox:
     """What a program may do beyond working in its own folder."""
 
     network: bool = True
-    disk_mb: int | None = None  # of temporary files and of the home each, and of any file it writes
+    disk_mb: int | None = None  # for temporary files, for the home, and for any file it writes
     processes: int | None = None
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -67,19 +64,19 @@ class Needs:
     programs: tuple[Path, ...] = ()  # with the folders around them
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
-    settings: tuple[Path, ...] = ()  # each trial gets a copy of its own
+    settings: tuple[Path, ...] = ()  # copied for each trial
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class Mounts:
     workspace: Path
     scratch: Path  # read-only except the folders `tmp` and `config` in it
     needs: Needs
-    hidden: tuple[Path, ...] = ()  # files and folders that are empty
+    hidden: tuple[Path, ...] = ()  # files and folders that appear empty
 
 
 def read_sandbox(where: str, setting: Any, base: Path) -> Sandbox | None:
-    """None if there is to be no sandbox. Raises BadInput."""
+    """Read `sandbox:`; None means no sandbox. Raises BadInput."""
     if setting in (None, "none", False):
         return None
     if setting == TOOL:
@@ -116,12 +113,12 @@ def bubblewrap() -> str | None:
 
 
 def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | None:
-    """Why this sandbox cannot work here, and what to do; None if `command`, wrapped in it, succeeds."""
+    """Why this sandbox does not work here, and the fix; None if the wrapped `command` succeeds."""
     if bubblewrap() is None:
         return "sandbox: bubblewrap (bwrap) is not installed", INSTALL
     for path in (*sandbox.read, *sandbox.write):
         if not path.exists():
-            return f"sandbox: there is no {path}", "correct read: or write:; relative paths start at the spec's folder"
+            return f"sandbox: {path} does not exist", "correct read: or write:; paths are relative to the spec's folder"
     if sandbox.processes is not None and os.getuid() == 0:
         return "sandbox: processes: Linux sets no such limit for root", "run as another user, or remove processes:"
     try:
@@ -134,52 +131,52 @@ def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | 
     return f"sandbox: bubblewrap does not work here: {lines[-1]}", FORBIDDEN
 
 
-def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Exposed, environment: Mapping[str, str]) -> list[str]:
+def wrap(argv: Sequence[str], sandbox: Sandbox, mounts: Mounts, environment: Mapping[str, str]) -> list[str]:
     words = [bubblewrap() or "bwrap", *NAMESPACES, *([] if sandbox.network else ["--unshare-net"]), *_system()]
-    accesses, copies = _accesses(sandbox, exposed, environment), _copies(exposed)
-    for place in sorted({*accesses, *copies}, key=lambda place: len(place.parts)):
-        if place in copies:
-            words += ["--bind", str(copies[place]), str(place)]
+    accesses, copies = _accesses(sandbox, mounts, environment), _copies(mounts)
+    for path in sorted({*accesses, *copies}, key=lambda path: len(path.parts)):
+        if path in copies:
+            words += ["--bind", str(copies[path]), str(path)]
         else:
-            words += _mount(place, accesses[place], sandbox.disk_mb)
-    words += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", str(exposed.workspace), "--"]
+            words += _mount(path, accesses[path], sandbox.disk_mb)
+    words += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", str(mounts.workspace), "--"]
     return [*words, *_limits(sandbox), *argv]
 
 
-def _copies(exposed: Exposed) -> dict[Path, Path]:
+def _copies(mounts: Mounts) -> dict[Path, Path]:
     copies = {}
-    for number, place in enumerate(exposed.needs.settings):
-        if place.exists():
-            copies[place] = exposed.scratch / "settings" / str(number)
-            _copy_settings(place, copies[place], exposed.needs.write)
+    for number, path in enumerate(mounts.needs.settings):
+        if path.exists():
+            copies[path] = mounts.scratch / "settings" / str(number)
+            _copy_settings(path, copies[path], mounts.needs.write)
     return copies
 
 
 def _copy_settings(source: Path, to: Path, without: Collection[Path]) -> None:
-    """Copy a file, or a folder without these files and without what is large or of earlier sessions."""
+    """Copy a file, or a folder without the files in `without`, large files and records of earlier sessions."""
     to.parent.mkdir(parents=True, exist_ok=True)
     if source.is_file():
         shutil.copy(source, to)
         return
     to.mkdir(0o700)
-    room = MOST_SETTINGS
+    remaining = MOST_SETTINGS
     for folder, names, files in os.walk(source):
-        names[:] = [name for name in names if name not in SETTINGS_LEFT_OUT]
-        place = to / Path(folder).relative_to(source)
-        place.mkdir(exist_ok=True)
+        names[:] = [name for name in names if name not in EXCLUDED_SETTINGS]
+        path = to / Path(folder).relative_to(source)
+        path.mkdir(exist_ok=True)
         for name in files:
             file = Path(folder, name)
             with contextlib.suppress(OSError):
                 size = file.stat().st_size
-                if file.is_file() and file not in without and size <= min(LARGEST_SETTING, room):
-                    shutil.copy(file, place / name)
-                    room -= size
+                if file.is_file() and file not in without and size <= min(LARGEST_SETTING, remaining):
+                    shutil.copy(file, path / name)
+                    remaining -= size
 
 
 def exit_code(code: int) -> int:
-    """The exit code of a wrapped program: negative if a signal ended it, of which bubblewrap makes 128 + signal.
+    """The exit code of a wrapped program: negative for a signal, which bubblewrap reports as 128 + signal.
 
-    A program may exit with such a code itself, so only signals that usually end programs count.
+    Programs may exit with such a code themselves, so only signals that usually end programs count.
 
     >>> exit_code(3), exit_code(137), exit_code(150)
     (3, -9, 150)
@@ -189,52 +186,52 @@ def exit_code(code: int) -> int:
 
 def _system() -> Iterator[str]:
     for name in SYSTEM:
-        place = Path(name)
-        if place.is_symlink():
-            yield from ("--symlink", str(place.readlink()), name)
-        elif place.is_dir():
+        path = Path(name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), name)
+        elif path.is_dir():
             yield from ("--ro-bind", name, name)
 
 
-def _accesses(sandbox: Sandbox, exposed: Exposed, environment: Mapping[str, str]) -> dict[Path, Access]:
-    """How each place is seen. What lies deeper is mounted later, over what is above it."""
+def _accesses(sandbox: Sandbox, mounts: Mounts, environment: Mapping[str, str]) -> dict[Path, Access]:
+    """The access to each path. Deeper paths are mounted later, over those above."""
     home = Path(environment.get("HOME") or Path.home()).absolute()
-    places: dict[Path, Access] = {Path(name): "empty" for name in EMPTY}
-    places |= {Path(name): "read" for name in RESOLVER}
+    accesses: dict[Path, Access] = {Path(name): "empty" for name in EMPTY}
+    accesses |= {Path(name): "read" for name in RESOLVER}
     if home != Path("/"):
-        places[home] = "empty"
-    for folder in tool_folders(environment.get("PATH", ""), exposed.needs.programs, exposed.hidden, home):
-        places[folder] = "read"
-        places |= {file: "masked" for name in SECRETS for file in folder.glob(name) if file.is_file()}
-    places |= {place: "masked" if place.is_file() else "empty" for place in exposed.hidden if place != Path("/")}
-    for program in exposed.needs.programs:
-        if not _is_system(program) and not _is_visible(program, places):
-            places[program] = "read"
-    places |= dict.fromkeys((*exposed.needs.read, *sandbox.read), "read")
-    places |= dict.fromkeys((*exposed.needs.write, *sandbox.write), "write")
-    places[exposed.scratch] = "read"
-    places[exposed.scratch / "tmp"] = "write" if sandbox.disk_mb is None else "empty"
-    places[exposed.scratch / "config"] = "write"
-    places[exposed.workspace] = "write"
-    return {place: access for place, access in places.items() if access == "empty" or place.exists()}
+        accesses[home] = "empty"
+    for folder in tool_folders(environment.get("PATH", ""), mounts.needs.programs, mounts.hidden, home):
+        accesses[folder] = "read"
+        accesses |= {file: "masked" for name in SECRETS for file in folder.glob(name) if file.is_file()}
+    accesses |= {path: "masked" if path.is_file() else "empty" for path in mounts.hidden if path != Path("/")}
+    for program in mounts.needs.programs:
+        if not _is_system(program) and not _is_visible(program, accesses):
+            accesses[program] = "read"
+    accesses |= dict.fromkeys((*mounts.needs.read, *sandbox.read), "read")
+    accesses |= dict.fromkeys((*mounts.needs.write, *sandbox.write), "write")
+    accesses[mounts.scratch] = "read"
+    accesses[mounts.scratch / "tmp"] = "write" if sandbox.disk_mb is None else "empty"
+    accesses[mounts.scratch / "config"] = "write"
+    accesses[mounts.workspace] = "write"
+    return {path: access for path, access in accesses.items() if access == "empty" or path.exists()}
 
 
-def _is_visible(place: Path, places: Mapping[Path, Access]) -> bool:
-    nearest = next((above for above in (place, *place.parents) if above in places), None)
-    return nearest is not None and places[nearest] in ("read", "write")
+def _is_visible(path: Path, accesses: Mapping[Path, Access]) -> bool:
+    nearest = next((above for above in (path, *path.parents) if above in accesses), None)
+    return nearest is not None and accesses[nearest] in ("read", "write")
 
 
-def _mount(place: Path, access: Access, disk_mb: int | None) -> list[str]:
+def _mount(path: Path, access: Access, disk_mb: int | None) -> list[str]:
     if access == "empty":
         size = [] if disk_mb is None else ["--size", str(disk_mb * 1_000_000)]
-        return [*size, "--tmpfs", str(place)]
+        return [*size, "--tmpfs", str(path)]
     if access == "masked":
-        return ["--ro-bind", os.devnull, str(place)]
-    return ["--bind" if access == "write" else "--ro-bind", str(place), str(place)]
+        return ["--ro-bind", os.devnull, str(path)]
+    return ["--bind" if access == "write" else "--ro-bind", str(path), str(path)]
 
 
 def _limits(sandbox: Sandbox) -> list[str]:
-    """Limits of the system on a process and its children, set by the shell that then becomes the program."""
+    """A shell that sets the limits of a process and its children, and then becomes the program."""
     commands = []
     if sandbox.disk_mb is not None:
         commands.append(f"ulimit -f {sandbox.disk_mb * 1_000_000 // 512}")
@@ -247,20 +244,19 @@ def _limits(sandbox: Sandbox) -> list[str]:
 
 
 def tool_folders(path: str, programs: Iterable[Path], hidden: Sequence[Path], home: Path) -> list[Path]:
-    """Folders with the programs on PATH and with those that are named, as far as they are not the system's, and what
-    they load."""
+    """Folders with the programs on PATH and those in `programs`, except the system's, and with what they load."""
     folders = [Path(entry).absolute() for entry in path.split(os.pathsep) if entry]
     folders += [file.parent for program in programs for file in _interpreted_by(program)]
-    found: dict[Path, None] = {}
+    required: dict[Path, None] = {}
     for folder in folders:
-        for place in (folder, folder.resolve()):
-            if place.is_dir() and not _is_system(place):
-                found |= dict.fromkeys(_around(place, hidden, home))
-    return list(found)
+        for target in dict.fromkeys((folder, folder.resolve())):
+            if target.is_dir() and not _is_system(target):
+                required |= dict.fromkeys(_required_by(target, hidden, home))
+    return list(required)
 
 
 def _interpreted_by(program: Path) -> Iterator[Path]:
-    """A program, the file that it leads to, and the interpreter that its first line names."""
+    """A program, the file behind its link, and the interpreter in its first line."""
     for file in dict.fromkeys((program, program.resolve())):
         yield file
         try:
@@ -273,20 +269,20 @@ def _interpreted_by(program: Path) -> Iterator[Path]:
             yield from dict.fromkeys((interpreter, interpreter.resolve()))
 
 
-def _around(folder: Path, hidden: Sequence[Path], home: Path) -> Iterator[Path]:
-    """What is needed to run programs of a folder; nothing that is hidden or has something hidden inside."""
+def _required_by(folder: Path, hidden: Sequence[Path], home: Path) -> Iterator[Path]:
+    """The paths that programs of a folder need, except those that are hidden or contain something hidden."""
     base = _base_of(folder.parent)
     for programs in (folder, *([] if base is None or _is_system(base) else [base.resolve()])):
-        for place in _parts(programs, home):
-            if place.exists() and not any(secret.is_relative_to(place) for secret in hidden):
-                yield place
+        for path in _parts(programs, home):
+            if path.exists() and not any(secret.is_relative_to(path) for secret in hidden):
+                yield path
 
 
 def _parts(folder: Path, home: Path) -> Iterator[Path]:
-    """What programs of a folder load.
+    """The paths that programs of a folder load.
 
-    Of `PREFIX/bin` it is all of `PREFIX` only if that is an install prefix. Elsewhere tokens and settings may lie next
-    to `bin`, as in `~/.fly`, `~/.docker` or a project: there it is `bin` and the folders that usually belong to it.
+    For `PREFIX/bin` that is all of an install prefix. Elsewhere tokens and settings may be next to `bin`, as in
+    `~/.fly`, `~/.docker` or a project: there it is `bin` and the folders that usually belong to it.
     """
     modules = next((above for above in (*reversed(folder.parents), folder) if above.name == "node_modules"), None)
     prefix = folder.parent
@@ -302,12 +298,12 @@ def _parts(folder: Path, home: Path) -> Iterator[Path]:
 
 
 def _is_install_prefix(prefix: Path) -> bool:
-    """Whether a folder holds an installation and nothing else.
+    """Whether a folder contains only an installation.
 
-    That is what lies in `/opt`, a conda prefix, and a folder with `bin` and `lib` (a virtual environment, a version of
-    Python or Node.js) that has neither files with settings nor hidden entries, as projects have.
+    That is a folder in `/opt`, a conda prefix, or one with `bin` and `lib` (a virtual environment, a version of Python
+    or Node.js) without settings files and hidden entries, which projects have.
     """
-    if (prefix / "conda-meta").is_dir() or any(prefix.is_relative_to(place) for place in INSTALLED):
+    if (prefix / "conda-meta").is_dir() or any(prefix.is_relative_to(path) for path in INSTALLED):
         return True
     try:
         names = {entry.name for entry in prefix.iterdir()} - ORDINARY
@@ -317,7 +313,7 @@ def _is_install_prefix(prefix: Path) -> bool:
 
 
 def _base_of(venv: Path) -> Path | None:
-    """The folder with the programs that a virtual environment was made from."""
+    """The folder of the interpreter that a virtual environment was made from."""
     try:
         settings = (venv / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -326,5 +322,5 @@ def _base_of(venv: Path) -> Path | None:
     return Path(match[1]) if match else None
 
 
-def _is_system(place: Path) -> bool:
-    return any(place.is_relative_to(name) for name in SYSTEM)
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(name) for name in SYSTEM)

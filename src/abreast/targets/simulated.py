@@ -1,6 +1,6 @@
-"""The simulator: knows the truth, tells it as often as its accuracy says, and calls no model.
+"""The simulator: it gives the expected answer as often as its accuracy says, and calls no model.
 
-Every draw comes from the trial's own digest, so results do not depend on parallelism, order or process.
+Every draw comes from the digest of the trial, so results do not depend on parallelism, order or process.
 """
 
 from __future__ import annotations
@@ -27,24 +27,17 @@ from abreast.settings import Settings, is_count, is_number
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Target, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
-REVISION = 3  # of its answers: those of another are not reused, and who is right stays the same
+REVISION = 3  # answers of another revision are not reused; which trials are right does not change with it
 _NORMAL = NormalDist()
 _PAIR = struct.Struct("<QQ")
 _ERRORS: dict[str, type[errors.TrialError]] = {
-    kind.kind: kind
-    for kind in (
-        errors.RateLimited,
-        errors.Transient,
-        errors.Unauthenticated,
-        errors.TimedOut,
-        errors.Refused,
-        errors.TooLong,
-        errors.NoAnswer,
-        errors.Crashed,
-        errors.Skipped,
+    error.kind: error
+    for error in (
+        *(errors.RateLimited, errors.Transient, errors.Unauthenticated, errors.TimedOut, errors.Refused),
+        *(errors.TooLong, errors.NoAnswer, errors.Crashed, errors.Skipped),
     )
 }
-OWN = (  # what it is told about its behaviour; other parameters only look like those of a model
+OWN = (  # its own parameters; others only imitate those of a model
     *("accuracy", "latency", "errors", "capacity", "allows", "correlation"),
     *("retry_after", "cost_usd", "output_tokens", "knows"),
 )
@@ -69,16 +62,16 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Allows:
-    """So many requests in every window of so many seconds; `headers` is the manner in which that is announced."""
+class RequestWindow:
+    """The most requests in each window of `seconds`; `headers` is the style in which it is announced."""
 
     requests: int
     seconds: float
     headers: str | None = None
 
 
-class _Server:
-    """What the variants of one simulated target share: how many calls are being answered, and the current window."""
+class _SimulatedProvider:
+    """Shared by all variants: the number of calls in flight, and the current window."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -86,16 +79,16 @@ class _Server:
         self._window = 0
         self._used = 0
 
-    def admit(self, allows: Allows) -> bool:
-        """Whether the window has room for one more, which is used then."""
-        self._turn(allows)
+    def admit(self, allows: RequestWindow) -> bool:
+        """Count a request; return whether the window had room for it."""
+        self._update_window(allows)
         if self._used >= allows.requests:
             return False
         self._used += 1
         return True
 
-    def _turn(self, allows: Allows) -> float:
-        """Into the window of now; how many seconds of it are left."""
+    def _update_window(self, allows: RequestWindow) -> float:
+        """Move to the current window; return the seconds until it ends."""
         now = asyncio.get_running_loop().time()
         self._begin = now if self._begin is None else self._begin
         window, passed = divmod(now - self._begin, allows.seconds)
@@ -103,12 +96,12 @@ class _Server:
             self._window, self._used = int(window), 0
         return allows.seconds - passed
 
-    def headers(self, allows: Allows) -> dict[str, str] | None:
-        """What it announces, if it does."""
+    def headers(self, allows: RequestWindow) -> dict[str, str] | None:
+        """The rate headers, if the rate is announced."""
         if allows.headers is None:
             return None
-        left = self._turn(allows)
-        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._used, left)
+        reset_s = self._update_window(allows)
+        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._used, reset_s)
 
 
 class Simulated(Target):
@@ -139,7 +132,7 @@ class Simulated(Target):
         self._instant = not (self._errors or self._capacity or self._allows or self._latency.mean())
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
-        self._server: _Server = shared.setdefault("simulated-server", _Server())
+        self._server: _SimulatedProvider = shared.setdefault("simulated-server", _SimulatedProvider())
         self._drawn_by = compose("simulated", seed, digest_of_params(params), self._renderer.version)
         knows = [source_digest(self._knows)] if self._knows is not None else []
         self.version = compose(self._drawn_by, REVISION, *knows)
@@ -148,7 +141,7 @@ class Simulated(Target):
         return self._renderer.request(trial)
 
     def expects(self, trial: Trial, request: Request) -> Expected:
-        """What it was told, for an answer as long as the right one."""
+        """The declared values, for an answer as long as the expected one."""
         usage = self._usage(request.prompt, _text_of(trial.case.expected))
         return Expected(usage.input_tokens, usage.output_tokens, self._cost, self._latency.mean())
 
@@ -162,25 +155,25 @@ class Simulated(Target):
         of_trial = f"{self._drawn_by}|{of_case}|{trial.repeat}|{trial.occurrence}"
         if not self._instant:
             await self._work(of_trial, attempt)
-        # What is right must not depend on the attempt: a retry does not make a model cleverer.
+        # Correctness must not depend on the attempt: a retry does not make a model better.
         own, choice = _uniforms(of_trial)
         value = self._value(case, request.prompt, of_case, own, choice)
         text = _text_of(value)
         usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
-        kept = None if isinstance(value, str) else value
+        data = None if isinstance(value, str) else value
         rate = None if self._allows is None else rate_limits(self._server.headers(self._allows))
-        return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
+        return Answer(text, data, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
 
     def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
-        """The right answer or a wrong one; a guess where the prompt does not tell."""
+        """The expected answer or a wrong one; a guess if `knows` says that the prompt lacks the answer."""
         if self._knows is not None and self._knows(case, prompt) is not True:
             choices = _choices(case)
             return choices[int(own * len(choices))] if choices else wrong(case, choice)
         return case.expected if self._is_right(of_case, own) else wrong(case, choice)
 
     async def _work(self, of_trial: str, attempt: int) -> None:
-        """Take a place at the server, take time, perhaps fail."""
+        """Occupy the server for the latency, and fail with the declared probabilities."""
         duration, luck = _uniforms(f"{of_trial}|{attempt}")
         server = self._server
         if self._capacity is not None and server.busy >= self._capacity:
@@ -196,7 +189,7 @@ class Simulated(Target):
             await asyncio.sleep(self._latency.draw(duration))
         finally:
             server.busy -= 1
-        self._fail_perhaps(luck)
+        self._raise_error(luck)
 
     def _is_right(self, of_case: str, own: float) -> bool:
         """Correct with the declared probability, correlated between the trials of one case: hard cases are hard."""
@@ -206,11 +199,12 @@ class Simulated(Target):
         mixed = self._of_case * _quantile(shared) + self._of_own * _quantile(own)
         return mixed < self._threshold
 
-    def _fail_perhaps(self, uniform: float) -> None:
-        reached = 0.0
+    def _raise_error(self, uniform: float) -> None:
+        """Raise an error with the declared probabilities."""
+        cumulative = 0.0
         for kind, probability in self._errors.items():
-            reached += probability
-            if uniform < reached:
+            cumulative += probability
+            if uniform < cumulative:
                 retry_after = self._retry_after if kind == "rate_limit" else None
                 raise _ERRORS[kind](f"simulated {kind}", retry_after=retry_after)
 
@@ -223,8 +217,8 @@ def _text_of(value: Any) -> str:
 
 def _uniforms(key: str) -> tuple[float, float]:
     """Two numbers in [0, 1) that are the same for the same key."""
-    one, other = _PAIR.unpack(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-    return one / 2**64, other / 2**64
+    first, second = _PAIR.unpack(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+    return first / 2**64, second / 2**64
 
 
 def _quantile(probability: float) -> float:
@@ -232,7 +226,7 @@ def _quantile(probability: float) -> float:
 
 
 def wrong(case: Case, uniform: float) -> Any:
-    """An answer of the same kind as the expected one, and not it, whatever tolerance anybody would allow.
+    """A wrong answer of the same type as the expected one, beyond any usual tolerance.
 
     >>> wrong(Case("a", "", expected=True), 0.5), wrong(Case("b", "", expected=9), 0.0)
     (False, 14.0)
@@ -240,49 +234,41 @@ def wrong(case: Case, uniform: float) -> Any:
     'flat'
     """
     expected = case.expected
-    others = _other_choices(case)
+    others = [choice for choice in _choices(case) if choice != expected]
     if others:
         return others[int(uniform * len(others))]
     if isinstance(expected, bool):
         return not expected
     if isinstance(expected, int | float):
-        return _off(expected, uniform)
-    if _is_of_numbers(expected):
-        return _none_of(expected, uniform)
+        return _wrong_number(expected, uniform)
+    if isinstance(expected, list) and expected and _are_numbers(expected):
+        return _wrong_numbers(expected, uniform)
     if isinstance(expected, list) and expected:
-        kept = [item for item in expected if random.Random(f"{uniform}{item}").random() < 0.5]
-        return kept if len(kept) < len(expected) else kept[1:]
+        subset = [item for item in expected if random.Random(f"{uniform}{item}").random() < 0.5]
+        return subset if len(subset) < len(expected) else subset[1:]
     if isinstance(expected, Mapping) and expected:
         return {key: wrong(Case(case.id, None, value), uniform) for key, value in expected.items()}
     return f"a wrong answer ({int(uniform * 1000)})"
 
 
 def _choices(case: Case) -> list[Any]:
-    """What the input offers, if the right answer is among it."""
+    """The choices in the input, if they include the expected answer."""
     choices = case.input.get("choices") if isinstance(case.input, Mapping) else None
     return choices if isinstance(choices, list) and case.expected in choices else []
 
 
-def _other_choices(case: Case) -> list[Any]:
-    return [choice for choice in _choices(case) if choice != case.expected]
-
-
-def _is_of_numbers(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _are_numbers(value)
-
-
-def _off(expected: float, uniform: float) -> float:
-    """Off by at least half of (1 + |expected|), to either side."""
+def _wrong_number(expected: float, uniform: float) -> float:
+    """A number that is off by at least half of (1 + |expected|)."""
     try:
-        found = expected + (1 + abs(expected)) * (0.5 + uniform) * (1 if uniform < 0.5 else -1)
+        number = expected + (1 + abs(expected)) * (0.5 + uniform) * (1 if uniform < 0.5 else -1)
     except OverflowError:
         return -expected
-    return found if math.isfinite(found) else -expected
+    return number if math.isfinite(number) else -expected
 
 
-def _none_of(expected: list[Any], uniform: float) -> list[float]:
-    """As many numbers, each larger than all of them by at least half of (1 + the largest), or as much below zero."""
-    largest = min(max(map(abs, expected)), 1e300)  # beyond that there is hardly a number left
+def _wrong_numbers(expected: list[Any], uniform: float) -> list[float]:
+    """As many numbers, all above the largest or below its negative by at least half of (1 + the largest)."""
+    largest = min(max(map(abs, expected)), 1e300)  # avoids overflow
     sign = 1 if uniform < 0.5 else -1
     draws = random.Random(f"{uniform}")
     return [sign * (largest + (1 + largest) * (0.5 + draws.random())) for _ in expected]
@@ -292,7 +278,7 @@ def _none_of(expected: list[Any], uniform: float) -> list[float]:
 
 
 _AMOUNT = "a number of at least 0"
-_COUNT = "a whole number of at least 1"
+_COUNT = "an integer of at least 1"
 
 
 def _is_amount(value: Any) -> bool:
@@ -316,18 +302,17 @@ def _knows(settings: Settings) -> Callable[..., Any] | None:
     return load_function(function) if isinstance(function, str) else function
 
 
-def _allowance(settings: Settings) -> Allows | None:
-    expects = "such as {requests: 60, seconds: 60, headers: openai} (headers: openai, anthropic or left out)"
+def _allowance(settings: Settings) -> RequestWindow | None:
+    expects = "such as {requests: 60, seconds: 60, headers: openai} (headers: openai, anthropic or omitted)"
     allows = settings.take("allows", None, _is_none_or(_is_allowance), expects)
-    return None if allows is None else Allows(allows["requests"], float(allows["seconds"]), allows.get("headers"))
+    return (
+        None if allows is None else RequestWindow(allows["requests"], float(allows["seconds"]), allows.get("headers"))
+    )
 
 
 def _is_allowance(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not {"requests", "seconds"} <= set(value) <= {
-        "requests",
-        "seconds",
-        "headers",
-    }:
+    keys = set(value) if isinstance(value, Mapping) else set()
+    if not {"requests", "seconds"} <= keys <= {"requests", "seconds", "headers"}:
         return False
     is_rate = is_count(value["requests"]) and _is_amount(value["seconds"]) and value["seconds"] > 0
     return is_rate and value.get("headers") in (None, "anthropic", "openai")
@@ -353,17 +338,16 @@ def _is_distribution(value: Mapping[str, Any]) -> bool:
 
 
 def _error_rates(settings: Settings) -> dict[str, float]:
-    rates: Mapping[str, float] = settings.take("errors", {}, _are_rates, "a map of kinds to probabilities")
+    def are_rates(value: Any) -> bool:
+        return isinstance(value, Mapping) and all(_is_amount(rate) and rate <= 1 for rate in value.values())
+
+    rates: Mapping[str, float] = settings.take("errors", {}, are_rates, "a mapping of kinds to probabilities")
     for kind in rates:
         if kind not in _ERRORS:
             raise BadInput(f'{settings.where}: errors: unknown kind "{kind}"{suggestion(str(kind), _ERRORS)}')
     if (total := sum(rates.values())) > 1:
         raise BadInput(f"{settings.where}: errors: the probabilities add up to {total:g}, more than 1")
     return dict(rates)
-
-
-def _are_rates(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_amount(share) and share <= 1 for share in value.values())
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:

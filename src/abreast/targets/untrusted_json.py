@@ -1,4 +1,4 @@
-"""What providers and programs say in JSON, taken only if it is what it should be: anything may stand anywhere in it."""
+"""Typed access to JSON of providers and programs, which may contain anything anywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_TOKENS = 2**53
 
 
 def parsed(content: bytes | str) -> Any:
-    """JSON, or None.
+    """Parse JSON; None if it is invalid.
 
     >>> parsed(b'{"a": 1}'), parsed("not"), parsed(b"[" * 100_000)
     ({'a': 1}, None, None)
@@ -25,17 +25,17 @@ def parsed(content: bytes | str) -> Any:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """A mapping as it is; for anything else an empty one."""
+    """The mapping; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
 def mappings(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings in a list; nothing of anything else."""
+    """The mappings in a list; none for anything else."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def storable(value: Any) -> str | None:
-    r"""Text that can be stored, if it is text: lone surrogates are no characters.
+    r"""Text that can be stored, without lone surrogates; None for anything else.
 
     >>> storable("a\ud800"), storable(5)
     ('a?', None)
@@ -44,7 +44,7 @@ def storable(value: Any) -> str | None:
 
 
 def count(value: Any) -> int | None:
-    """A number of tokens or calls, if it is one.
+    """A number of tokens or calls; None for anything else.
 
     >>> count(7), count(-1), count("7"), count(True), count(10**30)
     (7, None, None, None, None)
@@ -53,7 +53,7 @@ def count(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """A cost, if it is one.
+    """A cost; None for anything else.
 
     >>> dollars(0.5), dollars(float("inf")), dollars("1"), dollars(10**400)
     (0.5, None, None, None)

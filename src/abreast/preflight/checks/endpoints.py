@@ -17,7 +17,7 @@ from abreast.preflight.finding import Finding, listed
 from abreast.text import many
 
 if TYPE_CHECKING:
-    from abreast.targets.mcp import Found, Server
+    from abreast.targets.mcp import Inspection, Server
 
 Value = TypeVar("Value")
 
@@ -167,26 +167,26 @@ def _used_servers(context: Context) -> list[McpServerUse]:
     return users
 
 
-def _start(users: Iterable[McpServerUse], folder: Path) -> list[tuple[McpServerUse, Found]]:
-    from abreast.targets.mcp import look_at_all  # late: most experiments have no such server
+def _start(users: Iterable[McpServerUse], folder: Path) -> list[tuple[McpServerUse, Inspection]]:
+    from abreast.targets.mcp import inspect_servers  # late: most experiments have no such server
 
     in_folder = [user for user in users if user.folder == folder]
     servers = [user.server for user in in_folder]
-    return list(zip(in_folder, run_sync(lambda: look_at_all(servers, folder)), strict=True))
+    return list(zip(in_folder, run_sync(lambda: inspect_servers(servers, folder)), strict=True))
 
 
-def _tool_sentence(server: Found) -> str:
+def _tool_sentence(server: Inspection) -> str:
     names = [tool.name for tool in server.tools]
     rest = len(names) - TOOLS
     first = ", ".join(names[:TOOLS]) + (f" and {many(rest, 'other')}" if rest > 0 else "")
     return f"{server.server}: {many(len(names), 'tool')} ({first}) in {server.seconds:.1f} s"
 
 
-def _tools(server: Found) -> list[str]:
-    from abreast.targets.mcp.text import line
+def _tools(server: Inspection) -> list[str]:
+    from abreast.targets.mcp.text import first_line
 
     title = f" ({server.title})" if server.title else ""
-    tools = (f"  {tool.name}: {line(tool.description)}".rstrip(": ") for tool in server.tools)
+    tools = (f"  {tool.name}: {first_line(tool.description)}".rstrip(": ") for tool in server.tools)
     return [f"{server.server}{title}", *tools]
 
 

@@ -54,7 +54,7 @@ def _server_sets(words: list[str], base: Path, start_timeout: float | None) -> d
         name, declared = _declared(text, base, start_timeout)
         if name in sets:
             raise BadInput(f'--mcp: "{name}" is there twice', "give one of them another name")
-        sets[name] = declared, [server.name for server in mcp.servers("--mcp", declared, base)]
+        sets[name] = declared, [server.name for server in mcp.parse_servers("--mcp", declared, base)]
     if not sets:
         limit = {} if start_timeout is None else {"start_timeout": start_timeout}
         return {WITH: ({name: {**server, **limit} for name, server in DEMO.items()}, list(DEMO))}

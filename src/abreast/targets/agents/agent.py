@@ -1,7 +1,7 @@
-"""What agents have in common, whatever program they are: a workspace, an environment, a process, and what is left.
+"""Base of the targets that run an agent as a program: its workspace, environment, process and answer.
 
-A trial works in a folder of its own and leaves its change as an artifact. Whatever ends it, its processes end with it,
-and what it used and paid until then is kept.
+Each trial works in its own folder and stores its change as an artifact. However it ends, its processes end with it, and
+what it used and paid until then is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, CostBasis, Request
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.user_state.drivers import note_kept
-from abreast.targets.agents.presets.agent_output import Said
+from abreast.targets.agents.presets.agent_output import AgentOutput
 from abreast.targets.agents.presets.claude import KEYS, PARTIAL_LINE, Stream
 from abreast.targets.api.prices import Prices
 from abreast.targets.base import Problem, Target, Workers, widest
@@ -34,41 +34,41 @@ from abreast.targets.processes import process, process_tree
 from abreast.targets.processes.process_usage import recent_memory_kills
 from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by
-from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
+from abreast.targets.sandbox import Mounts, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.untrusted_json import count, dollars
 from abreast.targets.workspace import Diff, NotCarried, PreviousState, Workspace, Workspaces, WorkspaceState
 from abreast.targets.workspace.files.directories import relative_paths
 from abreast.targets.workspace.outside_changes import MAX_LISTED, OutsideChanges
 
-CLEANING_S = 60.0  # for what is left to be removed at the end of a run
-# A program that one of its own kind started behaves otherwise.
+CLEANING_S = 60.0  # time limit for removing folders at the end of a run
+# Agents behave differently if these show that another agent started them.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
 
 Value = TypeVar("Value")
 
 
-def computed(function: Callable[[Any], Value]) -> Value:
-    """A cached property that type checkers take for the attribute that the base class declares."""
+def cached_attribute(function: Callable[[Any], Value]) -> Value:
+    """A cached property, typed as the attribute that the base class declares."""
     return cached_property(function)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt: where it works, where its output goes, and the mark by which its processes are known."""
+    """An attempt: its workspace, the folder of its output, and the mark of its processes."""
 
     trial: Trial
     request: Request
     workspace: Workspace
     scratch: Path
     mark: str
-    carried: PreviousState | None  # what it begins with, where trials go on with what others left
-    memory_kills: int | None  # processes that the system had ended before it, because memory was short
-    stream: Stream | None  # follows what its program prints, if it prints one
+    carried: PreviousState | None  # the state that it continues from, in chained trials
+    memory_kills: int | None  # processes that the system had killed before it, because memory was short
+    stream: Stream | None  # follows the output, if it is a stream
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
-    """An attempt with its folders made, and its running program or the error that kept it from starting."""
+class _StartedAttempt:
+    """An attempt with folders, and its running program or the error at its start."""
 
     attempt: Attempt
     program: process.Program | None = None
@@ -77,70 +77,70 @@ class _Start:
 
 
 class Agent(Target):
-    """A program that works on its own. A family says how it is called and how its output is read."""
+    """A program that works on its own. Subclasses build its command line and read its output."""
 
     place = "process"
     has_workspace = True
-    asks_often = True  # its provider, in one trial
-    changes_files = True  # else nobody looks for a change
-    needs_network = False  # it is of no use without its provider
-    default_model: str | None = None  # of answers whose output names none
+    asks_often = True
+    changes_files = True  # if not, changes are not looked for
+    needs_network = False
+    default_model: str | None = None  # of answers whose output does not report one
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         self._where, self._shared, self._params = where, shared, params
         self._cleaning: set[asyncio.Future[Any]] = set()
         self._base = Path(shared.get("base", ".")).absolute()
         self._scratch = ScratchFolders()
-        self._keeps = bool(shared.get("keep_workspaces"))
+        self._keeps_workspaces = bool(shared.get("keep_workspaces"))
         self._prices = Prices(shared.get("prices"))
         self.checks = Checks(shared)
         settings = Settings(where, params)
         settings.what = "parameter"
-        self._environment = _declared(settings)
+        self._environment = _read_env(settings)
         self._inherited = {name: value for name, value in os.environ.items() if name not in NESTED}
         self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
         self.sandbox = read_sandbox(where, settings.left.pop("sandbox", None), self._base)
         origin = self._workspaces.origin
-        places = (self._base, *([] if origin is None else [origin]))
-        known: dict[tuple[Path, ...], OutsideChanges] = shared.setdefault("outside-changes", {})
-        self._outside = known.setdefault(places, OutsideChanges(places, self._store_files))
+        watched = (self._base, *([] if origin is None else [origin]))
+        watches: dict[tuple[Path, ...], OutsideChanges] = shared.setdefault("outside-changes", {})
+        self._outside_watch = watches.setdefault(watched, OutsideChanges(watched, self._store_files))
         settings.known += ["workspace", "prompt", "transform", "sandbox"]
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
-        place = params.get("workspace")
-        seen = [place.get(key) for key in ("commit", "after")] if isinstance(place, Mapping) else []
-        self.sees = widest(seen_by(*seen), self._renderer.sees, self.checks.sees)
+        setting = params.get("workspace")
+        templates = [setting.get(key) for key in ("commit", "after")] if isinstance(setting, Mapping) else []
+        self.sees = widest(seen_by(*templates), self._renderer.sees, self.checks.sees)
         if self.checks.own is not None and not self._workspaces.has_commits:
             raise BadInput(
                 f'{where}: scorer "{self.checks.own.name}" with own: true takes tests from a later commit',
-                "write workspace: {git: FOLDER_OR_URL, commit: REVISION}",
+                "set workspace: {git: FOLDER_OR_URL, commit: REVISION}",
             )
-        self._take(settings)
+        self._read_parameters(settings)
         settings.done()
 
-    # -- of a family -----------------------------------------------------------------------------------------------
+    # -- of subclasses ---------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _take(self, settings: Settings) -> None:
-        """The family's own parameters."""
+    def _read_parameters(self, settings: Settings) -> None:
+        """Read the parameters that only this agent has."""
 
     @abstractmethod
     def _program(self, attempt: Attempt) -> process.Program:
-        """The program of an attempt, whose folders exist. Called in a thread; may raise a `TrialError`."""
+        """The program of an attempt, whose folders exist. Called in a thread; may raise a TrialError."""
 
     @abstractmethod
-    def _read(self, out: Path, err: Path) -> Said:
-        """What a program printed, by the files of its output, complete or not."""
+    def _read(self, out: Path, err: Path) -> AgentOutput:
+        """Read the output of a program, complete or not."""
 
     @abstractmethod
-    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
-        """What a program that has ended printed, and why that is no answer; None if it is one. Called in a thread."""
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[AgentOutput, TrialError | None]:
+        """The output of a program that has ended, and the error if that is not an answer. Called in a thread."""
 
     def _new_stream(self) -> Stream | None:
         return None
 
-    def _is_over(self, stream: Stream) -> bool:
-        """Whether the program is to be ended because of what it has printed so far."""
+    def _should_stop(self, stream: Stream) -> bool:
+        """Whether to end the program because of its output so far."""
         return False
 
     def _start_error(self, error: OSError, program: str) -> Exception:
@@ -150,7 +150,7 @@ class Agent(Target):
         """What its program needs to see in a sandbox."""
         return Needs()
 
-    # -- what a target is ------------------------------------------------------------------------------------------
+    # -- of `Target` -----------------------------------------------------------------------------------------------
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
@@ -160,11 +160,11 @@ class Agent(Target):
         return [*problems, *self._sandbox_problems()]
 
     def _sandbox_problems(self) -> list[Problem]:
-        """Try the sandbox out, so that a run does not pay for what cannot work."""
+        """Try the sandbox before anything is paid."""
         if self.sandbox is None:
             return []
         if self.needs_network and not self.sandbox.network:
-            message = f"sandbox: network: off: {self.name} cannot reach its API, not even one on this machine"
+            message = f"sandbox: with network: off {self.name} cannot reach its API, not even on this machine"
             return [Problem(message, "set network: on")]
         with tempfile.TemporaryDirectory() as folder:
             command = self._wrap(["/bin/sh", "-c", ":"], Path(folder), Path(folder), os.environ)
@@ -175,8 +175,8 @@ class Agent(Target):
         notes = self._workspaces.notes()
         if self.changes_files and self.sandbox is None:
             notes += [
-                f"{folder} has more than {self._outside.limit:,} files: changes that agents make there are not noticed"
-                for folder in self._outside.begin()
+                f"{folder} has more than {self._outside_watch.limit:,} files: changes by agents are not noticed there"
+                for folder in self._outside_watch.begin()
             ]
         return notes
 
@@ -184,34 +184,34 @@ class Agent(Target):
         return self._workspaces.previous_case(case) if self._workspaces.is_chained else None
 
     def workspace_bytes(self, trial: Trial) -> int:
-        """The size of what this trial begins with; 0 if it is unknown."""
+        """The size of the workspace at the start; 0 if it is unknown."""
         try:
             return self._workspaces.start_size(trial.case, self.request(trial).input)
-        except TrialError:  # whoever prepares the trial will say so
+        except TrialError:  # the trial will report it
             return 0
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         workers.clock("preparing")
-        start = await self._started(trial, request, workers)
+        start = await self._launch(trial, request, workers)
         failed = True
         try:
             workers.clock("ready", 0.0 if start.running is None else time.monotonic() - start.running.started_at)
-            ended = await self._finished(start, workers)
-            workers.clock("over")  # it is paid: what follows may take the time it takes
+            ended = await self._wait_for_end(start, workers)
+            workers.clock("over")  # it is paid, so no time limit applies from here on
             answer: Answer = await self._in_thread(workers, self._read_answer, start.attempt, ended)
             if self.checks:
                 workers.clock("checking")
                 answer = await self._checked(start.attempt, answer, workers)
             failed = False
             return answer
-        except asyncio.CancelledError:  # its time is over: what it did is kept all the same
+        except asyncio.CancelledError:  # timed out: store what it did
             if start.attempt.carried is not None:
-                workers.clock("over")  # others begin with it: it takes the time it takes
+                workers.clock("over")  # other trials continue from its state, so no time limit applies
             stream = start.attempt.stream
             silent = None if stream is None else stream.silent_request()
-            raise await asyncio.shield(workers.in_thread(self._cut_off, start.attempt, silent)) from None
+            raise await asyncio.shield(workers.in_thread(self._cancelled_error, start.attempt, silent)) from None
         finally:
-            self._give_back(start.attempt, failed, workers)
+            self._release(start.attempt, failed, workers)
 
     async def close(self) -> None:
         await self.checks.close(CLEANING_S)
@@ -220,10 +220,10 @@ class Agent(Target):
         for close in (self._scratch.close, self._workspaces.close, process_tree.close_launcher):
             await asyncio.to_thread(close)
 
-    # -- starting and ending a program -----------------------------------------------------------------------------
+    # -- programs --------------------------------------------------------------------------------------------------
 
-    async def _started(self, trial: Trial, request: Request, workers: Workers) -> _Start:
-        """Make the folders of an attempt and start its program. If it is cancelled meanwhile, nothing stays."""
+    async def _launch(self, trial: Trial, request: Request, workers: Workers) -> _StartedAttempt:
+        """Make the folders of an attempt and start its program. If cancelled meanwhile, undo both."""
         starting = asyncio.ensure_future(self._in_thread(workers, self._start, trial, request))
         try:
             return await asyncio.shield(starting)
@@ -232,14 +232,14 @@ class Agent(Target):
             raise
 
     def _in_thread(self, workers: Workers, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        """Call a function that looks after the folders of an attempt. That is short unless there are files to copy."""
+        """Call a function that handles the folders of an attempt, which is short unless there are files to copy."""
         call = workers.in_turn if self._workspaces.are_empty else workers.in_thread
         return call(function, *arguments)
 
-    def _start(self, trial: Trial, request: Request) -> _Start:
-        process_tree.containment()  # starts the launcher, which is no part of a trial's time
+    def _start(self, trial: Trial, request: Request) -> _StartedAttempt:
+        process_tree.containment()  # starts the launcher, which does not count as time of the trial
         if self.changes_files and self.sandbox is None:
-            self._outside.begin()
+            self._outside_watch.begin()
         carried = self._carried(trial)
         attempt = Attempt(
             trial=trial,
@@ -257,34 +257,34 @@ class Agent(Target):
             argv = self._wrap(program.argv, attempt.workspace.path, attempt.scratch, program.environment)
             piped = attempt.stream is not None
             running = process.start(replace(program, argv=argv), attempt.scratch, attempt.mark, is_piped=piped)
-            return _Start(attempt, program, running)
-        except Exception as error:  # noqa: BLE001 - is raised once the folders are known to the caller
-            return _Start(attempt, program, error=error)
+            return _StartedAttempt(attempt, program, running)
+        except Exception as error:  # noqa: BLE001 - raised later, when the caller knows the folders
+            return _StartedAttempt(attempt, program, error=error)
 
     def _carried(self, trial: Trial) -> PreviousState | None:
-        """What it begins with; who executes the run knows what the trial before left."""
+        """The state that the trial continues from; the run knows that of the previous trial."""
         if not self._workspaces.is_chained:
             return None
         if not self._workspaces.previous_case(trial.case):
             return PreviousState()
         if "carrying" not in self._shared:
-            raise NotCarried("what the trial before left is known only in a run")
+            raise NotCarried("the state of the previous trial is known only in a run")
         carried: PreviousState = self._shared["carrying"](trial)
         return carried
 
-    async def _finished(self, start: _Start, workers: Workers) -> process.ProcessResult | Exception:
-        """Wait for the end of the program. Return how it ended, or the error that kept it from running."""
+    async def _wait_for_end(self, start: _StartedAttempt, workers: Workers) -> process.ProcessResult | Exception:
+        """Wait for the end of the program; return its result, or the error that kept it from running."""
         stream, give_time = start.attempt.stream, workers.more_time()
 
-        def heard(line: bytes) -> bool:
+        def on_line(line: bytes) -> bool:
             assert stream is not None
-            give_time(stream.hear(line))  # the time that it waited for retries
-            return self._is_over(stream)
+            give_time(stream.hear(line))  # for the time that it waited for retries
+            return self._should_stop(stream)
 
         error = start.error
         if start.running is not None:
             try:
-                listener = None if stream is None else heard
+                listener = None if stream is None else on_line
                 ended = await process.finish(start.running, workers, listener, PARTIAL_LINE)
                 return ended if self.sandbox is None else replace(ended, code=exit_code(ended.code))
             except (OSError, TrialError) as problem:
@@ -294,11 +294,11 @@ class Agent(Target):
             return self._start_error(error, start.program.argv[0])
         return error
 
-    async def _abandon(self, starting: asyncio.Future[_Start], workers: Workers) -> None:
-        """End a program that nobody waits for once it has started, and remove its folders."""
+    async def _abandon(self, starting: asyncio.Future[_StartedAttempt], workers: Workers) -> None:
+        """End a program that has been cancelled while it started, and remove its folders."""
         try:
             start = await starting
-        except Exception:  # noqa: BLE001 - nothing was made
+        except Exception:  # noqa: BLE001 - there are no folders
             return
         if start.running is not None:
             start.running.tree.kill()
@@ -307,23 +307,23 @@ class Agent(Target):
         await workers.in_thread(self._clean, start.attempt)
 
     def _clean_later(self, cleaning: Awaitable[None]) -> None:
-        """Clean up while other trials run; only the end of the run waits for that."""
+        """Clean up while other trials run; only `close` waits for it."""
         task = asyncio.ensure_future(cleaning)
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
 
-    def _give_back(self, attempt: Attempt, failed: bool, workers: Workers) -> None:
-        """Have the folders of an attempt removed, or kept for another one."""
+    def _release(self, attempt: Attempt, failed: bool, workers: Workers) -> None:
+        """Remove the folders of an attempt, or reuse them for another one."""
         reuse = not failed and process_tree.containment() == "subreaper"
         if reuse and attempt.workspace.is_unchanged:
-            self._clean(attempt, failed, reuse)  # nothing to do but to note it
+            self._clean(attempt, failed, reuse)  # costs nothing
             return
         if reuse:
             attempt.workspace.expect_reuse()
         self._clean_later(workers.in_thread(self._clean, attempt, failed, reuse))
 
     def _clean(self, attempt: Attempt, failed: bool = False, reuse: bool = False) -> None:
-        if failed and self._keeps:
+        if failed and self._keeps_workspaces:
             note_kept(attempt.workspace.path)
         elif reuse:
             attempt.workspace.reuse()
@@ -331,15 +331,15 @@ class Agent(Target):
             attempt.workspace.remove()
         self._scratch.release(attempt.scratch, reuse)
 
-    # -- what comes of it ------------------------------------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------------------------------
 
     def _read_answer(self, attempt: Attempt, ended: process.ProcessResult | Exception) -> Answer:
-        """The answer with the change of the workspace, or what is known of it with the error that is raised."""
+        """The answer with the change of the workspace. Raises a TrialError with as much of the answer as there is."""
         if not isinstance(ended, Exception):
-            said, problem = self._outcome(attempt, ended)
-            answer = self._with_change(attempt, self._answer(said, attempt, ended))
+            output, problem = self._outcome(attempt, ended)
+            answer = self._with_changes(attempt, self._answer(output, attempt, ended))
         elif isinstance(ended, TrialError):
-            problem, answer = ended, self._remains(attempt)[1]
+            problem, answer = ended, self._partial_answer(attempt)[1]
         else:
             raise ended
         if problem is not None:
@@ -347,51 +347,51 @@ class Agent(Target):
             raise problem
         return answer
 
-    def _remains(self, attempt: Attempt) -> tuple[Said, Answer]:
-        said = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
-        return said, self._with_change(attempt, self._answer(said, attempt, None))
+    def _partial_answer(self, attempt: Attempt) -> tuple[AgentOutput, Answer]:
+        output = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
+        return output, self._with_changes(attempt, self._answer(output, attempt, None))
 
-    def _cut_off(self, attempt: Attempt, silent: TrialError | None) -> TrialError:
-        said, answer = self._remains(attempt)
-        error = said.unanswered or silent or Crashed("cut off")
+    def _cancelled_error(self, attempt: Attempt, silent: TrialError | None) -> TrialError:
+        output, answer = self._partial_answer(attempt)
+        error = output.unanswered or silent or Crashed("cut off")
         error.answer = answer
         return error
 
-    def _answer(self, said: Said, attempt: Attempt, ended: process.ProcessResult | None) -> Answer:
-        usage = Usage(*map(count, astuple(said.usage)))
-        cost, basis = self._cost(said, usage)
+    def _answer(self, output: AgentOutput, attempt: Attempt, ended: process.ProcessResult | None) -> Answer:
+        usage = Usage(*map(count, astuple(output.usage)))
+        cost, basis = self._cost(output, usage)
         return Answer(
-            said.text or "",
-            value=said.value,
-            data={**said.columns(), **({} if ended is None else ended.columns())},
+            output.text or "",
+            value=output.value,
+            data={**output.columns(), **({} if ended is None else ended.columns())},
             usage=usage,
             cost_usd=cost,
             cost_basis=basis,
-            model=said.model[:200] if said.model else self.default_model,
-            raw_response=(process.content(attempt.scratch / "stdout") if said.raw is None else said.raw) or None,
-            waited_s=said.retry_wait_s or 0.0,
+            model=output.model[:200] if output.model else self.default_model,
+            raw_response=(process.content(attempt.scratch / "stdout") if output.raw is None else output.raw) or None,
+            waited_s=output.retry_wait_s or 0.0,
         )
 
-    def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:
-        """What the program reports; else by its tokens, if its model is known."""
-        reported = dollars(said.cost_usd)
-        price = self._prices.of(said.model, self.default_model) if reported is None else None
+    def _cost(self, output: AgentOutput, usage: Usage) -> tuple[float | None, CostBasis]:
+        """The cost that the program reports; else that of its tokens, if its model has a price."""
+        reported = dollars(output.cost_usd)
+        price = self._prices.of(output.model, self.default_model) if reported is None else None
         cost = reported if price is None else dollars(price.of(usage))
         if cost is None:
             return None, "unknown"
-        if said.is_included and not self._pays:
+        if output.is_included and not self._has_key:
             return cost, "included"
         return cost, "estimated" if reported is None else "reported"
 
     @cached_property
-    def _pays(self) -> bool:
-        """Whether the environment has a key, so that no subscription pays."""
+    def _has_key(self) -> bool:
+        """Whether the environment has a key, so that it pays and not a subscription."""
         return any(self.environment().get(name) for name in KEYS)
 
-    def _with_change(self, attempt: Attempt, answer: Answer) -> Answer:
-        """The answer with what changed in the workspace, and with what was printed beside it."""
+    def _with_changes(self, attempt: Attempt, answer: Answer) -> Answer:
+        """Add the changes of the workspace and the standard error."""
         artifacts = dict(answer.artifacts)
-        data = {name: value for name, value in answer.data.items() if value is not None}  # what it does not report
+        data = {name: value for name, value in answer.data.items() if value is not None}
         errors = process.tail(attempt.scratch / "stderr")
         if errors:
             artifacts["stderr"] = errors
@@ -406,15 +406,15 @@ class Agent(Target):
             if diff.state is not None:
                 artifacts[STATE] = diff.state.as_text()
             data |= _carried_on(attempt, diff)
-            data |= self._changed_outside(attempt)
-        if self._keeps:
+            data |= self._outside_changes(attempt)
+        if self._keeps_workspaces:
             data["workspace"] = str(attempt.workspace.path)
         text = relative_paths(attempt.workspace.path, answer.text)
         return replace(answer, text=text, artifacts=artifacts, data=data)
 
-    def _changed_outside(self, attempt: Attempt) -> dict[str, Any]:
-        """Files outside of the workspace that changed since it was handed out. A sandbox keeps agents from that."""
-        changed = None if self.sandbox is not None else self._outside.since(attempt.workspace.since)
+    def _outside_changes(self, attempt: Attempt) -> dict[str, Any]:
+        """Files outside of the workspace that changed during the attempt. A sandbox prevents that."""
+        changed = None if self.sandbox is not None else self._outside_watch.since(attempt.workspace.since)
         if changed is None:
             return {}
         names = [name.encode("utf-8", "replace").decode() for name in changed]
@@ -422,35 +422,35 @@ class Agent(Target):
 
     # -- sandbox and environment -----------------------------------------------------------------------------------
 
-    def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
-        """A command line in the sandbox, if there is one."""
+    def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, environment: Mapping[str, str]) -> list[str]:
+        """The command line, in the sandbox if there is one."""
         if self.sandbox is None:
             return list(argv)
         files = [file for file in self._store_files() if not file.is_relative_to(self._base)]
         hidden = (self._base, self._base.resolve(), *files)
-        return wrap(argv, self.sandbox, Exposed(workspace, scratch, self._needs(), hidden), around)
+        return wrap(argv, self.sandbox, Mounts(workspace, scratch, self._needs(), hidden), environment)
 
     def _store_files(self) -> list[Path]:
-        """The files of the store, with the answers of other trials."""
+        """The files of the store, which hold the answers of other trials."""
         if self._shared.get("store") is None:
             return []
         store = Path(self._shared["store"]).absolute()
         return list(store.parent.glob(f"{glob.escape(store.name)}*"))
 
-    def around(self, attempt: Attempt) -> dict[str, str]:
-        """The environment of one attempt: a folder for temporary files of its own, and git looks no further up."""
+    def attempt_environment(self, attempt: Attempt) -> dict[str, str]:
+        """The environment of an attempt, with its own temporary folder; git does not search above the workspace."""
         own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(attempt.scratch / TEMPORARY)}
-        around = {**self.environment(), **own, **attempt.workspace.environment}
-        return self._workspaces.variables(attempt.workspace.path, around)
+        environment = {**self.environment(), **own, **attempt.workspace.environment}
+        return self._workspaces.variables(attempt.workspace.path, environment)
 
-    def keyed_variables(self, around: Mapping[str, str]) -> dict[str, str]:
-        """Variables that can change an answer, with their values: those that the variant sets. None is a secret."""
-        return public({name: around[name] for name in self._environment})
+    def keyed_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The variables of the variant, which can change answers, without secrets."""
+        return without_secrets({name: environment[name] for name in self._environment})
 
     def environment(self) -> dict[str, str]:
-        """That of this process when the run was planned, without variables of an agent around it, and the variant's."""
-        variables, place = Variables(os.environ), f"{self._where}: env"
-        return self._inherited | {name: variables.fill(place, value) for name, value in self._environment.items()}
+        """The environment at the start, without variables of an outer agent, with those of the variant."""
+        variables, setting = Variables(os.environ), f"{self._where}: env"
+        return self._inherited | {name: variables.fill(setting, value) for name, value in self._environment.items()}
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -465,11 +465,11 @@ class Agent(Target):
             raise
 
     async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, CheckFacts]:
-        """What the checks of a trial say before anybody works on it."""
+        """Run the checks of a trial without its agent."""
         return await self.checks.run_without_agent(self._check_context(trial, self.request(trial), workers))
 
     async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
-        """Whether what the checks of a trial say without an agent is kept already."""
+        """Whether the results of the checks without the agent are cached."""
         return await self.checks.is_cached(self._check_context(trial, self.request(trial), workers))
 
     def _check_context(
@@ -492,12 +492,14 @@ class Agent(Target):
             renames=() if workspace is None else workspace.renames,
         )
 
-    def _wrap_check(self, words: Sequence[str], folder: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
-        """A check in the sandbox of the agent whose code it runs. It may read the spec's folder, where tests are."""
+    def _wrap_check(
+        self, words: Sequence[str], folder: Path, scratch: Path, environment: Mapping[str, str]
+    ) -> list[str]:
+        """The command line of a check in the agent's sandbox. It may read the folder of the spec, where tests are."""
         if self.sandbox is None:
             return list(words)
         needs = Needs(read=(self._base,))
-        return wrap(words, self.sandbox, Exposed(folder, scratch, needs, tuple(self._store_files())), around)
+        return wrap(words, self.sandbox, Mounts(folder, scratch, needs, tuple(self._store_files())), environment)
 
     @property
     def has_setup(self) -> bool:
@@ -505,16 +507,16 @@ class Agent(Target):
 
     @property
     def start(self) -> str:
-        """A digest of what trials begin with."""
+        """A digest of the workspace at the start."""
         return self._workspaces.version
 
     def set_up(self, trial: Trial) -> str | None:
-        """Make the environment of a trial if needed and return its key; None without one. Raises NoWorkspace."""
+        """Build the environment of a trial if needed; return its key, or None without one. Raises NoWorkspace."""
         return self._workspaces.set_up(trial.case, self.request(trial).input)
 
 
 def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
-    """Of trials that go on with what others left: where it came from, and what it was before and after."""
+    """The columns of chained trials: where the state came from, and what it was before and after."""
     if attempt.carried is None:
         return {}
     before = {} if diff.problem else {"state_before": attempt.workspace.commit}
@@ -524,15 +526,14 @@ def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
     return {**source, **before, "state_after": diff.state.commit}
 
 
-def _declared(settings: Settings) -> dict[str, str]:
-    """`env:` of a variant: texts, in which ${NAME} stands for a variable of the environment; secrets only so."""
-    expects = "a mapping of texts, no name empty or with = in it"
-    declared = settings.take("env", {}, _is_environment, expects)
+def _read_env(settings: Settings) -> dict[str, str]:
+    """Read `env:`, in which ${NAME} stands for an environment variable. Secrets must be written that way."""
+    declared = settings.take("env", {}, _is_environment, "a mapping of texts whose names are not empty, without =")
     for name, value in declared.items():
         if is_secret_setting(name, value) and "${" not in value:
             raise BadInput(
                 f"{settings.where}: env: {name} would store a secret",
-                f"write {name}: ${{{name}}} and set it in the environment, which every program gets anyway",
+                f"write {name}: ${{{name}}} and set it in the environment",
             )
     return dict(declared)
 
@@ -543,5 +544,5 @@ def _is_environment(value: Any) -> bool:
     )
 
 
-def public(variables: Mapping[str, str]) -> dict[str, str]:
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(variables.items()) if not is_secret_name(name)}

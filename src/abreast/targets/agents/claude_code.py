@@ -1,4 +1,4 @@
-"""`target: claude-code`: the Claude Code CLI without its terminal, one process a trial."""
+"""`target: claude-code`: the Claude Code CLI without a terminal, one process per trial."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput, TrialError
 from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp
-from abreast.targets.agents.agent import Agent, Attempt, computed, public
-from abreast.targets.agents.presets.agent_output import Said, last_line
+from abreast.targets.agents.agent import Agent, Attempt, cached_attribute, without_secrets
+from abreast.targets.agents.presets.agent_output import AgentOutput, last_line
 from abreast.targets.agents.presets.claude import INSTALL, KEYS, LOGIN, PARTIAL, QUIET, Stream, read_stream
 from abreast.targets.api.http_target import is_fake
 from abreast.targets.base import Problem
@@ -30,26 +30,26 @@ from abreast.targets.sandbox import Needs
 
 LOGINS = (*KEYS, "CLAUDE_CODE_OAUTH_TOKEN")
 CREDENTIALS = ".credentials.json"
-_OURS = (
+_RESERVED = (
     *("-p", "--print", "--output-format", "--input-format", "--verbose", PARTIAL),
     *("--strict-mcp-config", "--mcp-config"),
 )
-ON_DENIED = ("fail", "go_on")  # what a call that was not allowed means for the trial
+ON_DENIED = ("fail", "go_on")  # effects of a denied call on the trial
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 REVISION = 1
 
 
 class ClaudeCode(Agent):
-    """A single turn without tools, or an agent with those it is given; with the spec's MCP servers and no other."""
+    """Claude Code with the tools and MCP servers of the spec and no others; without any, a single turn."""
 
     name = "claude-code"
     needs_network = True
-    start_cpu_s = 0.8  # what it takes to start: 0.55 to 1.0 s of a core
+    start_cpu_s = 0.8  # measured: 0.55 to 1.0 s
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         super().__init__(where, params, shared)
         address = self.environment().get("ANTHROPIC_BASE_URL", "")
-        self.subscription = not self._pays
+        self.subscription = not self._has_key
         self.simulated = bool(address) and is_fake(address)
         self.endpoint = address or None
 
@@ -57,11 +57,11 @@ class ClaudeCode(Agent):
     def _file(self) -> str | None:
         return find_program(self._command, self._base)
 
-    @computed
+    @cached_attribute
     def cli_versions(self) -> Mapping[str, str]:
         return {"claude": version_of(self._file, self._shared) if self._file else "missing"}
 
-    @computed
+    @cached_attribute
     def version(self) -> str:
         return compose(
             "claude-code",
@@ -76,24 +76,25 @@ class ClaudeCode(Agent):
             *self.checks.version,
         )
 
-    def keyed_variables(self, around: Mapping[str, str]) -> dict[str, str]:
-        """Variables by which the CLI behaves otherwise: which model an alias means, how long it thinks."""
-        own = {name: value for name, value in around.items() if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))}
-        thinking = {name: around[name] for name in ("MAX_THINKING_TOKENS",) if name in around}
-        return public({**super().keyed_variables(around), **own, **thinking})
+    def keyed_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Variables that change the behaviour of the CLI, such as the models of aliases and how long it thinks."""
+        own = {name: value for name, value in environment.items() if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))}
+        thinking = {name: environment[name] for name in ("MAX_THINKING_TOKENS",) if name in environment}
+        return without_secrets({**super().keyed_variables(environment), **own, **thinking})
 
-    def _take(self, settings: Settings) -> None:
+    def _read_parameters(self, settings: Settings) -> None:
         self._command: str = settings.take("command", "claude", is_text, "a program, as text")
-        tools = settings.take("tools", [], _is_tools, "a list of tools (empty: a single turn), or default")
-        self.mcp_servers = mcp.servers(settings.where, settings.take("mcp", None, lambda _: True, ""), self._base)
+        expects = "a list of tools (empty: a single turn), or default"
+        tools = settings.take("tools", [], lambda value: value == "default" or _is_list(value), expects)
+        self.mcp_servers = mcp.parse_servers(settings.where, settings.take("mcp", None, lambda _: True, ""), self._base)
         self._server_names = tuple(server.name for server in self.mcp_servers)
         named = [*([] if tools == "default" else tools), *(f"mcp__{name}" for name in self._server_names)]
         allowed = settings.take("allowed_tools", None, _is_list, "a list of tools")
         allowed = named if allowed is None else allowed
         denied = settings.take("disallowed_tools", [], _is_list, "a list of tools")
         denied_is = settings.take("on_denied", "fail", lambda value: value in ON_DENIED, " or ".join(ON_DENIED))
-        self._goes_on = denied_is == "go_on"
-        self._max_turns = settings.take("max_turns", None, is_count, "a whole number of at least 1")
+        self._ignores_denied = denied_is == "go_on"
+        self._max_turns = settings.take("max_turns", None, is_count, "an integer of at least 1")
         is_bare = settings.take("bare", False, is_flag, "true or false")
         flags = {
             "--model": settings.take("model", None, is_text, "the name of a model, such as sonnet"),
@@ -107,8 +108,8 @@ class ClaudeCode(Agent):
         }
         further = settings.take("args", [], _is_list, "a list of further arguments")
         for word in further:
-            if word.split("=")[0] in (*_OURS, "--tools", *flags):
-                raise BadInput(f"{settings.where}: args: {word} is set by abreast", "leave it out")
+            if word.split("=")[0] in (*_RESERVED, "--tools", *flags):
+                raise BadInput(f"{settings.where}: args: {word} is set by abreast", "remove it")
         self.is_single_turn = self.warmup = not (tools or self.mcp_servers)
         self.changes_files = self.asks_often = not self.is_single_turn
         self._arguments = [
@@ -121,19 +122,19 @@ class ClaudeCode(Agent):
 
     def problems(self) -> list[Problem]:
         if self._file is None:
-            return [Problem(self._missing, INSTALL)]
+            return [Problem(self._missing_program, INSTALL)]
         if not self._can_log_in():
             return [Problem("claude-code: not logged in", LOGIN)]
         return super().problems()
 
     @property
-    def _missing(self) -> str:
+    def _missing_program(self) -> str:
         return f"claude-code: the program {self._command} is not found"
 
     def _can_log_in(self) -> bool:
-        """Whether there is something to log in with; where keys are kept elsewhere, the first trial tells."""
-        around = self.environment()
-        if any(around.get(name) for name in LOGINS) or os.uname().sysname == "Darwin":
+        """Whether there is a key or a login. On macOS, where logins are in the keychain, the first trial will tell."""
+        environment = self.environment()
+        if any(environment.get(name) for name in LOGINS) or os.uname().sysname == "Darwin":
             return True
         return self._credentials().is_file()
 
@@ -143,14 +144,14 @@ class ClaudeCode(Agent):
     def _new_stream(self) -> Stream:
         return Stream()
 
-    def _is_over(self, stream: Stream) -> bool:
+    def _should_stop(self, stream: Stream) -> bool:
         return bool(stream.failed_servers(self._server_names))
 
     def _needs(self) -> Needs:
-        """The CLI, its login, and what the command lines of its MCP servers name."""
+        """The CLI, its login, and the programs and files in the commands of its MCP servers."""
         programs, files = [Path(self._file)] if self._file else [], []
-        with contextlib.suppress(BadInput):  # a variable that is not set; the check of MCP servers says so
-            for server in map(mcp.expanded, self.mcp_servers):
+        with contextlib.suppress(BadInput):  # a variable is not set: the check of MCP servers reports it
+            for server in map(mcp.expand, self.mcp_servers):
                 first, *words = server.command or ("",)
                 if program_file := find_program(first, self._base):
                     programs.append(Path(program_file))
@@ -159,24 +160,24 @@ class ClaudeCode(Agent):
         return Needs(tuple(programs), tuple(files), (self._credentials().resolve(),))
 
     def _program(self, attempt: Attempt) -> process.Program:
-        """The CLI with a config dir of its own, and the MCP servers in a file."""
+        """The CLI with its own config folder, and the MCP servers in a file."""
         if self._file is None:
-            raise errors.Rejected(self._missing, fix=INSTALL)
+            raise errors.Rejected(self._missing_program, fix=INSTALL)
         folder = attempt.scratch / "config"
         folder.mkdir(mode=0o700)
-        environment = {**self.around(attempt), **QUIET}
+        environment = {**self.attempt_environment(attempt), **QUIET}
         credentials = self._credentials()
         if credentials.is_file() and not any(environment.get(name) for name in LOGINS):
-            (folder / CREDENTIALS).symlink_to(credentials.resolve())  # a renewed login is everybody's
+            (folder / CREDENTIALS).symlink_to(credentials.resolve())  # shared, since the CLI may renew it
         environment["CLAUDE_CONFIG_DIR"] = str(folder)
         if self.is_single_turn:
-            environment["CLAUDE_CODE_MAX_RETRIES"] = "0"  # there is one back-off, and it is the scheduler's
+            environment["CLAUDE_CODE_MAX_RETRIES"] = "0"  # only the scheduler retries
         arguments = list(self._arguments)
         if self.mcp_servers:
             marks = {TRIAL: attempt.mark, MARK: os.environ.get(MARK, "")}
             file = attempt.scratch / "mcp.json"
             file.touch(0o600)
-            configuration, values = mcp.config(self.mcp_servers, marks)
+            configuration, values = mcp.client_config(self.mcp_servers, marks)
             environment |= values
             file.write_text(json.dumps(configuration), encoding="utf-8")
             arguments += ["--mcp-config", str(file)]
@@ -186,41 +187,37 @@ class ClaudeCode(Agent):
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         return process.Program([self._file, *arguments], attempt.workspace.path, environment, prompt)
 
-    def _read(self, out: Path, err: Path) -> Said:
+    def _read(self, out: Path, err: Path) -> AgentOutput:
         return self._output(read_stream(out))
 
-    def _output(self, stream: Stream) -> Said:
-        said, end = stream.output(), stream.end
+    def _output(self, stream: Stream) -> AgentOutput:
+        output, end = stream.output(), stream.end
         return replace(
-            said,
-            further={
+            output,
+            extra_columns={
                 "tools_denied": len(stream.denied) or None,
-                **said.further,
+                **output.extra_columns,
                 "finish_reason": end.get("stop_reason"),
                 "request_id": stream.request_id,
                 "cli_version": stream.start.get("claude_code_version"),
             },
         )
 
-    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
-        """By what was heard while it ran: the CLI could have changed the file since."""
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[AgentOutput, TrialError | None]:
+        """Read the stream that was followed live: the CLI could have changed the file since."""
         assert attempt.stream is not None
-        return self._output(attempt.stream), self._trouble(attempt.stream, ended)
+        return self._output(attempt.stream), self._failure(attempt.stream, ended)
 
-    def _trouble(self, stream: Stream, ended: process.ProcessResult) -> TrialError | None:
+    def _failure(self, stream: Stream, ended: process.ProcessResult) -> TrialError | None:
         if failed := stream.failed_servers(self._server_names):
             return errors.McpFailed(f"MCP server {', '.join(failed)}")
         if stream.end:
-            return stream.trouble(self._goes_on, self._max_turns)
+            return stream.error(self._ignores_denied, self._max_turns)
         printed = last_line(ended.err) or last_line(ended.out) or "no output"
         message = f"the CLI ended without a result ({ended.description}): {printed}"[:500]
         if ended.code > 0 and not stream.start:
-            return errors.Rejected(message, fix=f"try it by hand: {self._command} {' '.join(self._arguments[:6])}")
+            return errors.Rejected(message, fix=f"try: {self._command} {' '.join(self._arguments[:6])}")
         return errors.Transient(message) if ended.code < 0 else errors.Crashed(message)
-
-
-def _is_tools(value: Any) -> bool:
-    return value == "default" or _is_list(value)
 
 
 def _is_list(value: Any) -> bool:

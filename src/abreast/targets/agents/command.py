@@ -1,4 +1,4 @@
-"""`target: command`: any program, one process a trial, by the words of its command line or by a preset."""
+"""`target: command`: any program by its command line or by a preset, one process per trial."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from abreast.model import Blame
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.sizes import ANSWER_SIZE
 from abreast.targets.agents import command_line
-from abreast.targets.agents.agent import Agent, Attempt, computed
-from abreast.targets.agents.command_line import fill, placeholders, variable
-from abreast.targets.agents.presets import PRESETS, Paths, Preset, Reader, Said, custom
-from abreast.targets.agents.presets.agent_output import EMPTY, last_line, trouble
+from abreast.targets.agents.agent import Agent, Attempt, cached_attribute
+from abreast.targets.agents.command_line import fill, placeholders, variable_name
+from abreast.targets.agents.presets import PRESETS, AgentOutput, JsonPaths, Preset, Reader, custom
+from abreast.targets.agents.presets.agent_output import EMPTY, error_from_message, last_line
 from abreast.targets.agents.presets.claude import Stream
 from abreast.targets.api.http_target import is_fake
 from abreast.targets.base import Problem
@@ -34,34 +34,34 @@ from abreast.targets.processes.scratch import write_prompt
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
 
-LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
+LONGEST_WORD = 131_071  # bytes of an argument on Linux
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
 NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
 REVISION = 1
 _NOT_THERE = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
-_WITHOUT_ARGUMENT = "give it on standard input, or as {prompt_file} instead of {prompt}"
+_WITHOUT_ARGUMENT = "pass it on standard input, or as {prompt_file} instead of {prompt}"
 _LESS_MEMORY = "reduce --parallel, or set limits: memory_per_trial"
 
 
 class OutOfMemory(TrialError):
-    """The system ended a process because memory was short. No variant's fault."""
+    """The system killed a process because memory was short. This is not the variant's fault."""
 
     kind = "resources"
     blame: Blame = "infrastructure"
 
 
 class Command(Agent):
-    """A program of one's own, or one of the presets."""
+    """A program, or one of the presets."""
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         super().__init__(where, params, shared)
-        around = self.environment()
-        self._addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
+        environment = self.environment()
+        self._addresses = {name: environment[name] for name in ADDRESSES if environment.get(name)}
         self.simulated = any(is_fake(address) for address in set(self._addresses.values()))
-        self.endpoint = around.get(self._preset.endpoint_variable) if self._preset else None
+        self.endpoint = environment.get(self._preset.endpoint_variable) if self._preset else None
 
-    @computed
+    @cached_attribute
     def version(self) -> str:
         files = [file for word in self._words if (file := self._file_of(word)) is not None]
         return compose(
@@ -79,7 +79,7 @@ class Command(Agent):
             *self.checks.version,
         )
 
-    def _take(self, settings: Settings) -> None:
+    def _read_parameters(self, settings: Settings) -> None:
         name = settings.take("preset", None, lambda value: value in PRESETS, f"one of {', '.join(PRESETS)}")
         self._preset: Preset | None = PRESETS[name] if name else None
         self.name, self.needs_network = name or "command", bool(name)
@@ -91,13 +91,12 @@ class Command(Agent):
         self._words = self._make_words(command, list(further))
         used = {name for word in self._words for name in placeholders(self._where, word)}
         if "model" in used and self.default_model is None:
-            message = f"{self._where}: {{model}} stands in the command, and there is no model"
-            raise BadInput(message, "write model: NAME")
-        reads_file = self._shell and variable("prompt_file") in self._words[2]
+            raise BadInput(f"{self._where}: the command has {{model}}, but there is no model", "set model: NAME")
+        reads_file = self._shell and variable_name("prompt_file") in self._words[2]
         by_default = "none" if reads_file or used & {"prompt", "prompt_file"} else "prompt"
         self._stdin = settings.take("stdin", by_default, ("prompt", "none").__contains__, "prompt or none")
         silence = settings.take("on_silence", "fail", ("fail", "go_on").__contains__, "fail or go_on")
-        self._may_be_silent = silence == "go_on"
+        self._allows_silence = silence == "go_on"
         self._reader = self._choose_reader(settings)
 
     def _make_words(self, command: Any, further: list[str]) -> list[str]:
@@ -110,22 +109,22 @@ class Command(Agent):
         return words if self.sandbox is None else [self._preset.in_sandbox.get(word, word) for word in words]
 
     def _choose_reader(self, settings: Settings) -> Reader:
-        known, most = ("text", "json", "jsonl", *PRESETS), self._shared.get("answer_size", ANSWER_SIZE)
-        output = settings.take("output", None, lambda value: value in known, f"one of {', '.join(known)}")
+        formats, most = ("text", "json", "jsonl", *PRESETS), self._shared.get("answer_size", ANSWER_SIZE)
+        output = settings.take("output", None, lambda value: value in formats, f"one of {', '.join(formats)}")
         expects = "a path in the output such as result.text"
         paths = {name: settings.take(name, None, is_text, expects) for name in ("answer", "usage", "cost")}
         if output in ("json", "jsonl"):
             if paths["answer"] is None:
-                raise BadInput(f"{settings.where}: output: {output} needs answer:", f"write answer: with {expects}")
-            by_path = Paths(**paths, most=most)
+                raise BadInput(f"{settings.where}: output: {output} needs answer:", f"set answer: to {expects}")
+            by_path = JsonPaths(**paths, most=most)
             return by_path.of_document if output == "json" else by_path.of_lines
         for name, path in paths.items():
             if path is not None:
-                raise BadInput(f"{settings.where}: {name} is for output: json or jsonl", "add that, or remove it")
+                raise BadInput(f"{settings.where}: {name} is for output: json or jsonl", "set output:, or remove it")
         preset = PRESETS.get(output, self._preset) if output != "text" else None
         return custom.WholeText(most).read if preset is None else preset.reads
 
-    # -- which program ---------------------------------------------------------------------------------------------
+    # -- the program -----------------------------------------------------------------------------------------------
 
     @property
     def _program_name(self) -> str | None:
@@ -137,25 +136,25 @@ class Command(Agent):
 
     @cached_property
     def _file(self) -> str | None:
-        """The file of the program: on the path, else beside the spec."""
+        """The file of the program: on the path, else next to the spec."""
         name = self._program_name
         if name is None:
             return None
         on_path = None if os.sep in name else shutil.which(name, path=self.environment().get("PATH"))
-        found = on_path or shutil.which(str(self._base / name))
-        return None if found is None else str(Path(found).absolute())
+        file = on_path or shutil.which(str(self._base / name))
+        return None if file is None else str(Path(file).absolute())
 
     def _file_of(self, word: str) -> Path | None:
-        """The file that a word names by its whole path, the program's own included."""
+        """The file that a word names by its absolute path, or the program."""
         if word is self._words[0]:
             return Path(self._file) if self._file else None
         if placeholders(self._where, word) - {"folder"}:
             return None
         return file_in_argument(fill(word, {"folder": str(self._base)}))
 
-    @computed
+    @cached_attribute
     def cli_versions(self) -> Mapping[str, str]:
-        """What the program prints as its version. One's own programs are not asked: they might just begin to work."""
+        """The versions of known programs; others are not run for this, so the hash of their file is used."""
         if self._shell:
             return {name: self._version_in_shell(name) for name in command_line.programs_of(self._words[2])}
         if self._preset is not None:
@@ -163,41 +162,41 @@ class Command(Agent):
         return {Path(self._file).name: self._content_of(self._file)} if self._file else {}
 
     def _version_in_shell(self, name: str) -> str:
-        """The version of a program that the text of a shell names; those of the system are what they are."""
-        found = shutil.which(name, path=self.environment().get("PATH"))
-        if found is None:
+        """The version of a program in the text of a shell."""
+        file = shutil.which(name, path=self.environment().get("PATH"))
+        if file is None:
             return "missing"
         if any(preset.program == name for preset in PRESETS.values()):
-            return version_of(found, self._shared)
-        return "of the system" if str(Path(found).parent) in SYSTEM else self._content_of(found)
+            return version_of(file, self._shared)
+        return "of the system" if str(Path(file).parent) in SYSTEM else self._content_of(file)
 
     def _content_of(self, path: str) -> str:
         return f"content {content_digest(Path(path), self._shared)[:12]}"
 
     def problems(self) -> list[Problem]:
-        missing = self._missing()
+        missing = self._missing_program()
         return [missing] if missing else super().problems()
 
-    def _missing(self) -> Problem | None:
+    def _missing_program(self) -> Problem | None:
         name = self._program_name
         if self._file is not None or name is None:
             return None
-        beside = self._base / name
-        if beside.is_file():
-            return Problem(f"{self.name}: {name} may not be executed", f"chmod +x {shlex.quote(str(beside))}")
-        fix = self._preset.install if self._preset else "write a program that is on the path, or beside the spec"
+        file = self._base / name
+        if file.is_file():
+            return Problem(f"{self.name}: {name} is not executable", f"chmod +x {shlex.quote(str(file))}")
+        fix = self._preset.install if self._preset else "name a program that is on the path, or next to the spec"
         return Problem(f"{self.name}: the program {name} is not found", fix)
 
     def notes(self) -> list[str]:
         words = () if self._shell else self._words[1:]
         return super().notes() + [
-            f"command: {word} is a file beside the spec, and programs start in their workspace: "
-            f"write {{folder}}/{word} if that file is meant"
+            f"command: {word} is a file next to the spec, but programs start in their workspace: "
+            f"write {{folder}}/{word} to pass that file"
             for word in words
             if command_line.is_plain_name(word) and (self._base / word).is_file()
         ]
 
-    # -- one attempt -----------------------------------------------------------------------------------------------
+    # -- attempts --------------------------------------------------------------------------------------------------
 
     def _new_stream(self) -> Stream | None:
         return Stream() if self._preset is not None and self._preset.has_stream else None
@@ -209,7 +208,7 @@ class Command(Agent):
         return Needs(programs, files, logins, settings)
 
     def _program(self, attempt: Attempt) -> process.Program:
-        missing = self._missing()
+        missing = self._missing_program()
         if missing is not None:
             raise errors.Rejected(missing.message, fix=missing.fix)
         prompt = attempt.request.prompt.encode("utf-8", "replace")
@@ -228,13 +227,13 @@ class Command(Agent):
                 message = f"the prompt is too long for an argument ({len(prompt):,} bytes)"
                 raise errors.Rejected(message, fix=_WITHOUT_ARGUMENT)
             if "\0" in word:
-                raise errors.Rejected("no argument can have a NUL in it, as this prompt has", fix=_WITHOUT_ARGUMENT)
+                raise errors.Rejected("the prompt contains a NUL, which arguments cannot have", fix=_WITHOUT_ARGUMENT)
         quiet = self._preset.environment if self._preset else {}
-        hidden = ("prompt", "folder") if self._preset else ("prompt",)  # what says what is right may lie in the folder
+        hidden = ("prompt", "folder") if self._preset else ("prompt",)  # the folder may contain expected answers
         environment = {
-            **self.around(attempt),
+            **self.attempt_environment(attempt),
             **{name: value for name, value in quiet.items() if name not in self._environment},
-            **{variable(name): value for name, value in values.items() if name not in hidden},
+            **{variable_name(name): value for name, value in values.items() if name not in hidden},
         }
         stdin = file if self._stdin == "prompt" else b""
         return process.Program(argv, attempt.workspace.path, environment, stdin)
@@ -243,47 +242,47 @@ class Command(Agent):
         if error.errno == errno.E2BIG:
             return errors.Rejected("the prompt is too long for the arguments of a program", fix=_WITHOUT_ARGUMENT)
         if error.errno == errno.ENOEXEC:
-            return errors.Rejected(f"{program} is no program", fix="begin the script with #! and its interpreter")
+            return errors.Rejected(f"{program} is not a program", fix="begin the script with #! and its interpreter")
         if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EPERM):
-            fix = "is it there, may it be executed, and is the interpreter in its #! line?"
+            fix = "check that it exists, is executable, and that the interpreter in its #! line exists"
             return errors.Rejected(f"{program} cannot be started: {error.strerror}", fix=fix)
         return error
 
-    def _read(self, out: Path, err: Path) -> Said:
-        said = self._reader(out, err)
-        if said.tools is not None:
-            said.tools = Counter({name[:100]: number for name, number in said.tools.most_common(100)})
-        return said
+    def _read(self, out: Path, err: Path) -> AgentOutput:
+        output = self._reader(out, err)
+        if output.tools is not None:
+            output.tools = Counter({name[:100]: number for name, number in output.tools.most_common(100)})
+        return output
 
-    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[Said, TrialError | None]:
-        said = self._read(ended.out, ended.err)
-        return said, self._trouble(said, ended, attempt.memory_kills)
+    def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[AgentOutput, TrialError | None]:
+        output = self._read(ended.out, ended.err)
+        return output, self._failure(output, ended, attempt.memory_kills)
 
-    def _trouble(self, said: Said, ended: process.ProcessResult, kills: int | None) -> TrialError | None:
-        if not ended.code and said.trouble is None and (said.text or "").strip():
+    def _failure(self, output: AgentOutput, ended: process.ProcessResult, kills: int | None) -> TrialError | None:
+        if not ended.code and output.error is None and (output.text or "").strip():
             return None
-        last = last_line(ended.err) or last_line(ended.out) or "without a word"
+        last = last_line(ended.err) or last_line(ended.out) or "no output"
         if ended.code in KILL_CODES and is_out_of_memory(ended.code, kills, memory_kills()):
-            return OutOfMemory(f"the system ended it because memory was short ({ended.description})", fix=_LESS_MEMORY)
+            return OutOfMemory(f"killed by the system because memory was short ({ended.description})", fix=_LESS_MEMORY)
         if ended.code < 0:
             return errors.Crashed(f"{ended.description}: {last}"[:500])
-        if said.trouble is not None:
-            return said.trouble
+        if output.error is not None:
+            return output.error
         if ended.code:
-            return self._failed(ended, last)
-        if self._may_be_silent and said.missing == EMPTY:
+            return self._exit_error(ended, last)
+        if self._allows_silence and output.missing_reason == EMPTY:
             return None
-        return errors.NoAnswer(said.missing)
+        return errors.NoAnswer(output.missing_reason)
 
-    def _failed(self, ended: process.ProcessResult, last: str) -> TrialError:
-        """It ended with an error and printed no object that explains it."""
+    def _exit_error(self, ended: process.ProcessResult, last: str) -> TrialError:
+        """The error of a program that failed without reporting one."""
         message = f"{ended.description}: {last}"[:500]
         if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(last):
-            return errors.Rejected(message, fix="is the program that the command names on the path?")
+            return errors.Rejected(message, fix="check that the program in the command is on the path")
         if self._preset is None or last_line(ended.out):
             return errors.Crashed(message)
-        cause = trouble(process.tail(ended.err, 1_000), self._preset.login)
+        cause = error_from_message(process.tail(ended.err, 1_000), self._preset.login)
         if type(cause) is not errors.Crashed:
             return type(cause)(message, fix=cause.fix)
-        by_hand = " ".join(shlex.quote(word) for word in self._words[:4])
-        return errors.Rejected(message, fix=f"try it by hand: {by_hand} ...")
+        command = " ".join(shlex.quote(word) for word in self._words[:4])
+        return errors.Rejected(message, fix=f"run it in a terminal: {command} ...")

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.api.http_target import ApiTarget, Picture, Said
+from abreast.targets.api.http_target import ApiTarget, Image, ModelOutput
 from abreast.targets.untrusted_json import count, mapping, storable
 
 VERSION = "2023-06-01"
-MAX_TOKENS = 4_096  # the API wants a number
+MAX_TOKENS = 4_096  # the API requires a number
 
 
 class Anthropic(ApiTarget):
-    """Claude models, at Anthropic or behind a proxy that speaks the same."""
+    """Claude models, at Anthropic or behind a compatible proxy."""
 
     name = "anthropic"
     variables = ("ANTHROPIC_API_KEY",)
@@ -29,10 +29,10 @@ class Anthropic(ApiTarget):
     def _key_headers(self, key: str) -> dict[str, str]:
         return {"x-api-key": key}
 
-    def _body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]:
+    def _body(self, prompt: str, images: list[Image]) -> dict[str, Any]:
         content: Any = prompt
-        if pictures:
-            content = [*map(_image, pictures), {"type": "text", "text": prompt}]
+        if images:
+            content = [*map(_image, images), {"type": "text", "text": prompt}]
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self._max_tokens or MAX_TOKENS,
@@ -48,26 +48,24 @@ class Anthropic(ApiTarget):
             body["system"] = f"{self._system or ''}\nAnswer with one JSON value and nothing else.".strip()
         return {**body, **self._extra}
 
-    def _said(self, body: Mapping[str, Any]) -> Said:
-        said = "".join(part["text"] for part in body["content"] if part.get("type") == "text")
+    def _parse_output(self, body: Mapping[str, Any]) -> ModelOutput:
+        text = "".join(part["text"] for part in body["content"] if part.get("type") == "text")
         reason = storable(body.get("stop_reason"))
         refusal = str(mapping(body.get("stop_details")).get("explanation") or "") if reason == "refusal" else None
-        return Said(said, usage_of(mapping(body.get("usage"))), storable(body.get("model")), reason, refusal)
+        return ModelOutput(text, usage_of(mapping(body.get("usage"))), storable(body.get("model")), reason, refusal)
 
 
-def usage_of(told: Mapping[str, Any]) -> Usage:
-    """Tokens as Anthropic counts them: input without what was read from or written to a cache."""
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """Tokens as Anthropic counts them: the input excludes cache reads and writes."""
     return Usage(
-        count(told.get("input_tokens")),
-        count(told.get("output_tokens")),
-        count(told.get("cache_read_input_tokens")),
-        count(told.get("cache_creation_input_tokens")),
-        count(mapping(told.get("output_tokens_details")).get("thinking_tokens")),
+        count(usage.get("input_tokens")),
+        count(usage.get("output_tokens")),
+        count(usage.get("cache_read_input_tokens")),
+        count(usage.get("cache_creation_input_tokens")),
+        count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 
-def _image(picture: Picture) -> dict[str, Any]:
-    if picture.url is not None:
-        return {"type": "image", "source": {"type": "url", "url": picture.url}}
-    source = {"type": "base64", "media_type": picture.media, "data": picture.content}
-    return {"type": "image", "source": source}
+def _image(image: Image) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.content}
+    return {"type": "image", "source": source if image.url is None else {"type": "url", "url": image.url}}

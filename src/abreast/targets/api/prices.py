@@ -1,4 +1,4 @@
-"""What tokens cost: a dated table that ships as data, and what a spec says instead.
+"""Prices of tokens: a dated table that ships as data, and the prices of a spec.
 
 >>> Prices().of("claude-sonnet-4-5-20250929").output
 15.0
@@ -23,37 +23,37 @@ MILLION = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """Dollars per million tokens; with more than `over` tokens given, those of `long`."""
+class TokenPrice:
+    """Dollars per million tokens; above `over` input tokens, `long` applies."""
 
     input: float
     output: float
     cache_read: float
     cache_write: float
     over: int | None = None
-    long: Price | None = None
+    long: TokenPrice | None = None
 
     def of(self, usage: Usage) -> float | None:
-        """What this usage costs; None if nobody said what was used."""
+        """The cost in dollars; None without token counts."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
-        given = (usage.input_tokens, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0)
-        if self.long is not None and self.over is not None and sum(given) > self.over:
+        counts = (usage.input_tokens, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0)
+        if self.long is not None and self.over is not None and sum(counts) > self.over:
             return self.long.of(usage)
         prices = (self.input, self.cache_read, self.cache_write)
-        paid = sum(count * price for count, price in zip(given, prices, strict=True))
-        return (paid + usage.output_tokens * self.output) / MILLION
+        cost = sum(count * price for count, price in zip(counts, prices, strict=True))
+        return (cost + usage.output_tokens * self.output) / MILLION
 
 
 class Prices:
     """The shipped table with a spec's own prices over it."""
 
     def __init__(self, own: Mapping[str, Any] | None = None) -> None:
-        """`own` maps models to prices: mappings, or objects with the same names."""
+        """`own` maps models to prices: mappings or pydantic objects."""
         self._own = {model: _price(_mapping(price)) for model, price in (own or {}).items()}
 
-    def of(self, *models: str | None) -> Price | None:
-        """The price of the first of these names that has one: the model that answered, then the one that was asked."""
+    def of(self, *models: str | None) -> TokenPrice | None:
+        """The price of the first of these models that has one."""
         names = [name for model in models if model for name in _names(model)]
         for table in (self._own, _shipped()):
             for name in names:
@@ -63,12 +63,12 @@ class Prices:
 
 
 def as_of() -> str:
-    """The day of the shipped table."""
+    """The date of the shipped table."""
     return str(_table()["as_of"])
 
 
 def _names(model: str) -> list[str]:
-    """A model as it is called, without its snapshot, and without the provider before it.
+    """A model's name, also without its snapshot and without its provider.
 
     >>> _names("anthropic/claude-opus-4-5-20251101")[-1]
     'claude-opus-4-5'
@@ -79,20 +79,20 @@ def _names(model: str) -> list[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(files("abreast.targets.api").joinpath("prices.json").read_text(encoding="utf-8"))
-    return found
+    table: dict[str, Any] = json.loads(files("abreast.targets.api").joinpath("prices.json").read_text(encoding="utf-8"))
+    return table
 
 
 @cache
-def _shipped() -> dict[str, Price]:
+def _shipped() -> dict[str, TokenPrice]:
     return {model: _price(price) for model, price in _table()["models"].items()}
 
 
-def _price(told: Mapping[str, Any]) -> Price:
-    given = float(told["input"])
-    long = told.get("long")
-    read, write = (given if told.get(name) is None else float(told[name]) for name in ("cache_read", "cache_write"))
-    price = Price(given, float(told["output"]), read, write)
+def _price(prices: Mapping[str, Any]) -> TokenPrice:
+    base = float(prices["input"])
+    long = prices.get("long")
+    read, write = (base if prices.get(name) is None else float(prices[name]) for name in ("cache_read", "cache_write"))
+    price = TokenPrice(base, float(prices["output"]), read, write)
     return price if long is None else replace(price, over=int(long["over"]), long=_price(long))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.redaction import redact_log
-from abreast.targets.mcp.text import line
+from abreast.targets.mcp.text import first_line
 
 PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers: mcp__SERVER__TOOL
 LONGEST_MESSAGE = 300
@@ -18,7 +18,7 @@ MOST_TOOLS = 100  # with a message
 
 @dataclass(slots=True)
 class McpCalls:
-    """The calls so far. A denied call is not a failed one: it never reached the server.
+    """The calls so far. A denied call never reached the server and does not count as failed.
 
     >>> calls = McpCalls()
     >>> calls.add("1", "mcp__search__find")
@@ -49,14 +49,14 @@ class McpCalls:
             return
         self.failed[tool] += 1
         if len(self.messages) < MOST_TOOLS:
-            self.messages.setdefault(tool, line(redact_log(message), LONGEST_MESSAGE))
+            self.messages.setdefault(tool, first_line(redact_log(message), LONGEST_MESSAGE))
 
     def is_open(self, call_id: str) -> bool:
-        """Whether this call of an MCP tool was made and has no result yet."""
+        """Whether this is a call of an MCP tool without a result yet."""
         return call_id in self._names
 
     def add_totals(self, tool: str, made: int, failed: int, denied: int) -> None:
-        """Add the calls of a tool for an agent that only reports how many there were."""
+        """Add the calls of a tool for agents that only report totals."""
         name = tool[:LONGEST_NAME]
         self.made[name] += made
         self.denied[name] += min(denied, made)
@@ -65,8 +65,8 @@ class McpCalls:
             self.messages.setdefault(name, "")
 
     def columns(self, offered: int | None) -> dict[str, Any]:
-        """What is stored of a trial. `offered` is how many tools the MCP servers offered; None if the agent does not
-        report it, so that a trial without calls cannot be told from one without servers, and nothing is stored."""
+        """The columns of a trial. `offered` is the number of tools that the MCP servers offered, or None if the agent
+        does not report it; then nothing is stored for trials without calls, which may have had no servers."""
         if offered is None and not self.made:
             return {}
         made, failed, denied = self.made.total(), self.failed.total(), self.denied.total()
@@ -82,7 +82,7 @@ class McpCalls:
 
 
 def qualified(server: object, tool: object) -> str:
-    """The name of a tool as Claude Code writes it, which is how every agent's calls are stored.
+    """The name of a tool as Claude Code writes it, which is how calls of all agents are stored.
 
     >>> qualified("search", "find")
     'mcp__search__find'
@@ -91,7 +91,7 @@ def qualified(server: object, tool: object) -> str:
 
 
 def message_of(content: Any) -> str:
-    """The text of a tool's result, which is text or a list of parts."""
+    """The text of a tool result: text or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

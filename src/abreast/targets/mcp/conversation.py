@@ -1,4 +1,4 @@
-"""What is said between a client and a server, over whatever channel: hello, and which tools there are."""
+"""The messages between a client and a server, over any channel: the handshake and the list of tools."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Protocol
 
 from abreast import mcp_protocol as protocol
 from abreast.mcp_protocol import Message
-from abreast.text import parse_json
+from abreast.targets.untrusted_json import parsed
 
+BROKEN = "report this to the authors of the server"
 MOST_PAGES = 100
 MOST_TOOLS = 10_000
 
 
-class Trouble(Exception):
-    """Why a server cannot be used, in a sentence, and what to do about it."""
+class McpError(Exception):
+    """Why a server cannot be used, and how to fix it."""
 
     def __init__(self, problem: str, fix: str = "") -> None:
         super().__init__(problem)
@@ -24,7 +25,7 @@ class Trouble(Exception):
 
 
 class Channel(Protocol):
-    """A way to a server. `receive` raises a `Trouble` if nothing will come any more."""
+    """A connection to a server. `receive` raises an `McpError` when no message can follow."""
 
     protocol: str
 
@@ -34,60 +35,59 @@ class Channel(Protocol):
 
 
 class Conversation:
-    """One client and one server. `asked` is what the server has been asked last."""
+    """The conversation of a client with a server. `method` is that of the last request."""
 
     def __init__(self, channel: Channel, folder: Path) -> None:
         self._channel, self._folder = channel, folder
-        self._last = 0
-        self.asked = "initialize"
+        self._last_id = 0
+        self.method = "initialize"
 
-    async def hello(self) -> Message:
-        """What the server says of itself."""
+    async def initialize(self) -> Message:
+        """Shake hands; return what the server reports about itself."""
         about = await self._ask("initialize", protocol.initialize_params({"roots": {}}, "abreast", "1"))
         self._channel.protocol = str(about.get("protocolVersion") or protocol.VERSIONS[0])
         await self._channel.send(protocol.notification("notifications/initialized"))
         return about
 
-    async def tools(self) -> list[Mapping[str, Any]]:
-        """All of them, page by page."""
-        found: list[Mapping[str, Any]] = []
+    async def list_tools(self) -> list[Mapping[str, Any]]:
+        """The tools of all pages."""
+        tools: list[Mapping[str, Any]] = []
         cursors: list[Any] = []
         for _ in range(MOST_PAGES):
             page = await self._ask("tools/list", {"cursor": cursors[-1]} if cursors else {})
-            listed = page.get("tools")
-            if not isinstance(listed, list):
-                raise Trouble("answers tools/list without a list of tools", "the server is broken: tell its authors")
-            found += [tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+            if not isinstance(page.get("tools"), list):
+                raise McpError("answers tools/list without a list of tools", BROKEN)
+            tools += [tool for tool in page["tools"] if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
             cursor = page.get("nextCursor")
             if not cursor:
-                return found
-            if cursor in cursors or len(found) > MOST_TOOLS:
+                return tools
+            if cursor in cursors or len(tools) > MOST_TOOLS:
                 break
             cursors.append(cursor)
-        raise Trouble("lists its tools without an end", "the server is broken: tell its authors")
+        raise McpError("lists tools without end", BROKEN)
 
     async def _ask(self, method: str, params: Message) -> Message:
-        self.asked = method
-        self._last += 1
-        await self._channel.send(protocol.request(self._last, method, params))
+        self.method = method
+        self._last_id += 1
+        await self._channel.send(protocol.request(self._last_id, method, params))
         while True:
             message = await self._channel.receive()
             if "method" in message:
                 await self._serve(message)
-            elif message.get("id") == self._last or (message.get("id") is None and "error" in message):
+            elif message.get("id") == self._last_id or (message.get("id") is None and "error" in message):
                 return self._result(message)
 
     def _result(self, message: Message) -> Message:
         error, result = message.get("error"), message.get("result")
         if error is not None:
-            told = error.get("message") if isinstance(error, dict) else error
-            raise Trouble(f"answers {self.asked} with an error: {told}")
+            reason = error.get("message") if isinstance(error, dict) else error
+            raise McpError(f"answers {self.method} with an error: {reason}")
         if not isinstance(result, dict):
-            raise Trouble(f"answers {self.asked} with nothing that can be read: {json.dumps(result)[:100]}")
+            raise McpError(f"answers {self.method} with an invalid result: {json.dumps(result)[:100]}")
         return result
 
     async def _serve(self, message: Message) -> None:
-        """Answer what the server asks; what it only tells needs none."""
+        """Answer a request of the server. Notifications have no id and need no answer."""
         if "id" not in message:
             return
         number = message["id"]
@@ -101,11 +101,8 @@ class Conversation:
         await self._channel.send(reply)
 
 
-def messages_in(content: str | bytes) -> list[Message] | None:
-    """The messages of JSON-RPC in a text, one or several; None if it is something else."""
-    try:
-        found = parse_json(content)
-    except (ValueError, RecursionError):
-        return None
-    messages = found if isinstance(found, list) else [found]
+def parse_messages(content: str | bytes) -> list[Message] | None:
+    """The JSON-RPC messages in a text, or None if it is something else."""
+    value = parsed(content)
+    messages = value if isinstance(value, list) else [value]
     return messages if messages and all(map(protocol.is_message, messages)) else None

@@ -1,4 +1,4 @@
-"""A server that is there already: MCP over HTTP, the streamable kind and the older one of server-sent events."""
+"""MCP over HTTP: the streamable transport, and the older one of server-sent events."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ import contextlib
 import json
 import re
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Trouble, messages_in
+from abreast.targets.mcp.conversation import BROKEN, McpError, parse_messages
 from abreast.targets.mcp.declaration import REFERENCE, Server
-from abreast.targets.mcp.expanding import Expanded
-from abreast.targets.mcp.text import line
+from abreast.targets.mcp.expansion import ExpandedServer
+from abreast.targets.mcp.text import first_line
 
 if TYPE_CHECKING:
     import aiohttp
 
 MOST_INPUT = 64_000_000  # bytes
-GOODBYE_S = 1.0
+CLOSE_S = 1.0
+CHECK_LOGS = "check the logs of the server"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _SESSION = "Mcp-Session-Id"
 
 
 @contextlib.asynccontextmanager
-async def connected(server: Server, ready: Expanded) -> AsyncIterator[HttpChannel]:
-    """A connection while it is needed."""
+async def http_channel(server: Server, ready: ExpandedServer) -> AsyncIterator[HttpChannel]:
+    """Connect to a server for the duration of a context."""
     import aiohttp  # late: most experiments have no such server
 
     if not re.match("https?://", ready.url, re.IGNORECASE):
-        raise Trouble(f"{server.url} is no address", "set it to one that begins with http:// or https://")
-    waits = aiohttp.ClientTimeout(total=None)  # whoever looks has a time limit of its own
-    try:
-        session = aiohttp.ClientSession(headers=ready.headers, timeout=waits)
+        raise McpError(f"{server.url} is not an address", "begin it with http:// or https://")
+    try:  # the caller sets the time limit
+        session = aiohttp.ClientSession(headers=ready.headers, timeout=aiohttp.ClientTimeout(total=None))
     except (ValueError, TypeError) as error:
-        raise Trouble(f"its headers cannot be sent: {error}", "correct them") from error
+        raise McpError(f"its headers cannot be sent: {error}", "correct them") from error
     channel = (SseChannel if server.kind == "sse" else HttpChannel)(server, ready, session)
     try:
         yield channel
@@ -46,7 +48,7 @@ async def connected(server: Server, ready: Expanded) -> AsyncIterator[HttpChanne
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names; `trust_env` of aiohttp would send passwords of ~/.netrc too."""
+    """The proxy in the environment. `trust_env` of aiohttp would also send passwords of ~/.netrc."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):
@@ -55,37 +57,37 @@ def proxy_for(url: str) -> str | None:
 
 
 class HttpChannel:
-    """Every message is a request of its own; what comes back is JSON or a stream of events."""
+    """Sends each message as a request; responses are JSON or a stream of events."""
 
-    def __init__(self, server: Server, ready: Expanded, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: Server, ready: ExpandedServer, session: aiohttp.ClientSession) -> None:
         self.protocol = ""
         self._server, self._url, self._session = server, ready.url, session
-        self._waiting: asyncio.Queue[Message | Trouble] = asyncio.Queue()
-        self._reading: set[asyncio.Task[None]] = set()
-        self._id = ""
-        self._taken = 0
+        self._received: asyncio.Queue[Message | McpError] = asyncio.Queue()
+        self._streams: set[asyncio.Task[None]] = set()
+        self._session_id = ""
+        self._size = 0
 
     async def send(self, message: Message) -> None:
         await self._post(self._url, message)
 
     async def receive(self) -> Message:
-        found = await self._waiting.get()
-        if isinstance(found, Trouble):
-            raise found
-        return found
+        message = await self._received.get()
+        if isinstance(message, McpError):
+            raise message
+        return message
 
-    def late(self, asked: str, seconds: float) -> Trouble:
-        fix = f"does {self._server.url} work? If the server is only slow, raise its start_timeout (seconds)"
-        return Trouble(f"no answer to {asked} within {seconds:g} s", fix)
+    def timeout_error(self, method: str, seconds: float) -> McpError:
+        fix = f"check that {self._server.url} works; if the server is only slow, raise its start_timeout (seconds)"
+        return McpError(f"no answer to {method} within {seconds:g} s", fix)
 
     async def close(self) -> None:
-        for task in self._reading:
+        for task in self._streams:
             task.cancel()
-        await asyncio.gather(*self._reading, return_exceptions=True)
+        await asyncio.gather(*self._streams, return_exceptions=True)
         try:
-            if self._id:
-                with contextlib.suppress(Trouble, TimeoutError):
-                    async with asyncio.timeout(GOODBYE_S):
+            if self._session_id:
+                with contextlib.suppress(McpError, TimeoutError):
+                    async with asyncio.timeout(CLOSE_S):
                         (await self._request("DELETE", self._url)).release()
         finally:
             await self._session.close()
@@ -94,60 +96,65 @@ class HttpChannel:
         accepts = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         response = await self._request("POST", url, data=json.dumps(message).encode(), headers=accepts)
         self._check(response)
-        self._id = response.headers.get(_SESSION, self._id)
+        self._session_id = response.headers.get(_SESSION, self._session_id)
         if response.content_type == "text/event-stream" and response.status == 200:
-            self._follow(self._events(response, asks="id" in message and "method" in message))
+            self._follow(self._events(response, expects_answer="id" in message and "method" in message))
             return
         body = await self._body(response)
         if not body.strip() or response.status in (202, 204):
             return
-        messages = messages_in(body)
+        messages = parse_messages(body)
         if messages is None:
-            raise self._no_server(response.content_type, body)
-        for each in messages:
-            self._waiting.put_nowait(each)
+            raise self._not_mcp(response.content_type, body)
+        for reply in messages:
+            self._received.put_nowait(reply)
 
-    async def _request(self, method: str, url: str, headers: Any = None, **more: Any) -> aiohttp.ClientResponse:
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str] = NO_HEADERS, data: bytes | None = None
+    ) -> aiohttp.ClientResponse:
         import aiohttp
 
-        own = {_SESSION: self._id} if self._id else {}
-        own |= {"MCP-Protocol-Version": self.protocol} if self.protocol else {}
+        headers = dict(headers)
+        if self._session_id:
+            headers[_SESSION] = self._session_id
+        if self.protocol:
+            headers["MCP-Protocol-Version"] = self.protocol
         try:
             return await self._session.request(
-                method, url, headers={**(headers or {}), **own}, allow_redirects=False, proxy=proxy_for(url), **more
+                method, url, headers=headers, data=data, allow_redirects=False, proxy=proxy_for(url)
             )
         except aiohttp.ClientConnectorDNSError:
-            raise Trouble(f"there is no host {urlsplit(url).hostname}", "correct its url") from None
+            raise McpError(f"unknown host {urlsplit(url).hostname}", "correct its url") from None
         except aiohttp.ClientSSLError as error:
-            raise Trouble(f"no safe connection to {self._server.url}: {error}", "check its certificate") from error
+            raise McpError(f"no TLS connection to {self._server.url}: {error}", "check its certificate") from error
         except aiohttp.ClientConnectorError:
-            place = urlsplit(url).netloc.rpartition("@")[2]
-            raise Trouble(f"nothing listens at {place}", "start the server, or correct its url") from None
+            address = urlsplit(url).netloc.rpartition("@")[2]
+            raise McpError(f"nothing listens at {address}", "start the server, or correct its url") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            told = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise Trouble(f"the connection to {self._server.url} failed: {told}", "correct its url") from error
+            reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise McpError(f"the connection to {self._server.url} failed: {reason}", "correct its url") from error
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
         status, url = response.status, self._server.url
         if status < 300:
             return
         response.release()
-        names = [found[0] for value in self._server.headers.values() for found in REFERENCE.findall(value)]
+        names = [name for value in self._server.headers.values() for name, _ in REFERENCE.findall(value)]
         if status == 401:
-            fix = f"is {names[0]} right?" if names else "write headers: {Authorization: Bearer ${NAME}}"
-            raise Trouble(f"{url} wants to know who asks (401)", fix)
+            fix = f"check the value of {names[0]}" if names else "write headers: {Authorization: Bearer ${NAME}}"
+            raise McpError(f"{url} requires authentication (401)", fix)
         if status == 403:
-            fix = f"may {names[0]} do this?" if names else "write the headers that it wants, with ${NAME} for secrets"
-            raise Trouble(f"{url} does not let us in (403)", fix)
+            fix = f"check what {names[0]} may do" if names else "add the headers it requires, with ${NAME} for secrets"
+            raise McpError(f"{url} denies access (403)", fix)
         if status == 404:
-            raise Trouble(f"there is nothing at {url} (404)", "correct its path: it often ends with /mcp or /sse")
+            raise McpError(f"{url} does not exist (404)", "correct its path: it often ends with /mcp or /sse")
         if status == 405:
             other = "http" if self._server.kind == "sse" else "sse"
-            raise Trouble(f"{url} speaks in another way (405)", f"write type: {other}, or correct its path")
+            raise McpError(f"{url} uses another transport (405)", f"write type: {other}, or correct its path")
         if 300 <= status < 400:
-            there = line(redact_log(response.headers.get("Location", "somewhere else")))
-            raise Trouble(f"{url} redirects to {there} ({status})", "write the address where it is")
-        raise Trouble(f"{url} answers with status {status}", "look at what the server logs")
+            target = first_line(redact_log(response.headers.get("Location", "another address")))
+            raise McpError(f"{url} redirects to {target} ({status})", "write the final address as url:")
+        raise McpError(f"{url} answers with status {status}", CHECK_LOGS)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         async with response:
@@ -158,51 +165,51 @@ class HttpChannel:
 
         try:
             async for chunk in response.content.iter_any():
-                self._taken += len(chunk)
-                if self._taken > MOST_INPUT:
-                    raise Trouble("sends without an end", "the server is broken: tell its authors")
+                self._size += len(chunk)
+                if self._size > MOST_INPUT:
+                    raise McpError("sends without end", BROKEN)
                 yield chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Trouble(f"the connection broke: {type(error).__name__}", "look at what the server logs") from error
+            raise McpError(f"the connection broke: {type(error).__name__}", CHECK_LOGS) from error
 
     def _follow(self, events: AsyncIterator[tuple[str, str]]) -> None:
         task = asyncio.create_task(self._pump(events))
-        self._reading.add(task)
-        task.add_done_callback(self._reading.discard)
+        self._streams.add(task)
+        task.add_done_callback(self._streams.discard)
 
     async def _pump(self, events: AsyncIterator[tuple[str, str]]) -> None:
         try:
             async for kind, data in events:
-                self._take(kind, data)
-        except Trouble as trouble:
-            self._waiting.put_nowait(trouble)
+                self._receive_event(kind, data)
+        except McpError as error:
+            self._received.put_nowait(error)
 
-    def _take(self, kind: str, data: str) -> None:
-        if kind == "message" and data:  # an empty one only marks a place in the stream
-            for each in messages_in(data) or ():
-                self._waiting.put_nowait(each)
+    def _receive_event(self, kind: str, data: str) -> None:
+        if kind == "message":
+            for message in parse_messages(data) or ():
+                self._received.put_nowait(message)
 
-    async def _events(self, response: aiohttp.ClientResponse, asks: bool) -> AsyncIterator[tuple[str, str]]:
-        """The events of a stream; one that `asks` for an answer and ends without any is broken."""
+    async def _events(self, response: aiohttp.ClientResponse, expects_answer: bool) -> AsyncIterator[tuple[str, str]]:
+        """The events of a stream. If it `expects_answer` and ends without one, it is broken."""
         events, answered = Events(), False
         async with response:
             async for chunk in self._chunks(response):
                 for kind, data in events.feed(chunk):
                     answered = answered or '"result"' in data or '"error"' in data
                     yield kind, data
-        if asks and not answered:
-            raise Trouble("ends its stream of events without an answer", "look at what the server logs")
+        if expects_answer and not answered:
+            raise McpError("ends its event stream without an answer", CHECK_LOGS)
 
-    def _no_server(self, kind: str, body: bytes) -> Trouble:
-        told = line(redact_log(body.decode(errors="replace")), 80)
-        fix = "is this the address of the server? It often ends with /mcp or /sse"
-        return Trouble(f'does not speak MCP: it answers with {kind}: "{told}"', fix)
+    def _not_mcp(self, kind: str, body: bytes) -> McpError:
+        text = first_line(redact_log(body.decode(errors="replace")), 80)
+        fix = "check the address of the server: it often ends with /mcp or /sse"
+        return McpError(f'does not speak MCP: it answers with {kind}: "{text}"', fix)
 
 
 class SseChannel(HttpChannel):
-    """The older kind: one stream of events for all that comes back; its first event says where to send messages."""
+    """The older transport: one event stream for all responses, whose first event is the address for messages."""
 
-    def __init__(self, server: Server, ready: Expanded, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: Server, ready: ExpandedServer, session: aiohttp.ClientSession) -> None:
         super().__init__(server, ready, session)
         self._endpoint: asyncio.Future[str] | None = None
 
@@ -216,8 +223,8 @@ class SseChannel(HttpChannel):
         response = await self._request("GET", self._url, {"Accept": "text/event-stream"})
         self._check(response)
         if response.content_type != "text/event-stream":
-            raise self._no_server(response.content_type, await self._body(response))
-        self._follow(self._events(response, asks=True))
+            raise self._not_mcp(response.content_type, await self._body(response))
+        self._follow(self._events(response, expects_answer=True))
 
     async def _post(self, url: str, message: Message) -> None:
         response = await self._request(
@@ -227,32 +234,29 @@ class SseChannel(HttpChannel):
         response.release()
 
     async def _pump(self, events: AsyncIterator[tuple[str, str]]) -> None:
-        ended = Trouble("ended its stream of events", "look at what the server logs")
+        final = McpError("ended its event stream", CHECK_LOGS)
         try:
             async for kind, data in events:
-                self._take(kind, data)
-        except Trouble as trouble:
-            ended = trouble
-        self._waiting.put_nowait(ended)
+                self._receive_event(kind, data)
+        except McpError as error:
+            final = error
+        self._received.put_nowait(final)
         if self._endpoint is not None and not self._endpoint.done():
-            self._endpoint.set_exception(ended)
+            self._endpoint.set_exception(final)
 
-    def _take(self, kind: str, data: str) -> None:
+    def _receive_event(self, kind: str, data: str) -> None:
         if kind != "endpoint" or self._endpoint is None or self._endpoint.done():
-            super()._take(kind, data)
+            super()._receive_event(kind, data)
             return
-        there = urljoin(self._url, data.strip())
-        if urlsplit(there)[:2] == urlsplit(self._url)[:2]:
-            self._endpoint.set_result(there)
-        else:  # whoever answers here may not send our headers elsewhere
-            raise Trouble(
-                f"wants messages at another host: {line(redact_log(there))}",
-                "write the address of that host",
-            )
+        endpoint = urljoin(self._url, data.strip())
+        if urlsplit(endpoint)[:2] != urlsplit(self._url)[:2]:  # the headers may hold secrets
+            target = first_line(redact_log(endpoint))
+            raise McpError(f"wants messages at another host: {target}", "write the address of that host")
+        self._endpoint.set_result(endpoint)
 
 
 class Events:
-    r"""Server-sent events, as they come in.
+    r"""Parser of server-sent events.
 
     >>> events = Events()
     >>> list(events.feed(b"data: a\nda")), list(events.feed(b"ta: b\r\n\r\nevent: endpoint\ndata: /x\n\n: hm\n\n"))
@@ -265,8 +269,8 @@ class Events:
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, str]]:
         *lines, rest = chunk.split(b"\n")
-        for each in lines:
-            text = (bytes(self._rest) + each).decode(errors="replace").removesuffix("\r")
+        for line in lines:
+            text = (bytes(self._rest) + line).decode(errors="replace").removesuffix("\r")
             self._rest.clear()
             name, _, value = text.partition(":")
             if name == "event":

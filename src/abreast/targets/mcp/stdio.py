@@ -1,4 +1,4 @@
-"""A server that is started: a process of its own, spoken to by lines of JSON. None outlives the look at it."""
+"""MCP over standard input and output: a server process for the duration of a context."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ from pathlib import Path
 
 from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Trouble, messages_in
-from abreast.targets.mcp.expanding import Expanded
-from abreast.targets.mcp.text import line, telling
+from abreast.targets.mcp.conversation import BROKEN, McpError, parse_messages
+from abreast.targets.mcp.expansion import ExpandedServer
+from abreast.targets.mcp.text import error_line, first_line
 from abreast.targets.processes import orphans
 
 MARK = "ABREAST_MCP"
-PATIENCE_S = 1.0  # for a process to end by itself when its input ends
+EXIT_S = 1.0  # for a process to exit by itself when its input ends
 LONGEST_LINE = 16_000_000  # bytes
 MOST_OUTPUT = 64_000_000
-MOST_NOISE = 1_000_000  # that is no message
-KEPT_OF_STDERR = 8_000
+MOST_NOISE = 1_000_000  # bytes that are not messages
+STDERR_TAIL = 8_000
 _CHUNK = 65_536
-_MOMENT_S = 0.1
+_POLL_S = 0.1
+TRY = "try the command in a terminal"
 
 
 @contextlib.asynccontextmanager
-async def started(ready: Expanded, cwd: Path, marks: Mapping[str, str]) -> AsyncIterator[StdioChannel]:
-    """The server while it is needed. Then its input ends, and what is left of it a second later is ended."""
+async def stdio_channel(ready: ExpandedServer, cwd: Path, marks: Mapping[str, str]) -> AsyncIterator[StdioChannel]:
+    """Start a server. At the end its input is closed, and a second later its processes are killed."""
     mark = uuid.uuid4().hex
     process = await _start(ready, Path(ready.cwd) if ready.cwd is not None else cwd, {**marks, MARK: mark})
     channel = StdioChannel(process)
-    patience = 0.0  # whoever is cancelled does not wait
+    grace_s = 0.0  # if this is cancelled, nothing is waited for
     try:
         yield channel
-        patience = PATIENCE_S
-    except Trouble:
-        patience = PATIENCE_S
+        grace_s = EXIT_S
+    except McpError:
+        grace_s = EXIT_S
         raise
     finally:
-        await _end(process, mark, patience, channel)
+        await _end(process, mark, grace_s, channel)
 
 
-async def _start(ready: Expanded, cwd: Path, extra: Mapping[str, str]) -> asyncio.subprocess.Process:
+async def _start(ready: ExpandedServer, cwd: Path, extra: Mapping[str, str]) -> asyncio.subprocess.Process:
     program = ready.command[0]
     if not cwd.is_dir():
-        raise Trouble(f"there is no folder {cwd} to start it in", "correct its cwd")
+        raise McpError(f"cwd: no folder {cwd}", "correct its cwd")
     try:
         return await asyncio.create_subprocess_exec(
             *ready.command,
@@ -62,166 +63,161 @@ async def _start(ready: Expanded, cwd: Path, extra: Mapping[str, str]) -> asynci
         )
     except FileNotFoundError:
         if os.sep in program and (cwd / program).exists():
-            raise Trouble(
-                f"{program} begins with the name of a program that is not there", "correct its #! line"
-            ) from None
+            raise McpError(f"the interpreter of {program} does not exist", "correct its #! line") from None
         fix = "install it, or write its full path"
         if " " in program.strip():
-            fix = f"write command: {program.split()[0]} and the other words in args"
-        raise Trouble(f"the command {line(program)} is not found", fix) from None
+            fix = f"write command: {program.split()[0]} and the other words as args:"
+        raise McpError(f"command not found: {first_line(program)}", fix) from None
     except PermissionError:
-        raise Trouble(f"{line(program)} is not executable", f"chmod +x {program}, or name its interpreter") from None
+        raise McpError(
+            f"{first_line(program)} is not executable", f"chmod +x {program}, or name its interpreter"
+        ) from None
     except (OSError, ValueError) as error:
-        raise Trouble(f"{line(program)} cannot be started: {error}", "try it in a terminal") from error
+        raise McpError(f"{first_line(program)} cannot be started: {error}", TRY) from error
 
 
-async def _end(process: asyncio.subprocess.Process, mark: str, patience: float, channel: StdioChannel) -> None:
+async def _end(process: asyncio.subprocess.Process, mark: str, grace_s: float, channel: StdioChannel) -> None:
     try:
         if process.stdin is not None:
             process.stdin.close()
-        await _exit(process, patience)
+        await _wait_for_exit(process, grace_s)
     finally:
         _kill(process.pid, mark)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(EXIT_S):
             await channel.drain()
             await process.wait()
 
 
-async def _exit(process: asyncio.subprocess.Process, patience: float) -> None:
-    """Wait until the process has ended; `wait` alone also waits for children of it that hold its pipes."""
-    for _ in range(round(patience / _MOMENT_S)):
+async def _wait_for_exit(process: asyncio.subprocess.Process, timeout_s: float) -> None:
+    """Wait for the exit of a process; `wait` alone also waits for its children that hold its pipes."""
+    for _ in range(round(timeout_s / _POLL_S)):
         if process.returncode is not None:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _MOMENT_S)
+            await asyncio.wait_for(process.wait(), _POLL_S)
 
 
 def _kill(group: int, mark: str) -> None:
-    """The process with its group, and whoever left the group: they all carry the mark."""
+    """Kill the process group, and processes that left it but carry the mark."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
     orphans.reap([mark], MARK)
 
 
 class StdioChannel:
-    """Lines of JSON to and from a process. What is no message is passed over, but not for ever."""
+    """Lines of JSON to and from a process. Up to a limit, other lines are ignored."""
 
     protocol = ""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._buffer = bytearray()
-        self._waiting: deque[Message] = deque()
-        self._taken = self._noise = 0
-        self._first = ""  # what it printed first that is no message
-        self._heard = False  # a message
-        self._errors = bytearray()
-        self._listening = asyncio.create_task(self._listen())
+        self._received: deque[Message] = deque()
+        self._size = self._noise_size = 0
+        self._first_noise = ""  # the first line that is not a message
+        self._has_spoken = False  # sent a message
+        self._stderr = bytearray()
+        self._stderr_reader = asyncio.create_task(self._read_stderr())
 
     async def drain(self) -> None:
-        """What a dead process left in its pipes, which are only closed when they are empty."""
+        """Read the rest of the pipes of a dead process, which are only closed when they are empty."""
         assert self._process.stdout is not None
         try:
             while await self._process.stdout.read(_CHUNK):
                 pass
-            await self._listening
+            await self._stderr_reader
         finally:
-            self._listening.cancel()
+            self._stderr_reader.cancel()
 
     async def send(self, message: Message) -> None:
         stdin = self._process.stdin
         assert stdin is not None
-        with contextlib.suppress(ConnectionError):  # it has ended: receive says how
+        with contextlib.suppress(ConnectionError):  # `receive` reports how it ended
             stdin.write(json.dumps(message).encode() + b"\n")
             await stdin.drain()
 
     async def receive(self) -> Message:
-        while not self._waiting:
+        while not self._received:
             await self._read()
-        return self._waiting.popleft()
+        return self._received.popleft()
 
-    def late(self, asked: str, seconds: float) -> Trouble:
-        """What to say if it has not answered in time."""
-        if self._first and not self._heard:
-            return self._no_server()
-        told = self._last_words()
-        said = f"; it said: {told}" if told else ""
-        return Trouble(
-            f"no answer to {asked} within {seconds:g} s{said}",
-            "try the command in a terminal; if the server is only slow, raise its start_timeout "
-            "(code-search: --start-timeout 90s)",
+    def timeout_error(self, method: str, seconds: float) -> McpError:
+        if self._first_noise and not self._has_spoken:
+            return self._not_mcp()
+        error = self._last_error()
+        return McpError(
+            f"no answer to {method} within {seconds:g} s{f'; stderr: {error}' if error else ''}",
+            f"{TRY}; if the server is only slow, raise its start_timeout (code-search: --start-timeout 90s)",
         )
 
     async def _read(self) -> None:
         chunk = await self._chunk()
         if not chunk:
             raise await self._ended()
-        self._taken += len(chunk)
+        self._size += len(chunk)
         *lines, rest = chunk.split(b"\n")
-        for each in lines:
-            self._take(bytes(self._buffer) + each)
+        for line in lines:
+            self._receive_line(bytes(self._buffer) + line)
             self._buffer.clear()
         self._buffer += rest
-        if len(self._buffer) > LONGEST_LINE or (not self._heard and len(self._buffer) > MOST_NOISE):
-            self._take(bytes(self._buffer[:_CHUNK]))
-            raise self._no_server()
-        if self._noise > MOST_NOISE or self._taken > MOST_OUTPUT:
-            raise self._no_server()
+        if len(self._buffer) > LONGEST_LINE or (not self._has_spoken and len(self._buffer) > MOST_NOISE):
+            self._receive_line(bytes(self._buffer[:_CHUNK]))
+            raise self._not_mcp()
+        if self._noise_size > MOST_NOISE or self._size > MOST_OUTPUT:
+            raise self._not_mcp()
 
     async def _chunk(self) -> bytes:
-        """Nothing if its output has ended, or if it has and a child of it holds the pipe."""
+        """Output of the process; nothing if the output has ended, or the process has and a child holds the pipe."""
         assert self._process.stdout is not None
         while True:
-            over = self._process.returncode is not None
+            has_exited = self._process.returncode is not None
             try:
-                return await asyncio.wait_for(self._process.stdout.read(_CHUNK), _MOMENT_S)
+                return await asyncio.wait_for(self._process.stdout.read(_CHUNK), _POLL_S)
             except TimeoutError:
-                if over:
+                if has_exited:
                     return b""
 
-    def _take(self, content: bytes) -> None:
-        messages = messages_in(content) if content.strip() else []
+    def _receive_line(self, content: bytes) -> None:
+        messages = parse_messages(content) if content.strip() else []
         if messages is None:
-            self._noise += len(content)
-            self._first = self._first or line(redact_log(content.decode(errors="replace")))
+            self._noise_size += len(content)
+            self._first_noise = self._first_noise or first_line(redact_log(content.decode(errors="replace")))
         else:
-            self._noise += 0 if messages else 1
-            self._heard = self._heard or bool(messages)
-            self._waiting.extend(messages)
+            self._noise_size += 0 if messages else 1
+            self._has_spoken = self._has_spoken or bool(messages)
+            self._received.extend(messages)
 
-    def _no_server(self) -> Trouble:
-        if self._heard:
-            return Trouble("prints without an end", "the server is broken: tell its authors")
-        fix = "is this the command that starts the server? Some need a word such as mcp or --stdio"
-        return Trouble(f'does not speak MCP: it printed "{self._first}" first', fix)
+    def _not_mcp(self) -> McpError:
+        if self._has_spoken:
+            return McpError("prints without end", BROKEN)
+        fix = "check that the command starts the server; some need a word such as mcp or --stdio"
+        return McpError(f'does not speak MCP: its first output was "{self._first_noise}"', fix)
 
-    async def _ended(self) -> Trouble:
-        """Its output has ended: how, and its last words."""
+    async def _ended(self) -> McpError:
+        """The error of a process whose output has ended."""
         if self._buffer:
-            self._take(bytes(self._buffer))
+            self._receive_line(bytes(self._buffer))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._listening), PATIENCE_S / 2)
-        await _exit(self._process, PATIENCE_S)
+            await asyncio.wait_for(asyncio.shield(self._stderr_reader), EXIT_S / 2)
+        await _wait_for_exit(self._process, EXIT_S)
         code = self._process.returncode
-        told = self._last_words()
-        if code == 0 and self._first and not self._heard:
-            return self._no_server()
+        if code == 0 and self._first_noise and not self._has_spoken:
+            return self._not_mcp()
         if code is None:
-            how = "closed its output"
+            reason = "closed its output"
         elif code < 0:
-            how = f"was ended by {signal.Signals(-code).name}"
+            reason = f"was killed by {signal.Signals(-code).name}"
         else:
-            how = f"ended with exit code {code}"
-        return Trouble(f"{how}: {told}" if told else how, "try the command in a terminal")
+            reason = f"exited with code {code}"
+        error = self._last_error()
+        return McpError(f"{reason}: {error}" if error else reason, TRY)
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         while chunk := await self._process.stderr.read(_CHUNK):
-            self._errors += chunk
-            if len(self._errors) > KEPT_OF_STDERR:
-                del self._errors[:-KEPT_OF_STDERR]
+            self._stderr += chunk
+            del self._stderr[:-STDERR_TAIL]
 
-    def _last_words(self) -> str:
-        """The most telling line of stderr."""
-        return telling(redact_log(self._errors.decode(errors="replace")))
+    def _last_error(self) -> str:
+        return error_line(redact_log(self._stderr.decode(errors="replace")))

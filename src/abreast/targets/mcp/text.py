@@ -1,4 +1,4 @@
-"""Text of servers, which may be anybody's: without anything that commands a terminal, hides or turns direction."""
+"""Untrusted text of servers, without terminal commands, invisible characters and changes of direction."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _HIDDEN = re.compile("[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\uffff\ud800-\udfff]")
 
 
-def plain(text: str, most: int) -> str:
-    r"""The same in lines, without what works in secret.
+def plain_text(text: str, most: int) -> str:
+    r"""Remove escape sequences, control characters and invisible characters.
 
-    >>> plain("a\x1b[31mred\x1b[0m\x00b\r\nc\u202ed", 100)
+    >>> plain_text("a\x1b[31mred\x1b[0m\x00b\r\nc\u202ed", 100)
     'ared b\ncd'
     """
     text = _SEQUENCES.sub("", text[: 4 * most].replace("\r\n", "\n"))
     return _HIDDEN.sub("", _CONTROLS.sub(" ", text))[:most]
 
 
-def line(text: str, most: int = LONGEST_LINE) -> str:
-    r"""Its first line that says something, cut.
+def first_line(text: str, most: int = LONGEST_LINE) -> str:
+    r"""The first line that is not empty, shortened.
 
-    >>> line("\n  one\ttwo \nthree"), line("x" * 9, 5)
+    >>> first_line("\n  one\ttwo \nthree"), first_line("x" * 9, 5)
     ('one two', 'xxxx…')
     """
-    lines = (" ".join(each.split()) for each in plain(text, 4 * most + 100).splitlines())
-    first = next((each for each in lines if each), "")
+    lines = (" ".join(line.split()) for line in plain_text(text, 4 * most + 100).splitlines())
+    first = next(filter(None, lines), "")
     return first if len(first) <= most else first[: most - 1] + "…"
 
 
-def telling(text: str) -> str:
-    r"""The line of what a program said last that tells most: an error if there is one, else its last words.
+def error_line(text: str) -> str:
+    r"""The last line with an error; without one the last line.
 
-    >>> telling("Traceback\n  File x\nKeyError: 'a'\n"), telling("Error: no such module\n    at x\n\nNode.js v20.1.0\n")
-    ("KeyError: 'a'", 'Error: no such module')
+    >>> error_line("Traceback\n  File x\nKeyError: 'a'\n")
+    "KeyError: 'a'"
+    >>> error_line("Error: no such module\n    at x\n\nNode.js v20.1.0\n")
+    'Error: no such module'
     """
-    lines = [found for each in text.splitlines() if (found := line(each))]
-    errors = [each for each in lines if re.search(r"error\b|exception\b|fatal\b|panic\b", each, re.IGNORECASE)]
+    lines = [shortened for line in text.splitlines() if (shortened := first_line(line))]
+    errors = [line for line in lines if re.search(r"error\b|exception\b|fatal\b|panic\b", line, re.IGNORECASE)]
     return (errors or lines or [""])[-1]

@@ -1,4 +1,4 @@
-"""Agents that are known by name: how each is called, how it takes the prompt, and how its output is read.
+"""Presets: the command line of each known agent, and the reader of its output.
 
 >>> PRESETS["codex"].words[:2]
 ('exec', '--json')
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode
-from abreast.targets.agents.presets.agent_output import Reader, Said
-from abreast.targets.agents.presets.custom import Paths
+from abreast.targets.agents.presets.agent_output import AgentOutput, Reader
+from abreast.targets.agents.presets.custom import JsonPaths
 
-__all__ = ["PRESETS", "Paths", "Preset", "Reader", "Said", "custom"]
+__all__ = ["PRESETS", "AgentOutput", "JsonPaths", "Preset", "Reader", "custom"]
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One agent. Each works in the workspace and changes files there without asking.
+    """A known agent. It changes files in the workspace without asking.
 
-    `words` come after the program, then those of `model`, then a variant's own `args`, then `last`. The prompt is given
-    on standard input unless a word has a placeholder for it.
+    The command line is `program`, `words`, `model`, the variant's `args`, `last`. The prompt is standard input unless a
+    word has a placeholder for it.
     """
 
     program: str
@@ -30,22 +30,22 @@ class Preset:
     reads: Reader
     install: str
     login: str
-    start_cpu_s: float  # what it takes to start: seconds of a core
+    start_cpu_s: float  # CPU time that its start takes
     model: tuple[str, ...] = ("--model", "{model}")
     last: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    settings: tuple[str, ...] = ()  # files and folders in the home with its settings
-    login_file: str = ""  # the file among them that holds its login, which it may renew
-    settings_variable: str = ""  # names another folder for them
-    in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
-    endpoint_variable: str = ""  # names another address of its provider
-    has_stream: bool = False  # it prints a `Stream`, which is followed while it runs
+    settings: tuple[str, ...] = ()  # its settings, in the home folder
+    login_file: str = ""  # its login among the settings, which it may renew
+    settings_variable: str = ""  # the environment variable with another folder of settings
+    in_sandbox: Mapping[str, str] = field(default_factory=dict)  # replacements of words in a sandbox
+    endpoint_variable: str = ""  # the environment variable with the address of its provider
+    has_stream: bool = False  # prints a `Stream`, which is followed live
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """Where its settings are, and its login."""
+        """The paths of its settings and of its login."""
         home = Path(environment.get("HOME") or Path.home())
-        if elsewhere := environment.get(self.settings_variable):
-            folder = Path(elsewhere).absolute()
+        if custom_folder := environment.get(self.settings_variable):
+            folder = Path(custom_folder).absolute()
             return (folder,), (folder / Path(self.login_file).name,) if self.login_file else ()
         return tuple(home / name for name in self.settings), (home / self.login_file,) if self.login_file else ()
 

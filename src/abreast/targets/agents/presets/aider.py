@@ -1,4 +1,4 @@
-"""What aider prints: text, with its own lines before and after the answer; exit code 0 whatever happened."""
+"""Output of aider: text with its own lines before and after the answer. The exit code is always 0."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from pathlib import Path
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, shown, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import (
+    LONGEST_LOG,
+    AgentOutput,
+    error_from_message,
+    one_line,
+    unanswered_error,
+    uncached,
+)
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, dollars
 
@@ -25,46 +32,46 @@ _NOTES = re.compile(r"^(?:https://aider\.chat/\S*|Added .* to the chat\.?)\n", r
 _BY_NAME = {"AuthenticationError": 401, "RateLimitError": 429, "NotFoundError": 404, "BadRequestError": 400}
 
 
-def read(out: Path, err: Path) -> Said:
+def read(out: Path, err: Path) -> AgentOutput:
     printed = process.content(out, LONGEST_LOG)
     head, model = _HEAD.search(printed), _MODEL.search(printed)
     body = printed[head.end() :] if head else printed
     counted = list(_TOKENS.finditer(body))
-    said = Said(model=model[1] if model else None)
+    output = AgentOutput(model=model[1] if model else None)
     if counted:
-        said.usage = _usage(counted)
-        costs = [found[1] for each in counted if (found := _COST.search(each[1]))]
-        said.cost_usd = _number(costs[-1]) if costs else None
-        said.turns = len(counted)
+        output.usage = _usage(counted)
+        costs = [cost[1] for counts in counted if (cost := _COST.search(counts[1]))]
+        output.cost_usd = _number(costs[-1]) if costs else None
+        output.turns = len(counted)
     answer = body[: counted[-1].start()] if counted else body
     delays = [_number(text) or 0.0 for text in _DELAY.findall(body)]
-    said.api_retries = len(delays)
+    output.api_retries = len(delays)
     *earlier, last = _AGAIN.split(body)
-    if earlier and not last.strip():  # it was ended while it waited
+    if earlier and not last.strip():  # ended while it waited
         error = _ERROR.search(earlier[-1])
-        reason = shown(error[0])[:200] if error else ""
-        said.unanswered = unanswered(len(delays), _BY_NAME.get(error[1], 503) if error else 503, reason, LOGIN)
+        reason = one_line(error[0])[:200] if error else ""
+        output.unanswered = unanswered_error(len(delays), _BY_NAME.get(error[1], 503) if error else 503, reason, LOGIN)
         delays.pop()
-    said.retry_wait_s = sum(delays)
-    said.text = _NOTES.sub("", _AGAIN.split(answer)[-1]).strip() or None
+    output.retry_wait_s = sum(delays)
+    output.text = _NOTES.sub("", _AGAIN.split(answer)[-1]).strip() or None
     rest = _AGAIN.split(body[counted[-1].end() :] if counted else body)[-1]
     if _LIMIT.search(rest):
-        said.trouble = errors.TooLong("the model has hit a token limit")
+        output.error = errors.TooLong("the model has hit a token limit")
     elif error := _ERROR.search(rest):
-        said.trouble = trouble(error[0], LOGIN, _BY_NAME.get(error[1]))
-    return said
+        output.error = error_from_message(error[0], LOGIN, _BY_NAME.get(error[1]))
+    return output
 
 
 def _usage(counted: list[re.Match[str]]) -> Usage:
-    """Rounded, as it is printed. What was read from a cache or written to one is part of what was sent."""
+    """The tokens, which are printed rounded. Tokens sent include cache reads and writes."""
     sums: dict[str, float] = {}
-    for each in counted:
-        for number, unit, what in _COUNT.findall(each[1]):
-            times = {"": 1, "k": 1_000, "M": 1_000_000}[unit]
-            sums[what] = sums.get(what, 0) + (_number(number) or 0) * times
-    known = {what: count(round(number)) for what, number in sums.items()}
-    read, written = known.get("cache hit"), known.get("cache write")
-    return Usage(without(known.get("sent"), (read or 0) + (written or 0)), known.get("received"), read, written)
+    for line in counted:
+        for number, unit, kind in _COUNT.findall(line[1]):
+            factor = {"": 1, "k": 1_000, "M": 1_000_000}[unit]
+            sums[kind] = sums.get(kind, 0) + (_number(number) or 0) * factor
+    tokens = {kind: count(round(number)) for kind, number in sums.items()}
+    read, written = tokens.get("cache hit"), tokens.get("cache write")
+    return Usage(uncached(tokens.get("sent"), (read or 0) + (written or 0)), tokens.get("received"), read, written)
 
 
 def _number(text: str) -> float | None:

@@ -1,6 +1,6 @@
-"""What Claude Code prints, and Qwen Code after its manner: an object a line, the last one with the result.
+"""Output of Claude Code, and of Qwen Code in the same format: one object per line, the last with the result.
 
-Versions differ in what they print, so everything is optional here.
+Versions print different things, so everything is optional.
 """
 
 from __future__ import annotations
@@ -16,20 +16,27 @@ from typing import Any
 from abreast import errors
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import EMPTY, Said, lines, trouble, unanswered, without
+from abreast.targets.agents.presets.agent_output import (
+    EMPTY,
+    AgentOutput,
+    error_from_message,
+    read_lines,
+    unanswered_error,
+    uncached,
+)
 from abreast.targets.api.anthropic import usage_of
-from abreast.targets.api.http_target import refusal
+from abreast.targets.api.http_target import http_error
 from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings, parsed, storable
 
-PARTIAL = "--include-partial-messages"  # so that it prints when it sends a request, and when the answer begins
-PARTIAL_LINE = b'{"type":"stream_event"'  # begins a line with a piece of an answer, which comes again as a whole
-SILENT_S = 10.0  # a provider that has not begun to answer for so long is not there
+PARTIAL = "--include-partial-messages"  # prints when a request is sent, and when its answer begins
+PARTIAL_LINE = b'{"type":"stream_event"'  # begins a line with a piece of an answer, which is repeated in full
+SILENT_S = 10.0  # without the beginning of an answer for so long, the provider counts as unreachable
 INSTALL = "npm install -g @anthropic-ai/claude-code, or name the program: command: /path/to/claude"
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 QWEN_LOGIN = "run `qwen auth` once, or: export OPENAI_API_KEY=... and OPENAI_BASE_URL=..."
 SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
-# Which of them is there decides who pays and whether somebody has to log in.
+# Without these, a subscription pays, and a login is needed.
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
 QUIET = {
     "DISABLE_TELEMETRY": "1",
@@ -46,24 +53,24 @@ _QWEN_ERROR = re.compile(r"^\[API Error: (.*)\]$", re.S)
 
 @dataclass(slots=True)
 class Stream:
-    """What has been printed so far."""
+    """What the program has printed so far."""
 
     start: Mapping[str, Any] = field(default_factory=dict)
-    end: Mapping[str, Any] = field(default_factory=dict)  # empty until the result was printed
+    end: Mapping[str, Any] = field(default_factory=dict)  # empty until the result is printed
     tools: Counter[str] = field(default_factory=Counter)
     mcp_calls: McpCalls = field(default_factory=McpCalls)
     retries: int = 0
-    retry_wait_s: float = 0.0  # that it waited for retries which were answered
+    retry_wait_s: float = 0.0  # waited for retries that were answered
     last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
-    _retry_delays_s: float = 0.0  # since then
-    _requested_at: float | None = None  # a request that nothing has come back for yet, if lines are heard as they come
+    _retry_delays_s: float = 0.0  # since the last answer
+    _requested_at: float | None = None  # of a request without any answer yet, if the output is followed live
     request_id: str | None = None
-    said: str = ""  # the last text of the assistant
-    _used: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by message
+    last_text: str = ""  # of the assistant
+    _usage_by_message: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def hear(self, line: bytes) -> float:
-        """Read one line; anything but a JSON object of a known kind is ignored. Return the seconds that the CLI had
-        waited for retries if this line ends them."""
+        """Read a line; anything but a JSON object of a known kind is ignored. If the line ends retries, return the
+        seconds that the CLI waited for them."""
         before = self.retry_wait_s
         if line.startswith(PARTIAL_LINE):
             self._end_retries()
@@ -102,47 +109,47 @@ class Stream:
 
     def _hear_message(self, message: Mapping[str, Any]) -> None:
         if isinstance(message.get("usage"), Mapping):
-            self._used[str(message.get("id"))] = message["usage"]
+            self._usage_by_message[str(message.get("id"))] = message["usage"]
         for part in mappings(message.get("content")):
             if part.get("type") == "tool_use":
                 self.tools[str(part.get("name"))] += 1
                 self.mcp_calls.add(str(part.get("id")), str(part.get("name")))
             elif part.get("type") == "text":
-                self.said = str(part.get("text"))
+                self.last_text = str(part.get("text"))
 
-    # -- what it says ----------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def model(self) -> str | None:
-        """The model that answered: of several the one that cost most."""
-        if used := mapping(self.end.get("modelUsage")):
-            return storable(max(used, key=lambda name: dollars(mapping(used[name]).get("costUSD")) or 0))
+        """The model that answered; of several, the most expensive one."""
+        if usage := mapping(self.end.get("modelUsage")):
+            return storable(max(usage, key=lambda name: dollars(mapping(usage[name]).get("costUSD")) or 0))
         return storable(self.start.get("model"))
 
     @property
     def usage(self) -> Usage:
-        """By the result, or, if there was none, by the messages."""
+        """The usage in the result; without one, that of the messages."""
         if isinstance(self.end.get("usage"), Mapping):
             return usage_of(self.end["usage"])
-        messages = [usage_of(used) for used in self._used.values()]
+        messages = [usage_of(usage) for usage in self._usage_by_message.values()]
         if not messages:
             return Usage()
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-        return Usage(*(sum(getattr(used, name) or 0 for used in messages) for name in names))
+        return Usage(*(sum(getattr(usage, name) or 0 for usage in messages) for name in names))
 
     @property
     def is_paid_by_key(self) -> bool:
-        """Else a subscription pays, unless the environment has something else to pay with."""
+        """Whether a key pays; otherwise a subscription does, unless the environment has a key."""
         return self.start.get("apiKeySource", "none") not in ("none", "oauth")
 
     @property
     def text(self) -> str:
         result = self.end.get("result")
-        return result if isinstance(result, str) else self.said
+        return result if isinstance(result, str) else self.last_text
 
     @property
     def denied(self) -> list[str]:
-        """Tools that were asked for and not allowed, call by call."""
+        """The tools of denied calls."""
         return [str(call.get("tool_name")) for call in mappings(self.end.get("permission_denials"))]
 
     def mcp_columns(self) -> dict[str, Any]:
@@ -152,55 +159,57 @@ class Stream:
         names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
         return self.mcp_calls.columns(sum(name.startswith(PREFIX) for name in names))
 
-    def output(self) -> Said:
-        return Said(
-            text=self.text if self.end or self.said else None,
+    def output(self) -> AgentOutput:
+        return AgentOutput(
+            text=self.text if self.end or self.last_text else None,
             usage=self.usage,
             cost_usd=dollars(self.end.get("total_cost_usd")),
             is_included=not self.is_paid_by_key,
             model=self.model,
             turns=count(self.end.get("num_turns")),
             tools=self.tools,
-            further=self.mcp_columns(),
+            extra_columns=self.mcp_columns(),
             api_retries=self.retries,
             retry_wait_s=self.retry_wait_s,
             unanswered=self.unanswered(),
         )
 
-    # -- what is wrong ---------------------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------------------------
 
     def failed_servers(self, expected: tuple[str, ...]) -> list[str]:
-        """MCP servers that did not start, with their status, and expected ones that the CLI does not even name."""
+        """MCP servers that did not start, with their status, and expected ones that the CLI does not report."""
         if not expected or not self.start:
             return []
-        servers = mappings(self.start.get("mcp_servers"))
-        names = [server.get("name") for server in servers]
-        failed = [f"{one.get('name')}: {one.get('status')}" for one in servers if one.get("status") not in _STARTED]
+        servers = [(server.get("name"), server.get("status")) for server in mappings(self.start.get("mcp_servers"))]
+        names = [name for name, _ in servers]
+        failed = [f"{name}: {status}" for name, status in servers if status not in _STARTED]
         return [*failed, *(f"{name}: not started" for name in expected if name not in names)]
 
     def unanswered(self) -> TrialError | None:
-        """The request that it was repeating when it was ended; None if the provider had answered."""
+        """The error of the request that was being retried when the program ended; None without one."""
         if self.last_retry is None or self.end:
             return None
         status, reason = count(self.last_retry.get("error_status")), storable(self.last_retry.get("error"))
-        return unanswered(self.retries, status, "" if reason in (None, "unknown") else reason[:100], LOGIN)
+        return unanswered_error(self.retries, status, "" if reason in (None, "unknown") else reason[:100], LOGIN)
 
     def silent_request(self) -> TrialError | None:
-        """The request that the provider has not begun to answer for `SILENT_S` seconds; None if there is none."""
+        """The error of a request whose answer has not begun within `SILENT_S` seconds; None without one."""
         seconds = 0.0 if self._requested_at is None else time.monotonic() - self._requested_at
         if seconds < SILENT_S:
             return None
         return errors.Transient(f"the provider did not begin to answer a request within {seconds:.0f} s")
 
-    def trouble(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
-        """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors.
-        `max_turns` is the limit that was set; the CLI counts one more, the turn it did not take."""
+    def error(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
+        """Why there is no answer; None if there is one. The CLI's `subtype` does not show API errors.
+
+        `max_turns` is the limit in the spec; the CLI counts the turn that it did not take as well.
+        """
         end = self.end
         if not end:
             return None
         if self.denied and not denied_is_none:
             names = ", ".join(sorted(set(self.denied)))
-            fix = f"allow it: allowed_tools: [{names}], or take it away by tools:"
+            fix = f"set allowed_tools: [{names}], or remove the tool by tools:"
             return errors.ToolDenied(f"denied: {names}", fix=fix)
         if end.get("subtype") == "error_max_turns":
             turns = max_turns or end.get("num_turns")
@@ -208,16 +217,16 @@ class Stream:
         if end.get("stop_reason") == "refusal":
             return errors.Refused(self.text or "the model declined to answer")
         if end.get("is_error"):
-            return _api_trouble(end, self.text)
+            return _api_error(end, self.text)
         if not end.get("num_turns", 1) and not end.get("duration_api_ms"):
-            fix = "begin it with another sign than /"
+            fix = "begin it with another character than /"
             return errors.Rejected("the CLI took the prompt for one of its commands", fix=fix)
         return None if self.text.strip() else errors.NoAnswer(EMPTY)
 
 
-def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
+def _api_error(end: Mapping[str, Any], text: str) -> TrialError:
     status, reason = count(end.get("api_error_status")), end.get("terminal_reason")
-    message = " ".join(said.split())[:500] or f"{end.get('subtype')}, {reason}"
+    message = " ".join(text.split())[:500] or f"{end.get('subtype')}, {reason}"
     if reason == "prompt_too_long" or "prompt is too long" in message.lower():
         return errors.TooLong(message)
     if status in (429, 529) or (status is None and _LIMIT.search(message)):
@@ -225,41 +234,41 @@ def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
     if status is None and _NOT_LOGGED_IN.search(message):
         return errors.Unauthenticated(message, fix=LOGIN)
     if status == 404:
-        return errors.Rejected(message, fix="mend the variant: is that the name of a model?")
+        return errors.Rejected(message, fix="fix the variant: check the name of the model")
     if status is not None and status >= 400:
-        return refusal(status, "", message, message, {}, LOGIN)
+        return http_error(status, message, message, {}, LOGIN)
     return errors.Transient(message) if _PASSING.search(message) else errors.Crashed(message)
 
 
 def read_stream(out: Path) -> Stream:
     stream = Stream()
-    for line in lines(out):
+    for line in read_lines(out):
         stream.hear(line)
     return stream
 
 
-def read(out: Path, err: Path) -> Said:
+def read(out: Path, err: Path) -> AgentOutput:
     stream = read_stream(out)
-    said = stream.output()
-    said.is_included &= bool(stream.start)
-    said.trouble = stream.trouble()
-    return said
+    output = stream.output()
+    output.is_included &= bool(stream.start)
+    output.error = stream.error()
+    return output
 
 
-def read_qwen(out: Path, err: Path) -> Said:
-    """Its errors are answers with exit code 0, and its input counts what was read from a cache."""
+def read_qwen(out: Path, err: Path) -> AgentOutput:
+    """Read the output of Qwen Code: errors are answers with exit code 0, and input tokens include cache reads."""
     stream = read_stream(out)
-    said, end = stream.output(), stream.end
-    said.is_included = False
-    cached = said.usage.cache_read_tokens
-    said.usage = Usage(without(said.usage.input_tokens, cached), said.usage.output_tokens, cached)
-    said.api_retries = None  # it does not report them
-    error = _QWEN_ERROR.match((said.text or "").strip())
+    output, end = stream.output(), stream.end
+    output.is_included = False
+    cached = output.usage.cache_read_tokens
+    output.usage = Usage(uncached(output.usage.input_tokens, cached), output.usage.output_tokens, cached)
+    output.api_retries = None  # not reported
+    error = _QWEN_ERROR.match((output.text or "").strip())
     if error:
-        said.trouble, said.text = trouble(error[1], QWEN_LOGIN), None
+        output.error, output.text = error_from_message(error[1], QWEN_LOGIN), None
     elif end.get("is_error"):
-        message = mapping(end.get("error")).get("message") or said.text or end.get("subtype")
-        said.trouble = trouble(str(message), QWEN_LOGIN)
+        message = mapping(end.get("error")).get("message") or output.text or end.get("subtype")
+        output.error = error_from_message(str(message), QWEN_LOGIN)
     else:
-        said.trouble = stream.trouble()
-    return said
+        output.error = stream.error()
+    return output

@@ -1,4 +1,4 @@
-"""What `gemini --output-format json` prints: one document; an error is a document among the errors."""
+"""Output of `gemini --output-format json`: one document. An error is a document on standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, document, total, trouble, unanswered
+from abreast.targets.agents.presets.agent_output import (
+    LONGEST_LOG,
+    AgentOutput,
+    error_from_message,
+    json_document,
+    sum_known,
+    unanswered_error,
+)
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, mapping, parsed
@@ -19,63 +26,63 @@ _RETRY = re.compile(r"^Attempt \d+ failed(?: with (?:status )?(\d{3})\b)?.*Retry
 LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that chosen in ~/.gemini/settings.json"
 
 
-def read(out: Path, err: Path) -> Said:
-    told = mapping(document(out))
-    said = Said(text=told["response"] if isinstance(told.get("response"), str) else None)
-    stats = mapping(told.get("stats"))
-    _take_models(said, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
+def read(out: Path, err: Path) -> AgentOutput:
+    document = mapping(json_document(out))
+    output = AgentOutput(text=document["response"] if isinstance(document.get("response"), str) else None)
+    stats = mapping(document.get("stats"))
+    _add_models(output, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
     tools = mapping(stats.get("tools"))
     if tools:
-        _take_tools(said, mapping(tools.get("byName")))
-    error = told.get("error") or mapping(document(err)).get("error")
-    if error is not None and said.text is None:
-        said.trouble = trouble(*_told(error))
-    if not told and error is None:  # it was ended; it does not say when its provider answers again
-        _take_retries(said, process.content(err, LONGEST_LOG))
-    return said
+        _add_tools(output, mapping(tools.get("byName")))
+    error = document.get("error") or mapping(json_document(err)).get("error")
+    if error is not None and output.text is None:
+        output.error = error_from_message(*_parse_error(error))
+    if not document and error is None:  # it was ended; it does not report when a retry is answered
+        _add_retries(output, process.content(err, LONGEST_LOG))
+    return output
 
 
-def _take_tools(said: Said, tools: Mapping[str, Any]) -> None:
-    """Calls by tool; of those that failed it reports how many, not why."""
-    said.tools, mcp = Counter(), McpCalls()
+def _add_tools(output: AgentOutput, tools: Mapping[str, Any]) -> None:
+    """Calls by tool. Of failed calls only the number is reported."""
+    output.tools, mcp = Counter(), McpCalls()
     for name, totals in ((str(name), mapping(totals)) for name, totals in tools.items()):
-        made, failed = count(totals.get("count")) or 0, count(totals.get("fail")) or 0
-        if not made:
+        calls, failed = count(totals.get("count")) or 0, count(totals.get("fail")) or 0
+        if not calls:
             continue
-        if of_server := _MCP_TOOL.fullmatch(name):
-            name = qualified(of_server[1], of_server[2])
-            mcp.add_totals(name, made, failed, count(mapping(totals.get("decisions")).get("reject")) or 0)
-        said.tools[name] += made
-    said.further = mcp.columns(None)
+        if mcp_tool := _MCP_TOOL.fullmatch(name):
+            name = qualified(mcp_tool[1], mcp_tool[2])
+            mcp.add_totals(name, calls, failed, count(mapping(totals.get("decisions")).get("reject")) or 0)
+        output.tools[name] += calls
+    output.extra_columns = mcp.columns(None)
 
 
-def _take_retries(said: Said, errors: str) -> None:
+def _add_retries(output: AgentOutput, errors: str) -> None:
     statuses = _RETRY.findall(errors)
     if statuses:
-        said.api_retries = len(statuses)
-        said.unanswered = unanswered(len(statuses), int(statuses[-1]) if statuses[-1] else None, login=LOGIN)
+        output.api_retries = len(statuses)
+        output.unanswered = unanswered_error(len(statuses), int(statuses[-1]) if statuses[-1] else None, login=LOGIN)
 
 
-def _take_models(said: Said, models: dict[str, Any]) -> None:
+def _add_models(output: AgentOutput, models: dict[str, Any]) -> None:
     if not models:
         return
-    each = {name: mapping(used.get("tokens")) for name, used in models.items()}
-    api = [mapping(used.get("api")) for used in models.values()]
+    tokens_by_model = {name: mapping(stats.get("tokens")) for name, stats in models.items()}
+    api = [mapping(stats.get("api")) for stats in models.values()]
 
     def tokens(*names: str) -> int | None:
-        return total(*(count(used.get(name)) for used in each.values() for name in names))
+        return sum_known(*(count(usage.get(name)) for usage in tokens_by_model.values() for name in names))
 
-    said.usage = Usage(tokens("input"), tokens("candidates", "thoughts"), tokens("cached"), None, tokens("thoughts"))
-    said.model = max(each, key=lambda name: count(each[name].get("total")) or 0)
-    said.turns = total(*(count(one.get("totalRequests")) for one in api))
-    said.api_retries = total(*(count(one.get("totalErrors")) for one in api))
+    output.usage = Usage(tokens("input"), tokens("candidates", "thoughts"), tokens("cached"), None, tokens("thoughts"))
+    output.model = max(tokens_by_model, key=lambda name: count(tokens_by_model[name].get("total")) or 0)
+    output.turns = sum_known(*(count(requests.get("totalRequests")) for requests in api))
+    output.api_retries = sum_known(*(count(requests.get("totalErrors")) for requests in api))
 
 
-def _told(error: Any) -> tuple[str, str, int | None]:
-    """The message, how to log in, and the status: what the provider said is JSON inside of the message."""
+def _parse_error(error: Any) -> tuple[str, str, int | None]:
+    """The message, the fix for logins, and the status. The message may contain the provider's error in JSON."""
     message = str(mapping(error).get("message") or error)
-    inside = mapping(mapping(parsed(message)).get("error"))
-    status = count(inside.get("code")) or count(mapping(error).get("code"))
+    inner = mapping(mapping(parsed(message)).get("error"))
+    status = count(inner.get("code")) or count(mapping(error).get("code"))
     if status is not None and status < 400:
-        status = 401 if status == 41 else None  # its own exit codes; 41 is for keys and logins
-    return f"{message}" if not inside.get("message") else f"{status} {inside['message']}", LOGIN, status
+        status = 401 if status == 41 else None  # exit codes of gemini; 41 is for keys and logins
+    return f"{status} {inner['message']}" if inner.get("message") else message, LOGIN, status

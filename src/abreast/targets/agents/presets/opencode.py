@@ -1,4 +1,4 @@
-"""What `opencode run --format json` prints: an event a line, tokens and cost with each step."""
+"""Output of `opencode run --format json`: one event per line, with tokens and cost for each step."""
 
 from __future__ import annotations
 
@@ -10,49 +10,61 @@ from typing import Any
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import Said, objects, shown, total, trouble
+from abreast.targets.agents.presets.agent_output import (
+    AgentOutput,
+    error_from_message,
+    json_objects,
+    one_line,
+    sum_known,
+)
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.untrusted_json import count, dollars, mapping
 
 LOGIN = "run `opencode auth login` once, or set the provider's key in the environment"
-_OWN = ("apply_patch", "plan_enter", "plan_exit")  # its own tools with an underscore, as in SERVER_TOOL
+_BUILT_IN = ("apply_patch", "plan_enter", "plan_exit")  # not SERVER_TOOL in spite of the underscore
 _DENIED = re.compile(r"\brejected permission\b|\bspecified a rule which prevents\b", re.I)
 
 
-def read(out: Path, err: Path) -> Said:
-    said, message, error = Said(tools=Counter()), None, None
+def read(out: Path, err: Path) -> AgentOutput:
+    output, message, error = AgentOutput(tools=Counter()), None, None
     calls = McpCalls()
     texts: list[str] = []  # of the last message
     cost: float | None = None
-    for event in objects(out):
+    for event in json_objects(out):
         kind, part = event.get("type"), mapping(event.get("part"))
         if kind == "text" and isinstance(part.get("text"), str):
             if part.get("messageID") != message:
                 message, texts = part.get("messageID"), []
             texts.append(part["text"])
         elif kind == "tool_use":
-            said.tools[_take_call(calls, part)] += 1  # type: ignore[index]
+            output.tools[_add_call(calls, part)] += 1  # type: ignore[index]
         elif kind == "step_finish":
-            said.usage, said.turns, error = _more(said.usage, part.get("tokens")), (said.turns or 0) + 1, None
+            output.usage, output.turns, error = (
+                _add(output.usage, mapping(part.get("tokens"))),
+                (output.turns or 0) + 1,
+                None,
+            )
             cost = (cost or 0) + (dollars(part.get("cost")) or 0)
         elif kind == "error":
             error = mapping(event.get("error"))
-    said.text = "\n".join(texts) if texts else None
-    said.further = calls.columns(None)
-    said.cost_usd = cost or None  # of a model whose price it does not know it says 0
+    output.text = "\n".join(texts) if texts else None
+    output.extra_columns = calls.columns(None)
+    output.cost_usd = cost or None  # it reports 0 for models without a price
     if error is not None:
         data = mapping(error.get("data"))
-        told = str(data.get("message") or error.get("name") or "without a word")
-        is_long = error.get("name") == "ContextOverflowError"
-        said.trouble = errors.TooLong(shown(told)) if is_long else trouble(told, LOGIN, count(data.get("statusCode")))
-    return said
+        text = str(data.get("message") or error.get("name") or "no message")
+        if error.get("name") == "ContextOverflowError":
+            output.error = errors.TooLong(one_line(text))
+        else:
+            output.error = error_from_message(text, LOGIN, count(data.get("statusCode")))
+    return output
 
 
-def _take_call(calls: McpCalls, part: Mapping[str, Any]) -> str:
-    """A call that has ended, of whatever tool; return the name of the tool."""
+def _add_call(calls: McpCalls, part: Mapping[str, Any]) -> str:
+    """Record a finished call and return the name of its tool."""
     tool, call_id, state = str(part.get("tool")), str(part.get("callID")), mapping(part.get("state"))
     server, underscore, name = tool.partition("_")
-    if not (server and underscore and name) or tool in _OWN:
+    if not (server and underscore and name) or tool in _BUILT_IN:
         return tool
     calls.add(call_id, qualified(server, name))
     problem = str(state.get("error") or "")
@@ -63,14 +75,13 @@ def _take_call(calls: McpCalls, part: Mapping[str, Any]) -> str:
     return qualified(server, name)
 
 
-def _more(usage: Usage, told: object) -> Usage:
-    """With the tokens of a further step; those of reasoning are counted beside the output there."""
-    used = mapping(told)
-    cache, thought = mapping(used.get("cache")), count(used.get("reasoning"))
+def _add(usage: Usage, tokens: Mapping[str, Any]) -> Usage:
+    """Add the tokens of a step. Its output tokens exclude reasoning."""
+    cache, reasoning = mapping(tokens.get("cache")), count(tokens.get("reasoning"))
     return Usage(
-        total(usage.input_tokens, count(used.get("input"))),
-        total(usage.output_tokens, count(used.get("output")), thought),
-        total(usage.cache_read_tokens, count(cache.get("read"))),
-        total(usage.cache_write_tokens, count(cache.get("write"))),
-        total(usage.reasoning_tokens, thought),
+        sum_known(usage.input_tokens, count(tokens.get("input"))),
+        sum_known(usage.output_tokens, count(tokens.get("output")), reasoning),
+        sum_known(usage.cache_read_tokens, count(cache.get("read"))),
+        sum_known(usage.cache_write_tokens, count(cache.get("write"))),
+        sum_known(usage.reasoning_tokens, reasoning),
     )
