@@ -144,9 +144,9 @@ def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobo
         "not_run": 0,
     }
     assert agents.data["runs"]["b"]["failed"] == 1
-    assert "count for nobody and against nobody: 1 run of a failed by infrastructure" in agents.sentences
+    assert "not counted for or against any agent: 1 run of a failed by infrastructure" in agents.sentences
     assert rows(agents)["runs"] == {"a (baseline)": "4 (1 failed)", "b": "4 (1 failed)"}
-    assert "a failure of the agent counts 0 in scores" in agents.tables[0].note
+    assert "an agent's failure scores 0" in agents.tables[0].note
     assert "pairs" not in found, "of two agents the verdict says it"
 
 
@@ -158,7 +158,7 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
     for name, value in (("turns", 10.0), ("cost_usd", 1.0)):
         assert measure(agents, name)["values"] == {"brave": value, "weak": value}
         assert measure(agents, name)["cases"] == 1
-    assert "amounts are compared on 1 of 2 cases, at which both agents ended well" in agents.sentences
+    assert "amounts are compared on 1 of 2 cases, those completed by both agents" in agents.sentences
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
 
 
@@ -344,7 +344,7 @@ def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
     assert table["t0"] == {"winner": "a", "a": "100 % (2/2)", "b": "50 % (1/2)", "c": "0 % (0/2)"}
     assert table["t1"]["winner"] == "a, b"
     assert (table["t4"]["winner"], table["t4"]["b"]) == ("–", "–")
-    assert found.sentences == ("alone the best: a 1, b 0, c 0, of 4 cases",)
+    assert found.sentences == ("sole winner: a 1, b 0, c 0, of 4 cases",)
     assert [row for row in found.tables[2].rows if row[0] == "t4"] == [
         ("t4", "b", "2 network"),
         ("t4", "c", "2 network"),
@@ -414,7 +414,7 @@ def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
     }
     assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "of b one run tells it"
     assert changes.data["unchanged"] == [{"case": "t0", "agent": "b", "runs": 1, "of": 1}]
-    assert changes.sentences == ("1 run ended well and changed nothing: b at t0",)
+    assert changes.sentences == ("1 run completed without changing anything: b at t0",)
     assert rows(changes)["lines added"] == {"a": "3", "b": "1.50", "people": "2.50"}
     assert measure(found["agents"], "change_similarity")["values"]["a"] > 0.5
 
