@@ -608,7 +608,7 @@ def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
     done = folder.abreast("run", "settings.json", "--results", name)
     assert done.code == 2
     assert "--results: " in done.err
-    assert "is no plain name" in done.err
+    assert "is not a plain name" in done.err
 
 
 def test_a_debug_run_is_no_result(folder: Folder) -> None:

@@ -85,14 +85,14 @@ def test_the_last_ones_are_the_newest(shop: Shop) -> None:
 def test_what_is_left_out_is_told_with_its_reason(shop: Shop) -> None:
     told = {each.title: each.reason for each in left_out(str(shop.path), last=50)}
     assert told == {
-        "Begin": "is the first commit: there is nothing before it",
-        "A lone commit": "is a lone commit without a mark; to take it, name it in commits",
+        "Begin": "is the first commit",
+        "A lone commit": "is a single commit without a mark; add it to commits to include it",
         "Release 1.1.0": "only changes versions",
         "Shout at everyone": "was reverted later",
         'Revert "Shout at everyone (#15)"': "reverts an earlier change",
         "Merge branches 'one' and 'two'": "merges several branches at once",
         "Work of others": "merges a main branch into this one",
-        "Another lone commit": "is a lone commit without a mark; to take it, name it in commits",
+        "Another lone commit": "is a single commit without a mark; add it to commits to include it",
         "Nothing of it is taken": "changes nothing",
     }
 
@@ -160,7 +160,7 @@ def test_forward_merges_of_release_branches_are_no_pull_requests(tmp_path: Path)
     feature = _merged(project, "feature-2", "Merge branch 'feature-2'")
     assert [each.head for each in pull_requests(project.path, last=50)] == [feature]
     reasons = [each.reason for each in left_out(str(project.path), last=50)]
-    assert reasons.count("merges a release branch, or another one that lives on") == 5
+    assert reasons.count("merges a release branch, or another long-lived one") == 5
     assert reasons.count("brings in other pull requests") == 1
 
 
@@ -306,8 +306,8 @@ def test_a_message_without_words_is_no_case_and_the_reason_is_told(tmp_path: Pat
     head = project.commit("Fix (#3)\n\n```\nthe whole change\n```")
     (_, one) = left_out(str(project.path))
     assert (one.commit, one.title) == (head, "Fix")
-    assert "3 characters are left of it, 15 are needed" in one.reason
-    with pytest.raises(BadInput, match=r"no pull requests to be found.*says no task"):
+    assert "3 characters are left, 15 are needed" in one.reason
+    with pytest.raises(BadInput, match=r"no pull requests found.*has no task"):
         list(cases(str(project.path)))
 
 
@@ -443,7 +443,7 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
     linear.commit("Go on")
     refused: list[tuple[Path, dict[str, Any], str, str]] = [
         (tmp_path / "none", {}, "no such folder", "folder of a git repository"),
-        (tmp_path / "plain", {}, "is not a git repository", "the folder that has .git"),
+        (tmp_path / "plain", {}, "not a git repository", "the folder that contains .git"),
         (tmp_path / "empty", {}, "has no commits yet", "merged pull requests"),
         (shop.path / "src", {}, "is a folder inside of the repository", f"write {shop.path}"),
         (shallow, {}, "is a shallow clone", "fetch --unshallow"),
@@ -454,7 +454,7 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
         (shop.path, {"commits": ["main..main"]}, "no commit is in it", "FROM..TO"),
         (shop.path, {"commits": ["main.."]}, "is no range", "FROM..TO"),
         (shop.path, {"commits": ["main", shop.head()]}, "changes nothing", "name another"),
-        (shop.path, {"commits": ["prices", "prices"]}, "is there twice", "once"),
+        (shop.path, {"commits": ["prices", "prices"]}, "is listed twice", "once"),
         (shop.path, {"commits": [1234567]}, "commits must be a list of texts, got [1234567]", '["1a2b3c4"'),
         (shop.path, {"commits": "main"}, "commits must be a list of texts", '["1a2b3c4"'),
         (shop.path, {"last": 0}, "last must be a whole number from 1, got 0", "last: 10"),
@@ -564,4 +564,4 @@ def test_a_repository_that_is_none_ends_a_run_with_a_sentence(folder: Folder) ->
     )
     done = folder.abreast("check", "spec.yaml")
     assert done.code == 2
-    assert "elsewhere: there is no such folder" in done.said
+    assert "elsewhere: no such folder" in done.said

@@ -100,7 +100,7 @@ def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None
     assert done.code == 0, done.said
     assert "examined 15 pull requests: 1 of 1 wanted" in done.err
     none = shop.abreast("check", "coding-agents", *words("--check", "false {tests}"))
-    assert "examined 15 pull requests (the history has no more): 0 of 1 wanted" in none.err
+    assert "examined 15 pull requests (end of history): 0 of 1 wanted" in none.err
 
 
 def test_a_setup_that_fails_is_refused_before_anybody_is_paid(shop: Folder) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of lanes, as several suites draw them: with the same in words, and all figures as a table."""
+"""Lane charts of suites, with a text alternative and a table of all figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lanes_picture(
     label: str,
     rows: Sequence[tuple[str, ...]],
 ) -> Picture:
-    """A picture of groups of lanes; `axis` has its end and how steps are written, `label` heads the table."""
+    """A lane chart; `axis` has its end and the format of its ticks, `label` is the first column of the table."""
     return Picture(
         name=name,
         title=title,
