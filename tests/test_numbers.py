@@ -401,8 +401,8 @@ def test_anomalies_lie_anywhere_and_not_on_a_grid() -> None:
     ("marks", "told"),
     [
         ({"machine.cvs": ["2014-04-01 05:00:00"]}, "names none of the recordings"),
-        ({"machine.csv": ["01.04.2014 05:00"]}, "marks no line of"),
-        ({"machine.csv": [["2015-01-01", "2015-02-01"]]}, "marks no line of"),
+        ({"machine.csv": ["01.04.2014 05:00"]}, "matches no line of"),
+        ({"machine.csv": [["2015-01-01", "2015-02-01"]]}, "matches no line of"),
     ],
 )
 def test_labels_that_mark_nothing_are_refused_and_not_taken_for_a_clean_series(
@@ -417,9 +417,9 @@ def test_labels_that_mark_nothing_are_refused_and_not_taken_for_a_clean_series(
     [
         ("timestamp,value\n2014-04-01,1e300\n", ":2: '1e300' is too large"),
         ("a,b\n1,2\n", "no header with timestamp and value"),
-        ("timestamp,value\n2014-04-01,x\n", ":2: 'x' is no number"),
+        ("timestamp,value\n2014-04-01,x\n", ":2: 'x' is not a number"),
         ("timestamp,value\n2014-04-01\n", ":2: '2014-04-01' has no value"),
-        ("timestamp,value\n2014-04-01,1\n", "has 1 values, and takes at least 50"),
+        ("timestamp,value\n2014-04-01,1\n", "has 1 values, but at least 50 are needed"),
         ("", "no header"),
     ],
 )
@@ -434,7 +434,7 @@ def test_a_recording_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path
 def test_labels_without_recordings_and_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
     labels = tmp_path / "labels.json"
     labels.write_text("{}")
-    with pytest.raises(BadInput, match="there are none"):
+    with pytest.raises(BadInput, match="--labels needs recordings"):
         list(cases(labels=str(labels)))
     with pytest.raises(BadInput, match="cannot be read"):
         list(cases(series=[str(tmp_path / "none.csv")]))

@@ -444,8 +444,8 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
     refused: list[tuple[Path, dict[str, Any], str, str]] = [
         (tmp_path / "none", {}, "no such folder", "folder of a git repository"),
         (tmp_path / "plain", {}, "not a git repository", "the folder that contains .git"),
-        (tmp_path / "empty", {}, "has no commits yet", "merged pull requests"),
-        (shop.path / "src", {}, "is a folder inside of the repository", f"write {shop.path}"),
+        (tmp_path / "empty", {}, "no commits yet", "merged pull requests"),
+        (shop.path / "src", {}, "folder inside the repository", f"write {shop.path}"),
         (shallow, {}, "is a shallow clone", "fetch --unshallow"),
         (linear.path, {}, "no pull requests to be found: 2 left out", "--commits HASH,FROM..TO"),
         (shop.path, {"branch": "pricse"}, 'no branch "pricse" (did you mean "prices"?)', "branch --all"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,18 +19,23 @@ FailureCounts = Mapping[tuple[str, str], int]  # by kind and blame
 
 
 class TrialTable:
-    """Trials in plan order; `reported` has the data that came with their answers."""
+    """The trials of a run in plan order."""
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.rows = analysis, analysis.rows
         self.names = tuple(self.rows.variants)
         self.variants = range(len(self.names))
         self.baseline: str = analysis.run["baseline"]
-        self.reported = told_by(self.rows)
+
+    @cached_property
+    def reported(self) -> list[Mapping[str, Any]]:
+        """The data that came with the answers."""
+        return told_by(self.rows)
 
     def of(self, variant: int) -> Bools:
-        mine: Bools = self.rows.variant == variant
-        return mine
+        """Which trials belong to a variant."""
+        mask: Bools = self.rows.variant == variant
+        return mask
 
     def number(self, name: str) -> Floats:
         return numbers(self.reported, name)

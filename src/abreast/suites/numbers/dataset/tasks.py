@@ -1,4 +1,4 @@
-"""The six tasks: which series each draws, how long they are, and what it asks about them."""
+"""The six tasks: their series, sizes and queries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 SIZES = (50, 100, 500, 1000, 5000, 10_000)
 PRICES = ("return_percent", "vwap", "drawdown")
-DOMAINS: Mapping[str, tuple[str, ...]] = {  # queries about several columns, and where those come from
+DOMAINS: Mapping[str, tuple[str, ...]] = {  # generators of queries about several columns
     **dict.fromkeys(PRICES, ("ohlcv",)),
     "spread_percent": ("order_book",),
     "imbalance": ("order_book",),
@@ -17,10 +17,10 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {  # queries about several columns, and
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One kind of question. `sources` are generators by query; the queries not named there draw from `usual`."""
+class TaskKind:
+    """A group of queries. `sources` are generators by query; other queries use `usual`."""
 
-    what: str
+    description: str
     queries: tuple[str, ...]
     sizes: tuple[int, ...]
     usual: tuple[str, ...]
@@ -34,29 +34,29 @@ _TRENDS = ("rising", "falling", "flat", "seasonal", "growth", "drift", "random_w
 _MOVING = ("rising", "falling", "growth", "drift")
 _BASES = ("uniform", "rising", "falling", "seasonal", "sensor")
 
-TASKS: dict[str, Task] = {
-    "statistical": Task(
+TASKS: dict[str, TaskKind] = {
+    "statistical": TaskKind(
         "figures of one series",
         (*("mean", "median", "std", "min", "max", "p25", "p75", "p95", "iqr", "range"), "skewness", "count", "shape"),
         (100, 1000),
         ("normal", "exponential", "left_skewed", "uniform", "gappy_sensor"),
         {"skewness": ("exponential",), "shape": ("normal", "uniform", "exponential", "left_skewed")},
     ),
-    "trend": Task(
+    "trend": TaskKind(
         "direction, strength and slope",
         ("direction", "strength", "slope"),
         (100, 200, 500),
         _TRENDS,
         {"slope": _MOVING, "strength": ("rising", "falling", "noisy", "noisy", "flat", "seasonal", "random_walk")},
     ),
-    "anomaly": Task(
+    "anomaly": TaskKind(
         "whether there are anomalies, how many, where and of what kind",
         ("presence", "anomalies", "locations", "type"),
         (200,),
         _BASES,
         {},
     ),
-    "comparative": Task(
+    "comparative": TaskKind(
         "two series against each other",
         ("higher_mean", "more_volatile", "stronger_trend", "correlation"),
         (100,),
@@ -68,12 +68,14 @@ TASKS: dict[str, Task] = {
             "correlation": ("correlated",),
         },
     ),
-    "multi_step": Task(
+    "multi_step": TaskKind(
         "figures that take several steps",
         ("forecast", "z_of_max", "variation", "range_percent", "normalised_max", *DOMAINS),
         (100,),
         ("normal", "rising", "falling"),
         {"forecast": ("rising", "falling"), **DOMAINS},
     ),
-    "scaling": Task("the same figures of ever longer series", ("mean", "std", "count"), SIZES, ("wide_normal",), {}),
+    "scaling": TaskKind(
+        "the same figures of ever longer series", ("mean", "std", "count"), SIZES, ("wide_normal",), {}
+    ),
 }
