@@ -229,7 +229,7 @@ def test_an_answer_that_reveals_the_change_is_asked_for_again_and_then_not_taken
     assert "warning: pr-12: using its message" in done.err
     assert "it contains a line of the change (def greet(name): return f'Hello, {name}')" in done.err
     assert "warning: pr-17: using its message" in done.err
-    assert any("a code block or a diff in it (```python)" in prompt for prompt in again)
+    assert any("a code block or a diff (```python)" in prompt for prompt in again)
     assert any(leak in prompt for prompt in again)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
+
+Value = TypeVar("Value")
 
 
 def lanes_picture(
@@ -30,6 +33,15 @@ def lanes_picture(
         head=(label, *names),
         rows=tuple(rows),
     )
+
+
+def lane_groups(rows: Iterable[tuple[str, Sequence[Value | None]]], lane: Callable[[int, Value], Lane]) -> list[Group]:
+    """A group for each row with a lane for each known value of a variant, by its number; no empty groups."""
+    groups = [
+        Group(label, tuple(lane(number, value) for number, value in enumerate(values[:MOST]) if value is not None))
+        for label, values in rows
+    ]
+    return [group for group in groups if group.lanes]
 
 
 def lanes_in_words(

@@ -93,10 +93,11 @@ class _Section(Settings):
             raise BadInput(f"{self.position(second)}: {first} and {second} are both set", "keep one of them")
         return present[0] if present else (keys[0], None)
 
-    def section(self, key: str, example: str) -> _Section | None:
+    def section(self, key: str, example: str) -> _Section:
+        """The object with this key; empty if it is missing."""
         self.known.append(key)
         values = self.left.pop(key, None)
-        return None if values is None else _Section(self._locate, (*self._at, key), values, example)
+        return _Section(self._locate, (*self._at, key), {} if values is None else values, example)
 
     def done(self) -> None:
         for key in self.left:
@@ -137,12 +138,10 @@ class _SettingsFile:
             parallel_runs=take("parallel_runs", 1, is_count, _COUNT),
             parallel_agents=self._root.flag("parallel_agents", True),
             check=take("check", None, is_text, 'a command such as "pytest -q"'),
-            tests=take("tests", None, lambda value: value == [] or is_texts(value), 'a list such as ["checks/**"]'),
+            tests=take("tests", None, _is_list_of_texts, 'a list such as ["checks/**"]'),
             limits=self._limits(),
             setup=take("setup", None, is_text, 'a command such as "uv sync"'),
-            judge=take(
-                "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
-            ),
+            judge=take("judge", None, _is_text_or_object, "a model, or settings"),
             output=None if output is None else results_name(self._root.position("output_filename"), output),
             notes=self._notes,
             base=self._base,
@@ -151,9 +150,8 @@ class _SettingsFile:
         self._metrics(config)
         self._root.done()
         if repo_key == "repo_path" and repo is not None and "://" in repo:
-            raise BadInput(
-                f"{self._root.position('repo_path')}: {without_secret(repo)} is a URL", "set `repo_url` instead"
-            )
+            message = f"{self._root.position('repo_path')}: {without_secret(repo)} is a URL"
+            raise BadInput(message, "set `repo_url` instead")
         return config
 
     def _mode(self) -> Mode:
@@ -166,22 +164,20 @@ class _SettingsFile:
         where = self._root.position(key)
         if not names:
             raise BadInput(f"{where}: no agents", f'set "{key}": ["Claude Code", "Codex CLI"]')
-        section = self._root.section("agent_config", '{"Claude Code": {"model": "opus"}}')
-        configs = (
-            {} if section is None else {name: section.section(name, '{"model": "opus"}') for name in [*section.left]}
-        )
-        self._notes += [
-            f'agent_config: "{name}" is ignored, it is not in {key}{did_you_mean(name, names)}'
-            for name in configs
-            if name not in names
+        example = '{"model": "opus"}'
+        configs = self._root.section("agent_config", f'{{"Claude Code": {example}}}')
+        agents = [
+            self._agent(self._position((key, at)), name, configs.section(name, example))
+            for at, name in enumerate(names)
         ]
-        return [self._agent(self._position((key, at)), name, configs.get(name)) for at, name in enumerate(names)]
+        self._notes += [
+            f'agent_config: "{name}" is ignored, it is not in {key}{did_you_mean(name, names)}' for name in configs.left
+        ]
+        return agents
 
-    def _agent(self, where: str, name: str, section: _Section | None) -> AgentVariant:
+    def _agent(self, where: str, name: str, section: _Section) -> AgentVariant:
         if problem := bad_name(name):
             raise BadInput(f"{where}: the name of an agent {problem}")
-        if section is None:
-            return preset_agent(where, name)
         model = section.take("model", None, is_text, "the name of a model")
         template = section.take("commandTemplate", None, is_text, 'a command such as "my-agent {prompt}"')
         preset = section.take("preset", None, is_text, "the name of a known agent")
@@ -233,12 +229,10 @@ class _SettingsFile:
             message = f"num_prompts is {number:,}, but {source} has {actual:,}"
             raise BadInput(f"{self._root.position('num_prompts')}: {message}", "fix or remove num_prompts")
 
-    def _topics(self, part: _Section | None) -> list[str]:
+    def _topics(self, part: _Section) -> list[str]:
         """Short tasks; Augbench lets a model write prompts from them."""
-        if part is None:
-            return []
         generates = part.flag("generate_prompts", True)
-        topics = part.take("prompt_topics", [], lambda value: value == [] or is_texts(value), "a list of strings")
+        topics = part.take("prompt_topics", [], _is_list_of_texts, "a list of strings")
         part.done()
         return [topic for topic in topics if topic.strip()] if generates else []
 
@@ -247,8 +241,6 @@ class _SettingsFile:
         part = self._root.section(PULL_REQUESTS, '{"num_prs": 5}')
         if older is not None and mode != PULL_REQUESTS:
             self._notes.append("num_prs is ignored: it is for PR_Recreate")
-        if part is None:
-            return PullRequests(last=older)
         number = part.take("num_prs", older, is_count, _COUNT)
         tasks = part.take("tasks", None, is_text, "a file of tasks")
         part.flag("generate_prompts", True)  # ignored: tasks come from messages or a task file
@@ -260,19 +252,17 @@ class _SettingsFile:
         return PullRequests(number, list(commits), tasks, cumulative, with_tests)
 
     def _metrics(self, config: SuiteConfig) -> None:
-        names = self._root.take("metrics", [], lambda value: value == [] or is_texts(value), "a list of metrics")
+        names = self._root.take("metrics", [], _is_list_of_texts, "a list of metrics")
         section = self._root.section("metrics_config", '{"output_format": {"regex": "..."}}')
-        passing = None
-        if section is not None:
-            form = section.section("output_format", '{"regex": "..."}')
-            config.form = None if form is None else self._form(form)
-            passing = section.section("agent_success", '{"threshold": 7, "mode": "quality"}')
-            section.done()
+        config.form = self._form(section.section("output_format", '{"regex": "..."}'))
+        has_passing = "agent_success" in section.left
+        passing = section.section("agent_success", '{"threshold": 7, "mode": "quality"}')
+        section.done()
         for at, name in enumerate(names):
             self._metric(self._position(("metrics", at)), name, config)
         if config.judge is not None and not config.dimensions:
             config.dimensions = list(judge.RUBRIC)
-        if passing is not None:
+        if has_passing:
             self._passing(passing, config)
 
     def _passing(self, part: _Section, config: SuiteConfig) -> None:
@@ -306,9 +296,7 @@ class _SettingsFile:
 
     def _form(self, part: _Section) -> Mapping[str, Any] | None:
         regex = part.take("regex", None, is_text, "a regular expression")
-        key, schema = part.one_of(
-            ("json_schema", "json_schema_path"), lambda value: is_text(value) or isinstance(value, Mapping), "a schema"
-        )
+        key, schema = part.one_of(("json_schema", "json_schema_path"), _is_text_or_object, "a schema")
         part.done()
         if key == "json_schema_path" and not is_text(schema):
             raise BadInput(f"{part.position(key)}: json_schema_path must be the path of a file, got {shown(schema)}")
@@ -320,12 +308,18 @@ class _SettingsFile:
 
     def _limits(self) -> Mapping[str, Any]:
         part = self._root.section("limits", '{"parallel": 4}')
-        if part is None:
-            return {}
         part.known += list(Limits.model_fields)
         limits = {key: part.left.pop(key) for key in Limits.model_fields if key in part.left}
         part.done()
         return limits
+
+
+def _is_text_or_object(value: Any) -> bool:
+    return is_text(value) or isinstance(value, Mapping)
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return value == [] or is_texts(value)
 
 
 def _seconds(where: str, timeout: int | str) -> float:

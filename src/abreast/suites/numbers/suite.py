@@ -17,6 +17,10 @@ from abreast.suites.numbers.cases import QUICK, SEED, SMALLEST, TRIALS, checked
 from abreast.suites.numbers.dataset.tasks import TASKS
 from abreast.suites.numbers.scoring import COLUMNS
 
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
+    from abreast.report.sections import Section
+
 NAME = "numbers"
 VARIANTS = ("baseline", "treatment", "semantic-frame-full", "summary-statistics")
 BASELINE, TREATMENT, FULL, SUMMARY = VARIANTS
@@ -198,11 +202,6 @@ def _transform(name: str, config: BenchmarkConfig) -> str | dict[str, Any]:
         return {"from": f"{_HERE}.conditions:described", "by": config.transform}
     return f"{_HERE}.conditions:semantic_frame"
 
-
-if TYPE_CHECKING:
-    from abreast.analyse.run import Analysis
-    from abreast.experiment.facade import Experiment
-    from abreast.report.sections import Section
 
 _FLAGS = (  # with the same names in the configuration
     *("model", "max_data_size", "skip_baseline_above", "transform", "timeout", "quota", "robustness", "series"),

@@ -15,7 +15,7 @@ from abreast.stats import Interval, paired_t, wilson
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report.run_table import Metric, RunTable
 from abreast.suites.coding_agents.report.summaries import MetricSummary, summaries_of
-from abreast.suites.pictures import lanes_in_words, lanes_picture
+from abreast.suites.pictures import lane_groups, lanes_in_words, lanes_picture
 
 GROUPS = 10  # prompts in one picture
 METRICS = 16  # with a picture of their own, among files of results
@@ -44,7 +44,7 @@ def _by_prompt(table: RunTable, metric: Metric) -> Picture | None:
         return None
     drawn = sorted(sorted(means, key=lambda case: -_spread(means[case]))[:GROUPS])
     ids = {case: table.rows.cases[case].id for case in means}
-    groups = [Group(ids[case], _bars(metric, means[case])) for case in drawn]
+    groups = lane_groups(((ids[case], means[case]) for case in drawn), lambda agent, mean: _bar(metric, agent, mean))
     some = f"the {len(drawn)} of {len(means):,} {table.noun}s that differ most; " if len(drawn) < len(means) else ""
     note = "a failure counts 0" if metric.is_share else "completed runs"
     whiskers = "; lines: 95 % intervals" if any(lane.ends for group in groups for lane in group.lanes) else ""
@@ -82,15 +82,11 @@ def _spread(means: Sequence[_Mean | None]) -> float:
     return max(values) - min(values) if values else 0.0
 
 
-def _bars(metric: Metric, means: Sequence[_Mean | None]) -> tuple[Lane, ...]:
-    """Bars on the displayed scale; it starts at 0 for ratings too, so that lengths can be compared."""
-    bars = []
-    for number, mean in enumerate(means[:MOST]):
-        if mean is not None:
-            value, interval = mean
-            ends = None if interval is None else (metric.on_scale(interval.low), metric.on_scale(interval.high))
-            bars.append(Lane(number, metric.on_scale(value), metric.in_words(value), ends, bar=True))
-    return tuple(bars)
+def _bar(metric: Metric, agent: int, mean: _Mean) -> Lane:
+    """A bar on the displayed scale; it starts at 0 for ratings too, so that lengths can be compared."""
+    value, interval = mean
+    ends = None if interval is None else (metric.on_scale(interval.low), metric.on_scale(interval.high))
+    return Lane(agent, metric.on_scale(value), metric.in_words(value), ends, bar=True)
 
 
 def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
@@ -106,44 +102,37 @@ def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
 
 def summary_pictures(table: RunTable) -> list[Picture]:
     """A picture of all rates and scores, and one of amounts relative to the largest."""
-    summaries = summaries_of(table)
-    shares = [summary for summary in summaries if summary.metric.is_share]
-    amounts = [
-        summary
-        for summary in summaries
-        if not summary.metric.is_share and max(filter(None, summary.values), default=0.0)
-    ]
-    below = f"means over all {table.noun}s; lines across: 95 % intervals; ratings from worst to best"
-    pictures = []
-    if shares:
+    summaries, pictures = summaries_of(table), []
+    if shares := [summary for summary in summaries if summary.metric.is_share]:
+        below = f"means over all {table.noun}s; lines across: 95 % intervals; ratings from worst to best"
         pictures.append(_summary(table, "summary", "Rates and scores", below, shares))
-    if amounts:
+    if amounts := [summary for summary in summaries if not summary.metric.is_share and any(summary.values)]:
         below = "relative to the agent with the largest value"
         pictures.append(_summary(table, "summary_amounts", "Resource use", below, amounts))
     return pictures
 
 
 def _summary(table: RunTable, name: str, title: str, below: str, summaries: Sequence[MetricSummary]) -> Picture:
-    rows = [
-        (summary.metric.title, *map(summary.metric.in_words, summary.values, summary.intervals))
-        for summary in summaries
-    ]
-    groups = [Group(summary.metric.title, _summary_bars(summary)) for summary in summaries]
-    drawn = [group for group in groups if group.lanes]
-    return _picture(table, name, title, below, groups=drawn, rows=rows, axis=_PERCENTAGES)
+    titles = [summary.metric.title for summary in summaries]
+    words = [tuple(map(summary.metric.in_words, summary.values, summary.intervals)) for summary in summaries]
+    rows = [(title, *cells) for title, cells in zip(titles, words, strict=True)]
+    groups = lane_groups(zip(titles, map(_summary_bars, summaries), strict=True), lambda agent, lane: lane)
+    return _picture(table, name, title, below, groups=groups, rows=rows, axis=_PERCENTAGES)
 
 
-def _summary_bars(summary: MetricSummary) -> tuple[Lane, ...]:
+def _summary_bars(summary: MetricSummary) -> list[Lane | None]:
     """Bars of finite values. Amounts have no intervals, whose denominator would be another."""
     metric = summary.metric
     finite = [value for value in summary.values if value is not None and np.isfinite(value)]
     largest = 1.0 if metric.is_share else max(finite, default=0.0)
-    bars = []
-    for number, (value, interval) in enumerate(zip(summary.values[:MOST], summary.intervals[:MOST], strict=True)):
-        if value is not None and np.isfinite(value) and largest:
-            ends = (interval.low, interval.high) if interval is not None and metric.is_share else None
-            bars.append(Lane(number, value / largest, metric.in_words(value), ends, bar=True))
-    return tuple(bars)
+    bars: list[Lane | None] = []
+    for agent, (value, interval) in enumerate(zip(summary.values, summary.intervals, strict=True)):
+        if value is None or not np.isfinite(value) or not largest:
+            bars.append(None)
+            continue
+        ends = (interval.low, interval.high) if interval is not None and metric.is_share else None
+        bars.append(Lane(agent, value / largest, metric.in_words(value), ends, bar=True))
+    return bars
 
 
 def _picture(

@@ -51,14 +51,20 @@ class Confusion(NamedTuple):
 class Answerable(NamedTuple):
     """Which cases a variant can answer from its prompt, and its accuracy where the baseline can, too."""
 
-    variant: str
-    yes: int
-    no: int
+    name: str
+    answerable: int
+    not_answerable: int
     unknown: int
-    both: int  # cases
-    accuracy: Share  # on cases that both can answer
-    of_baseline: Share
-    difference: Interval | None
+    share: float | None  # of answerable cases
+    accuracy: Share  # on all cases
+    both: int  # cases that the baseline can answer, too
+    accuracy_both: Share
+    baseline_both: Share
+    difference_both: Interval | None
+
+    @property
+    def cases(self) -> int:
+        return self.answerable + self.not_answerable + self.unknown
 
 
 class Degradation(NamedTuple):
@@ -312,14 +318,16 @@ def _answerable(table: NumbersTable, index: int, known: Known) -> Answerable:
     is_enough = index != baseline and len(paired if groups is None else set(groups)) >= 2
     differences = [own[case] - base[case] for case in paired]
     return Answerable(
-        variant=table.names[index],
-        yes=own_cases.count(True),
-        no=own_cases.count(False),
+        name=table.names[index],
+        answerable=own_cases.count(True),
+        not_answerable=own_cases.count(False),
         unknown=own_cases.count(None),
+        share=own_cases.count(True) / len(own_cases) if own_cases else None,
+        accuracy=_share(table, table.of(index), table.correct),
         both=len(both),
-        accuracy=_share(table, table.of(index) & shared, table.correct),
-        of_baseline=_share(table, table.of(baseline) & shared, table.correct),
-        difference=final_interval(differences, level=0.95, groups=groups) if is_enough else None,
+        accuracy_both=_share(table, table.of(index) & shared, table.correct),
+        baseline_both=_share(table, table.of(baseline) & shared, table.correct),
+        difference_both=final_interval(differences, level=0.95, groups=groups) if is_enough else None,
     )
 
 

@@ -20,6 +20,7 @@ change `{estimate, interval}`, an interval `[low, high]` at 95 %.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from abreast.analyse.run import Analysis
@@ -29,7 +30,7 @@ from abreast.report.words.variant_figures import NOTHING, dollars, seconds
 from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.stats import Interval
 from abreast.suites.numbers.report.charts import bars
-from abreast.suites.numbers.report.charts.matrices import confusion_pictures, perturbation_name, robustness_pictures
+from abreast.suites.numbers.report.charts.matrices import confusion_pictures, perturbation_name, robustness_picture
 from abreast.suites.numbers.report.figures import (
     ERRORS,
     Answerable,
@@ -48,10 +49,6 @@ from abreast.text import many
 _TITLES = (
     *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
     *("right per 1,000 tokens", "cost", "latency"),
-)
-_NAMES = (  # of figures that `data` has under the same name
-    *("name", "accuracy", "median_error", "errors", "hallucinated", "tokens_in", "tokens_out", "tokens_in_by_task"),
-    *("compression", "right_per_1000_tokens", "context_utilisation", "cost_usd", "latency_s", "skipped"),
 )
 
 
@@ -73,16 +70,13 @@ def _figures(figures: Figures, analysis: Analysis) -> Section:
         _hallucinated(figures.variants),
         _skipped(figures.variants),
     ]
+    drawn = [bars.tokens_by_task(figures, basis), bars.tokens_and_accuracy(figures), bars.error_distribution(figures)]
     return Section(
         "figures",
         "Figures",
         sentences=tuple(filter(None, sentences)),
         tables=(_table(figures.variants, failed),),
-        pictures=(
-            *bars.tokens_by_task(figures, basis),
-            *bars.tokens_and_accuracy(figures),
-            *bars.error_distribution(figures),
-        ),
+        pictures=tuple(filter(None, drawn)),
         data={
             "baseline": figures.baseline,
             "tokens_counted": "from characters" if is_estimated else "by the target",
@@ -153,53 +147,44 @@ def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
 
 
 def _variant_data(variant: VariantFigures) -> dict[str, Any]:
+    data = {field.name: _json(getattr(variant, field.name)) for field in fields(variant)}
     errors = {label: count for (_, label), count in zip(ERRORS, variant.errors, strict=True)}
-    return {**{name: _json(getattr(variant, name)) for name in _NAMES}, "errors": errors}
+    return {**{name: value for name, value in data.items() if not name.startswith("by_")}, "errors": errors}
 
 
 def _answerability(figures: Figures) -> Section:
+    rows = figures.answerable
     return Section(
         "answerability",
         "What each variant can know",
-        sentences=tuple(
-            filter(
-                None,
-                [_knowable(figures.answerable), *(_on_both(item, figures) for item in figures.answerable)],
-            )
-        ),
-        tables=(_answerable_table(figures),) if any(item.yes or item.no for item in figures.answerable) else (),
+        sentences=tuple(filter(None, [_knowable(rows), *(_on_both(row, figures.baseline) for row in rows)])),
+        tables=(_answerable_table(figures),) if any(row.answerable or row.not_answerable for row in rows) else (),
         data={
-            "variants": [_answerable_data(item, _accuracy_of(item, figures)) for item in figures.answerable],
+            "variants": [_json(row._asdict()) for row in rows],
             "cases": [{"case": case, "answerable_by": dict(by)} for case, by in figures.answerable_by.items()],
         },
     )
 
 
-def _knowable(answerable: Iterable[Answerable]) -> str:
+def _knowable(rows: Iterable[Answerable]) -> str:
     """`answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
     parts = []
-    for item in answerable:
-        if total := item.yes + item.no + item.unknown:
-            unknown = f", unknown {item.unknown:,}" if item.unknown else ""
-            share = f"{item.yes / total * 100:.0f} %{unknown}"
-            parts.append(f"{item.variant} {item.yes:,} of {many(total, 'case')} ({share})")
+    for row in rows:
+        if row.share is not None:
+            unknown = f", unknown {row.unknown:,}" if row.unknown else ""
+            cases = f"{row.answerable:,} of {many(row.cases, 'case')}"
+            parts.append(f"{row.name} {cases} ({row.share * 100:.0f} %{unknown})")
     return f"answerable by the prompt: {', '.join(parts)}" if parts else ""
 
 
-def _on_both(answerable: Answerable, figures: Figures) -> str:
+def _on_both(row: Answerable, baseline: str) -> str:
     """`on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
-    own, base = answerable.accuracy.mean, answerable.of_baseline.mean
-    if answerable.variant == figures.baseline or own is None or base is None:
+    own, base, change = row.accuracy_both.mean, row.baseline_both.mean, row.difference_both
+    if row.name == baseline or own is None or base is None:
         return ""
-    difference = (
-        f": {points(answerable.difference.estimate)} points{_ends(answerable.difference)}"
-        if answerable.difference
-        else ""
-    )
-    return (
-        f"on the {many(answerable.both, 'case')} that both can answer: {answerable.variant} {percent(own.estimate)}, "
-        f"{figures.baseline} {percent(base.estimate)}{difference}"
-    )
+    difference = f": {points(change.estimate)} points{_ends(change)}" if change else ""
+    shares = f"{row.name} {percent(own.estimate)}, {baseline} {percent(base.estimate)}"
+    return f"on the {many(row.both, 'case')} that both can answer: {shares}{difference}"
 
 
 def _answerable_table(figures: Figures) -> NamedTable:
@@ -207,49 +192,24 @@ def _answerable_table(figures: Figures) -> NamedTable:
         "answerable",
         "Answerable cases",
         ("variant", "answerable", "unknown", "accuracy", "on both", f"{figures.baseline} there", "difference"),
-        tuple(
-            _answerable_row(item, _accuracy_of(item, figures), item.variant == figures.baseline)
-            for item in figures.answerable
-        ),
+        tuple(_answerable_row(row, row.name == figures.baseline) for row in figures.answerable),
         "answerable: cases whose right answer follows from the text in the prompt, by a checker that reads only that; "
         "unknown: the text has parts that the checker cannot read; on both: accuracy on the cases that this variant "
         "and the baseline can answer (trials)",
     )
 
 
-def _answerable_row(answerable: Answerable, accuracy: Share, is_baseline: bool) -> tuple[str, ...]:
-    total = answerable.yes + answerable.no + answerable.unknown
+def _answerable_row(row: Answerable, is_baseline: bool) -> tuple[str, ...]:
+    change = row.difference_both
     return (
-        answerable.variant,
-        f"{answerable.yes / total * 100:.0f} % ({answerable.yes:,} of {total:,})" if total else NOTHING,
-        f"{answerable.unknown:,}" if total else NOTHING,
-        with_count(accuracy),
-        NOTHING if is_baseline else with_count(answerable.accuracy),
-        NOTHING if is_baseline else with_count(answerable.of_baseline),
-        NOTHING
-        if answerable.difference is None
-        else f"{points(answerable.difference.estimate)}{_ends(answerable.difference)}",
+        row.name,
+        NOTHING if row.share is None else f"{row.share * 100:.0f} % ({row.answerable:,} of {row.cases:,})",
+        NOTHING if row.share is None else f"{row.unknown:,}",
+        with_count(row.accuracy),
+        NOTHING if is_baseline else with_count(row.accuracy_both),
+        NOTHING if is_baseline else with_count(row.baseline_both),
+        NOTHING if change is None else f"{points(change.estimate)}{_ends(change)}",
     )
-
-
-def _accuracy_of(answerable: Answerable, figures: Figures) -> Share:
-    return next(variant.accuracy for variant in figures.variants if variant.name == answerable.variant)
-
-
-def _answerable_data(answerable: Answerable, accuracy: Share) -> dict[str, Any]:
-    total = answerable.yes + answerable.no + answerable.unknown
-    return {
-        "name": answerable.variant,
-        "answerable": answerable.yes,
-        "not_answerable": answerable.no,
-        "unknown": answerable.unknown,
-        "share": number(answerable.yes / total) if total else None,
-        "accuracy": _json(accuracy),
-        "both": answerable.both,
-        "accuracy_both": _json(answerable.accuracy),
-        "baseline_both": _json(answerable.of_baseline),
-        "difference_both": _json(answerable.difference),
-    }
 
 
 def _breakdown(figures: Figures) -> Section:
@@ -270,23 +230,18 @@ def _breakdown(figures: Figures) -> Section:
         "Where answers are right",
         tables=tuple(tables),
         pictures=(
-            *bars.accuracy_by_task(figures),
-            *bars.accuracy_by_size(figures),
+            *filter(None, [bars.accuracy_by_task(figures), bars.accuracy_by_size(figures)]),
             *confusion_pictures(figures),
         ),
         data={
-            **{
-                f"by_{tag}": {
-                    value.replace(",", ""): _json(dict(zip(names, row, strict=True))) for value, row in shares.items()
-                }
-                for tag, shares in by.items()
-            },
-            "confusions": [
-                {**confusion._asdict(), "counts": [list(row) for row in confusion.counts]}
-                for confusion in figures.confusions
-            ],
+            **{f"by_{tag}": _shares_data(names, shares) for tag, shares in by.items()},
+            "confusions": [{**item._asdict(), "counts": list(map(list, item.counts))} for item in figures.confusions],
         },
     )
+
+
+def _shares_data(names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]) -> dict[str, Any]:
+    return {value.replace(",", ""): _json(dict(zip(names, row, strict=True))) for value, row in shares.items()}
 
 
 def _accuracy_by(tag: str, names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]) -> NamedTable:
@@ -316,7 +271,7 @@ def _robustness(figures: Figures) -> Section:
                 "accuracy (trials), and the change in points (95 % interval) from the same cases unperturbed",
             ),
         ),
-        pictures=tuple(robustness_pictures(figures)),
+        pictures=tuple(filter(None, [robustness_picture(figures)])),
         data={"perturbations": [_json(item._asdict()) for item in figures.robustness]},
     )
 

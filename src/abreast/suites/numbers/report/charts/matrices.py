@@ -174,29 +174,27 @@ _TALL, _LABEL, _CELL = 48.0, 200.0, 110.0
 _COLUMNS = 3  # variants side by side on narrow paper
 
 
-def robustness_pictures(figures: Figures) -> list[Picture]:
+def robustness_picture(figures: Figures) -> Picture | None:
     """One picture, if there are answers to perturbed cases."""
     by = {(item.variant, item.perturbation): item for item in figures.robustness}
     kinds = list(dict.fromkeys(item.perturbation for item in by.values()))
     kinds = [kind for kind in kinds if any(by[name, kind].accuracy.mean is not None for name, _ in by)]
     names = [variant.name for variant in figures.variants if (variant.name, "none") in by]
     if not kinds or not names:
-        return []
-    return [
-        Picture(
-            name="robustness",
-            title="Accuracy under perturbations",
-            alternative=". ".join(
-                f"{name}: " + ", ".join(_change_in_words(by[name, kind]) for kind in kinds) for name in names
-            )
-            + ".",
-            draw=lambda width: _draw_robustness(by, names, kinds, width),
-            below="accuracy, and the change in points from the same cases unperturbed, bold if its 95 % interval "
-            "excludes 0",
-            head=("perturbation", *names),
-            rows=tuple((perturbation_name(kind), *(_in_table(by[name, kind]) for name in names)) for kind in kinds),
+        return None
+    return Picture(
+        name="robustness",
+        title="Accuracy under perturbations",
+        alternative=". ".join(
+            f"{name}: " + ", ".join(_change_in_words(by[name, kind]) for kind in kinds) for name in names
         )
-    ]
+        + ".",
+        draw=lambda width: _draw_robustness(by, names, kinds, width),
+        below="accuracy, and the change in points from the same cases unperturbed, bold if its 95 % interval "
+        "excludes 0",
+        head=("perturbation", *names),
+        rows=tuple((perturbation_name(kind), *(_in_table(by[name, kind]) for name in names)) for kind in kinds),
+    )
 
 
 def perturbation_name(kind: str) -> str:
