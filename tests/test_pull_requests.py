@@ -445,7 +445,7 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
         (tmp_path / "none", {}, "no such folder", "folder of a git repository"),
         (tmp_path / "plain", {}, "not a git repository", "the folder that contains .git"),
         (tmp_path / "empty", {}, "no commits yet", "merged pull requests"),
-        (shop.path / "src", {}, "folder inside the repository", f"write {shop.path}"),
+        (shop.path / "src", {}, "folder inside the repository", f"use {shop.path}"),
         (shallow, {}, "is a shallow clone", "fetch --unshallow"),
         (linear.path, {}, "no pull requests to be found: 2 left out", "--commits HASH,FROM..TO"),
         (shop.path, {"branch": "pricse"}, 'no branch "pricse" (did you mean "prices"?)', "branch --all"),

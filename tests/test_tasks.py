@@ -461,7 +461,7 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
     for arguments, message in (
         ({"tasks": "tasks.jsonl"}, "tasks.jsonl: no tasks"),
         ({"tasks": "task.jsonl"}, 'task.jsonl: no such file (did you mean "tasks.jsonl"?)'),
-        ({"tasks": "."}, "is not a file"),
+        ({"tasks": "."}, "not a file"),
         ({"tasks": ["x"]}, "tasks must be text"),
         ({"tasks": "tasks.jsonl", "commits": ["main"]}, "commits and tasks are both given"),
     ):

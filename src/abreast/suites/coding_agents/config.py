@@ -186,14 +186,13 @@ def _pull_requests(config: SuiteConfig) -> TaskSet:
     repo = repository.local(config.repo, config.base, config.stage)
     wanted = config.pull_requests
     last = wanted.last or (None if wanted.commits or wanted.tasks else LAST)
+    tasks = (config.base / Path(wanted.tasks).expanduser()).absolute() if wanted.tasks else ""
+    optional: dict[str, Any] = {"last": last, "commits": wanted.commits, "tests": config.tests, "tasks": str(tasks)}
+    optional["cumulative"] = wanted.cumulative
     arguments: dict[str, Any] = {
         "repo": str(repo),
         "branch": repository.commit_of(repo, config.branch or repository.HEAD),
-        **({"last": last} if last else {}),
-        **({"commits": wanted.commits} if wanted.commits else {}),
-        **({"tests": config.tests} if config.tests else {}),
-        **({"tasks": str((config.base / Path(wanted.tasks).expanduser()).absolute())} if wanted.tasks else {}),
-        **({"cumulative": True} if wanted.cumulative else {}),
+        **{key: value for key, value in optional.items() if value},
     }
     workspace: dict[str, Any] = {"git": str(repo), "commit": "{{ commit }}", **_setup(config)}
     notes: list[str] = []
@@ -219,13 +218,10 @@ def _selection_notes(cases: list[Case], tested: int, arguments: Mapping[str, Any
     yield f"{many(len(cases), 'pull request')}: {listed([case.id for case in cases])}{untested}"
     if arguments.get("cumulative"):
         yield "cumulative: each starts from the agent's result for the previous one; a single chain gives no verdict"
-    exclusions = []
     if "last" in arguments and "tasks" not in arguments:
-        exclusions = history.left_out(
-            arguments["repo"], arguments["last"], arguments["branch"], arguments.get("commits")
-        )
-    if exclusions:
-        yield f"excluded: {selection.counted(exclusion.reason for exclusion in exclusions)}"
+        shared = {key: arguments[key] for key in ("repo", "last", "branch", "commits") if key in arguments}
+        if exclusions := history.left_out(**shared):
+            yield f"excluded: {selection.counted(exclusion.reason for exclusion in exclusions)}"
 
 
 def _notes(config: SuiteConfig, tasks: TaskSet) -> Iterator[str]:

@@ -44,52 +44,28 @@ class CodingAgents(Suite):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group(f"suite {NAME}").add_argument
-        add(
-            "--agents",
-            metavar="A,B",
-            action="append",
-            default=[],
-            help="agents by name, optionally with a model: claude-code:opus",
-        )
-        add("--agent", metavar="NAME=COMMAND", action="append", default=[], help="a custom agent; repeatable")
-        add(
-            "--prompts", metavar="PATH", nargs="+", action="extend", default=[], help="prompt files, or folders of them"
-        )
+        repeatable: dict[str, Any] = {"action": "append", "default": []}
+        several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+        add("--agents", metavar="A,B", **repeatable, help="agents by name, optionally with a model: claude-code:opus")
+        add("--agent", metavar="NAME=COMMAND", **repeatable, help="a custom agent; repeatable")
+        add("--prompts", metavar="PATH", **several, help="prompt files, or folders of them")
         add("--repo", metavar="PATH|URL", help="the repository that agents work on (an empty folder)")
         add("--branch", metavar="B", help="branch of the repository (the one checked out)")
         last = f"use the last N merged pull requests as tasks, instead of prompts ({LAST})"
         add("--pull-requests", metavar="N", type=int, help=last)
-        add(
-            "--commits",
-            metavar="A,B..C",
-            action="append",
-            default=[],
-            help="use these commits as tasks, instead of the last ones",
-        )
+        add("--commits", metavar="A,B..C", **repeatable, help="use these commits as tasks, instead of the last ones")
         add("--tasks", metavar="FILE", help="task file, written by `abreast cases new coding-agents`")
         after = "start each pull request from the agent's own result for the previous one"
         add("--cumulative", action="store_true", help=after)
-        add(
-            "--check",
-            metavar="COMMAND",
-            help="decides whether a run is right, by exit code 0; runs in the agent's workspace",
-        )
-        add(
-            "--tests",
-            metavar="GLOB",
-            nargs="+",
-            action="extend",
-            default=[],
-            help="test files, restored before the check, instead of the usual names; or: none",
-        )
+        check = "command that decides, by exit code 0, whether a run is right; runs in the agent's workspace"
+        add("--check", metavar="COMMAND", help=check)
+        tests = "test files, restored before the check, instead of the usual names; or: none"
+        add("--tests", metavar="GLOB", **several, help=tests)
         add("--setup", metavar="COMMAND", help="install dependencies; runs once per set of dependencies")
-        add(
-            "--with-tests",
-            action=argparse.BooleanOptionalAction,
-            help="only pull requests whose tests fail before and pass after (default if tests decide)",
-        )
+        with_tests = "only pull requests whose tests fail before and pass after (default if tests decide)"
+        add("--with-tests", action=argparse.BooleanOptionalAction, help=with_tests)
         add("--judge", metavar="MODEL", help="model that judges in five dimensions: claude-..., gpt-..., openai:MODEL")
-        add("--dimensions", metavar="A,B", action="append", default=[], help="judge only these dimensions")
+        add("--dimensions", metavar="A,B", **repeatable, help="judge only these dimensions")
         add("--answer-format", metavar="REGEX|FILE", help="required format of answers; a .json file is a JSON Schema")
         add("--parallel-runs", metavar="N", type=int, help="run each agent at most N times at once (1)")
         add("--one-agent-at-a-time", action="store_true", help="do not run different agents at the same time")

@@ -217,48 +217,26 @@ class Numbers(Suite):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group("suite numbers").add_argument
-        add(
-            "--backend",
-            choices=[backend.value for backend in BackendType],
-            help="the API (default), the Claude Code CLI, or the simulator",
-        )
+        repeatable: dict[str, Any] = {"action": "append", "default": []}
+        backends = [backend.value for backend in BackendType]
+        add("--backend", choices=backends, help="the API (default), the Claude Code CLI, or the simulator")
         add("--mock", action="store_true", help="same as --backend mock: no calls, no cost")
         add("--model", metavar="M", default="sonnet", help=f"{', '.join(MODELS)}, or a full model name (sonnet)")
-        add("--task", metavar="NAME", action="append", default=[], help=f"only {', '.join(TASKS)}; repeatable")
+        add("--task", metavar="NAME", **repeatable, help=f"only {', '.join(TASKS)}; repeatable")
         add("--trials", metavar="N", type=int, help=f"cases per task ({TRIALS}; with --quick {QUICK})")
         add("--quick", action="store_true", help=f"{QUICK} cases per task")
-        add(
-            "--transform",
-            metavar="REF",
-            help="the treatment, from numbers to text: python:module:function (semantic-frame)",
-        )
-        add(
-            "--max-data-size",
-            metavar="N",
-            type=int,
-            help=f"points of the longest series, at least {SMALLEST} (on the CLI {CLI_SIZE:,}, unless "
-            "--skip-baseline-above is set)",
-        )
-        add(
-            "--skip-baseline-above",
-            metavar="N",
-            type=int,
-            help=f"skip raw numbers of longer series ({SKIP_ABOVE:,})",
-        )
-        add(
-            "--timeout",
-            metavar="S",
-            type=float,
-            help="timeout of one call in seconds (180, plus 10 per 1,000 characters)",
-        )
-        add("--robustness", action="store_true", help=f"also perturb each case in eight ways ({QUICK} cases per task)")
-        add(
-            "--series",
-            metavar="PATH",
-            action="append",
-            default=[],
-            help="use recordings (CSV with timestamp,value) instead of generated series; repeatable",
-        )
+        transform = "the treatment, from numbers to text: python:module:function (semantic-frame)"
+        add("--transform", metavar="REF", help=transform)
+        largest = f"at least {SMALLEST} (on the CLI {CLI_SIZE:,}, unless --skip-baseline-above is set)"
+        add("--max-data-size", metavar="N", type=int, help=f"points of the longest series, {largest}")
+        above = f"skip raw numbers of longer series ({SKIP_ABOVE:,})"
+        add("--skip-baseline-above", metavar="N", type=int, help=above)
+        timeout = "timeout of one call in seconds (180, plus 10 per 1,000 characters)"
+        add("--timeout", metavar="S", type=float, help=timeout)
+        perturb = f"also perturb each case in eight ways ({QUICK} cases per task)"
+        add("--robustness", action="store_true", help=perturb)
+        series = "use recordings (CSV with timestamp,value) instead of generated series; repeatable"
+        add("--series", metavar="PATH", **repeatable, help=series)
         add("--labels", metavar="FILE", help="JSON file that marks the anomalies in the recordings")
         add("--no-viz", dest="no_pictures", action="store_true", help="same as --no-pictures")
 

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
+from abreast.analyse.rows import Bools, Floats, by_case, mean_of_known, median_of_known
 from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
 from abreast.experiment.result import predictions
@@ -25,7 +25,6 @@ from abreast.suites.numbers.dataset.tasks import TASKS
 from abreast.suites.trial_table import TrialTable
 
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
-Key = TypeVar("Key", int, str)
 UNREAD = "(none read)"  # the answer has no class, or several
 ERRORS = ((0.01, "≤ 1 %"), (0.05, "≤ 5 %"), (0.2, "≤ 20 %"), (1.0, "< 100 %"), (np.inf, "≥ 100 %"))
 
@@ -155,6 +154,10 @@ class NumbersTable(TrialTable):
         is_unknown = np.all(np.isnan(tokens), axis=0)
         self.tokens_in: Floats = np.where(self.ok & ~is_unknown, np.nansum(tokens, axis=0), np.nan)
         self.tokens_out: Floats = np.where(self.ok, rows.tokens["output"], np.nan)
+        self.baseline_index = self.names.index(self.baseline)
+
+    def case_means(self, variant: int, values: Floats) -> Floats:
+        return by_case(self.rows, self.of(variant), values)
 
 
 def _variant_figures(
@@ -206,15 +209,14 @@ def _compression(table: NumbersTable, index: int) -> Interval | None:
     """Baseline tokens per token of the variant: the ratio of sums over the cases that have both."""
     if table.names[index] == table.baseline:
         return None
-    own = _by_case(table, index, table.tokens_in)
-    base = _by_case(table, table.names.index(table.baseline), table.tokens_in)
-    both = sorted(case for case in own if case in base and own[case] > 0 and base[case] > 0)
-    groups = table.rows.groups(np.array(both, dtype=np.int64))
+    own, base = table.case_means(index, table.tokens_in), table.case_means(table.baseline_index, table.tokens_in)
+    both = np.flatnonzero((own > 0) & (base > 0))
+    groups = table.rows.groups(both)
     if len(both if groups is None else set(groups)) < 2:
         return None
-    own_tokens, base_tokens = np.array([own[case] for case in both]), np.array([base[case] for case in both])
-    ratio = float(base_tokens.sum() / own_tokens.sum())
-    error = paired_t((base_tokens - ratio * own_tokens) / own_tokens.mean(), groups=groups)  # the delta method
+    own, base = own[both], base[both]
+    ratio = float(base.sum() / own.sum())
+    error = paired_t((base - ratio * own) / own.mean(), groups=groups)  # the delta method
     return Interval(ratio, max(0.0, ratio + error.low), ratio + error.high)
 
 
@@ -222,28 +224,16 @@ def _utilisation(table: NumbersTable, index: int, tokens: Floats) -> float | Non
     """Right answers per token relative to the baseline, over the cases whose tokens are known for both."""
     if table.names[index] == table.baseline:
         return None
-    known = np.where(np.isnan(table.correct), np.nan, tokens)
-    both = (index, table.names.index(table.baseline))
-    own, base = (_by_case(table, variant, known) for variant in both)
-    shared = set(own) & set(base)
-    rates = []
-    for variant, used in zip(both, (own, base), strict=True):
-        right = _by_case(table, variant, np.where(np.isnan(known), np.nan, table.correct))
-        total = sum(used[case] for case in shared)
-        rates.append(sum(right[case] for case in shared) / total if total else 0.0)
-    return rates[0] / rates[1] if rates[1] else None
+    both, is_known = (index, table.baseline_index), ~np.isnan(table.correct) & ~np.isnan(tokens)
+    used = [table.case_means(variant, np.where(is_known, tokens, np.nan)) for variant in both]
+    right = [table.case_means(variant, np.where(is_known, table.correct, np.nan)) for variant in both]
+    shared = ~np.isnan(used[0]) & ~np.isnan(used[1])
+    own, base = (float(_ratio(right[at][shared].sum(), used[at][shared].sum())) for at in (0, 1))
+    return own / base if base else None
 
 
-def _by_case(table: NumbersTable, index: int, values: Floats) -> dict[int, float]:
-    mask = table.of(index) & ~np.isnan(values)
-    return _means(table.case[mask].tolist(), values[mask])
-
-
-def _means(keys: Sequence[Key], values: Floats) -> dict[Key, float]:
-    grouped: dict[Key, list[float]] = {}
-    for key, value in zip(keys, values.tolist(), strict=True):
-        grouped.setdefault(key, []).append(value)
-    return {key: sum(group) / len(group) for key, group in grouped.items()}
+def _ratio(part: float, total: float) -> float:
+    return part / total if total else 0.0
 
 
 def _confusions(analysis: Analysis) -> list[Confusion]:
@@ -307,16 +297,15 @@ def _answerable_by(analysis: Analysis) -> Known:
 
 
 def _answerable(table: NumbersTable, index: int, known: Known) -> Answerable:
-    baseline = table.names.index(table.baseline)
+    baseline = table.baseline_index
     own_cases = [by_variant[index] for by_variant in known.values() if index in by_variant]
     both = [case for case, by_variant in known.items() if by_variant.get(index) and by_variant.get(baseline)]
     shared = np.isin(table.case, both)
     correct = np.where(shared, table.correct, np.nan)
-    own, base = _by_case(table, index, correct), _by_case(table, baseline, correct)
-    paired = sorted(set(own) & set(base))
-    groups = table.rows.groups(np.array(paired, dtype=np.int64))
+    change = table.case_means(index, correct) - table.case_means(baseline, correct)
+    paired = np.flatnonzero(~np.isnan(change))
+    groups = table.rows.groups(paired)
     is_enough = index != baseline and len(paired if groups is None else set(groups)) >= 2
-    differences = [own[case] - base[case] for case in paired]
     return Answerable(
         name=table.names[index],
         answerable=own_cases.count(True),
@@ -327,7 +316,7 @@ def _answerable(table: NumbersTable, index: int, known: Known) -> Answerable:
         both=len(both),
         accuracy_both=_share(table, table.of(index) & shared, table.correct),
         baseline_both=_share(table, table.of(baseline) & shared, table.correct),
-        difference_both=final_interval(differences, level=0.95, groups=groups) if is_enough else None,
+        difference_both=final_interval(change[paired], level=0.95, groups=groups) if is_enough else None,
     )
 
 
@@ -348,8 +337,11 @@ def _robustness(table: NumbersTable) -> list[Degradation]:
 
 
 def _by_group(table: NumbersTable, index: int, kind: str) -> dict[str, float]:
-    mask = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
-    return _means([table.group[at] for at in mask.tolist()], table.correct[mask])
+    """The mean of each group of cases under a perturbation."""
+    scores: dict[str, list[float]] = {}
+    for at in np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct)).tolist():
+        scores.setdefault(table.group[at], []).append(float(table.correct[at]))
+    return {group: sum(own) / len(own) for group, own in scores.items()}
 
 
 def percent(value: float) -> str:
