@@ -59,7 +59,7 @@ class TrialTable:
 
     def costs_per_correct(self) -> tuple[float | None, ...]:
         costs = [summary.cost_per_correct for summary in self.analysis.variants]
-        return tuple(None if cost is None else known(cost.estimate) for cost in costs)
+        return tuple(None if cost is None else none_if_nan(cost.estimate) for cost in costs)
 
     def by_variant(self, values: Iterable[Value]) -> dict[str, Value]:
         return dict(zip(self.names, values, strict=True))
@@ -75,7 +75,7 @@ class TrialTable:
         return [f"{many(count, noun)} of {name} {reason}" for (name, reason), count in counts.items() if count]
 
 
-def known(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 

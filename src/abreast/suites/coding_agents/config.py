@@ -184,11 +184,11 @@ def _pull_requests(config: SuiteConfig) -> TaskSet:
     """Pinned to the current commit of the branch, so that resuming a run does not depend on later merges."""
     assert config.repo is not None
     repo = repository.local(config.repo, config.base, config.stage)
-    wanted = config.pull_requests
-    last = wanted.last or (None if wanted.commits or wanted.tasks else LAST)
-    tasks = (config.base / Path(wanted.tasks).expanduser()).absolute() if wanted.tasks else ""
-    optional: dict[str, Any] = {"last": last, "commits": wanted.commits, "tests": config.tests, "tasks": str(tasks)}
-    optional["cumulative"] = wanted.cumulative
+    options = config.pull_requests
+    last = options.last or (None if options.commits or options.tasks else LAST)
+    tasks = (config.base / Path(options.tasks).expanduser()).absolute() if options.tasks else ""
+    optional: dict[str, Any] = {"last": last, "commits": options.commits, "tests": config.tests, "tasks": str(tasks)}
+    optional["cumulative"] = options.cumulative
     arguments: dict[str, Any] = {
         "repo": str(repo),
         "branch": repository.commit_of(repo, config.branch or repository.HEAD),
@@ -199,7 +199,7 @@ def _pull_requests(config: SuiteConfig) -> TaskSet:
     if selection.applies(config):
         arguments, notes = selection.with_tests(config, arguments, workspace, _tests_scorer(config, True))
     cases = list(history.cases(**arguments))
-    if wanted.cumulative:
+    if options.cumulative:
         workspace |= {"commit": "{{ start }}", "after": "{{ after }}"}
     tested = sum(bool(case.expected["tests"]) for case in cases)
     return TaskSet(

@@ -75,8 +75,8 @@ only overwritten with --yes."""
         if args.json:
             listings.show_json([entry.as_dict() for entry in entries])
             return 0
-        kept = f" ({before:,} kept)" if before else ""
-        echo(f"{many(len(entries), 'task')}{kept}: {relative_path(writer.path)}")
+        note = f" ({before:,} kept)" if before else ""
+        echo(f"{many(len(entries), 'task')}{note}: {relative_path(writer.path)}")
         words = ["--repo", args.repo or ".", "--tasks", str(args.output or FILE)]
         _say(f"review them, then run: abreast run coding-agents --agents claude-code,codex {shlex.join(words)}")
         return 0

@@ -35,8 +35,8 @@ CLI_NOTE = (
     "prompt; otherwise requests are the same as with --backend api"
 )
 INSTALL = 'pip install "abreast[numbers]"'
-_HERE = "python:abreast.suites.numbers"
-KNOWS = f"{_HERE}.answerable:is_answerable"
+_REF = "python:abreast.suites.numbers"
+KNOWS = f"{_REF}.answerable:is_answerable"
 
 
 class BackendType(StrEnum):
@@ -111,10 +111,10 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
         name=f"{NAME}-robustness" if config.robustness else NAME,
         description="does a data transform help a model read numbers?",
         suite=NAME,
-        cases={"from": f"{_HERE}.cases:cases"} | {key: value for key, value in arguments.items() if value is not None},
+        cases={"from": f"{_REF}.cases:cases"} | {key: value for key, value in arguments.items() if value is not None},
         variants={name: _variant(name, config, backend) for name in config.variants},
         baseline=config.variants[0],
-        scorers=[{f"{_HERE}.scoring:score": {"name": NAME, "columns": list(COLUMNS)}}],
+        scorers=[{f"{_REF}.scoring:score": {"name": NAME, "columns": list(COLUMNS)}}],
         expects=EXPECTS.get(backend),
         limits={name: value for name, value in limits.items() if value is not None},
         store=config.store,
@@ -193,14 +193,14 @@ def _is_package(name: str, config: BenchmarkConfig) -> bool:
 def _transform(name: str, config: BenchmarkConfig) -> str | dict[str, Any]:
     if name == BASELINE:
         above = SKIP_ABOVE if config.skip_baseline_above is None else config.skip_baseline_above
-        return {"from": f"{_HERE}.conditions:raw", "skip_above": above}
+        return {"from": f"{_REF}.conditions:raw", "skip_above": above}
     if name == SUMMARY:
-        return f"{_HERE}.conditions:summary_statistics"
+        return f"{_REF}.conditions:summary_statistics"
     if name == FULL:
-        return f"{_HERE}.conditions:semantic_frame_full"
+        return f"{_REF}.conditions:semantic_frame_full"
     if config.transform is not None:
-        return {"from": f"{_HERE}.conditions:described", "by": config.transform}
-    return f"{_HERE}.conditions:semantic_frame"
+        return {"from": f"{_REF}.conditions:described", "by": config.transform}
+    return f"{_REF}.conditions:semantic_frame"
 
 
 _FLAGS = (  # with the same names in the configuration
@@ -269,12 +269,10 @@ class Numbers(Suite):
 
 def _variants(args: argparse.Namespace) -> list[str]:
     """The two main conditions plus any additional ones, or exactly those that are named."""
-    named, args.variant = args.variant, []
-    if set(named) <= {FULL, SUMMARY}:
-        named = [BASELINE, TREATMENT, *named]
-    known = [name for name in VARIANTS if name in named]
-    unknown = [name for name in named if name not in VARIANTS]
-    return known + unknown
+    names, args.variant = args.variant, []
+    if set(names) <= {FULL, SUMMARY}:
+        names = [BASELINE, TREATMENT, *names]
+    return [name for name in VARIANTS if name in names] + [name for name in names if name not in VARIANTS]
 
 
 SUITE = Numbers()

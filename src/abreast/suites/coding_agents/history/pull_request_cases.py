@@ -59,19 +59,19 @@ def _without_task(pull_request: PullRequest) -> Exclusion:
 def in_file(history: GitHistory, path: Path, last: int | None) -> list[PullRequest]:
     """The pull requests of a task file in its order; with `last` only the last ones."""
     entries = task_file.read(path)
-    places = [f"{shown_path(path)}:{entry.line}" for entry in entries]
+    positions = [f"{shown_path(path)}:{entry.line}" for entry in entries]
     pull_requests = []
-    for entry, place in zip(entries, places, strict=True):
-        pr = pull_request_between(history, place, entry.commit, entry.base)
+    for entry, position in zip(entries, positions, strict=True):
+        pr = pull_request_between(history, position, entry.commit, entry.base)
         pull_requests.append(replace(pr, style=entry.style or pr.style, task=entry.task))
     ids = zip(_with_unique_ids(pull_requests), entries, strict=True)
     pull_requests = [replace(pr, id=entry.id or pr.id) for pr, entry in ids]
-    first_places = dict[str, str]()
-    for pr, place in zip(pull_requests, places, strict=True):
+    first_positions = dict[str, str]()
+    for pr, position in zip(pull_requests, positions, strict=True):
         for key in (f"commit {pr.head[:12]}", f'id "{pr.id}"'):
-            if key in first_places:
-                raise BadInput(f"{place}: duplicate {key}, also at {first_places[key]}", "keep one of the lines")
-            first_places[key] = place
+            if key in first_positions:
+                raise BadInput(f"{position}: duplicate {key}, also at {first_positions[key]}", "keep one of the lines")
+            first_positions[key] = position
     return pull_requests[-last:] if last else pull_requests
 
 
@@ -150,19 +150,22 @@ def left_out(
     return in_history(GitHistory.open(Path(repo).expanduser()), last, branch, commits or [])[1]
 
 
-def _case(history: GitHistory, found: PullRequest, tests: list[str]) -> Case:
-    files = files_between(history, found.base, found.head)
+def _case(history: GitHistory, pr: PullRequest, tests: list[str]) -> Case:
+    files = files_between(history, pr.base, pr.head)
     lines = sum(file.lines for file in files)
     return Case(
-        found.id,
-        input={"commit": found.base, "task": found.task},
+        pr.id,
+        input={"commit": pr.base, "task": pr.task},
         expected={
-            "commit": found.head,
-            "base": found.base,
-            "diff": diff_between(history, found.base, found.head, files),
+            "commit": pr.head,
+            "base": pr.base,
+            "diff": diff_between(history, pr.base, pr.head, files),
             "tests": tests_in(files, tests),
         },
-        tags={"style": found.style, "size": "small" if lines <= SMALL else "medium" if lines <= MEDIUM else "large"},
+        tags={
+            "style": pr.style,
+            "size": "small" if lines <= SMALL else "medium" if lines <= MEDIUM else "large",
+        },
     )
 
 

@@ -60,7 +60,7 @@ def _entries(path: Path) -> list[TaskEntry]:
         problem = "not a file" if path.exists() else f"no such file{near_files(path)}"
         raise BadInput(f"{where}: {problem}", "run `abreast cases new coding-agents --repo PATH` to write one")
     try:
-        entries = [_entry(str(place), place.number, item) for place, item in json_lines(path)]
+        entries = [_entry(str(position), position.number, item) for position, item in json_lines(path)]
     except OSError as error:
         raise BadInput(f"{where}: cannot be read ({error.strerror or error})") from None
     for key, fix in (("commit", "keep one of the lines"), ("id", "make the ids unique")):

@@ -36,9 +36,9 @@ numbers of pull requests.
 
 {data}"""
 
-_AGAIN = """\
-{asked}
-You have answered before, and the answer cannot be used: {wrong}. Write the task anew, without that. The answer was:
+_RETRY = """\
+{prompt}
+You have answered before, and the answer cannot be used: {problem}. Write the task anew, without that. The answer was:
 
 {data}"""
 
@@ -57,7 +57,7 @@ class TaskRequest:
 
     def retry_prompt(self, answer: str, problem: str) -> str:
         data = quoted([("answer", answer or "(nothing)")])
-        return _AGAIN.format(asked=self.prompt(), wrong=problem, data=data)
+        return _RETRY.format(prompt=self.prompt(), problem=problem, data=data)
 
     def read(self, answer: str) -> tuple[str, str]:
         """The task in an answer, or what is wrong with it."""

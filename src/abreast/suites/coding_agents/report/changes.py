@@ -19,7 +19,7 @@ from abreast.targets.workspace.git.diff import Counts, replaced
 from abreast.text import many
 
 COUNTS = tuple(Counts().columns())
-SHOWN = 20  # cases and agents without changes that are listed
+MOST_LISTED = 20  # cases and agents without changes that are listed
 _NOTE = (
     "renamed files may be edited too; binary files are counted in the other rows as well; modified lines are added "
     "lines that replace deleted ones"
@@ -104,11 +104,11 @@ def _without_changes(table: RunTable, unchanged: list[dict[str, Any]]) -> str:
     if not unchanged:
         return "every completed run changed something"
     by_agent: dict[str, list[str]] = {}
-    for row in unchanged[:SHOWN]:
+    for row in unchanged[:MOST_LISTED]:
         runs = f" ({row['runs']:,} of {row['of']:,})" if table.rows.repeats > 1 else ""
         by_agent.setdefault(row["agent"], []).append(f"{row['case']}{runs}")
     examples = "; ".join(f"{agent} at {', '.join(cases)}" for agent, cases in by_agent.items())
-    more = f"; and {len(unchanged) - SHOWN:,} more" if len(unchanged) > SHOWN else ""
+    more = f"; and {len(unchanged) - MOST_LISTED:,} more" if len(unchanged) > MOST_LISTED else ""
     total = many(sum(row["runs"] for row in unchanged), "run")
     return f"{total} completed without changing anything: {examples}{more}"
 

@@ -31,7 +31,7 @@ def of_metrics(table: RunTable, *metrics: Metric | None) -> tuple[Picture, ...]:
     return tuple(picture for picture in pictures if picture is not None)
 
 
-def all_of(table: RunTable) -> list[Picture]:
+def result_pictures(table: RunTable) -> list[Picture]:
     drawn = [metric for metric in table.metrics if metric.name not in _NOT_DRAWN][:METRICS]
     return [*summary_pictures(table), *of_metrics(table, *drawn)]
 
@@ -45,14 +45,16 @@ def _by_prompt(table: RunTable, metric: Metric) -> Picture | None:
     drawn = sorted(sorted(means, key=lambda case: -_spread(means[case]))[:GROUPS])
     ids = {case: table.rows.cases[case].id for case in means}
     groups = lane_groups(((ids[case], means[case]) for case in drawn), lambda agent, mean: _bar(metric, agent, mean))
-    some = f"the {len(drawn)} of {len(means):,} {table.noun}s that differ most; " if len(drawn) < len(means) else ""
+    note_drawn = (
+        f"the {len(drawn)} of {len(means):,} {table.noun}s that differ most; " if len(drawn) < len(means) else ""
+    )
     note = "a failure counts 0" if metric.is_share else "completed runs"
     whiskers = "; lines: 95 % intervals" if any(lane.ends for group in groups for lane in group.lanes) else ""
     return _picture(
         table,
         metric.name,
         f"{metric.title.capitalize()} by {table.noun}",
-        f"{some}mean of runs, {note}{whiskers}",
+        f"{total}mean of runs, {note}{whiskers}",
         groups=groups,
         rows=[(ids[case], *(metric.in_words(*(mean or (None,))) for mean in means[case])) for case in means],
         axis=_axis(metric, groups),

@@ -55,7 +55,7 @@ def files(analysis: Analysis, pictures: bool) -> list[ResultFile]:
 
 def _charts(table: RunTable, name: str) -> Iterator[ResultFile]:
     pixels = charts.draws_pixels()
-    for picture in report_pictures.all_of(table):
+    for picture in report_pictures.result_pictures(table):
         chart = charts.as_file(table.analysis, picture)
         yield ResultFile(f"{name}_{picture.name}.svg", chart.svg.encode())
         if pixels:

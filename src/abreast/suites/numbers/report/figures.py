@@ -116,7 +116,7 @@ def figures_of(analysis: Analysis) -> Figures:
     tasks = tuple(task for task in TASKS if task in set(table.task.tolist()))
     sizes = tuple(sorted(set(table.size.tolist())))
     levels = tuple(level for level in LEVELS if level in set(table.difficulty.tolist()))
-    known = _answerable_by(analysis)
+    answerability = _answerable_by(analysis)
     return Figures(
         variants=tuple(_variant_figures(table, index, tasks, sizes, levels) for index in table.variants),
         confusions=tuple(_confusions(analysis)),
@@ -125,10 +125,10 @@ def figures_of(analysis: Analysis) -> Figures:
         tasks=tasks,
         sizes=sizes,
         difficulties=levels,
-        answerable=tuple(_answerable(table, index, known) for index in table.variants),
+        answerable=tuple(_answerable(table, index, answerability) for index in table.variants),
         answerable_by={
             table.rows.cases[case].id: {table.names[variant]: by_variant[variant] for variant in sorted(by_variant)}
-            for case, by_variant in sorted(known.items())
+            for case, by_variant in sorted(answerability.items())
         },
     )
 
@@ -275,13 +275,13 @@ def _text(expected: Any) -> str:
         return str(expected)
 
 
-Known = dict[int, dict[int, bool | None]]  # by case and variant
+Answerability = dict[int, dict[int, bool | None]]  # by case and variant
 
 
-def _answerable_by(analysis: Analysis) -> Known:
+def _answerable_by(analysis: Analysis) -> Answerability:
     """Whether each stored prompt has the answer; skipped trials have no prompt."""
     rows = analysis.rows
-    known: Known = {}
+    answerability: Answerability = {}
     expected = rows.expected()
     cases = {
         case: Case(rows.cases[case].id, json.loads(text), json.loads(expected[case]))
@@ -291,15 +291,15 @@ def _answerable_by(analysis: Analysis) -> Known:
     variants = dict(zip(rows.position.tolist(), rows.variant.tolist(), strict=True))
     for position, prompt in rows.store.queries.prompts(rows.run_id):
         case, variant = position // rows.per_case, variants.get(position)
-        if case in cases and variant is not None and variant not in known.setdefault(case, {}):
-            known[case][variant] = is_answerable(cases[case], prompt or "")
-    return known
+        if case in cases and variant is not None and variant not in answerability.setdefault(case, {}):
+            answerability[case][variant] = is_answerable(cases[case], prompt or "")
+    return answerability
 
 
-def _answerable(table: NumbersTable, index: int, known: Known) -> Answerable:
+def _answerable(table: NumbersTable, index: int, answerability: Answerability) -> Answerable:
     baseline = table.baseline_index
-    own_cases = [by_variant[index] for by_variant in known.values() if index in by_variant]
-    both = [case for case, by_variant in known.items() if by_variant.get(index) and by_variant.get(baseline)]
+    own_cases = [by_variant[index] for by_variant in answerability.values() if index in by_variant]
+    both = [case for case, by_variant in answerability.items() if by_variant.get(index) and by_variant.get(baseline)]
     shared = np.isin(table.case, both)
     correct = np.where(shared, table.correct, np.nan)
     change = table.case_means(index, correct) - table.case_means(baseline, correct)
