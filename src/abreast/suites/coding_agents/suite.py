@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 class CodingAgents(Suite):
-    """`abreast run coding-agents`, and `abreast run settings.json`."""
-
     name = NAME
     summary = QUESTION
     case_maker = NewTasks()

@@ -345,7 +345,6 @@ def _parts_of(sentence: str) -> list[tuple[Reader, re.Match[str]]] | None:
 
 
 def _read_object(statements: Statements, name: str, text: str) -> None:
-    """Read the JSON of semantic-frame."""
     try:
         stated = json.loads(text)
     except (ValueError, RecursionError):

@@ -82,7 +82,6 @@ def _described_by_package(item: Mapping[str, Any], write: Callable[[Any], str]) 
 
 
 def summary_statistics(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Basic statistics, outliers and correlations."""
     columns = columns_of(item)
     lines = [f"{name}: {_summary(values)}" for name, values in columns.items()]
     lines += _correlations(columns)
@@ -117,7 +116,6 @@ def columns_of(item: Mapping[str, Any]) -> Columns:
 
 
 def _variables(item: Mapping[str, Any], data: str) -> dict[str, Any]:
-    """The variables of the prompt template."""
     return {"data": data, **{key: item[key] for key in ("question", "choices") if key in item}}
 
 

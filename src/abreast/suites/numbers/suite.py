@@ -210,8 +210,6 @@ _FLAGS = (  # with the same names in the configuration
 
 
 class Numbers(Suite):
-    """`abreast run numbers`."""
-
     name = NAME
     summary = "does a data transform help a model read numbers?"
 

@@ -177,7 +177,6 @@ def tests_in(files: list[ChangedFile], globs: list[str]) -> list[str]:
 
 
 def _check(repo: Any, last: Any, branch: Any, commits: Any, tests: Any, tasks: Any) -> None:
-    """Check the arguments, which come from a spec."""
     for name, value, example in (("repo", repo, "."), ("branch", branch, "main"), ("tasks", tasks, "tasks.jsonl")):
         absent = name == "tasks" and value is None
         if not absent and (not isinstance(value, str) or not value.strip() or not value.isprintable()):

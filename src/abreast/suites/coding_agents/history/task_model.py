@@ -74,8 +74,6 @@ class PromptSource(Source):
 
 
 class TaskModel:
-    """A model that writes tasks, by its name."""
-
     def __init__(self, where: str, name: str) -> None:
         params = target_of(where, name)
         self.name, self.spending = name, Spending()

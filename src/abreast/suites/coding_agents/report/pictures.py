@@ -45,9 +45,7 @@ def _by_prompt(table: RunTable, metric: Metric) -> Picture | None:
     drawn = sorted(sorted(means, key=lambda case: -_spread(means[case]))[:GROUPS])
     ids = {case: table.rows.cases[case].id for case in means}
     groups = lane_groups(((ids[case], means[case]) for case in drawn), lambda agent, mean: _bar(metric, agent, mean))
-    note_drawn = (
-        f"the {len(drawn)} of {len(means):,} {table.noun}s that differ most; " if len(drawn) < len(means) else ""
-    )
+    total = f"the {len(drawn)} of {len(means):,} {table.noun}s that differ most; " if len(drawn) < len(means) else ""
     note = "a failure counts 0" if metric.is_share else "completed runs"
     whiskers = "; lines: 95 % intervals" if any(lane.ends for group in groups for lane in group.lanes) else ""
     return _picture(

@@ -216,7 +216,6 @@ class RunTable(TrialTable):
 
     @cached_property
     def scales(self) -> dict[str, tuple[float, float]]:
-        """The scales of judges by score column."""
         scales: dict[str, tuple[float, float]] = {}
         for scorer in self.rows.spec.get("scorers") or ():
             settings = scorer.get("judge") if isinstance(scorer, Mapping) else None

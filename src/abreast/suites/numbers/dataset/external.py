@@ -23,7 +23,7 @@ Mark = tuple[int, int]  # the first and the last position of a marked anomaly
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A series from a file; `labelled` is what somebody marked in it, None if nobody looked."""
+    """A series from a file; `marks` are its anomalies, None if it was not examined."""
 
     name: str
     values: Values

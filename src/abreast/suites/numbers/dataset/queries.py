@@ -213,34 +213,11 @@ def _type(columns: Columns) -> str | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _of_prices(figure: Callable[[Columns], Any]) -> Callable[[Columns], float | None]:
-    def truth(columns: Columns) -> float | None:
-        if not {"open", "close", "volume"} <= set(columns):
-            return None
-        enough = min(len(present(values)) for values in columns.values()) >= 2
-        return _finite(figure(columns)) if enough else None
-
-    return truth
-
-
-def _return(columns: Columns) -> float:
-    """The return from the first known open to the last known close."""
-    first, last = float(present(columns["open"])[0]), float(present(columns["close"])[-1])
-    return 100 * _ratio(last - first, first)
-
-
-def _vwap(columns: Columns) -> float:
-    known = np.isfinite(columns["close"]) & np.isfinite(columns["volume"])
-    close, volume = columns["close"][known], columns["volume"][known]
-    return _ratio(float(np.sum(close * volume)), float(np.sum(volume)))
-
-
-def _drawdown(columns: Columns) -> float:
-    close = present(columns["close"])
-    return float(100 * np.max(1 - close / np.maximum.accumulate(close)))
+_PRICES = "open close volume"
 
 
 def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
+    """A figure of these columns; None if one is missing or nearly empty, or if it is not finite."""
     required = names.split()
 
     def truth(columns: Columns) -> float | None:
@@ -249,6 +226,22 @@ def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns],
         return _finite(figure(*(columns[name] for name in required)))
 
     return truth
+
+
+def _return(opens: Values, closes: Values, volumes: Values) -> float:
+    """The return from the first known open to the last known close."""
+    first, last = float(present(opens)[0]), float(present(closes)[-1])
+    return 100 * _ratio(last - first, first)
+
+
+def _vwap(opens: Values, closes: Values, volumes: Values) -> float:
+    known = np.isfinite(closes) & np.isfinite(volumes)
+    return _ratio(float(np.sum(closes[known] * volumes[known])), float(np.sum(volumes[known])))
+
+
+def _drawdown(opens: Values, closes: Values, volumes: Values) -> float:
+    known = present(closes)
+    return float(100 * np.max(1 - known / np.maximum.accumulate(known)))
 
 
 def spread_percent(best_bid: float, best_ask: float) -> float:
@@ -439,9 +432,9 @@ QUERIES: dict[str, Query] = {
         _query("variation", "hard", _share_of(_std, np.mean, 100), rel=0.05, unit="percent"),
         _query("range_percent", "medium", _share_of(np.ptp, np.mean, 100), rel=0.05, unit="percent"),
         _query("normalised_max", "medium", _share_of(np.max, np.mean), rel=0.05),
-        _query("return_percent", "medium", _of_prices(_return), rel=0.05, unit="percent"),
-        _query("vwap", "hard", _of_prices(_vwap), rel=0.05),
-        _query("drawdown", "hard", _of_prices(_drawdown), rel=0.05, unit="percent"),
+        _query("return_percent", "medium", _of_columns(_PRICES, _return), rel=0.05, unit="percent"),
+        _query("vwap", "hard", _of_columns(_PRICES, _vwap), rel=0.05),
+        _query("drawdown", "hard", _of_columns(_PRICES, _drawdown), rel=0.05, unit="percent"),
         _query("spread_percent", "medium", _of_columns("bid ask", _spread), rel=0.05),
         _query("imbalance", "hard", _of_columns("bid_size ask_size", _imbalance), rel=0.05, abs=0.1),
         _query("portfolio_return", "hard", _of_columns("stocks bonds gold", _portfolio_return), rel=0.05, abs=0.05),

@@ -60,12 +60,10 @@ def noisy(random: Random, size: int) -> Values:
 
 
 def flat_line(random: Random, size: int) -> Values:
-    """A constant, as from a stuck instrument."""
     return np.full(size, round(float(random.uniform(10.0, 90.0)), 2))
 
 
 def seasonal(random: Random, size: int) -> Values:
-    """Waves of 20 points with noise."""
     at = np.arange(size)
     wave = random.uniform(8.0, 15.0) * np.sin(2 * math.pi * at / PERIOD + random.uniform(0, 2 * math.pi))
     return random.uniform(40.0, 60.0) + wave + random.normal(0.0, 2.0, size)
@@ -94,7 +92,6 @@ def sensor(random: Random, size: int) -> Values:
 
 
 def gappy_sensor(random: Random, size: int) -> Values:
-    """A sensor with missing readings."""
     return with_gaps(random, sensor(random, size))
 
 
@@ -128,7 +125,6 @@ def different_volatility(random: Random, size: int) -> Columns:
 
 
 def different_trends(random: Random, size: int) -> Columns:
-    """A clear trend and a flat series."""
     clear = (rising if random.random() < 0.5 else falling)(random, size)
     columns = [clear, flat(random, size)]
     first = int(random.integers(2))
@@ -227,7 +223,6 @@ def noise(random: Random, columns: Columns) -> Columns:
 
 
 def scaling(random: Random, columns: Columns) -> Columns:
-    """Multiply every value by a thousand, as in another unit."""
     return _changed(columns, lambda values: values * FACTOR)
 
 
