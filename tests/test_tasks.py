@@ -62,12 +62,12 @@ def put(folder: Folder, *entries: dict[str, Any], name: str = "tasks.jsonl") -> 
     return folder.write(name, "".join(f"{json.dumps(entry)}\n" for entry in entries).encode())
 
 
-def said(title: str) -> str:
+def task_text(title: str) -> str:
     return f"{title}, in other words\n\nPeople want it, and the name `wanted_{len(title)}` too."
 
 
 def rule(title: str, *replies: Reply | str) -> Rule:
-    return Rule(rf"title begins\]\n{re.escape(title)}\n", list(replies) or [said(title)])
+    return Rule(rf"title begins\]\n{re.escape(title)}\n", list(replies) or [task_text(title)])
 
 
 @contextlib.contextmanager
@@ -80,9 +80,9 @@ def provider(monkeypatch: pytest.MonkeyPatch, **replies: list[Reply | str]) -> I
         yield running
 
 
-def asked(provider: FakeProvider) -> list[str]:
+def requests_of(provider: FakeProvider) -> list[str]:
     """The titles that it was asked for, in their order, with the prompts."""
-    return [seen.body["messages"][0]["content"] for seen in provider.requests if seen.method == "POST"]
+    return [prompts.body["messages"][0]["content"] for prompts in provider.requests if prompts.method == "POST"]
 
 
 def titles(prompts: list[str]) -> list[str]:
@@ -116,13 +116,13 @@ def test_a_file_of_messages_gives_the_same_cases_and_says_what_is_left_out(
 def test_commits_and_ranges_that_are_named_come_back_as_they_were(folder: Folder, shop: Shop) -> None:
     lone = shop.git("log", "--format=%H", "--grep=^Another lone commit", "main")
     whole = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
-    one = f"{shop.base['pr-17']}..{shop.head_of['pr-17']}"
-    new(folder, shop, "--commits", f"{lone[:10]},{whole}", "--commits", one)
+    entry = f"{shop.base['pr-17']}..{shop.head_of['pr-17']}"
+    new(folder, shop, "--commits", f"{lone[:10]},{whole}", "--commits", entry)
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
-    assert read == list(cases(str(shop.path), commits=[lone, whole, one]))
+    assert read == list(cases(str(shop.path), commits=[lone, whole, entry]))
     assert [case.tags["style"] for case in read] == ["commit", "rebase", "rebase"]
     in_a_row = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), cumulative=True))
-    assert in_a_row == list(cases(str(shop.path), commits=[lone, whole, one], cumulative=True))
+    assert in_a_row == list(cases(str(shop.path), commits=[lone, whole, entry], cumulative=True))
     assert [case.id for case in cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), last=2)] == [
         case.id for case in read[1:]
     ]
@@ -179,14 +179,14 @@ def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
 def test_a_model_sees_the_change_and_is_asked_once_for_each(
     folder: Folder, shop: Shop, usual: dict[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with provider(monkeypatch, Add=[Reply(status=429, retry_after=0), said("Add a basket")]) as asks:
+    with provider(monkeypatch, Add=[Reply(status=429, retry_after=0), task_text("Add a basket")]) as asks:
         done = new(folder, shop, "--model", MODEL)
-        prompts = asked(asks)
+        prompts = requests_of(asks)
         assert sorted(titles(prompts)) == sorted([*TITLES, "Add a basket"])
         assert re.search(rf"{MODEL}: 7 requests, \$0\.\d+ \(SIMULATED", done.err), done.err
         assert "6 tasks: tasks.jsonl" in done.out
         assert [line["title"] for line in lines(folder)] == list(TITLES)
-        assert [line["task"] for line in lines(folder)] == list(map(said, TITLES))
+        assert [line["task"] for line in lines(folder)] == list(map(task_text, TITLES))
         assert {(line["by"], line["model"]) for line in lines(folder)} == {("model", MODEL)}
         greet = next(prompt for prompt in prompts if "\nGreet people" in prompt)
         shown_in_order = [
@@ -200,7 +200,7 @@ def test_a_model_sees_the_change_and_is_asked_once_for_each(
         assert "6 kept" in again.out
         monkeypatch.delenv("ANTHROPIC_API_KEY")  # nobody is asked, so no key is needed
         new(folder, shop, "--model", MODEL)
-        assert len(asked(asks)) == len(prompts)
+        assert len(requests_of(asks)) == len(prompts)
         assert "task of another pull request or model" in new(folder, shop, "--model", "gpt-5", code=2).err
         assert "task of another pull request or model" in new(folder, shop, code=2).err
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
@@ -213,16 +213,16 @@ def test_an_answer_that_reveals_the_change_is_asked_for_again_and_then_not_taken
     leak = "Greet people\n\nMake it `def greet(name): return f'Hello, {name}'`, please."
     fence = "Add a basket\n\n```python\nITEMS = []\n```"
     with provider(
-        monkeypatch, Greet=[leak], Add=[fence, said("Add a basket")], Let=[Reply(kind="refusal")], Remove=["Yes."]
+        monkeypatch, Greet=[leak], Add=[fence, task_text("Add a basket")], Let=[Reply(kind="refusal")], Remove=["Yes."]
     ) as asks:
         done = new(folder, shop, "--model", MODEL)
         found = {line["title"]: line for line in lines(folder)}
-        times = {title: titles(asked(asks)).count(title) for title in TITLES}
-        again = [prompt for prompt in asked(asks) if "You have answered before" in prompt]
+        times = {title: titles(requests_of(asks)).count(title) for title in TITLES}
+        again = [prompt for prompt in requests_of(asks) if "You have answered before" in prompt]
         new(folder, shop, "--model", MODEL)
-        assert len(asked(asks)) == sum(times.values())
+        assert len(requests_of(asks)) == sum(times.values())
     assert list(times.values()) == [1, 2, 2, 1, 2, 1]
-    assert found["Add a basket"]["task"] == said("Add a basket")
+    assert found["Add a basket"]["task"] == task_text("Add a basket")
     for title in ("Greet people by their name", "Let people buy more", "Remove the outdated readme"):
         assert (found[title]["by"], found[title]["model"]) == ("message", MODEL)
         assert found[title]["task"] == usual[found[title]["commit"]].input["task"]
@@ -237,7 +237,7 @@ def test_an_error_in_the_middle_loses_nothing(folder: Folder, shop: Shop, monkey
     wrong = Reply(status=400, say=None)
     with provider(monkeypatch, Add=[wrong]) as asks:
         done = new(folder, shop, "--model", MODEL, code=3)
-        first = titles(asked(asks))
+        first = titles(requests_of(asks))
     kept = [line["title"] for line in lines(folder)]
     assert sorted([*kept, "Add a basket"]) == sorted(first)
     assert f"{len(kept)} of 6 tasks written to tasks.jsonl" in done.err
@@ -250,7 +250,7 @@ def test_an_error_in_the_middle_loses_nothing(folder: Folder, shop: Shop, monkey
     assert not (folder.path / "other.jsonl").exists()
     with provider(monkeypatch) as asks:
         new(folder, shop, "--model", MODEL)
-        assert sorted(titles(asked(asks))) == sorted(set(TITLES) - set(kept))
+        assert sorted(titles(requests_of(asks))) == sorted(set(TITLES) - set(kept))
     assert [line["title"] for line in lines(folder)] == list(TITLES)
 
 
@@ -265,7 +265,7 @@ def test_an_interrupt_keeps_what_was_written(folder: Folder, shop: Shop, monkeyp
     assert "interrupted: 5 of 6 tasks written to tasks.jsonl; run the same command to continue" in done.err
     with provider(monkeypatch) as asks:
         new(folder, shop, "--model", MODEL)
-        assert titles(asked(asks)) == ["Add a basket"]
+        assert titles(requests_of(asks)) == ["Add a basket"]
     assert [line["title"] for line in lines(folder)] == list(TITLES)
 
 
@@ -339,13 +339,13 @@ def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
     chosen = in_history(GitHistory.open(shop.path), 1, "HEAD", [])[0][0]
     pull_request = replace(chosen, body="Now return self.known_from_the_message() at last.")
     message = TaskRequest(pull_request, "", DIFF + "+return self.known_from_the_message()\n")
-    task, told = message.read(words)
-    assert (wrong in told) if wrong else (told == ""), told
+    task, problem = message.read(words)
+    assert (wrong in problem) if wrong else (problem == ""), problem
     assert bool(task) == (not wrong)
 
 
 def test_answers_are_cleaned_as_messages_are(shop: Shop) -> None:
-    chosen = next(one for one in in_history(GitHistory.open(shop.path), 9, "HEAD", [])[0] if one.id == "pr-12")
+    chosen = next(entry for entry in in_history(GitHistory.open(shop.path), 9, "HEAD", [])[0] if entry.id == "pr-12")
     hostile = (
         "Greet people \x1b[31mwarmly\x1b[0m\x00 (#12)\r\n\r\nSince 0123abcd4567, see src/app.py:2.\n\n    code()\n"
     )
@@ -390,7 +390,7 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
         ),
         min_size=1,
         max_size=2,
-        unique_by=(lambda one: one[0], lambda one: one[2] or one[0]),
+        unique_by=(lambda entry: entry[0], lambda entry: entry[2] or entry[0]),
     )
 )
 def test_what_was_written_is_read_as_the_same_cases(
@@ -463,7 +463,7 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
         ({"tasks": "task.jsonl"}, 'task.jsonl: no such file (did you mean "tasks.jsonl"?)'),
         ({"tasks": "."}, "not a file"),
         ({"tasks": ["x"]}, "tasks must be text"),
-        ({"tasks": "tasks.jsonl", "commits": ["main"]}, "commits and tasks are both given"),
+        ({"tasks": "tasks.jsonl", "commits": ["main"]}, "commits and tasks cannot be combined"),
     ):
         with pytest.raises(BadInput) as caught:
             list(cases(str(shop.path), **arguments))
@@ -481,19 +481,19 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     done = folder.abreast(*words, *agents)
     assert done.code == 0, done.said
     answers = "select case_id, answer, files_changed from predictions where variant = 'writes' and reused_from is null"
-    one, two = lines(folder, "my tasks.jsonl")
+    entry, two = lines(folder, "my tasks.jsonl")
     assert {row["case_id"]: row["answer"] for row in folder.sql(answers)} == {
-        entry["id"]: entry["task"] for entry in (one, two)
+        entry["id"]: entry["task"] for entry in (entry, two)
     }
     assert {row["files_changed"] for row in folder.sql(answers)} == {1}
-    put(folder, one, {**two, "task": f"{two['task']}, please"})
+    put(folder, entry, {**two, "task": f"{two['task']}, please"})
     base = {"agents": ["writes", "lazy"], "repo_path": str(shop.path), "mode": "PR_Recreate"}
     own = {"writes": {"commandTemplate": "cat {prompt} > said.txt"}, "lazy": {"commandTemplate": "true"}}
     told = {**base, "agent_config": own, "PR_Recreate": {"tasks": "tasks.jsonl", "generate_prompts": True}}
     folder.write("settings.json", json.dumps(told))
     assert "{" not in folder.abreast("cases", "list", "settings.json").out, "words for people"
     listed = folder.abreast("cases", "list", "settings.json", "--json")
-    assert [row["question"]["task"] for row in listed.json] == [one["task"], f"{two['task']}, please"]
+    assert [row["question"]["task"] for row in listed.json] == [entry["task"], f"{two['task']}, please"]
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())
     again = folder.abreast(*words, *agents)
     assert again.code == 0, again.said
