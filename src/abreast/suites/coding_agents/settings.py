@@ -60,7 +60,7 @@ def results_name(where: str, name: str) -> str:
     return name.removesuffix(".json")
 
 
-class _Section(Settings):
+class _SettingsSection(Settings):
     """One object of the file; error messages have the line of the key."""
 
     what = "key"
@@ -93,11 +93,11 @@ class _Section(Settings):
             raise BadInput(f"{self.position(second)}: {first} and {second} are both set", "keep one of them")
         return present[0] if present else (keys[0], None)
 
-    def section(self, key: str, example: str) -> _Section:
+    def section(self, key: str, example: str) -> _SettingsSection:
         """The object with this key; empty if it is missing."""
         self.known.append(key)
         values = self.left.pop(key, None)
-        return _Section(self._locate, (*self._at, key), {} if values is None else values, example)
+        return _SettingsSection(self._locate, (*self._at, key), {} if values is None else values, example)
 
     def done(self) -> None:
         for key in self.left:
@@ -110,7 +110,7 @@ class _SettingsFile:
         self._path, self._base = path, path.resolve().parent
         self._source, self._places = shown_path(path), places
         values = {key: value for key, value in data.items() if not (key in _MAY_BE_EMPTY and value == "")}
-        self._root = _Section(self._position, (), values)
+        self._root = _SettingsSection(self._position, (), values)
         self._notes: list[str] = []
 
     def _position(self, at: At) -> str:
@@ -175,7 +175,7 @@ class _SettingsFile:
         ]
         return agents
 
-    def _agent(self, where: str, name: str, section: _Section) -> AgentVariant:
+    def _agent(self, where: str, name: str, section: _SettingsSection) -> AgentVariant:
         if problem := bad_name(name):
             raise BadInput(f"{where}: the name of an agent {problem}")
         model = section.take("model", None, is_text, "the name of a model")
@@ -229,7 +229,7 @@ class _SettingsFile:
             message = f"num_prompts is {number:,}, but {source} has {actual:,}"
             raise BadInput(f"{self._root.position('num_prompts')}: {message}", "fix or remove num_prompts")
 
-    def _topics(self, part: _Section) -> list[str]:
+    def _topics(self, part: _SettingsSection) -> list[str]:
         """Short tasks; Augbench lets a model write prompts from them."""
         generates = part.flag("generate_prompts", True)
         topics = part.take("prompt_topics", [], _is_list_of_texts, "a list of strings")
@@ -265,7 +265,7 @@ class _SettingsFile:
         if has_passing:
             self._passing(passing, config)
 
-    def _passing(self, part: _Section, config: SuiteConfig) -> None:
+    def _passing(self, part: _SettingsSection, config: SuiteConfig) -> None:
         """Success: a minimum judged quality, or completion, which is always reported."""
         mode = part.take("mode", "quality", ("quality", "completion").__contains__, "quality or completion")
         low, high = judge.SCALE
@@ -294,7 +294,7 @@ class _SettingsFile:
             if dimension not in config.dimensions:
                 config.dimensions.append(dimension)
 
-    def _form(self, part: _Section) -> Mapping[str, Any] | None:
+    def _form(self, part: _SettingsSection) -> Mapping[str, Any] | None:
         regex = part.take("regex", None, is_text, "a regular expression")
         key, schema = part.one_of(("json_schema", "json_schema_path"), _is_text_or_object, "a schema")
         part.done()

@@ -34,7 +34,7 @@ _PAIRED = ("higher_mean", "more_volatile", "stronger_trend", "correlation")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DrawnSeries:
     """One series as it is shown, and its source."""
 
     columns: Columns
@@ -132,7 +132,7 @@ def _decidable(
     seed: int,
     size: int,
     recordings: Sequence[external.Recording],
-) -> tuple[Query, Sample, Any]:
+) -> tuple[Query, DrawnSeries, Any]:
     """The next query, a series that decides it, and the truth; if no recording decides it, a later query."""
     queries = _queries(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
@@ -147,49 +147,49 @@ def _decidable(
     raise BadInput(message, "exclude the task with `--task`, or use other recordings")
 
 
-def _generated(random: Random, task: TaskKind, query: Query, size: int) -> Sample:
+def _generated(random: Random, task: TaskKind, query: Query, size: int) -> DrawnSeries:
     sources = task.drawn_from(query.name)
     source = str(sources[int(random.integers(len(sources)))])
     columns = draw(source, random, size)
     if query.name not in (*_MARK_QUERIES, "type"):
-        return Sample(columns, source)
+        return DrawnSeries(columns, source)
     return _with_anomalies(random, query, columns["value"], source)
 
 
-def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> Sample:
+def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
     """Clean, or with events of one kind; undecided if detection does not find exactly those."""
     clean = query.name in ("presence", "anomalies") and random.random() < (0.5 if query.name == "presence" else CLEAN)
     if clean:
-        return Sample({"value": values}, f"{source}, clean") if not anomalies.find(values) else _undecided(source)
+        return DrawnSeries({"value": values}, f"{source}, clean") if not anomalies.find(values) else _undecided(source)
     kinds = _KINDS if len(values) >= 4 * anomalies.LEVEL else _KINDS[:2]
     kind = kinds[int(random.integers(len(kinds)))]
     changed, events = anomalies.put(random, values, kind)
     columns = rounded({"value": changed})
     if anomalies.find(columns["value"]) != events:
         return _undecided(source)
-    return Sample(columns, f"{source}, {kind}")
+    return DrawnSeries(columns, f"{source}, {kind}")
 
 
-def _undecided(source: str) -> Sample:
-    return Sample({"value": np.array([np.nan])}, source)
+def _undecided(source: str) -> DrawnSeries:
+    return DrawnSeries({"value": np.array([np.nan])}, source)
 
 
-def _window(random: Random, query: Query, size: int, recordings: Sequence[external.Recording]) -> Sample:
+def _window(random: Random, query: Query, size: int, recordings: Sequence[external.Recording]) -> DrawnSeries:
     if query.name in _PAIRED:
         first, second = (external.window(random, recordings, size) for _ in range(2))
         length = min(len(first.values), len(second.values))
         columns = rounded({"A": first.values[:length], "B": second.values[:length]})
-        return Sample(columns, f"{first.name}, {second.name}")
+        return DrawnSeries(columns, f"{first.name}, {second.name}")
     needs_marks = query.name in _MARK_QUERIES
     over_mark = needs_marks and random.random() < _MARKED_SHARE[query.name]
     candidates = [recording for recording in recordings if recording.marks is not None or not needs_marks]
     recording = external.window(random, candidates, size, over_mark)
     if needs_marks and recording.marks is None:
         return _undecided(recording.name)  # it is not clear what is marked
-    return Sample(rounded({"value": recording.values}), recording.name, recording.marks if needs_marks else None)
+    return DrawnSeries(rounded({"value": recording.values}), recording.name, recording.marks if needs_marks else None)
 
 
-def truth(query: Query, sample: Sample) -> Any:
+def truth(query: Query, sample: DrawnSeries) -> Any:
     """The truth by the marks of a recording, else by the numbers shown; None if they do not decide the query."""
     if sample.marks is not None:
         marks = sample.marks
@@ -202,21 +202,21 @@ def truth(query: Query, sample: Sample) -> Any:
     return query.truth(sample.columns)
 
 
-def _perturbed(kind: str, sample: Sample, random: Random, query: Query) -> tuple[Sample, Any] | None:
+def _perturbed(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
     """The perturbed series and its truth; None if it no longer decides the query."""
     seed = int(random.integers(2**32))
     changed = PERTURBATIONS[kind](np.random.default_rng(seed), sample.columns)
     size = max(map(len, changed.values()))
     if all(np.array_equal(changed[name], sample.columns[name], equal_nan=True) for name in changed):
         return None
-    other = Sample(changed, sample.source, external.clip(sample.marks, 0, size))
+    other = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
     if query.name in (*_MARK_QUERIES, "type") and not _still_clear(kind, sample, other):
         return None
     right = truth(query, other)
     return None if right is None else (other, right)
 
 
-def _still_clear(kind: str, before: Sample, after: Sample) -> bool:
+def _still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
     """Whether the anomalies are the remaining original ones and the added outliers, and no others."""
     old, new = before.columns["value"], after.columns["value"]
     is_present = np.isfinite(new)
@@ -230,7 +230,7 @@ def _still_clear(kind: str, before: Sample, after: Sample) -> bool:
     return expected == {anomaly.position for anomaly in anomalies.find(new)}
 
 
-def _case(case_id: str, sample: Sample, query: Query, right: Any, tags: dict[str, str]) -> dict[str, Any]:
+def _case(case_id: str, sample: DrawnSeries, query: Query, right: Any, tags: dict[str, str]) -> dict[str, Any]:
     gaps = any(not np.isfinite(values).all() for values in sample.columns.values())
     question = query.question if sample.marks is None else query.question.replace(ANOMALY, MARKED)
     if isinstance(right, list) and isinstance(right[0], list):
