@@ -24,11 +24,11 @@ print(re.search(r"MemAvailable: *(\\d+)", open("/proc/meminfo").read())[1])
 
 
 def _rows(path: Path, agents: list[Any], runs: int, parallel_runs: int, together: bool = True) -> list[dict[str, Any]]:
-    from abreast.suites.coding_agents.config import Config, experiment
+    from abreast.suites.coding_agents.config import SuiteConfig, experiment
 
     prompt = path / "prompt1.md"
     prompt.write_text("work", encoding="utf-8")
-    config = Config(
+    config = SuiteConfig(
         agents=agents,
         prompts=[prompt],
         runs=runs,
@@ -48,9 +48,9 @@ def _seconds(rows: list[dict[str, Any]]) -> float:
 
 def waiting(parallel_runs: int, together: bool) -> dict[str, Any]:
     """Agents that mostly wait, as those of a provider do."""
-    from abreast.suites.coding_agents.agents import Agent
+    from abreast.suites.coding_agents.agents import AgentVariant
 
-    agents = [Agent(name, {"command": f"sleep {WAIT}; echo {name}", "shell": True}) for name in ("one", "other")]
+    agents = [AgentVariant(name, {"command": f"sleep {WAIT}; echo {name}", "shell": True}) for name in ("one", "other")]
     with measure.folder() as path:
         return {"seconds": _seconds(_rows(path, agents, RUNS, parallel_runs, together))}
 
@@ -69,11 +69,11 @@ def falls() -> bool:
 
 def holding() -> dict[str, Any]:
     """Agents that hold 600 MB for some seconds; each says what was available while it did."""
-    from abreast.suites.coding_agents.agents import Agent
+    from abreast.suites.coding_agents.agents import AgentVariant
 
     with measure.folder() as path:
         (path / "agent.py").write_text(HOLDS.format(size=LARGE), encoding="utf-8")
-        rows = _rows(path, [Agent("large", {"command": [sys.executable, "{folder}/agent.py"]})], MANY, MANY)
+        rows = _rows(path, [AgentVariant("large", {"command": [sys.executable, "{folder}/agent.py"]})], MANY, MANY)
     available = [int(row["answer"]) * 1024 for row in rows]
     return {
         "runs": len(rows),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from abreast.suites.coding_agents import settings
-from abreast.suites.coding_agents.agents import CALLED, from_template, preset_of
-from abreast.suites.coding_agents.config import Config, experiment
+from abreast.suites.coding_agents.agents import PRODUCTS, from_template, preset_of
+from abreast.suites.coding_agents.config import SuiteConfig, experiment
 from abreast.targets.agents.presets import PRESETS
 from conftest import Done, Folder
 
@@ -45,7 +45,7 @@ def write(folder: Folder, **changed: Any) -> None:
     folder.write("settings.json", json.dumps(kept, indent=2))
 
 
-def read(folder: Folder, **changed: Any) -> Config:
+def read(folder: Folder, **changed: Any) -> SuiteConfig:
     write(folder, **changed)
     return settings.read(folder.path / "settings.json")
 
@@ -94,7 +94,7 @@ def test_both_generations_of_keys_are_the_same_experiment(prompts: Folder) -> No
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
-    called = [name for name, meant in CALLED.items() if meant == preset]
+    called = [name for name, meant in PRODUCTS.items() if meant == preset]
     assert called
     for name in (*called, preset, called[0].upper(), called[0].replace(" ", "-").lower()):
         assert preset_of(name) == preset
@@ -103,17 +103,17 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_prompts": 4}, "settings.json:2: num_prompts is 4, and prompts has 3"),
+        ({"num_prompts": 4}, "settings.json:2: num_prompts is 4, but prompts has 3"),
         ({"num_prompts": "3"}, "num_prompts must be a whole number of at least 1, got '3'"),
         ({"prompts": ["prompt1.md", "prompt9.md", "x.md"]}, "prompt9.md: no such file (did you mean"),
-        ({"prompts": ["prompt1.md"] * 3}, "prompt1.md is there twice"),
+        ({"prompts": ["prompt1.md"] * 3}, "prompt1.md is listed twice"),
         ({"prompts": []}, "prompts must be a list of files"),
         ({"prompts": None}, "no prompts"),
         ({"assistants": ["Claude Code", "Cloud Cod"]}, 'no agent "Cloud Cod" (did you mean "Claude Code"?)'),
-        ({"assistants": ["Claude Code", "Claude Code"]}, 'the agent "Claude Code" is there twice'),
+        ({"assistants": ["Claude Code", "Claude Code"]}, 'agent "Claude Code" is listed twice'),
         ({"assistants": []}, "assistants must be a list of names"),
         ({"assistants": None}, "no agents"),
-        ({"agents": ["Codex CLI"]}, "agents and assistants are both given"),
+        ({"agents": ["Codex CLI"]}, "agents and assistants are both set"),
         ({"runs_per_prompt": 0}, "runs_per_prompt must be a whole number of at least 1, got 0"),
         ({"runs_per_prompt": True}, "runs_per_prompt must be a whole number"),
         ({"parallel_runs": 1.5}, "parallel_runs must be a whole number"),
@@ -121,33 +121,33 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"paralel_runs": 2}, 'unknown key "paralel_runs" (did you mean "parallel_runs"?)'),
         ({"mode": "PR_recreate"}, "mode must be one of LLM_Evaluator, PR_Recreate, got 'PR_recreate'"),
         ({"mode": "PR_Recreate"}, "PR_Recreate needs a repository"),
-        ({"repo_path": "nowhere"}, "repository nowhere: there is no such folder"),
-        ({"repo_path": "a", "repo_url": "https://x/y"}, "repo_path and repo_url are both given"),
-        ({"repo_path": "https://host/repo"}, "is an address"),
-        ({"branch": "main"}, "branch main: there is no repository"),
+        ({"repo_path": "nowhere"}, "repository nowhere: no such folder"),
+        ({"repo_path": "a", "repo_url": "https://x/y"}, "repo_path and repo_url are both set"),
+        ({"repo_path": "https://host/repo"}, "is a URL"),
+        ({"branch": "main"}, "branch main: no repository"),
         ({"metrics": ["completness"]}, 'no metric "completness" (did you mean "completeness"?)'),
         (
             {"metrics_config": {"output_format": {"regex": "x", "json_schema": "y"}}},
-            "output_format has regex and json_schema",
+            "output_format has both regex and json_schema",
         ),
         ({"limits": {"paralel": 3}}, 'settings.json:17: unknown key "paralel" (did you mean "parallel"?)'),
         ({"limits": {"retries": -1}}, "limits.retries must be"),
         ({"tests": "checks"}, "tests must be a list such as"),
         ({"ref": 7}, "ref must be a commit or tag, got 7"),
         ({"metrics_config": {"agent_succes": {}}}, 'unknown key "agent_succes"'),
-        ({"output_filename": "../x"}, "is no plain name"),
-        ({"output_filename": ".hidden"}, "is no plain name"),
+        ({"output_filename": "../x"}, "is not a plain name"),
+        ({"output_filename": ".hidden"}, "is not a plain name"),
         ({"output_filename": "ü" * 61}, "is longer than 120 bytes"),
-        ({"prompts": ["/dev/zero"], "num_prompts": 1}, "/dev/zero: is no file"),
+        ({"prompts": ["/dev/zero"], "num_prompts": 1}, "/dev/zero: not a file"),
         ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: is no file"),
-        ({"judge": "my-model"}, 'judge "my-model": whose model is it?'),
+        ({"judge": "my-model"}, 'judge "my-model": unknown provider'),
         ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
         ({"agent_config": {"Claude Code": {"timeout": "soon"}}}, "timeout must be a time such as"),
         ({"agent_config": {"Claude Code": {"modle": "x"}}}, 'unknown key "modle" (did you mean "model"?)'),
-        ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "nothing is known to put for {promt}"),
-        ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both given"),
-        ({"agent_config": {"Claude Code": {"commandTemplate": "x", "command": "y"}}}, "are both given"),
-        ({"agent_config": {"Claude Code": {"command": 3}}}, "command must be the name or path of the known agent's"),
+        ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "unknown placeholder {promt}"),
+        ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both set"),
+        ({"agent_config": {"Claude Code": {"commandTemplate": "x", "command": "y"}}}, "are both set"),
+        ({"agent_config": {"Claude Code": {"command": 3}}}, "command must be the name or path of the agent's"),
         ({"agent_config": []}, "agent_config must be an object such as"),
         ({"prompts": None, "LLM_Evaluator": {"generate_prompts": "true"}}, "no prompts"),
         ({"prompts": None, "LLM_Evaluator": {"generate_prompts": False, "prompt_topics": ["x"]}}, "no prompts"),
@@ -207,13 +207,16 @@ def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
 @pytest.mark.parametrize(
     ("changed", "note"),
     [
-        ({"agent_config": {"Codex CLI": {"model": "x"}}}, 'agent_config: "Codex CLI" is not among assistants'),
-        ({"num_prs": 3}, "num_prs is not used"),
+        (
+            {"agent_config": {"Codex CLI": {"model": "x"}}},
+            'agent_config: "Codex CLI" is ignored, it is not in assistants',
+        ),
+        ({"num_prs": 3}, "num_prs is ignored"),
         ({"metrics": ["ast_similarity"]}, "ast_similarity is not measured"),
         ({"metrics": ["output_format_success"]}, "output_format_success is not measured"),
         ({"metrics_config": {"output_format": {}}, "metrics": ["output_format_success"]}, "is not measured"),
-        ({"metrics_config": {"agent_success": {"threshold": 0}}}, "agent_success by quality is not measured"),
-        ({"mode": "pr_recreate", "target_repo_url": "https://h/x.git"}, "num_prompts is not used"),
+        ({"metrics_config": {"agent_success": {"threshold": 0}}}, "agent_success is not measured"),
+        ({"mode": "pr_recreate", "target_repo_url": "https://h/x.git"}, "num_prompts is ignored"),
     ],
 )
 def test_what_the_original_ignores_is_a_note(prompts: Folder, changed: dict[str, Any], note: str) -> None:
@@ -228,7 +231,7 @@ def test_topics_are_prompts_where_there_are_none(folder: Folder) -> None:
         ("topic-1", "Write unit tests"),
         ("topic-2", "Write a guide"),
     ]
-    assert "prompt_topics are the prompts, word for word" in folder.abreast("check", "settings.json", "--verbose").said
+    assert "prompt_topics are used as prompts unchanged" in folder.abreast("check", "settings.json", "--verbose").said
     folder.write("prompts/own.md", "mine")
     assert read(folder, prompts=None, num_prompts=1, LLM_Evaluator=topics).topics == [], "files come first"
 
@@ -299,7 +302,7 @@ def test_a_file_without_an_end_is_no_settings_file(folder: Folder) -> None:
 
 
 def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:
-    for content, said in ((b" \n", "prompt2.md: is empty"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
+    for content, said in ((b" \n", "prompt2.md: empty file"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
         prompts.write("prompt2.md", content)
         assert said in refused(prompts).err
 
@@ -334,7 +337,7 @@ def test_prompts_of_one_name_are_told_apart_by_their_folders(folder: Folder) -> 
 )
 def test_a_command_template_gets_paths_as_variables_in_quotes(template: str, text: str | None) -> None:
     if text is None:
-        with pytest.raises(Exception, match="nothing is known to put for"):
+        with pytest.raises(Exception, match="unknown placeholder"):
             from_template("here", template)
     else:
         assert from_template("here", template) == {"command": text, "shell": True}
@@ -433,7 +436,7 @@ def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
         (["--agents", "codex", "--prompts", "nowhere"], "--prompts: nowhere: no such file"),
         (["--agents", "codex", "--pull-requests", "3"], "PR_Recreate needs a repository"),
         (["--agents", "codex", "--repo", ".", "--pull-requests", "0"], "--pull-requests 0: must be a whole number"),
-        (["--agents", "codex", "--repo", ".", "--pull-requests", "3"], "is no git repository of its own"),
+        (["--agents", "codex", "--repo", ".", "--pull-requests", "3"], "not a git repository"),
         (["--agents", "codex", "--prompts", "prompt1.md", "--timeout", "soon"], "--timeout soon: must be a time"),
         (["--agents", "codex", "--prompts", "prompt1.md", "--dimensions", "clarty"], 'no dimension "clarty"'),
         (["--agents", "codex", "--prompts", "prompt1.md", "--parallel-runs", "0"], "--parallel-runs 0: must be"),
@@ -460,9 +463,9 @@ def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Fold
     assert "talks: no-such-agent (missing)" in done.err
     assert "git (2." in done.err
     assert "8 workspaces of 0.0 MB at once" in done.err
-    assert "nothing says what is right" in done.err
+    assert "no check: a run succeeds if it completes" in done.err
     assert "no program no-such-agent on the path" in done.err
-    assert "tokens, cost and turns of it are not known" in done.err
+    assert "tokens, cost and turns are unknown for custom commands" in done.err
 
 
 def test_another_version_of_an_agent_in_a_template_is_another_question(
@@ -542,7 +545,7 @@ def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
 ) -> None:
     changes: dict[str, Any] = {"assistants": list(TWO), "agent_config": TWO}
     subprocess.run(["git", "init", "-q", str(prompts.path / "new")], check=True)
-    assert "there is no commit in it yet" in refused(prompts, repo_path="new", **changes).err
+    assert "no commits yet" in refused(prompts, repo_path="new", **changes).err
     monkeypatch.setenv("PATH", "")
     done = refused(prompts, repo_path="project", **changes)
     assert done.err == "error: git is not installed\n       install git\n"

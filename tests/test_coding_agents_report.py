@@ -59,7 +59,7 @@ def judge(case, answer):
 TESTS = {"python:agent:judge": {"name": "tests"}}
 
 
-def said(score: float = 1.0, files: int | None = 1, **more: Any) -> dict[str, Any]:
+def run_data(score: float = 1.0, files: int | None = 1, **more: Any) -> dict[str, Any]:
     """One run; whatever else it tells are its data."""
     counts = {} if files is None else {"files_changed": files, "lines_added": 3 * files, "lines_deleted": files}
     return {"score": score, **counts, **more}
@@ -75,40 +75,40 @@ def run(folder: Folder) -> Run:
 
     def report(tasks: list[dict[str, Any]], expected: Any = None, **more: Any) -> dict[str, Section]:
         """A task has for each agent a run, or one for each repeat."""
-        each = [{name: own if isinstance(own, list) else [own] for name, own in task.items()} for task in tasks]
-        right = expected or [None] * len(each)
-        cases = [{"id": f"t{n}", "input": task, "expected": right[n]} for n, task in enumerate(each)]
-        names = list(each[0])
-        given = {"scorers": [TESTS, "success"], "limits": {"retries": 0, "breaker": 1000}, **more}
+        agent_runs = [{name: own if isinstance(own, list) else [own] for name, own in task.items()} for task in tasks]
+        right = expected or [None] * len(agent_runs)
+        cases = [{"id": f"t{n}", "input": task, "expected": right[n]} for n, task in enumerate(agent_runs)]
+        names = list(agent_runs[0])
+        settings_of_run = {"scorers": [TESTS, "success"], "limits": {"retries": 0, "breaker": 1000}, **more}
         Experiment(
             name="tried",
             suite="coding-agents",
             cases=cases,
             variants={name: {"target": "python:agent:work", "who": name} for name in names},
-            repeats=max(len(own) for own in each[0].values()),
+            repeats=max(len(own) for own in agent_runs[0].values()),
             base=folder.path,
-            **given,
+            **settings_of_run,
         ).run()
-        return told(folder)
+        return last_sections(folder)
 
     return report
 
 
-def told(folder: Folder) -> dict[str, Section]:
+def last_sections(folder: Folder) -> dict[str, Section]:
     """The sections of the last run: whole tables, and plain JSON."""
     analysis = analyse(open_store(folder.path / "results.db"), "latest")
     as_text(analysis)  # which draws every picture
-    found = sections(analysis)
-    for section in found:
+    report_sections = sections(analysis)
+    for section in report_sections:
         json.dumps(section.data, allow_nan=False)
         for table in section.tables:
             assert all(len(row) == len(table.head) for row in table.rows), table
-    return {section.name: section for section in found}
+    return {section.name: section for section in report_sections}
 
 
 def measure(section: Section, name: str) -> dict[str, Any]:
-    (found,) = [each for each in section.data["measures"] if each["name"] == name]
-    return dict(found)
+    (match,) = [item for item in section.data["measures"] if item["name"] == name]
+    return dict(match)
 
 
 def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
@@ -120,15 +120,15 @@ def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
 
 
 def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobody(run: Run) -> None:
-    crash, network = said(error="crash", files=5, cost=9.0), said(error="network")
-    found = run(
+    crash, network = run_data(error="crash", files=5, cost=9.0), run_data(error="network")
+    parts = run(
         [
-            {"a": [said(1, cost=0.1), said(1, cost=0.3)], "b": [said(1, cost=0.2), crash]},
-            {"a": [said(0, cost=0.2), network], "b": [said(1, files=0, cost=0.4), said(1, cost=0.4)]},
+            {"a": [run_data(1, cost=0.1), run_data(1, cost=0.3)], "b": [run_data(1, cost=0.2), crash]},
+            {"a": [run_data(0, cost=0.2), network], "b": [run_data(1, files=0, cost=0.4), run_data(1, cost=0.4)]},
         ],
         limits={"retries": 0, "breaker": 1000},
     )
-    agents = found["agents"]
+    agents = parts["agents"]
     assert measure(agents, "error_rate")["values"] == {"a": 0.0, "b": 0.25}
     assert measure(agents, "success_rate")["values"] == {"a": 1.0, "b": 0.75}
     assert measure(agents, "no_change_rate")["values"] == {"a": 0.0, "b": 0.25}
@@ -144,39 +144,39 @@ def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobo
         "not_run": 0,
     }
     assert agents.data["runs"]["b"]["failed"] == 1
-    assert "count for nobody and against nobody: 1 run of a failed by infrastructure" in agents.sentences
+    assert "not counted for or against any agent: 1 run of a failed by infrastructure" in agents.sentences
     assert rows(agents)["runs"] == {"a (baseline)": "4 (1 failed)", "b": "4 (1 failed)"}
-    assert "a failure of the agent counts 0 in scores" in agents.tables[0].note
-    assert "pairs" not in found, "of two agents the verdict says it"
+    assert "an agent's failure scores 0" in agents.tables[0].note
+    assert "pairs" not in parts, "of two agents the verdict says it"
 
 
 def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
     """Who gives up at hard tasks does not look cheap for it."""
-    hard, easy = said(turns=90, cost=9.0), said(turns=10, cost=1.0)
-    found = run([{"brave": easy, "weak": easy}, {"brave": hard, "weak": said(error="crash", turns=1, cost=0.1)}])
-    agents = found["agents"]
+    hard, easy = run_data(turns=90, cost=9.0), run_data(turns=10, cost=1.0)
+    parts = run([{"brave": easy, "weak": easy}, {"brave": hard, "weak": run_data(error="crash", turns=1, cost=0.1)}])
+    agents = parts["agents"]
     for name, value in (("turns", 10.0), ("cost_usd", 1.0)):
         assert measure(agents, name)["values"] == {"brave": value, "weak": value}
         assert measure(agents, name)["cases"] == 1
-    assert "amounts are compared on 1 of 2 cases, at which both agents ended well" in agents.sentences
+    assert "amounts are compared on 1 of 2 cases, those completed by both agents" in agents.sentences
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
 
 
 def test_where_nobody_can_win_a_score_a_failure_loses_none(run: Run) -> None:
     """Pull requests whose tests say nothing: an agent that crashed there has passed as many tests as one that did
     not."""
-    nothing = {**said(), "score": "none"}
-    found = run(
+    nothing = {**run_data(), "score": "none"}
+    parts = run(
         [
-            {"a": said(1), "b": said(1)},
-            {"a": said(0), "b": said(1)},
-            {"a": nothing, "b": said(error="crash")},
-            {"a": said(error="crash"), "b": said(error="crash")},
+            {"a": run_data(1), "b": run_data(1)},
+            {"a": run_data(0), "b": run_data(1)},
+            {"a": nothing, "b": run_data(error="crash")},
+            {"a": run_data(error="crash"), "b": run_data(error="crash")},
         ]
     )
-    assert measure(found["agents"], "tests")["values"] == {"a": pytest.approx(1 / 3), "b": pytest.approx(2 / 3)}
-    assert measure(found["agents"], "error_rate")["values"] == {"a": 0.25, "b": 0.5}
-    scores = {one["id"]: one["scores"] for one in found["prompts"].data["cases"]}
+    assert measure(parts["agents"], "tests")["values"] == {"a": pytest.approx(1 / 3), "b": pytest.approx(2 / 3)}
+    assert measure(parts["agents"], "error_rate")["values"] == {"a": 0.25, "b": 0.5}
+    scores = {item["id"]: item["scores"] for item in parts["prompts"].data["cases"]}
     assert scores["t2"] == {"a": None, "b": None}
     assert scores["t3"] == {"a": 0.0, "b": 0.0}, "what could have been won there nobody knows"
 
@@ -194,7 +194,7 @@ def test_what_is_known_of_some_runs_only_is_compared_where_all_have_it(folder: F
     plan = {"agents": ["old", "new"], "prompts": ["quick.md", "slow.md"], "agent_config": own}
     folder.write("settings.json", json.dumps(plan))
     assert folder.abreast("run", "settings.json", "--quiet").code == 0
-    agents = told(folder)["agents"]
+    agents = last_sections(folder)["agents"]
     median = measure(agents, "response_time_median_s")
     assert median["cases"] == 1
     assert min(median["values"].values()) > 0.6, "both at the slow prompt"
@@ -202,13 +202,15 @@ def test_what_is_known_of_some_runs_only_is_compared_where_all_have_it(folder: F
 
 
 def test_an_agent_that_always_fails_has_no_scores_and_others_are_compared(run: Run) -> None:
-    crash = said(error="crash")
-    found = run([{"a": said(1), "b": said(0), "broken": crash}, {"a": said(1), "b": said(1), "broken": crash}])
-    table = rows(found["agents"])
+    crash = run_data(error="crash")
+    parts = run(
+        [{"a": run_data(1), "b": run_data(0), "broken": crash}, {"a": run_data(1), "b": run_data(1), "broken": crash}]
+    )
+    table = rows(parts["agents"])
     assert table["tests passed"]["broken"] == "N/A (all failed)"
     assert table["error rate"]["broken"].startswith("100.0 %")
-    assert measure(found["agents"], "files_changed")["values"] == {"a": 1.0, "b": 1.0, "broken": None}
-    assert found["agents"].data["common_cases"] == 2
+    assert measure(parts["agents"], "files_changed")["values"] == {"a": 1.0, "b": 1.0, "broken": None}
+    assert parts["agents"].data["common_cases"] == 2
 
 
 def recomputed(rows: list[dict[str, Any]], names: list[str]) -> dict[str, dict[str, float | None]]:
@@ -218,19 +220,19 @@ def recomputed(rows: list[dict[str, Any]], names: list[str]) -> dict[str, dict[s
     ids = {row["case_id"] for row in rows}
     active = [name for name in names if any(row["variant"] == name for row in well)]
     common = {
-        one for one in ids if all(any(r["variant"] == n and r["case_id"] == one for r in well) for n in active)
+        case for case in ids if all(any(r["variant"] == n and r["case_id"] == case for r in well) for n in active)
     } or ids
 
     def over(chosen: list[dict[str, Any]], figure: Callable[[dict[str, Any]], float | None]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        means: dict[str, Any] = {}
         for name in names:
             by_case: dict[str, list[float]] = {}
             for row in chosen:
                 value = figure(row) if row["variant"] == name else None
                 if value is not None:
                     by_case.setdefault(row["case_id"], []).append(value)
-            found[name] = mean(map(mean, by_case.values())) if by_case else None
-        return found
+            means[name] = mean(map(mean, by_case.values())) if by_case else None
+        return means
 
     amounts = [row for row in well if row["case_id"] in common]
     return {
@@ -260,7 +262,7 @@ def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Fo
     chance = random.Random(seed)
 
     def any_run() -> dict[str, Any]:
-        told = said(
+        data = run_data(
             chance.choice([0.0, 1.0, 1.0]),
             chance.randrange(3),
             usage=(chance.randrange(1000), chance.randrange(100)),
@@ -268,16 +270,16 @@ def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Fo
             cost=chance.random(),
         )
         kind = chance.choice(["", "", "", "", "crash", "network"])
-        return {**told, "error": kind} if kind else told
+        return {**data, "error": kind} if kind else data
 
     names = ["a", "b", "c"]
-    found = run([{name: [any_run() for _ in range(3)] for name in names} for _ in range(6)])
+    parts = run([{name: [any_run() for _ in range(3)] for name in names} for _ in range(6)])
     stored = folder.sql("select * from predictions")
     assert len(stored) == 54
-    agents = found["agents"]
+    agents = parts["agents"]
     for name, expected in recomputed(stored, names).items():
         assert measure(agents, name)["values"] == pytest.approx(expected), name
-    for case in found["prompts"].data["cases"]:
+    for case in parts["prompts"].data["cases"]:
         for agent in names:
             mine = [row for row in stored if row["case_id"] == case["id"] and row["variant"] == agent]
             scores = [row["score"] for row in mine if row["score"] is not None]
@@ -285,21 +287,21 @@ def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Fo
             assert case["scores"][agent] == (pytest.approx(mean(scores)) if scores else None)
             assert (case["passed"][agent] or 0, case["runs"][agent]) == (scores.count(1.0), len(scores))
             assert case["seconds"][agent] == (pytest.approx(mean(times)) if times else None)
-            failed = sum(one["runs"] for one in case["failed"][agent])
+            failed = sum(item["runs"] for item in case["failed"][agent])
             assert failed == sum(row["status"] == "error" for row in mine)
     quiet = [row for row in stored if row["status"] == "ok" and row["files_changed"] == 0]
-    assert sum(one["runs"] for one in found["changes"].data["unchanged"]) == len(quiet)
+    assert sum(item["runs"] for item in parts["changes"].data["unchanged"]) == len(quiet)
 
 
 def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
     costs = [0.1, 0.2, 0.2, 0.4, 0.5, 0.1]
-    agents = run([{"a": said(cost=cost), "b": said(0)} for cost in costs])["agents"]
+    agents = run([{"a": run_data(cost=cost), "b": run_data(0)} for cost in costs])["agents"]
     expected = paired_t(costs)
     assert measure(agents, "cost_usd")["intervals"]["a"] == [pytest.approx(expected.low), pytest.approx(expected.high)]
     assert measure(agents, "files_changed")["intervals"]["a"] is None, "all alike is not certainty"
     passed = wilson(6, 6)
     assert measure(agents, "tests")["intervals"]["a"] == [pytest.approx(passed.low), pytest.approx(passed.high)]
-    few = run([{"a": said(cost=cost + 1), "b": said(0)} for cost in costs[:4]])["agents"]
+    few = run([{"a": run_data(cost=cost + 1), "b": run_data(0)} for cost in costs[:4]])["agents"]
     assert measure(few, "cost_usd")["intervals"]["a"] is None
 
 
@@ -308,17 +310,17 @@ def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
 
 def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: Run) -> None:
     """Two solve 14 of 16 tasks, the third none."""
-    good = [said(float(n % 8 > 0)) for n in range(16)]
-    pairs = run([{"a": good[n], "b": said(0), "c": good[n]} for n in range(16)])["pairs"]
-    by = {(one["variant"], one["baseline"]): one for one in pairs.data["pairs"]}
-    assert {pair: one["verdict"] for pair, one in by.items()} == {
+    good = [run_data(float(n % 8 > 0)) for n in range(16)]
+    pairs = run([{"a": good[n], "b": run_data(0), "c": good[n]} for n in range(16)])["pairs"]
+    by = {(item["variant"], item["baseline"]): item for item in pairs.data["pairs"]}
+    assert {pair: item["verdict"] for pair, item in by.items()} == {
         ("b", "a"): "worse",
         ("c", "a"): "inconclusive",
         ("c", "b"): "better",
     }
     assert by["b", "a"]["effect"] == pytest.approx(-14 / 16)
     assert (by["c", "b"]["wins"], by["c", "b"]["ties"]) == (14, 2)
-    assert [one["p_adjusted"] for one in by.values()] == pytest.approx(holm([one["p"] for one in by.values()]))
+    assert [item["p_adjusted"] for item in by.values()] == pytest.approx(holm([item["p"] for item in by.values()]))
     assert "a is better than b" in pairs.sentences
     assert "c is better than b" in pairs.sentences
     assert "a and c: no verdict with 0 wins and 0 losses of c (no case differs)" in pairs.sentences
@@ -328,24 +330,28 @@ def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: R
 
 
 def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
-    network = said(error="network")
-    found = run(
+    network = run_data(error="network")
+    parts = run(
         [
-            {"a": [said(1), said(1)], "b": [said(1), said(0)], "c": [said(0), said(0)]},
-            {"a": [said(1), said(1)], "b": [said(1), said(1)], "c": [said(0), said(1)]},
-            {"a": [said(1), said(0)], "b": [said(1), said(0)], "c": [said(1), said(0)]},
-            {"a": [said(1), said(0)], "b": [said(0), network], "c": [said(1), said(1)]},  # only the first counts
-            {"a": [said(1), said(1)], "b": [network, network], "c": [network, network]},
+            {"a": [run_data(1), run_data(1)], "b": [run_data(1), run_data(0)], "c": [run_data(0), run_data(0)]},
+            {"a": [run_data(1), run_data(1)], "b": [run_data(1), run_data(1)], "c": [run_data(0), run_data(1)]},
+            {"a": [run_data(1), run_data(0)], "b": [run_data(1), run_data(0)], "c": [run_data(1), run_data(0)]},
+            {
+                "a": [run_data(1), run_data(0)],
+                "b": [run_data(0), network],
+                "c": [run_data(1), run_data(1)],
+            },  # only the first counts
+            {"a": [run_data(1), run_data(1)], "b": [network, network], "c": [network, network]},
         ]
     )["prompts"]
-    winners = [case["winner"] for case in found.data["cases"]]
+    winners = [case["winner"] for case in parts.data["cases"]]
     assert winners == ["a", ["a", "b"], "tie", ["a", "c"], None]
-    table = rows(found)
+    table = rows(parts)
     assert table["t0"] == {"winner": "a", "a": "100 % (2/2)", "b": "50 % (1/2)", "c": "0 % (0/2)"}
     assert table["t1"]["winner"] == "a, b"
     assert (table["t4"]["winner"], table["t4"]["b"]) == ("–", "–")
-    assert found.sentences == ("alone the best: a 1, b 0, c 0, of 4 cases",)
-    assert [row for row in found.tables[2].rows if row[0] == "t4"] == [
+    assert parts.sentences == ("sole winner: a 1, b 0, c 0, of 4 cases",)
+    assert [row for row in parts.tables[2].rows if row[0] == "t4"] == [
         ("t4", "b", "2 network"),
         ("t4", "c", "2 network"),
     ]
@@ -353,18 +359,18 @@ def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
 
 def test_pictures_show_means_and_say_what_they_leave_out(run: Run, folder: Folder) -> None:
     """The last run is not the mean; with many tasks those are drawn that differ most, and the table has all."""
-    tasks = [{"a": [said(1), said(1), said(0)], "b": [said(0)] * 3} for _ in range(12)]
-    tasks[11] = {"a": [said(0)] * 3, "b": [said(0)] * 3}
-    found = run(tasks)
-    picture = next(one for one in found["prompts"].pictures if one.name == "tests")
+    tasks = [{"a": [run_data(1), run_data(1), run_data(0)], "b": [run_data(0)] * 3} for _ in range(12)]
+    tasks[11] = {"a": [run_data(0)] * 3, "b": [run_data(0)] * 3}
+    parts = run(tasks)
+    picture = next(item for item in parts["prompts"].pictures if item.name == "tests")
     assert len(picture.rows) == 12
     assert picture.rows[0] == ("t0", "66.7 % (21 … 94)", "0.0 % (0 … 56)")
     assert "the 10 of 12 cases that differ most" in picture.below
     assert "t0: a 66.7 %, b 0.0 %" in picture.alternative
     assert "t11" not in picture.alternative
-    summary = next(one for one in found["agents"].pictures if one.name == "summary")
+    summary = next(item for item in parts["agents"].pictures if item.name == "summary")
     assert "tests passed: a 61.1 %, b 0.0 %" in summary.alternative
-    assert len(found["agents"].pictures) + len(found["prompts"].pictures) + len(found["changes"].pictures) <= 6
+    assert len(parts["agents"].pictures) + len(parts["prompts"].pictures) + len(parts["changes"].pictures) <= 6
 
 
 # What was changed
@@ -394,13 +400,13 @@ rename to names/old.txt
 
 def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
     expected = [{"diff": DIFF}, {"diff": DIFF.partition("diff --git a/new")[0]}]
-    same = said(files=1, diff=DIFF, files_added=1)
-    found = run(
-        [{"a": same, "b": said(files=0)}, {"a": same, "b": same}],
+    same = run_data(files=1, diff=DIFF, files_added=1)
+    parts = run(
+        [{"a": same, "b": run_data(files=0)}, {"a": same, "b": same}],
         expected=expected,
         scorers=["change_similarity", "success"],
     )
-    changes = found["changes"]
+    changes = parts["changes"]
     assert changes.data["people"] == {
         "files_changed": 2.0,
         "files_added": 0.0,  # of the one task that both agents tell it of
@@ -414,16 +420,16 @@ def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
     }
     assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "of b one run tells it"
     assert changes.data["unchanged"] == [{"case": "t0", "agent": "b", "runs": 1, "of": 1}]
-    assert changes.sentences == ("1 run ended well and changed nothing: b at t0",)
+    assert changes.sentences == ("1 run completed without changing anything: b at t0",)
     assert rows(changes)["lines added"] == {"a": "3", "b": "1.50", "people": "2.50"}
-    assert measure(found["agents"], "change_similarity")["values"]["a"] > 0.5
+    assert measure(parts["agents"], "change_similarity")["values"]["a"] > 0.5
 
 
 def test_answers_without_files_have_nothing_to_say_of_changes(run: Run) -> None:
-    assert "changes" not in run([{"a": said(files=0), "b": said(files=0)}])
-    found = run([{"a": said(files=None), "b": said(files=None)}])
-    assert "changes" not in found
-    assert "no-change rate" not in rows(found["agents"])
+    assert "changes" not in run([{"a": run_data(files=0), "b": run_data(files=0)}])
+    parts = run([{"a": run_data(files=None), "b": run_data(files=None)}])
+    assert "changes" not in parts
+    assert "no-change rate" not in rows(parts["agents"])
 
 
 # The files of results
@@ -465,9 +471,9 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder
     for title in ("The agents side by side", "Every agent against every other", "Prompt by prompt", "What was changed"):
         assert title in done.out
     assert "silent at greet.md (2 of 2), count.md (2 of 2)" in " ".join(done.out.split())
-    found = document(folder)
-    meta = found["metadata"]
-    assert (meta["totalRuns"], meta["plannedRuns"], meta["generator"], found["incomplete"]) == (
+    results = document(folder)
+    meta = results["metadata"]
+    assert (meta["totalRuns"], meta["plannedRuns"], meta["generator"], results["incomplete"]) == (
         12,
         12,
         "abreast",
@@ -475,10 +481,10 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder
     )
     assert set(meta["platform"]) == {"platform", "arch", "python"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", meta["timestamp"])
-    assert [(one["prompt"], one["assistant"]) for one in found["results"]] == [
+    assert [(item["prompt"], item["assistant"]) for item in results["results"]] == [
         (prompt, agent) for prompt in PROMPTS for agent in AGENTS
     ]
-    by = {(one["prompt"], one["assistant"]): one["runs"] for one in found["results"]}
+    by = {(item["prompt"], item["assistant"]): item["runs"] for item in results["results"]}
     assert {tuple(run["run_id"] for run in runs) for runs in by.values()} == {(1, 2)}
     good, broken = by["greet.md", "polite"][0], by["greet.md", "broken"][1]
     assert good["response_time"] > 0
@@ -497,8 +503,8 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder
     assert [broken[name] for name in ("response_time", "tests_passed", "diff_metrics")] == [None] * 3
     assert (broken["score"], broken["error_kind"], broken["error_blame"]) == (0.0, "crash", "variant")
     assert broken["duration_s"] > 0
-    assert found["summary"]["pairs"]["pairs"][0]["baseline"] == "polite"
-    assert found["summary"]["verdict"][0].startswith("inconclusive: silent vs polite")
+    assert results["summary"]["pairs"]["pairs"][0]["baseline"] == "polite"
+    assert results["summary"]["verdict"][0].startswith("inconclusive: silent vs polite")
     with (folder.path / "bench.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert len(table) == 12
@@ -507,10 +513,10 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder
     pictures = {path.name for path in folder.path.glob("bench_*.svg")}
     assert {"bench_summary.svg", "bench_tests.svg", "bench_response_time.svg", "bench_lines_changed.svg"} <= pictures
     assert (folder.path / "bench_tests.png").read_bytes().startswith(b"\x89PNG")
-    _again(folder, meta["run"])
+    check_later_runs(folder, meta["run"])
 
 
-def _again(folder: Folder, first: str) -> None:
+def check_later_runs(folder: Folder, first: str) -> None:
     """Later runs of the same name: the newest is beside the store, all are kept, and nobody else's is touched."""
     before = {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")}
     assert folder.abreast("report", "--no-pictures").code == 0
@@ -526,11 +532,11 @@ def _again(folder: Folder, first: str) -> None:
     assert second == done.json[0]["run"] != first
     assert (folder.path / "bench.md").read_text(encoding="utf-8") == "my own notes\n"
     assert document(folder, f"runs/{first}/bench.json")["metadata"]["run"] == first
-    told = folder.abreast("report", first, "--no-pictures")
-    assert f"results  runs/{first}/bench.json" in told.out
+    reported = folder.abreast("report", first, "--no-pictures")
+    assert f"results  runs/{first}/bench.json" in reported.out
     assert document(folder)["metadata"]["run"] == second, "an older run does not take the place of the newest"
-    kept = folder.abreast("report", "--format", "markdown,json", "--output", "elsewhere", "--no-pictures")
-    assert "elsewhere/bench.json" in kept.out
+    written = folder.abreast("report", "--format", "markdown,json", "--output", "elsewhere", "--no-pictures")
+    assert "elsewhere/bench.json" in written.out
     assert folder.abreast("delete", second, "--yes").code == 0
     assert not (folder.path / "bench.json").exists(), "it goes with its run"
     assert not (folder.path / "bench-2.md").exists()
@@ -539,18 +545,18 @@ def _again(folder: Folder, first: str) -> None:
 
 
 def test_what_was_not_run_is_said_in_the_results(run: Run, folder: Folder) -> None:
-    lost = {"a": said(error="network"), "b": said(error="network")}
-    run([{"a": said(), "b": said()}, *[lost] * 9], output="bench", limits={"retries": 0, "breaker": 2})
-    found = document(folder)
-    assert found["incomplete"] is True
-    assert found["not_run"]["runs"] == 20 - found["metadata"]["totalRuns"] > 0
-    assert "were not run" in found["not_run"]["why"]
-    assert sum(len(one["runs"]) + one["not_run"] for one in found["results"]) == 2 * len(
-        {one["prompt"] for one in found["results"]}
+    lost = {"a": run_data(error="network"), "b": run_data(error="network")}
+    run([{"a": run_data(), "b": run_data()}, *[lost] * 9], output="bench", limits={"retries": 0, "breaker": 2})
+    results = document(folder)
+    assert results["incomplete"] is True
+    assert results["not_run"]["runs"] == 20 - results["metadata"]["totalRuns"] > 0
+    assert "were not run" in results["not_run"]["why"]
+    assert sum(len(item["runs"]) + item["not_run"] for item in results["results"]) == 2 * len(
+        {item["prompt"] for item in results["results"]}
     )
-    infrastructure = [run for one in found["results"] for run in one["runs"] if run["error_kind"] == "network"]
+    infrastructure = [run for item in results["results"] for run in item["runs"] if run["error_kind"] == "network"]
     assert {(run["score"], run["error_blame"]) for run in infrastructure} == {(None, "infrastructure")}
-    assert told(folder)["agents"].data["runs"]["a"]["not_run"] > 0
+    assert last_sections(folder)["agents"].data["runs"]["a"]["not_run"] > 0
 
 
 JUDGE = """\
@@ -569,26 +575,26 @@ def test_ratings_are_on_their_own_scale_everywhere(run: Run, folder: Folder) -> 
     folder.write("judging.py", JUDGE)
     rubric = dict.fromkeys(("completeness", "functional_correctness"), "How good?")
     judge = {"judge": {"target": "python:judging:rate", "rubric": rubric, "scale": [1, 10], "shows": ["answer"]}}
-    found = run(
-        [{"a": said(0.5), "b": said(0.25)}, {"a": said(0.5), "b": said(error="crash")}],
+    parts = run(
+        [{"a": run_data(0.5), "b": run_data(0.25)}, {"a": run_data(0.5), "b": run_data(error="crash")}],
         scorers=[judge, "success"],
         output="bench",
     )
-    values = measure(found["agents"], "judge_completeness")
+    values = measure(parts["agents"], "judge_completeness")
     assert (values["values"], values["scale"]) == ({"a": 10.0, "b": 2.5}, [1.0, 10.0])  # 4, and 1 for the failure
-    assert rows(found["agents"])["completeness"]["a (baseline)"].startswith("10.0 (")
-    assert "judged from 1 to 10, a failure as 1" in found["agents"].tables[0].note
-    assert found["prompts"].data["cases"][0]["scores"] == {"a": 10.0, "b": 4.0}
-    by = {(one["prompt"], one["assistant"]): one["runs"][0] for one in document(folder)["results"]}
+    assert rows(parts["agents"])["completeness"]["a (baseline)"].startswith("10.0 (")
+    assert "judged from 1 to 10, a failure as 1" in parts["agents"].tables[0].note
+    assert parts["prompts"].data["cases"][0]["scores"] == {"a": 10.0, "b": 4.0}
+    by = {(item["prompt"], item["assistant"]): item["runs"][0] for item in document(folder)["results"]}
     assert [by["t0", "b"][name] for name in ("completeness", "logical_correctness", "judge")] == [4.0] * 3
     assert by["t1", "b"]["completeness"] is None
     assert "bench_judge_completeness.svg" in {path.name for path in folder.path.glob("bench*.svg")}
 
 
 def test_similarity_is_there_by_both_of_its_names(run: Run, folder: Folder) -> None:
-    tasks = [{"a": said(diff=DIFF), "b": said(files=0)}]
+    tasks = [{"a": run_data(diff=DIFF), "b": run_data(files=0)}]
     run(tasks, expected=[{"diff": DIFF}], scorers=["change_similarity"], output="bench")
-    a, b = (one["runs"][0] for one in document(folder)["results"])
+    a, b = (item["runs"][0] for item in document(folder)["results"])
     assert (a["change_similarity"], a["ast_similarity"]) == (1.0, 10.0)
     assert (b["change_similarity"], b["ast_similarity"]) == (0.0, 0.0)
 
@@ -608,7 +614,7 @@ def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
     done = folder.abreast("run", "settings.json", "--results", name)
     assert done.code == 2
     assert "--results: " in done.err
-    assert "is no plain name" in done.err
+    assert "is not a plain name" in done.err
 
 
 def test_a_debug_run_is_no_result(folder: Folder) -> None:

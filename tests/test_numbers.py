@@ -31,8 +31,8 @@ def case(query: str, expected: Any, **columns: list[Any]) -> Case:
     """A case of its own, asked about these columns."""
     shown = columns or {"value": [1.0, 2.0, 3.0]}
     size = max(map(len, shown.values()))
-    asked = {"query": query, "question": QUERIES[query].question, "columns": shown, "size": size, "source": "here"}
-    return Case(query, asked, expected)
+    case_input = {"query": query, "question": QUERIES[query].question, "columns": shown, "size": size, "source": "here"}
+    return Case(query, case_input, expected)
 
 
 def marks(query: str, expected: Any, text: str, **columns: list[Any]) -> float | None:
@@ -44,25 +44,25 @@ def marks(query: str, expected: Any, text: str, **columns: list[Any]) -> float |
 
 def test_thirty_of_each_task_are_180_cases_and_five_are_their_beginning() -> None:
     assert len(ALL) == 180
-    assert {task: sum(each["tags"]["task"] == task for each in ALL) for task in TASKS} == dict.fromkeys(TASKS, 30)
-    quick = [each for each in ALL if int(each["id"][-3:]) < 5]
+    assert {task: sum(item["tags"]["task"] == task for item in ALL) for task in TASKS} == dict.fromkeys(TASKS, 30)
+    quick = [item for item in ALL if int(item["id"][-3:]) < 5]
     assert list(cases(trials=5)) == quick
     assert list(cases(trials=5, tasks=["scaling", "trend"])) == [
-        each for each in quick if each["tags"]["task"] in ("trend", "scaling")
+        item for item in quick if item["tags"]["task"] in ("trend", "scaling")
     ]
 
 
 def test_every_trial_is_a_new_series_and_another_seed_draws_others() -> None:
-    shown = [json.dumps(each["input"]["columns"]) for each in ALL if each["input"]["source"] != "flat_line"]
+    shown = [json.dumps(item["input"]["columns"]) for item in ALL if item["input"]["source"] != "flat_line"]
     assert len(set(shown)) == len(shown)
-    others = [json.dumps(each["input"]["columns"]) for each in cases(trials=3, seed=7)]
+    others = [json.dumps(item["input"]["columns"]) for item in cases(trials=3, seed=7)]
     assert not set(shown) & set(others)
     assert json.dumps(list(cases(trials=3, seed=7))) == json.dumps(list(cases(trials=3, seed=7)))
 
 
 def test_any_beginning_of_a_task_asks_every_query_as_often_as_any_other_to_within_one() -> None:
     for name, task in TASKS.items():
-        asked = [each["input"]["query"] for each in ALL if each["tags"]["task"] == name]
+        asked = [item["input"]["query"] for item in ALL if item["tags"]["task"] == name]
         for length in range(1, 31):
             counts = [asked[:length].count(query) for query in task.queries]
             assert max(counts) - min(counts) <= 1
@@ -70,18 +70,18 @@ def test_any_beginning_of_a_task_asks_every_query_as_often_as_any_other_to_withi
 
 def test_every_query_and_every_generator_is_drawn() -> None:
     many = list(cases(trials=150, tasks=[task for task in TASKS if task != "scaling"]))
-    assert {each["input"]["query"] for each in many} == set(QUERIES)
-    sources = {each["input"]["source"].partition(",")[0] for each in many} | {"wide_normal"}
+    assert {item["input"]["query"] for item in many} == set(QUERIES)
+    sources = {item["input"]["source"].partition(",")[0] for item in many} | {"wide_normal"}
     assert sources == set(series.GENERATORS)
-    assert {each["input"]["source"].partition(", ")[2] for each in many} >= {"clean", "spike", "drop", "level shift"}
+    assert {item["input"]["source"].partition(", ")[2] for item in many} >= {"clean", "spike", "drop", "level shift"}
 
 
 def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
     """The same figures by other means: the standard library, or a formula written out."""
     first = columns.get("close") or next(iter(columns.values()))
-    values = [each for each in first if each is not None]
+    values = [item for item in first if item is not None]
     mean, spread = statistics.fmean(values), statistics.stdev(values)
-    at = [index for index, each in enumerate(first) if each is not None]
+    at = [index for index, item in enumerate(first) if item is not None]
     slope, intercept = statistics.linear_regression(at, values)
     ordered = sorted(values)
 
@@ -90,7 +90,7 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
         low = math.floor(place)
         return ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
 
-    moments = [sum((each - mean) ** power for each in values) / len(values) for power in (2, 3)]
+    moments = [sum((item - mean) ** power for item in values) / len(values) for power in (2, 3)]
     known = {
         "mean": mean,
         "median": statistics.median(values),
@@ -112,23 +112,23 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
         "normalised_max": ordered[-1] / mean,
     }
     if "volume" in columns:
-        opened = next(each for each in columns["open"] if each is not None)
+        opened = next(item for item in columns["open"] if item is not None)
         known["return_percent"] = 100 * (values[-1] - opened) / opened
         days = [(c, v) for c, v in zip(first, columns["volume"], strict=True) if c is not None and v is not None]
         known["vwap"] = sum(c * v for c, v in days) / sum(v for _, v in days)
         highest, fall = 0.0, 0.0
-        for each in values:
-            highest = max(highest, each)
-            fall = max(fall, 100 * (highest - each) / highest)
+        for item in values:
+            highest = max(highest, item)
+            fall = max(fall, 100 * (highest - item) / highest)
         known["drawdown"] = fall
     if "bid" in columns:
-        there = {name: [each for each in column if each is not None] for name, column in columns.items()}
+        there = {name: [item for item in column if item is not None] for name, column in columns.items()}
         bid, ask = max(there["bid"]), min(there["ask"])
         known["spread_percent"] = 200 * (ask - bid) / (ask + bid)
         more, less = sum(there["bid_size"]), sum(there["ask_size"])
         known["imbalance"] = 100 * (more - less) / (more + less)
     if "gold" in columns:
-        kept = [[each for each in column if each is not None] for column in columns.values()]
+        kept = [[item for item in column if item is not None] for column in columns.values()]
         known["portfolio_return"] = 100 * (sum(prices[-1] / prices[0] for prices in kept) / 3 - 1)
     if "humidity" in columns:
         pairs = zip(columns["temperature"], columns["humidity"], strict=True)
@@ -137,29 +137,29 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
 
 
 def test_the_truth_of_every_number_is_that_of_the_very_numbers_shown() -> None:
-    for each in [*ALL, *cases(trials=4, robustness=True)]:
-        query = QUERIES[each["input"]["query"]]
+    for item in [*ALL, *cases(trials=4, robustness=True)]:
+        query = QUERIES[item["input"]["query"]]
         if query.kind == "number" and query.name != "anomalies":
-            shown = json.loads(json.dumps(each["input"]["columns"]))
-            assert each["expected"] == pytest.approx(by_hand(query.name, shown), rel=1e-6, abs=1e-6), each["id"]
+            shown = json.loads(json.dumps(item["input"]["columns"]))
+            assert item["expected"] == pytest.approx(by_hand(query.name, shown), rel=1e-6, abs=1e-6), item["id"]
 
 
 def test_no_case_lacks_a_truth_and_no_class_is_one_that_cannot_be_answered() -> None:
-    for each in ALL:
-        query = QUERIES[each["input"]["query"]]
-        assert each["expected"] is not None
+    for item in ALL:
+        query = QUERIES[item["input"]["query"]]
+        assert item["expected"] is not None
         if query.kind == "class":
-            assert each["expected"] in each["input"]["choices"]
+            assert item["expected"] in item["input"]["choices"]
 
 
 def test_classes_are_balanced_enough_that_no_constant_answer_wins() -> None:
     many = list(cases(trials=200, tasks=["statistical", "trend", "anomaly", "comparative"]))
     for query in ("strength", "shape"):
-        answers = [each["expected"] for each in many if each["input"]["query"] == query]
+        answers = [item["expected"] for item in many if item["input"]["query"] == query]
         assert set(answers) == set(QUERIES[query].choices), query
         assert max(answers.count(answer) for answer in set(answers)) < 0.6 * len(answers), query
     for query in ("direction", "presence", "type", "higher_mean", "more_volatile", "stronger_trend", "correlation"):
-        answers = [each["expected"] for each in many if each["input"]["query"] == query]
+        answers = [item["expected"] for item in many if item["input"]["query"] == query]
         most = max(answers.count(answer) for answer in set(answers)) / len(answers)
         assert most < 0.7, (query, most)
 
@@ -181,9 +181,9 @@ def test_the_events_put_into_a_series_are_nearly_always_exactly_those_found_in_i
 
 
 def test_an_anomaly_case_has_exactly_the_events_that_were_put_into_it() -> None:
-    for each in cases(trials=60, tasks=["anomaly"]):
-        values = np.array(each["input"]["columns"]["value"], dtype=float)
-        kind = each["input"]["source"].partition(", ")[2]
+    for item in cases(trials=60, tasks=["anomaly"]):
+        values = np.array(item["input"]["columns"]["value"], dtype=float)
+        kind = item["input"]["source"].partition(", ")[2]
         assert {event.kind for event in anomalies.find(values)} == (set() if kind == "clean" else {kind})
 
 
@@ -226,8 +226,8 @@ def test_generators_are_what_they_are_called() -> None:
 def test_a_limit_of_points_holds_for_every_series_and_changes_no_number_of_cases() -> None:
     limited = list(cases(max_data_size=150))
     assert len(limited) == 180
-    assert max(each["input"]["size"] for each in limited) <= 150
-    assert max(each["input"]["size"] for each in ALL) == 10_000
+    assert max(item["input"]["size"] for item in limited) <= 150
+    assert max(item["input"]["size"] for item in ALL) == 10_000
 
 
 def test_an_unknown_task_is_refused_with_the_one_that_was_meant() -> None:
@@ -241,18 +241,18 @@ def test_an_unknown_task_is_refused_with_the_one_that_was_meant() -> None:
 def test_every_case_is_perturbed_in_eight_ways_each_with_a_truth_of_its_own() -> None:
     found = list(cases(trials=5, robustness=True))
     assert len(PERTURBATIONS) == 8
-    plain = {each["id"]: each for each in cases(trials=5)}
-    kinds = [each["tags"]["perturbation"] for each in found]
+    plain = {item["id"]: item for item in cases(trials=5)}
+    kinds = [item["tags"]["perturbation"] for item in found]
     assert set(kinds) == {"none", *PERTURBATIONS}
     assert kinds.count("none") == 30
     assert min(kinds.count(kind) for kind in PERTURBATIONS) >= 20  # where the query still has an answer
-    for each in found:
-        assert each["expected"] is not None
-        if each["tags"]["perturbation"] == "none":  # the same question as without, so that its answer is reused
-            assert each["input"] == plain[each["id"]]["input"]
+    for item in found:
+        assert item["expected"] is not None
+        if item["tags"]["perturbation"] == "none":  # the same question as without, so that its answer is reused
+            assert item["input"] == plain[item["id"]]["input"]
         else:
-            assert each["group"] in plain
-            assert each["input"]["columns"] != plain[each["group"]]["input"]["columns"]
+            assert item["group"] in plain
+            assert item["input"]["columns"] != plain[item["group"]]["input"]["columns"]
 
 
 def test_a_perturbed_anomaly_case_has_the_events_that_were_there_and_those_that_were_put_in() -> None:
@@ -260,18 +260,18 @@ def test_a_perturbed_anomaly_case_has_the_events_that_were_there_and_those_that_
     looked_at, changed = 0, set()
     for seed in range(6):
         plain: dict[str, Any] = {}
-        for each in cases(trials=8, tasks=["anomaly"], seed=seed, robustness=True):
-            values = conditions.columns_of(each["input"])["value"]
-            kind = each["tags"]["perturbation"]
-            plain.setdefault(each["group"], values)
-            before = plain[each["group"]]
+        for item in cases(trials=8, tasks=["anomaly"], seed=seed, robustness=True):
+            values = conditions.columns_of(item["input"])["value"]
+            kind = item["tags"]["perturbation"]
+            plain.setdefault(item["group"], values)
+            before = plain[item["group"]]
             known = {event.position for event in anomalies.find(before) if event.position < len(values)}
             known -= set(np.flatnonzero(~np.isfinite(values)).tolist())
             if kind == "outliers":
                 known |= set(np.flatnonzero(np.abs(values - before) > np.std(before)).tolist())
             answer = {"anomalies": len(known), "presence": "yes" if known else "no", "locations": sorted(known)}
-            if each["input"]["query"] in answer:
-                assert each["expected"] == answer[each["input"]["query"]], (seed, each["id"])
+            if item["input"]["query"] in answer:
+                assert item["expected"] == answer[item["input"]["query"]], (seed, item["id"])
                 looked_at += 1
                 changed.add(kind)
     assert looked_at > 150
@@ -306,13 +306,13 @@ def test_recordings_are_cut_into_windows_and_their_marks_are_the_truth(tmp_path:
     stamps = [f"2014-04-01 {at // 60:02d}:{at % 60:02d}:00.000000" for at in (150, 300, 450)]
     marked.write_text(json.dumps({"elsewhere/machine.csv": [], "machine.csv": stamps}))
     found = list(cases(trials=12, series=[str(path)], labels=str(marked)))
-    assert {each["tags"]["task"] for each in found} == set(TASKS)
-    for each in found:
-        if each["input"]["query"] == "locations":
-            window = each["input"]["columns"]["value"]
+    assert {item["tags"]["task"] for item in found} == set(TASKS)
+    for item in found:
+        if item["input"]["query"] == "locations":
+            window = item["input"]["columns"]["value"]
             start = next(at for at in range(600) if [round(v, 3) for v in values[at : at + len(window)]] == window)
-            assert each["expected"] == [at - start for at in (150, 300, 450) if start <= at < start + len(window)]
-    unmarked = {each["tags"]["task"] for each in cases(trials=2, series=[str(path)])}
+            assert item["expected"] == [at - start for at in (150, 300, 450) if start <= at < start + len(window)]
+    unmarked = {item["tags"]["task"] for item in cases(trials=2, series=[str(path)])}
     assert unmarked == set(TASKS) - {"anomaly"}
 
 
@@ -325,18 +325,18 @@ def labelled(folder: Path, marks: Any, **flags: Any) -> list[dict[str, Any]]:
 
 
 def test_what_somebody_marked_is_not_asked_for_by_a_definition_of_ours(tmp_path: Path) -> None:
-    for each in labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9):
-        assert "robust standard deviations" not in each["input"]["question"]
-        assert "has marked" in each["input"]["question"]
+    for item in labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9):
+        assert "robust standard deviations" not in item["input"]["question"]
+        assert "has marked" in item["input"]["question"]
 
 
 def test_no_mark_answers_for_outliers_that_were_put_in_later(tmp_path: Path) -> None:
     found = labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9, robustness=True)
-    kinds = {each["tags"]["perturbation"] for each in found}
+    kinds = {item["tags"]["perturbation"] for item in found}
     assert kinds == {"none", *PERTURBATIONS} - {"outliers", "reorder"}
-    for each in found:
-        if each["input"]["query"] == "locations":
-            assert all(each["input"]["columns"]["value"][at] is not None for at in each["expected"])
+    for item in found:
+        if item["input"]["query"] == "locations":
+            assert all(item["input"]["columns"]["value"][at] is not None for at in item["expected"])
 
 
 def test_a_marked_window_of_time_is_clipped_to_the_series_and_counts_once(tmp_path: Path) -> None:
@@ -348,21 +348,21 @@ def test_a_marked_window_of_time_is_clipped_to_the_series_and_counts_once(tmp_pa
     labels.write_text(json.dumps({"machine.csv": stamps}))
     found = list(cases(trials=60, tasks=["anomaly"], series=[str(path)], labels=str(labels)))
     clipped = 0
-    for each in found:
-        shown = each["input"]["columns"]["value"]
+    for item in found:
+        shown = item["input"]["columns"]["value"]
         start = next(at for at in range(3000) if values[at : at + len(shown)] == shown)
         end = start + len(shown) - 1
         inside = [[max(a, start) - start, min(b, end) - start] for a, b in marked if a <= end and b >= start]
         clipped += any(a < start or b > end for a, b in marked if a <= end and b >= start)
         truth = {"presence": "yes" if inside else "no", "anomalies": len(inside), "locations": inside}
-        assert each["expected"] == truth[each["input"]["query"]]
+        assert item["expected"] == truth[item["input"]["query"]]
     assert clipped > 10
-    answers = [each["expected"] for each in found if each["input"]["query"] == "presence"]
+    answers = [item["expected"] for item in found if item["input"]["query"] == "presence"]
     assert 0.3 < answers.count("yes") / len(answers) < 0.7
-    assert {each["input"]["query"] for each in found} == {"presence", "anomalies", "locations"}
-    one = next(each for each in found if each["input"]["query"] == "locations")
-    (first, last), *_ = one["expected"]
-    asked = Case("c", one["input"], [[first, last]])
+    assert {item["input"]["query"] for item in found} == {"presence", "anomalies", "locations"}
+    entry = next(item for item in found if item["input"]["query"] == "locations")
+    (first, last), *_ = entry["expected"]
+    asked = Case("c", entry["input"], [[first, last]])
     assert score(asked, Answer(f"Answer: {(first + last) // 2}"))["correct"] == 1.0
     assert score(asked, Answer(f"Answer: {first}, {last}"))["correct"] == 1.0  # twice in the same
     assert score(asked, Answer(f"Answer: {last + 2}"))["correct"] == 0.0
@@ -390,51 +390,51 @@ def test_positions_are_worth_their_f1_with_a_delay_of_three_as_well(text: str, e
 def test_anomalies_lie_anywhere_and_not_on_a_grid() -> None:
     at = [
         position
-        for each in cases(trials=80, tasks=["anomaly"])
-        if each["input"]["query"] == "locations"
-        for position in each["expected"]
+        for item in cases(trials=80, tasks=["anomaly"])
+        if item["input"]["query"] == "locations"
+        for position in item["expected"]
     ]
     assert len({position % 12 for position in at}) > 8
 
 
 @pytest.mark.parametrize(
-    ("marks", "told"),
+    ("marks", "message"),
     [
         ({"machine.cvs": ["2014-04-01 05:00:00"]}, "names none of the recordings"),
-        ({"machine.csv": ["01.04.2014 05:00"]}, "marks no line of"),
-        ({"machine.csv": [["2015-01-01", "2015-02-01"]]}, "marks no line of"),
+        ({"machine.csv": ["01.04.2014 05:00"]}, "matches no line of"),
+        ({"machine.csv": [["2015-01-01", "2015-02-01"]]}, "matches no line of"),
     ],
 )
 def test_labels_that_mark_nothing_are_refused_and_not_taken_for_a_clean_series(
-    tmp_path: Path, marks: Any, told: str
+    tmp_path: Path, marks: Any, message: str
 ) -> None:
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=message):
         labelled(tmp_path, marks)
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("timestamp,value\n2014-04-01,1e300\n", ":2: '1e300' is too large"),
         ("a,b\n1,2\n", "no header with timestamp and value"),
-        ("timestamp,value\n2014-04-01,x\n", ":2: 'x' is no number"),
+        ("timestamp,value\n2014-04-01,x\n", ":2: 'x' is not a number"),
         ("timestamp,value\n2014-04-01\n", ":2: '2014-04-01' has no value"),
-        ("timestamp,value\n2014-04-01,1\n", "has 1 values, and takes at least 50"),
+        ("timestamp,value\n2014-04-01,1\n", "has 1 values, but at least 50 are needed"),
         ("", "no header"),
     ],
 )
-def test_a_recording_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, content: str, told: str) -> None:
+def test_a_recording_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(content)
     with pytest.raises(BadInput) as error:
         list(cases(series=[str(path)]))
-    assert told in error.value.message
+    assert message in error.value.message
 
 
 def test_labels_without_recordings_and_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
     labels = tmp_path / "labels.json"
     labels.write_text("{}")
-    with pytest.raises(BadInput, match="there are none"):
+    with pytest.raises(BadInput, match="--labels needs recordings"):
         list(cases(labels=str(labels)))
     with pytest.raises(BadInput, match="cannot be read"):
         list(cases(series=[str(tmp_path / "none.csv")]))
@@ -446,21 +446,21 @@ def test_labels_without_recordings_and_files_that_are_not_there_are_refused(tmp_
 
 
 def test_the_raw_condition_shows_every_number_of_every_column() -> None:
-    for each in ALL:
-        if each["input"]["size"] <= 1000:
-            shown = conditions.raw(each["input"])["data"]
-            for numbers in each["input"]["columns"].values():
+    for item in ALL:
+        if item["input"]["size"] <= 1000:
+            shown = conditions.raw(item["input"])["data"]
+            for numbers in item["input"]["columns"].values():
                 assert ", ".join("null" if number is None else repr(number) for number in numbers) in shown
 
 
 def test_no_condition_tells_the_query_or_where_the_series_comes_from() -> None:
-    for each in ALL[::7]:
+    for item in ALL[::7]:
         for condition in (conditions.raw, conditions.semantic_frame, conditions.summary_statistics):
-            assert set(condition(each["input"])) <= {"data", "question", "choices"}
+            assert set(condition(item["input"])) <= {"data", "question", "choices"}
 
 
 def test_both_series_of_a_pair_are_described_in_every_condition() -> None:
-    pair = next(each for each in ALL if each["tags"]["task"] == "comparative")["input"]
+    pair = next(item for item in ALL if item["tags"]["task"] == "comparative")["input"]
     assert "Series A:" in conditions.raw(pair)["data"]
     assert "Series B:" in conditions.raw(pair)["data"]
     for condition in (conditions.semantic_frame, conditions.summary_statistics):
@@ -469,7 +469,7 @@ def test_both_series_of_a_pair_are_described_in_every_condition() -> None:
 
 
 def test_raw_numbers_beyond_the_limit_are_skipped_with_the_reason() -> None:
-    long = next(each for each in ALL if each["input"]["size"] == 10_000)["input"]
+    long = next(item for item in ALL if item["input"]["size"] == 10_000)["input"]
     with pytest.raises(Skipped, match="10,000 points, and raw numbers are skipped above 5,000"):
         conditions.raw(long, skip_above=5000)
     assert conditions.raw(long, skip_above=10_000)["data"]
@@ -477,9 +477,9 @@ def test_raw_numbers_beyond_the_limit_are_skipped_with_the_reason() -> None:
 
 def test_the_summary_has_the_figures_it_names() -> None:
     asked = case("mean", 2.5, value=[1.0, 2.0, 3.0, 4.0]).input
-    told = conditions.summary_statistics(asked)["data"]
+    message = conditions.summary_statistics(asked)["data"]
     for part in ("count 4", "mean 2.5", "std 1.29099", "min 1", "median 2.5", "max 4", "slope 1", "no anomalies"):
-        assert part in told
+        assert part in message
     spiky = case("mean", 0, value=[*([1.0, 2.0, 1.5, 1.2] * 5), 99.0]).input
     assert "anomalies at position 20 (99)" in conditions.summary_statistics(spiky)["data"]
     flat = case("mean", 5, value=[5.0, 5.0, 5.0]).input
@@ -507,12 +507,12 @@ FORM = "Answer: {}\nConfidence: 87 %\nReasoning: Looking at all 100 values, seri
 
 @pytest.mark.parametrize("dress", ["{}", FORM, FORM.replace("Answer: {}", "**Answer:** **{}**"), "Answer: {}."])
 def test_the_truth_in_any_dress_is_right(dress: str) -> None:
-    for each in ALL:
-        if each["input"]["size"] <= 1000:
-            right = each["expected"]
+    for item in ALL:
+        if item["input"]["size"] <= 1000:
+            right = item["expected"]
             text = ", ".join(map(str, right)) if isinstance(right, list) else str(right)
-            found = score(Case(each["id"], each["input"], right), Answer(dress.format(text)))
-            assert found["correct"] == 1.0, (each["id"], text, found)
+            found = score(Case(item["id"], item["input"], right), Answer(dress.format(text)))
+            assert found["correct"] == 1.0, (item["id"], text, found)
 
 
 @pytest.mark.parametrize(
@@ -668,16 +668,16 @@ def test_a_number_is_hallucinated_unless_it_is_near_the_truth_copied_as_asked_or
 
 
 def test_a_wrong_number_is_judged_in_every_case() -> None:
-    for each in [*ALL, *cases(trials=3, robustness=True)]:
-        if QUERIES[each["input"]["query"]].kind == "number":
-            found = score(Case(each["id"], each["input"], each["expected"]), Answer("Answer: -987654321.123"))
-            assert (found["correct"], found["closeness"], found["grounded"]) == (0.0, 0.0, 0.0), each["id"]
+    for item in [*ALL, *cases(trials=3, robustness=True)]:
+        if QUERIES[item["input"]["query"]].kind == "number":
+            found = score(Case(item["id"], item["input"], item["expected"]), Answer("Answer: -987654321.123"))
+            assert (found["correct"], found["closeness"], found["grounded"]) == (0.0, 0.0, 0.0), item["id"]
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_breaks_the_scoring_and_every_score_is_a_share(text: str) -> None:
     pairs = case("locations", [3]), case("mean", 2.0), case("direction", "flat"), case("higher_mean", "A")
-    for each in pairs:
-        found = score(each, Answer(text))
+    for item in pairs:
+        found = score(item, Answer(text))
         assert all(value is None or 0 <= value <= 1 for key, value in found.items() if key != "explanation")

@@ -137,12 +137,12 @@ def section(report: dict[str, Any], name: str) -> Any:
 def test_every_report_says_what_each_variant_can_know_and_the_mock_knows_no_more(folder: Folder) -> None:
     report = report_of(folder, "--trials", "13", "--variant", "semantic-frame-full")
     known = section(report, "answerability")
-    by = {each["name"]: each for each in known["variants"]}
+    by = {item["name"]: item for item in known["variants"]}
     assert by["baseline"]["share"] == 1.0
     assert by["treatment"]["share"] < by["semantic-frame-full"]["share"] < 1.0
     assert by["treatment"]["unknown"] == 0
     rows = folder.sql("select case_id, variant, score, prompt from predictions")
-    answerable_by = {each["case"]: each["answerable_by"] for each in known["cases"]}
+    answerable_by = {item["case"]: item["answerable_by"] for item in known["cases"]}
     queries = {case["id"]: case["input"]["query"] for case in cases(trials=13, max_data_size=200)}
     assert set(answerable_by) == set(queries)
     both = [case for case, by_variant in answerable_by.items() if by_variant["treatment"]]

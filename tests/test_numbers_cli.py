@@ -147,14 +147,14 @@ def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--mock", "--task", "trand"], 'no such task (did you mean "trend"?)'),
         (["--mock", "--trials", "0"], "--trials 0: must be a whole number of at least 1"),
         (["--mock", "--max-data-size", "10"], "--max-data-size 10: must be a whole number of at least 50"),
         (["--mock", "--skip-baseline-above", "0"], "--skip-baseline-above 0: must be a whole number of at least 1"),
-        (["--mock", "--timeout", "-1"], "--timeout -1: must be seconds above 0"),
-        (["--mock", "--backend", "api"], "--mock and --backend api"),
+        (["--mock", "--timeout", "-1"], "--timeout -1: must be more than 0 seconds"),
+        (["--mock", "--backend", "api"], "--mock cannot be combined with --backend api"),
         (["--backend", "apl"], "--backend"),
         (["--mock", "--variant", "treatmint"], 'no such variant (did you mean "treatment"?)'),
         (["--mock", "--transform", "python:nowhere:f"], "nowhere"),
@@ -163,15 +163,17 @@ def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
         (["--mock", "--labels", "nothing.json"], "nothing.json: cannot be read"),
         (["--mock", "--trails", "3"], "--trails"),
         (["--mock", "--format", "pdf"], "--format pdf: no such format"),
-        (["--trials", "99999999999999999999"], "error: --trials 99999999999999999999: at most 10,000 of each task"),
+        (["--trials", "99999999999999999999"], "error: --trials 99999999999999999999: at most 10,000 per task"),
         (["--series", "none.csv"], "error: --series"),
         (["--labels", "none.json"], "error: --labels"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence_and_nothing_is_written(folder: Folder, flags: list[str], told: str) -> None:
+def test_bad_input_is_refused_in_a_sentence_and_nothing_is_written(
+    folder: Folder, flags: list[str], message: str
+) -> None:
     done = numbers(folder, *flags)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert not (folder.path / "results.db").exists()
 
 
@@ -308,7 +310,7 @@ def scores(folder: Folder, store: str) -> dict[tuple[str, str], float]:
     return {(row["case_id"], row["variant"]): row["score"] for row in found}
 
 
-def asked(provider: FakeProvider) -> int:
+def requests_to(provider: FakeProvider) -> int:
     return sum(seen.method == "POST" for seen in provider.requests)
 
 
@@ -372,7 +374,7 @@ def test_robustness_asks_only_for_what_is_perturbed_if_the_rest_was_answered(
 ) -> None:
     flags = ["--trials", "2", "--task", "trend", "--task", "comparative"]
     assert numbers(folder, *flags).code == 0
-    assert asked(provider) == 8
+    assert requests_to(provider) == 8
     done = numbers(folder, "--robustness", *flags)
     assert "reusing 8 answers of earlier runs" in done.err, done.err
 
@@ -381,10 +383,10 @@ def test_a_run_that_its_budget_stopped_goes_on_and_asks_nothing_twice(folder: Fo
     flags = ["--trials", "3", "--max-data-size", "1000", "--store", "real.db"]
     stopped = numbers(folder, *flags, "--budget", "0.02")
     assert stopped.code == 3, stopped.err
-    assert 0 < asked(provider) < 36
+    assert 0 < requests_to(provider) < 36
     done = folder.abreast("resume", "numbers", "--store", "real.db", "--budget", "10", "--no-pictures")
     assert done.code == 0, done.err
-    assert asked(provider) == 36
+    assert requests_to(provider) == 36
     assert scores(folder, "real.db") == scores(folder, "mock.db")
 
 

@@ -413,7 +413,7 @@ SUITE = Suite()
             "it has no name and no summary and no arguments and no experiment",
         ),
         ("SUITE", "SUITE = Suite()", "def SUITE(args):\n    pass", "it has no name and no summary"),
-        ("SUITE", '"What is it?"', "5", "its summary must be text, got the int 5"),
+        ("SUITE", '"What is it?"', "5", "summary must be text, got the int 5"),
         ("SUITE", "def experiment(self, args)", "def experiment(self)", "called as (args), got experiment()"),
         ("SUITE", "def experiment", "async def experiment", "experiment must be a plain function"),
         ("SUITE", "return Experiment(", "return dict(", "experiment(args) must return an abreast.Experiment, got"),

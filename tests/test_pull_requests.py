@@ -59,8 +59,8 @@ def rebuilt(diff: str) -> dict[str, tuple[str, str]]:
 
 
 def test_six_pull_requests_of_three_styles_are_found_oldest_first(shop: Shop) -> None:
-    one = pull_requests(shop.path, last=50)
-    assert [(each.style, each.number) for each in one] == [
+    entry = pull_requests(shop.path, last=50)
+    assert [(item.style, item.number) for item in entry] == [
         ("merge", 11),
         ("squash", 12),
         ("rebase", None),
@@ -68,31 +68,31 @@ def test_six_pull_requests_of_three_styles_are_found_oldest_first(shop: Shop) ->
         ("squash", 17),
         ("rebase", None),
     ]
-    assert [each.base for each in one] == list(shop.base.values())
-    assert [each.head for each in one] == list(shop.head_of.values())
-    assert [each.merged_at for each in one] == sorted(each.merged_at for each in one)
-    assert one[1].files == ("größe/naïve name.txt", "src/app.py", "tests/test_app.py")
-    assert one[3].files == ("logo.bin", "src/new_helper.py")
-    assert one[0].merged_at == datetime.fromtimestamp(int(shop.git("log", "-1", "--format=%ct", one[0].head)), UTC)
+    assert [item.base for item in entry] == list(shop.base.values())
+    assert [item.head for item in entry] == list(shop.head_of.values())
+    assert [item.merged_at for item in entry] == sorted(item.merged_at for item in entry)
+    assert entry[1].files == ("größe/naïve name.txt", "src/app.py", "tests/test_app.py")
+    assert entry[3].files == ("logo.bin", "src/new_helper.py")
+    assert entry[0].merged_at == datetime.fromtimestamp(int(shop.git("log", "-1", "--format=%ct", entry[0].head)), UTC)
 
 
 def test_the_last_ones_are_the_newest(shop: Shop) -> None:
-    assert [each.head for each in pull_requests(shop.path, last=2)] == list(shop.head_of.values())[-2:]
+    assert [item.head for item in pull_requests(shop.path, last=2)] == list(shop.head_of.values())[-2:]
     at = pull_requests(shop.path, last=1, branch=shop.head_of["pr-12"])
-    assert [each.number for each in at] == [12]
+    assert [item.number for item in at] == [12]
 
 
 def test_what_is_left_out_is_told_with_its_reason(shop: Shop) -> None:
-    told = {each.title: each.reason for each in left_out(str(shop.path), last=50)}
-    assert told == {
-        "Begin": "is the first commit: there is nothing before it",
-        "A lone commit": "is a lone commit without a mark; to take it, name it in commits",
+    reasons = {item.title: item.reason for item in left_out(str(shop.path), last=50)}
+    assert reasons == {
+        "Begin": "is the first commit",
+        "A lone commit": "is a single commit without a mark; add it to commits to include it",
         "Release 1.1.0": "only changes versions",
         "Shout at everyone": "was reverted later",
         'Revert "Shout at everyone (#15)"': "reverts an earlier change",
         "Merge branches 'one' and 'two'": "merges several branches at once",
         "Work of others": "merges a main branch into this one",
-        "Another lone commit": "is a lone commit without a mark; to take it, name it in commits",
+        "Another lone commit": "is a single commit without a mark; add it to commits to include it",
         "Nothing of it is taken": "changes nothing",
     }
 
@@ -100,7 +100,7 @@ def test_what_is_left_out_is_told_with_its_reason(shop: Shop) -> None:
 def test_a_feature_branch_does_not_show_main_as_a_pull_request(shop: Shop) -> None:
     assert pull_requests(shop.path, last=50, branch="prices") == []
     assert "merges a main branch into this one" in [
-        each.reason for each in left_out(str(shop.path), last=50, branch="prices")
+        item.reason for item in left_out(str(shop.path), last=50, branch="prices")
     ]
 
 
@@ -113,8 +113,8 @@ def test_a_revert_that_was_reverted_takes_nothing_back(tmp_path: Path) -> None:
     second = project.head()
     project.now += 60
     project.git("revert", "--no-edit", "HEAD")
-    assert [each.head for each in pull_requests(project.path, last=5)] == [first]
-    assert second in [each.commit for each in left_out(str(project.path), last=5)]
+    assert [item.head for item in pull_requests(project.path, last=5)] == [first]
+    assert second in [item.commit for item in left_out(str(project.path), last=5)]
 
 
 def test_a_release_with_code_in_it_and_words_like_version_stay(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_release_with_code_in_it_and_words_like_version_stay(tmp_path: Path) -
     project.commit("Release 1.1.0 with a parser (#1)")
     project.put("app.py", "def parse():\n    return 1\n")
     project.commit("Version the parser (#2)")
-    assert [each.number for each in pull_requests(project.path, last=5)] == [1, 2]
+    assert [item.number for item in pull_requests(project.path, last=5)] == [1, 2]
 
 
 def _merged(project: Project, source: str, message: str) -> str:
@@ -158,9 +158,9 @@ def test_forward_merges_of_release_branches_are_no_pull_requests(tmp_path: Path)
     project.put("feature.py", "works = True\n")
     project.commit("Add the second feature (#412)")
     feature = _merged(project, "feature-2", "Merge branch 'feature-2'")
-    assert [each.head for each in pull_requests(project.path, last=50)] == [feature]
-    reasons = [each.reason for each in left_out(str(project.path), last=50)]
-    assert reasons.count("merges a release branch, or another one that lives on") == 5
+    assert [item.head for item in pull_requests(project.path, last=50)] == [feature]
+    reasons = [item.reason for item in left_out(str(project.path), last=50)]
+    assert reasons.count("merges a release branch, or another long-lived one") == 5
     assert reasons.count("brings in other pull requests") == 1
 
 
@@ -205,7 +205,7 @@ def test_maintenance_is_told_from_work_by_author_message_and_files(
     project.git("commit", "--quiet", "-m", title, f"--author=Somebody <{author}>")
     is_work = (title, author, files) in WORK
     assert len(pull_requests(project.path, last=5)) == is_work
-    (reason,) = [each.reason for each in left_out(str(project.path), last=5) if each.title != "Begin"] or [""]
+    (reason,) = [item.reason for item in left_out(str(project.path), last=5) if item.title != "Begin"] or [""]
     assert bool(reason) is not is_work
 
 
@@ -223,8 +223,8 @@ def test_gitlab_bitbucket_and_pulled_branches_are_known_by_their_merges(tmp_path
         project.commit("wip")
         project.main()
         project.merge(message, f"fix{number}")
-    one, other, pulled = pull_requests(project.path, last=5)
-    assert (one.number, one.title, one.body) == (7, "Mend the counting of things", "It was off.")
+    entry, other, pulled = pull_requests(project.path, last=5)
+    assert (entry.number, entry.title, entry.body) == (7, "Mend the counting of things", "It was off.")
     assert (other.number, other.title, other.body) == (8, "Mend the naming of things", "")
     assert (pulled.number, pulled.title, pulled.style) == (None, "wip", "merge")
 
@@ -233,8 +233,8 @@ def test_commits_that_are_named_are_taken_as_they_are(shop: Shop) -> None:
     lone = shop.git("log", "--format=%H", "--grep=^A lone commit", "main")
     revert = shop.git("log", "--format=%H", "--grep=^Revert", "main")
     whole = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
-    one, two, three = pull_requests(shop.path, last=1, commits=[revert, lone[:10], whole])
-    assert (one.number, one.head, one.style) == (16, revert, "squash")
+    entry, two, three = pull_requests(shop.path, last=1, commits=[revert, lone[:10], whole])
+    assert (entry.number, entry.head, entry.style) == (16, revert, "squash")
     assert (two.head, two.base, two.style) == (lone, shop.git("rev-parse", f"{lone}~1"), "commit")
     assert (three.base, three.head, three.style) == (shop.base["pr-12"], shop.head_of["rebase-1"], "rebase")
     assert "src/basket.py" in three.files
@@ -304,10 +304,10 @@ def test_a_message_without_words_is_no_case_and_the_reason_is_told(tmp_path: Pat
     project.commit("Begin")
     project.put("a", "x")
     head = project.commit("Fix (#3)\n\n```\nthe whole change\n```")
-    (_, one) = left_out(str(project.path))
-    assert (one.commit, one.title) == (head, "Fix")
-    assert "3 characters are left of it, 15 are needed" in one.reason
-    with pytest.raises(BadInput, match=r"no pull requests to be found.*says no task"):
+    (_, entry) = left_out(str(project.path))
+    assert (entry.commit, entry.title) == (head, "Fix")
+    assert "3 characters are left, 15 are needed" in entry.reason
+    with pytest.raises(BadInput, match=r"no pull requests found.*has no task"):
         list(cases(str(project.path)))
 
 
@@ -443,23 +443,23 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
     linear.commit("Go on")
     refused: list[tuple[Path, dict[str, Any], str, str]] = [
         (tmp_path / "none", {}, "no such folder", "folder of a git repository"),
-        (tmp_path / "plain", {}, "is not a git repository", "the folder that has .git"),
-        (tmp_path / "empty", {}, "has no commits yet", "merged pull requests"),
-        (shop.path / "src", {}, "is a folder inside of the repository", f"write {shop.path}"),
-        (shallow, {}, "is a shallow clone", "fetch --unshallow"),
-        (linear.path, {}, "no pull requests to be found: 2 left out", "--commits HASH,FROM..TO"),
+        (tmp_path / "plain", {}, "not a git repository", "the folder that contains .git"),
+        (tmp_path / "empty", {}, "no commits yet", "merged pull requests"),
+        (shop.path / "src", {}, "folder inside the repository", f"use {shop.path}"),
+        (shallow, {}, "shallow clone", "fetch --unshallow"),
+        (linear.path, {}, "no pull requests found: 2 excluded", "--commits HASH,FROM..TO"),
         (shop.path, {"branch": "pricse"}, 'no branch "pricse" (did you mean "prices"?)', "branch --all"),
         (shop.path, {"branch": "--all"}, 'no branch "--all"', "branch --all"),
-        (shop.path, {"commits": ["0123abc"]}, 'there is no commit "0123abc"', "git log"),
-        (shop.path, {"commits": ["main..main"]}, "no commit is in it", "FROM..TO"),
-        (shop.path, {"commits": ["main.."]}, "is no range", "FROM..TO"),
-        (shop.path, {"commits": ["main", shop.head()]}, "changes nothing", "name another"),
-        (shop.path, {"commits": ["prices", "prices"]}, "is there twice", "once"),
-        (shop.path, {"commits": [1234567]}, "commits must be a list of texts, got [1234567]", '["1a2b3c4"'),
-        (shop.path, {"commits": "main"}, "commits must be a list of texts", '["1a2b3c4"'),
+        (shop.path, {"commits": ["0123abc"]}, 'no commit "0123abc"', "git log"),
+        (shop.path, {"commits": ["main..main"]}, "empty range", "FROM..TO"),
+        (shop.path, {"commits": ["main.."]}, "is not a range", "FROM..TO"),
+        (shop.path, {"commits": ["main", shop.head()]}, "changes nothing", "remove it"),
+        (shop.path, {"commits": ["prices", "prices"]}, "is listed twice", "once"),
+        (shop.path, {"commits": [1234567]}, "commits must be a list of strings, got [1234567]", '["1a2b3c4"'),
+        (shop.path, {"commits": "main"}, "commits must be a list of strings", '["1a2b3c4"'),
         (shop.path, {"last": 0}, "last must be a whole number from 1, got 0", "last: 10"),
         (shop.path, {"last": True}, "last must be a whole number from 1, got True", "last: 10"),
-        (shop.path, {"tests": "x"}, "tests must be a list of texts", "tests/**"),
+        (shop.path, {"tests": "x"}, "tests must be a list of strings", "tests/**"),
     ]
     for repo, arguments, message, fix in refused:
         with pytest.raises(BadInput) as caught:
@@ -564,4 +564,4 @@ def test_a_repository_that_is_none_ends_a_run_with_a_sentence(folder: Folder) ->
     )
     done = folder.abreast("check", "spec.yaml")
     assert done.code == 2
-    assert "elsewhere: there is no such folder" in done.said
+    assert "elsewhere: no such folder" in done.said

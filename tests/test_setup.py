@@ -80,7 +80,7 @@ def test_an_environment_is_made_once_and_reaches_agents_and_tests(shop: Folder) 
 def test_pull_requests_without_telling_tests_are_passed_over_and_counted(shop: Folder) -> None:
     done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
     assert done.code == 0, done.said
-    assert "pr-3: left out: succeeds without any change" in done.err
+    assert "pr-3: rejected: succeeds without any change" in done.err
     assert "examined 3 pull requests: 1 of 1 wanted" in done.err
     assert "has no tests of its own (1)" in done.err
     assert "works for" in done.err or "1 environment for 1 case" in done.err, "the check tries the setup"
@@ -101,7 +101,7 @@ def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None
     assert done.code == 0, done.said
     assert "examined 15 pull requests: 1 of 1 wanted" in done.err
     none = shop.abreast("check", "coding-agents", *words("--check", "false {tests}"))
-    assert "examined 15 pull requests (the history has no more): 0 of 1 wanted" in none.err
+    assert "examined 15 pull requests (end of history): 0 of 1 wanted" in none.err
 
 
 def test_a_failing_setup_is_refused_before_any_cost(shop: Folder) -> None:

@@ -321,36 +321,36 @@ def finished(suite: Folder) -> Folder:
 
 
 def test_the_terminal_has_sentences_and_tables_behind_the_variants(finished: Folder) -> None:
-    told = report(finished, "terminal")
+    text = report(finished, "terminal")
     for words in ("  Who says yes\n", "  Most say yes.\n", "  How many\n", "in words       60", "  all that came\n"):
-        assert words in told
-    assert told.index("score") < told.index("Who says yes") < told.index("A sentence.") < told.index("look at")
-    assert "nothing" not in told  # a column of nothing
-    assert "Shares" not in told
+        assert words in text
+    assert text.index("score") < text.index("Who says yes") < text.index("A sentence.") < text.index("look at")
+    assert "nothing" not in text  # a column of nothing
+    assert "Shares" not in text
 
 
 def test_a_table_that_is_wider_than_the_terminal_goes_on_below(finished: Folder) -> None:
-    told = report(finished, "terminal")
-    lines = [line for line in told.splitlines() if "column" in line or "12.5 %" in line]
-    assert told.count("12.5 %") == 30
+    text = report(finished, "terminal")
+    lines = [line for line in text.splitlines() if "column" in line or "12.5 %" in line]
+    assert text.count("12.5 %") == 30
     assert max(map(len, lines)) <= 140
 
 
 def test_markdown_has_a_heading_for_each_section(finished: Folder) -> None:
-    told = report(finished, "markdown")
+    text = report(finished, "markdown")
     for words in (
         "### Who says yes\n\nMost say yes.\n\n**How many**\n\n| variant | how | answers |\n",
         "all that came",
     ):
-        assert words in told
-    assert "### No more than this\n\nA sentence.\n" in told
+        assert words in text
+    assert "### No more than this\n\nA sentence.\n" in text
 
 
 def test_the_page_has_tables_and_pictures_with_their_figures_folded(finished: Folder) -> None:
-    told = page(finished)
-    place = told.index("Who says yes</h2>")
-    assert told.index('id="variants"') < place < told.index('id="cases"')
-    part = told[place : told.index("No more than this</h2>")]
+    text = page(finished)
+    place = text.index("Who says yes</h2>")
+    assert text.index('id="variants"') < place < text.index('id="cases"')
+    part = text[place : text.index("No more than this</h2>")]
     assert "<td>60</td>" in part
     assert part.count("drawn &lt;b&gt;here&lt;/b&gt;") == 2  # for a desk and for a telephone
     assert part.count("SIMULATED") == 2
@@ -377,9 +377,9 @@ def test_a_run_without_pictures_has_none_of_any_kind(suite: Folder, flag: str) -
     files = [path for path in (suite.path / "runs").rglob("*") if path.is_file()]
     assert {path.name for path in files} >= {"report.html", "report.md", "report.json"}
     assert not [path for path in files if path.suffix in (".svg", ".png")]
-    told = next(path for path in files if path.name == "report.html").read_text(encoding="utf-8")
-    assert "<svg" not in told
-    assert "Who says yes</h2>" in told
+    text = next(path for path in files if path.name == "report.html").read_text(encoding="utf-8")
+    assert "<svg" not in text
+    assert "Who says yes</h2>" in text
 
 
 def test_a_page_without_pictures_has_segments_as_a_table(folder: Folder) -> None:
@@ -395,8 +395,8 @@ def test_a_page_without_pictures_has_segments_as_a_table(folder: Folder) -> None
         """,
     )
     folder.abreast("run", "spec.yaml", "--quiet", "--no-pictures", "--output", "out")
-    told = (folder.path / "out/report.html").read_text(encoding="utf-8")
-    assert "category=hard" in told[told.index('id="segments"') : told.index('id="cases"')]
+    text = (folder.path / "out/report.html").read_text(encoding="utf-8")
+    assert "category=hard" in text[text.index('id="segments"') : text.index('id="cases"')]
 
 
 def test_pictures_alone_without_pictures_are_refused(finished: Folder) -> None:
@@ -419,9 +419,9 @@ def everywhere(folder: Folder) -> dict[str, str]:
 
 def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
     finished.write("site/tiny-1.0.dist-info/entry_points.txt", "")
-    for form, told in everywhere(finished).items():
-        assert told.count("the suite tiny is not installed here: its sections are left out") == 1, form
-        assert "Who says yes" not in told
+    for form, text in everywhere(finished).items():
+        assert text.count("the suite tiny is not installed here: its sections are left out") == 1, form
+        assert "Who says yes" not in text
     assert json.loads(report(finished, "json"))["suite"]["sections"] == {}
     assert finished.abreast("report", "--format", "svg").code == 0
 
@@ -447,9 +447,9 @@ def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
 )
 def test_sections_that_fail_are_one_sentence_and_the_report_is_there(finished: Folder, source: str, said: str) -> None:
     with_sections(finished, source)
-    for form, told in everywhere(finished).items():
-        assert told.replace("&#39;", "'").count(said) == 1, form
-        assert "vs plain" in told
+    for form, text in everywhere(finished).items():
+        assert text.replace("&#39;", "'").count(said) == 1, form
+        assert "vs plain" in text
     assert finished.abreast("report", "--format", "svg").code == 0
 
 
@@ -460,18 +460,18 @@ def test_text_of_anybody_in_sections_commands_nothing(finished: Folder) -> None:
     shown = Picture("../../" + evil, evil, evil, draw, evil, (evil,), ((evil,),))
     return [Section(evil, evil, (evil,), (cell,), (shown,), {{evil: evil}})]"""
     with_sections(finished, source)
-    told = everywhere(finished)
+    text = everywhere(finished)
     for form in ("terminal", "markdown", "html"):
-        assert "alert(1)" in told[form], form
+        assert "alert(1)" in text[form], form
         for secret in ("\x1b", "\u202e", "\ud800"):
-            assert secret not in told[form], form
-    assert "<script" not in told["html"] + told["markdown"]
-    assert "[bold]x[/bold]" in told["terminal"]
-    assert "\\*\\*a\\*\\* \\|" in told["markdown"]
+            assert secret not in text[form], form
+    assert "<script" not in text["html"] + text["markdown"]
+    assert "[bold]x[/bold]" in text["terminal"]
+    assert "\\*\\*a\\*\\* \\|" in text["markdown"]
     written = [finished.path / line for line in report(finished, "svg").splitlines()]
     assert {path.parent.name for path in written} == {"charts"}
     assert not any("<script" in path.read_text(encoding="utf-8") for path in written)
-    ((_, data),) = json.loads(told["json"])["suite"]["sections"].items()
+    ((_, data),) = json.loads(text["json"])["suite"]["sections"].items()
     assert next(iter(data.values())).startswith("<script>")
 
 
@@ -549,19 +549,19 @@ def test_a_suite_writes_files_of_results_if_the_run_has_a_name_for_them(suite: F
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "text"),
     [
         ("return 1 / 0", "could not make its files of results: ZeroDivisionError"),
         ("return [ResultFile('../x.txt', b'')]", "is not a plain file name"),
         ("return ['x.txt']", "must be a ResultFile, got str"),
     ],
 )
-def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Folder, made: str, told: str) -> None:
+def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Folder, made: str, text: str) -> None:
     with_files(suite, f"\n\ndef MADE(analysis, pictures):\n    {made}\n")
     done = suite.abreast("run", "tiny", "--size", "3", "--quiet")
     assert done.code == 0, done.said
     assert "warning: the suite tiny could not make its files of results" in done.err
-    assert told in done.err
+    assert text in done.err
     assert "other vs plain" in done.out
 
 
@@ -618,11 +618,11 @@ SUITE = Riddles()
 
 def test_a_suite_that_declares_a_case_maker_has_a_command_for_new_cases(suite: Folder) -> None:
     suite.write("site/tiny_suite.py", MAKER)
-    told = suite.abreast("cases", "--help").out
-    assert "new tiny" in told
-    assert "make a riddle" in told
-    assert "new tiny: riddles are random" in told
-    assert "tiny: riddles.jsonl" in " ".join(told.split())
+    text = suite.abreast("cases", "--help").out
+    assert "new tiny" in text
+    assert "make a riddle" in text
+    assert "new tiny: riddles are random" in text
+    assert "tiny: riddles.jsonl" in " ".join(text.split())
     assert suite.abreast("cases", "new", "tiny", "--hard", "--yes").out == "hard: True, yes: True\n"
     refused = suite.abreast("cases", "list", "tiny", "--hard")
     assert (refused.code, "--hard is for abreast cases new tiny" in refused.err) == (2, True)

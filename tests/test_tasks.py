@@ -20,10 +20,10 @@ from abreast.fake import FakeProvider, Reply, Rule
 from abreast.model import Case
 from abreast.suites.coding_agents.history import cases
 from abreast.suites.coding_agents.history.change import MOST_SHOWN, excerpt, files_between
-from abreast.suites.coding_agents.history.commits import History
+from abreast.suites.coding_agents.history.commits import GitHistory
 from abreast.suites.coding_agents.history.pull_request_cases import in_history
-from abreast.suites.coding_agents.history.task_prompt import Shown, shown
-from abreast.suites.coding_agents.history.taskfile import Entry
+from abreast.suites.coding_agents.history.task_file import TaskEntry
+from abreast.suites.coding_agents.history.task_prompt import TaskRequest, task_request
 from conftest import Done, Folder
 from repositories import Project, Shop
 from test_durability import ended, until
@@ -62,12 +62,12 @@ def put(folder: Folder, *entries: dict[str, Any], name: str = "tasks.jsonl") -> 
     return folder.write(name, "".join(f"{json.dumps(entry)}\n" for entry in entries).encode())
 
 
-def said(title: str) -> str:
+def task_text(title: str) -> str:
     return f"{title}, in other words\n\nPeople want it, and the name `wanted_{len(title)}` too."
 
 
 def rule(title: str, *replies: Reply | str) -> Rule:
-    return Rule(rf"title begins\]\n{re.escape(title)}\n", list(replies) or [said(title)])
+    return Rule(rf"title begins\]\n{re.escape(title)}\n", list(replies) or [task_text(title)])
 
 
 @contextlib.contextmanager
@@ -80,9 +80,9 @@ def provider(monkeypatch: pytest.MonkeyPatch, **replies: list[Reply | str]) -> I
         yield running
 
 
-def asked(provider: FakeProvider) -> list[str]:
+def requests_of(provider: FakeProvider) -> list[str]:
     """The titles that it was asked for, in their order, with the prompts."""
-    return [seen.body["messages"][0]["content"] for seen in provider.requests if seen.method == "POST"]
+    return [prompts.body["messages"][0]["content"] for prompts in provider.requests if prompts.method == "POST"]
 
 
 def titles(prompts: list[str]) -> list[str]:
@@ -106,7 +106,7 @@ def test_a_file_of_messages_gives_the_same_cases_and_says_what_is_left_out(
     assert {line["by"] for line in lines(folder)} == {"message"}
     assert list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"))) == list(usual.values())
     before = (folder.path / "tasks.jsonl").stat().st_mtime_ns
-    assert "6 of them were there before" in new(folder, shop).out
+    assert "6 kept" in new(folder, shop).out
     assert (folder.path / "tasks.jsonl").stat().st_mtime_ns == before
     assert new(folder, shop, "--json").json == lines(folder)
     cloned = folder.abreast("cases", "new", "coding-agents", "--repo", f"file://{shop.path}", "--json", "--last", "6")
@@ -116,13 +116,13 @@ def test_a_file_of_messages_gives_the_same_cases_and_says_what_is_left_out(
 def test_commits_and_ranges_that_are_named_come_back_as_they_were(folder: Folder, shop: Shop) -> None:
     lone = shop.git("log", "--format=%H", "--grep=^Another lone commit", "main")
     whole = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
-    one = f"{shop.base['pr-17']}..{shop.head_of['pr-17']}"
-    new(folder, shop, "--commits", f"{lone[:10]},{whole}", "--commits", one)
+    entry = f"{shop.base['pr-17']}..{shop.head_of['pr-17']}"
+    new(folder, shop, "--commits", f"{lone[:10]},{whole}", "--commits", entry)
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
-    assert read == list(cases(str(shop.path), commits=[lone, whole, one]))
+    assert read == list(cases(str(shop.path), commits=[lone, whole, entry]))
     assert [case.tags["style"] for case in read] == ["commit", "rebase", "rebase"]
     in_a_row = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), cumulative=True))
-    assert in_a_row == list(cases(str(shop.path), commits=[lone, whole, one], cumulative=True))
+    assert in_a_row == list(cases(str(shop.path), commits=[lone, whole, entry], cumulative=True))
     assert [case.id for case in cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), last=2)] == [
         case.id for case in read[1:]
     ]
@@ -141,7 +141,7 @@ def test_what_people_edit_stays_and_what_is_not_ours_is_not_touched(folder: Fold
     assert text.endswith("// and the end\n")
     assert [case.id for case in cases(str(shop.path), tasks=str(path))][1] == "readme"
     done = new(folder, shop, "--last", "1", code=2)
-    assert "tasks.jsonl:1: has a task of another pull request, or by another model (and 1 more)" in done.err
+    assert "tasks.jsonl:1: task of another pull request or model (and 1 more)" in done.err
     assert "--output FILE" in done.err
     assert path.read_text(encoding="utf-8") == text
     new(folder, shop, "--last", "1", "--yes")
@@ -151,7 +151,7 @@ def test_what_people_edit_stays_and_what_is_not_ours_is_not_touched(folder: Fold
         assert "notes.txt:1: not valid JSON" in new(folder, shop, *words, code=2).err
     assert notes.read_text() == "Buy milk.\n"
     (folder.path / "stuff").mkdir()
-    assert "stuff: is not a file" in new(folder, shop, "--output", "stuff", code=2).err
+    assert "stuff: not a file" in new(folder, shop, "--output", "stuff", code=2).err
 
 
 def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
@@ -163,8 +163,8 @@ def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
         (["list", "--branch", "x"], "abreast cases list: --branch is for abreast cases new coding-agents"),
         (["new", "coding-agent"], 'none to be made for "coding-agent" (did you mean "coding-agents"?)'),
         (["new", "coding-agents", "--last", "0"], "--last 0: must be a whole number"),
-        (["new", "coding-agents", "--last", "3", "--commits", "x"], "--commits and --last are both given"),
-        (["new", "coding-agents", "--repo", str(shop.path), "--model", "x"], '--model "x": whose model is it?'),
+        (["new", "coding-agents", "--last", "3", "--commits", "x"], "--commits and --last cannot be combined"),
+        (["new", "coding-agents", "--repo", str(shop.path), "--model", "x"], '--model "x": unknown provider'),
         (["new", "coding-agents", "--repo", str(shop.path), "--branch", "man"], 'did you mean "main"?'),
     ]
     for words, message in wrong:
@@ -179,14 +179,14 @@ def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
 def test_a_model_sees_the_change_and_is_asked_once_for_each(
     folder: Folder, shop: Shop, usual: dict[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with provider(monkeypatch, Add=[Reply(status=429, retry_after=0), said("Add a basket")]) as asks:
+    with provider(monkeypatch, Add=[Reply(status=429, retry_after=0), task_text("Add a basket")]) as asks:
         done = new(folder, shop, "--model", MODEL)
-        prompts = asked(asks)
+        prompts = requests_of(asks)
         assert sorted(titles(prompts)) == sorted([*TITLES, "Add a basket"])
         assert re.search(rf"{MODEL}: 7 requests, \$0\.\d+ \(SIMULATED", done.err), done.err
         assert "6 tasks: tasks.jsonl" in done.out
         assert [line["title"] for line in lines(folder)] == list(TITLES)
-        assert [line["task"] for line in lines(folder)] == list(map(said, TITLES))
+        assert [line["task"] for line in lines(folder)] == list(map(task_text, TITLES))
         assert {(line["by"], line["model"]) for line in lines(folder)} == {("model", MODEL)}
         greet = next(prompt for prompt in prompts if "\nGreet people" in prompt)
         shown_in_order = [
@@ -197,12 +197,12 @@ def test_a_model_sees_the_change_and_is_asked_once_for_each(
         ]
         assert [greet.index(part) for part in shown_in_order] == sorted(map(greet.index, shown_in_order))
         again = new(folder, shop, "--model", MODEL)
-        assert "6 of them were there before" in again.out
+        assert "6 kept" in again.out
         monkeypatch.delenv("ANTHROPIC_API_KEY")  # nobody is asked, so no key is needed
         new(folder, shop, "--model", MODEL)
-        assert len(asked(asks)) == len(prompts)
-        assert "or by another model" in new(folder, shop, "--model", "gpt-5", code=2).err
-        assert "or by another model" in new(folder, shop, code=2).err
+        assert len(requests_of(asks)) == len(prompts)
+        assert "task of another pull request or model" in new(folder, shop, "--model", "gpt-5", code=2).err
+        assert "task of another pull request or model" in new(folder, shop, code=2).err
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
     assert [(case.id, case.expected) for case in read] == [(case.id, case.expected) for case in usual.values()]
 
@@ -213,23 +213,23 @@ def test_an_answer_that_reveals_the_change_is_asked_for_again_and_then_not_taken
     leak = "Greet people\n\nMake it `def greet(name): return f'Hello, {name}'`, please."
     fence = "Add a basket\n\n```python\nITEMS = []\n```"
     with provider(
-        monkeypatch, Greet=[leak], Add=[fence, said("Add a basket")], Let=[Reply(kind="refusal")], Remove=["Yes."]
+        monkeypatch, Greet=[leak], Add=[fence, task_text("Add a basket")], Let=[Reply(kind="refusal")], Remove=["Yes."]
     ) as asks:
         done = new(folder, shop, "--model", MODEL)
         found = {line["title"]: line for line in lines(folder)}
-        times = {title: titles(asked(asks)).count(title) for title in TITLES}
-        again = [prompt for prompt in asked(asks) if "You have answered before" in prompt]
+        times = {title: titles(requests_of(asks)).count(title) for title in TITLES}
+        again = [prompt for prompt in requests_of(asks) if "You have answered before" in prompt]
         new(folder, shop, "--model", MODEL)
-        assert len(asked(asks)) == sum(times.values())
+        assert len(requests_of(asks)) == sum(times.values())
     assert list(times.values()) == [1, 2, 2, 1, 2, 1]
-    assert found["Add a basket"]["task"] == said("Add a basket")
+    assert found["Add a basket"]["task"] == task_text("Add a basket")
     for title in ("Greet people by their name", "Let people buy more", "Remove the outdated readme"):
         assert (found[title]["by"], found[title]["model"]) == ("message", MODEL)
         assert found[title]["task"] == usual[found[title]["commit"]].input["task"]
-    assert "warning: pr-12 keeps the words of its message" in done.err
-    assert "it has a line of the change in it (def greet(name): return f'Hello, {name}')" in done.err
-    assert "warning: pr-17 keeps the words of its message" in done.err
-    assert any("a block of code or a diff in it (```python)" in prompt for prompt in again)
+    assert "warning: pr-12: using its message" in done.err
+    assert "it contains a line of the change (def greet(name): return f'Hello, {name}')" in done.err
+    assert "warning: pr-17: using its message" in done.err
+    assert any("a code block or a diff (```python)" in prompt for prompt in again)
     assert any(leak in prompt for prompt in again)
 
 
@@ -237,10 +237,10 @@ def test_an_error_in_the_middle_loses_nothing(folder: Folder, shop: Shop, monkey
     wrong = Reply(status=400, say=None)
     with provider(monkeypatch, Add=[wrong]) as asks:
         done = new(folder, shop, "--model", MODEL, code=3)
-        first = titles(asked(asks))
+        first = titles(requests_of(asks))
     kept = [line["title"] for line in lines(folder)]
     assert sorted([*kept, "Add a basket"]) == sorted(first)
-    assert f"{len(kept)} of 6 tasks are in tasks.jsonl" in done.err
+    assert f"{len(kept)} of 6 tasks written to tasks.jsonl" in done.err
     assert "error: rejected: anthropic: 400" in done.err
     assert f"{MODEL}: {len(first)} requests" in done.err
     with provider(monkeypatch, **{title.split()[0]: [wrong] for title in TITLES}):
@@ -250,7 +250,7 @@ def test_an_error_in_the_middle_loses_nothing(folder: Folder, shop: Shop, monkey
     assert not (folder.path / "other.jsonl").exists()
     with provider(monkeypatch) as asks:
         new(folder, shop, "--model", MODEL)
-        assert sorted(titles(asked(asks))) == sorted(set(TITLES) - set(kept))
+        assert sorted(titles(requests_of(asks))) == sorted(set(TITLES) - set(kept))
     assert [line["title"] for line in lines(folder)] == list(TITLES)
 
 
@@ -262,10 +262,10 @@ def test_an_interrupt_keeps_what_was_written(folder: Folder, shop: Shop, monkeyp
         process.send_signal(signal.SIGINT)
         done = ended(process)
     assert done.code == 130
-    assert "interrupted: 5 of 6 tasks are in tasks.jsonl; the same command goes on" in done.err
+    assert "interrupted: 5 of 6 tasks written to tasks.jsonl; run the same command to continue" in done.err
     with provider(monkeypatch) as asks:
         new(folder, shop, "--model", MODEL)
-        assert titles(asked(asks)) == ["Add a basket"]
+        assert titles(requests_of(asks)) == ["Add a basket"]
     assert [line["title"] for line in lines(folder)] == list(TITLES)
 
 
@@ -285,15 +285,15 @@ def test_a_model_finds_words_where_a_message_has_none(
     for name in ("a", "b"):
         project.put(f"{name}.py", f"def name_of_{name}(): return 1\n")
         project.commit(f"Fix {name} (#3{name == 'b':d})")
-    assert "says no task" in new(folder, project, code=2).err
+    assert "has no task" in new(folder, project, code=2).err
     rules = [rule("Fix a", "There shall be a function `name_of_a`."), rule("Fix b", "No.")]
     with FakeProvider.in_thread(rules=rules) as asks:
         for name, value in {**asks.environment, "OPENAI_API_KEY": "k"}.items():
             monkeypatch.setenv(name, value)
         done = new(folder, project, "--model", "openai:some-model")
     assert [line["task"] for line in lines(folder)] == ["There shall be a function `name_of_a`."]
-    assert '"Fix b" its message says no task, and openai:some-model wrote none: it says no task' in done.err
-    assert "the cost of 3 is not known" in done.err
+    assert '"Fix b" its message has no task, and openai:some-model wrote none: it has no task' in done.err
+    assert "cost of 3 unknown" in done.err
 
 
 DIFF = """\
@@ -327,29 +327,29 @@ diff --git a/shop.py b/shop.py
         ("Then `return total * (1 - rate)` `if rate < 1 else 0.0`.", "a line of the change"),
         ("Write `limit = 5` and then\n`rest = 0.25`: limit = 5\nrest = 0.25", ""),  # 17 signs are a chance
         ("It is def discount_of(total: float, rate: float) -> float:", "a line of the change"),
-        ("Do it.\n\n~~~\nx = 1\n~~~", "a block of code"),
-        ("Do it.\n\n> ```\n> x = 1\n> ```", "a block of code"),
-        ("Do it.\n\ndiff --git a/x b/x", "a block of code or a diff"),
-        ("Do it.\n\n@@ -1 +1 @@\n-a\n+b", "a block of code or a diff"),
-        ("Do it.", "it says no task: 6 characters"),
-        ("", "it says no task"),
+        ("Do it.\n\n~~~\nx = 1\n~~~", "a code block"),
+        ("Do it.\n\n> ```\n> x = 1\n> ```", "a code block"),
+        ("Do it.\n\ndiff --git a/x b/x", "a code block or a diff"),
+        ("Do it.\n\n@@ -1 +1 @@\n-a\n+b", "a code block or a diff"),
+        ("Do it.", "it has no task: only 6 characters"),
+        ("", "it has no task"),
     ],
 )
 def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
-    chosen = in_history(History.open(shop.path), 1, "HEAD", [])[0][0]
+    chosen = in_history(GitHistory.open(shop.path), 1, "HEAD", [])[0][0]
     pull_request = replace(chosen, body="Now return self.known_from_the_message() at last.")
-    message = Shown(pull_request, "", DIFF + "+return self.known_from_the_message()\n")
-    task, told = message.read(words)
-    assert (wrong in told) if wrong else (told == ""), told
+    message = TaskRequest(pull_request, "", DIFF + "+return self.known_from_the_message()\n")
+    task, problem = message.read(words)
+    assert (wrong in problem) if wrong else (problem == ""), problem
     assert bool(task) == (not wrong)
 
 
 def test_answers_are_cleaned_as_messages_are(shop: Shop) -> None:
-    chosen = next(one for one in in_history(History.open(shop.path), 9, "HEAD", [])[0] if one.id == "pr-12")
+    chosen = next(entry for entry in in_history(GitHistory.open(shop.path), 9, "HEAD", [])[0] if entry.id == "pr-12")
     hostile = (
         "Greet people \x1b[31mwarmly\x1b[0m\x00 (#12)\r\n\r\nSince 0123abcd4567, see src/app.py:2.\n\n    code()\n"
     )
-    assert Shown(chosen, "", "").read(hostile) == ("Greet people [31mwarmly[0m\n\nSince, see.", "")
+    assert TaskRequest(chosen, "", "").read(hostile) == ("Greet people [31mwarmly[0m\n\nSince, see.", "")
 
 
 def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
@@ -362,9 +362,9 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
         project.put(f"middle-{number}.txt", f"line {number} of it\n" * 1_000)
     project.put("logo.bin", b"\0\1")
     project.commit("Add everything at once (#1)")
-    history = History.open(project.path)
+    history = GitHistory.open(project.path)
     chosen = in_history(history, 1, "HEAD", [])[0][0]
-    seen = shown(history, chosen)
+    seen = task_request(history, chosen)
     assert "+def test_a(): pass" in seen.tests
     assert "more characters of this file are left out here]" in seen.change
     assert re.search(r"\[changed too, and left out here: huge\.txt \(4,000 lines\), .*middle-7\.txt", seen.change)
@@ -390,7 +390,7 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
         ),
         min_size=1,
         max_size=2,
-        unique_by=(lambda one: one[0], lambda one: one[2] or one[0]),
+        unique_by=(lambda entry: entry[0], lambda entry: entry[2] or entry[0]),
     )
 )
 def test_what_was_written_is_read_as_the_same_cases(
@@ -400,7 +400,7 @@ def test_what_was_written_is_read_as_the_same_cases(
     written: list[tuple[int, str, str | None]],
 ) -> None:
     heads, bases = list(shop.head_of.values()), list(shop.base.values())
-    entries = [Entry(heads[which], task, id=name, base=bases[which]) for which, task, name in written]
+    entries = [TaskEntry(heads[which], task, id=name, base=bases[which]) for which, task, name in written]
     path = tmp_path_factory.mktemp("written") / "tasks.jsonl"
     path.write_text("".join(entry.text() for entry in entries), encoding="utf-8", newline="")
     expected = []
@@ -431,16 +431,16 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
         ({"task": task}, '"commit" is missing'),
         ({"commit": monkey, "task": " short one    \n\n "}, "the task has 9 characters, 15 are needed"),
         ({"commit": monkey, "task": 7}, "task must be text, got 7"),
-        ({"commit": "main", "task": task}, 'commit "main" is no hash'),
+        ({"commit": "main", "task": task}, 'commit "main" is not a hash'),
         ({"commit": "0123abcd" * 5, "task": task}, "is not in "),
         ({"commit": monkey, "base": "0123abcd" * 5, "task": task}, "base 0123abcd"),
-        ({"commit": monkey, "base": monkey, "task": task}, "is not before commit"),
-        ({"commit": monkey, "base": shop.head_of["pr-12"], "task": task}, "is not before commit"),
-        ({"commit": first, "task": task}, "is the first one"),
+        ({"commit": monkey, "base": monkey, "task": task}, "is not an ancestor of commit"),
+        ({"commit": monkey, "base": shop.head_of["pr-12"], "task": task}, "is not an ancestor of commit"),
+        ({"commit": first, "task": task}, "is the first commit"),
         ({"commit": nothing, "task": task}, "changes nothing"),
-        ({"commit": good["commit"], "task": task}, "is there twice: it is on line 2 too"),
-        ({"commit": good["commit"][:9], "task": task}, "is there twice: see tasks.jsonl:2"),
-        ({"commit": monkey, "id": "pr-12", "task": task}, 'the id "pr-12" is there twice'),
+        ({"commit": good["commit"], "task": task}, "also on line 2"),
+        ({"commit": good["commit"][:9], "task": task}, "also at tasks.jsonl:2"),
+        ({"commit": monkey, "id": "pr-12", "task": task}, 'duplicate id "pr-12"'),
         ({"commit": monkey, "id": "a\tb", "task": task}, "id must be a short plain text"),
         ({"commit": monkey, "style": "squashed", "task": task}, "style must be one of merge, squash"),
         ([1], "a task must be an object"),
@@ -459,11 +459,11 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
         assert message in caught.value.message, (flaw, caught.value.message)
     folder.write("tasks.jsonl", "// nothing\n")
     for arguments, message in (
-        ({"tasks": "tasks.jsonl"}, "tasks.jsonl: has no task in it"),
+        ({"tasks": "tasks.jsonl"}, "tasks.jsonl: no tasks"),
         ({"tasks": "task.jsonl"}, 'task.jsonl: no such file (did you mean "tasks.jsonl"?)'),
-        ({"tasks": "."}, "is not a file"),
+        ({"tasks": "."}, "not a file"),
         ({"tasks": ["x"]}, "tasks must be text"),
-        ({"tasks": "tasks.jsonl", "commits": ["main"]}, "commits and tasks are both given"),
+        ({"tasks": "tasks.jsonl", "commits": ["main"]}, "commits and tasks cannot be combined"),
     ):
         with pytest.raises(BadInput) as caught:
             list(cases(str(shop.path), **arguments))
@@ -481,19 +481,19 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     done = folder.abreast(*words, *agents)
     assert done.code == 0, done.said
     answers = "select case_id, answer, files_changed from predictions where variant = 'writes' and reused_from is null"
-    one, two = lines(folder, "my tasks.jsonl")
+    entry, two = lines(folder, "my tasks.jsonl")
     assert {row["case_id"]: row["answer"] for row in folder.sql(answers)} == {
-        entry["id"]: entry["task"] for entry in (one, two)
+        entry["id"]: entry["task"] for entry in (entry, two)
     }
     assert {row["files_changed"] for row in folder.sql(answers)} == {1}
-    put(folder, one, {**two, "task": f"{two['task']}, please"})
+    put(folder, entry, {**two, "task": f"{two['task']}, please"})
     base = {"agents": ["writes", "lazy"], "repo_path": str(shop.path), "mode": "PR_Recreate"}
     own = {"writes": {"commandTemplate": "cat {prompt} > said.txt"}, "lazy": {"commandTemplate": "true"}}
     told = {**base, "agent_config": own, "PR_Recreate": {"tasks": "tasks.jsonl", "generate_prompts": True}}
     folder.write("settings.json", json.dumps(told))
     assert "{" not in folder.abreast("cases", "list", "settings.json").out, "words for people"
     listed = folder.abreast("cases", "list", "settings.json", "--json")
-    assert [row["question"]["task"] for row in listed.json] == [one["task"], f"{two['task']}, please"]
+    assert [row["question"]["task"] for row in listed.json] == [entry["task"], f"{two['task']}, please"]
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())
     again = folder.abreast(*words, *agents)
     assert again.code == 0, again.said

@@ -1,8 +1,8 @@
-"""Suites: experiments that ship with a package, run by their name: `abreast run NAME`.
+"""Suites: experiments that ship with a package and run by name: `abreast run NAME`.
 
-A package brings one by an entry point of the group `abreast.suites`, and so do we. It loads to a `Suite`, or to a
-module or an object of another class that has a name, a summary, `arguments` and `experiment`; what else it lacks has
-the defaults of `Suite`.
+A package provides a suite through an entry point in the group `abreast.suites`, as this one does. It loads to a
+`Suite`, or to a module or other object with a name, a summary, `arguments` and `experiment`; missing members default to
+those of `Suite`.
 """
 
 from __future__ import annotations
@@ -21,57 +21,57 @@ from abreast.report.sections import SuiteReport
 if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
 
-LARGEST_FILE = 16_000_000  # bytes of settings
+LARGEST_FILE = 16_000_000  # bytes of a settings file
 
 
 class CaseMaker:
     """What `abreast cases new NAME` does for a suite."""
 
-    summary: str  # what it makes, in one line of the help
-    details: str  # and in a paragraph
-    default_output: str  # where cases go without --output, for the help
+    summary: str  # one line of help
+    details: str  # one paragraph of help
+    default_output: str  # the file written without --output, for the help
 
     def arguments(self, group: argparse._ArgumentGroup) -> None:
-        """Add flags of its own. `--repo`, `--output`, `--yes` and `--json` are there already."""
+        """Add flags. `--repo`, `--output`, `--yes` and `--json` already exist."""
 
     def make(self, args: argparse.Namespace) -> int:
-        """Make cases; the exit code."""
+        """Make cases and return the exit code."""
         raise NotImplementedError
 
 
 class Suite(SuiteReport):
     """An experiment by name. Its part of a report is declared in `SuiteReport`."""
 
-    name: str  # what is typed; the same as the name of its entry point
+    name: str  # also the name of its entry point
     summary: str  # one line: the question that it answers
-    epilog: str = ""  # below its flags in `--help`
+    epilog: str = ""  # below the flags in `--help`
     case_maker: CaseMaker | None = None
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add its own flags, behind those that every run has; `set_defaults` changes what those are."""
+        """Add flags after those of every run; `set_defaults` changes the defaults of those."""
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
-        """The experiment that these flags ask for. It may change them: `args.parallel` is read after it."""
+        """Build the experiment from the flags. It may change them: `args.parallel` is read afterwards."""
         raise NotImplementedError
 
     def reads(self, data: Any) -> bool:
-        """Whether it takes a JSON file with this content as SPEC, instead of flags (then in `args.spec`)."""
+        """Whether a JSON file with this content is a spec of this suite; its path is then in `args.spec`."""
         return False
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        """A sentence for users who cannot use a target, such as how to try it without one."""
+        """A hint for users who cannot use a target, such as how to try the suite without one."""
         return ""
 
     def flags_of_list(self, args: argparse.Namespace) -> list[str] | None:
-        """Words behind `abreast run NAME` for the cases that `abreast cases list NAME` lists, from its flags `--cases`,
-        `--category`, `--commit` and `--repo`; None if it takes none of them.
+        """The arguments of `abreast run NAME` that select what `abreast cases list NAME` lists, derived from its flags
+        `--cases`, `--category`, `--commit` and `--repo`; None if the suite supports none of them.
         """
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One line of `abreast suites`. Of one that cannot be loaded, `problem` says why."""
+class SuiteSummary:
+    """One line of `abreast suites`; `problem` says why a suite cannot be loaded."""
 
     name: str
     summary: str | None
@@ -80,29 +80,28 @@ class Listed:
 
 
 def names() -> list[str]:
-    """The names of all suites; nothing is loaded."""
+    """The names of all suites, without loading them."""
     return plugin_names("suite")
 
 
-def listed() -> list[Listed]:
-    """All suites, those that cannot be loaded too."""
+def summaries() -> list[SuiteSummary]:
+    """All suites, including those that cannot be loaded."""
     return [_summarise(name) for name in names()]
 
 
-def _summarise(name: str) -> Listed:
+def _summarise(name: str) -> SuiteSummary:
     try:
         plugin = _plugin(name)
         package = plugin.point.dist.name if plugin.point.dist else None
     except BadInput as error:
-        return Listed(name, None, None, error.message)
+        return SuiteSummary(name, None, None, error.message)
     try:
-        return Listed(name, load(name).summary, package, None)
+        return SuiteSummary(name, load(name).summary, package, None)
     except BadInput as error:
-        return Listed(name, None, package, error.message)
+        return SuiteSummary(name, None, package, error.message)
 
 
 def load(name: str) -> Suite:
-    """The suite of this name."""
     plugin = _plugin(name)
     loaded = plugin.load()
     plugin.call("reading its attributes", _check, plugin, loaded)
@@ -110,32 +109,34 @@ def load(name: str) -> Suite:
 
 
 def case_makers() -> dict[str, CaseMaker]:
-    """How new cases are made, by the name of the suite; one that cannot be loaded makes none."""
-    found = {}
+    """The case makers of all suites that can be loaded, by name."""
+    makers = {}
     for name in names():
         with contextlib.suppress(BadInput):
             if (maker := load(name).case_maker) is not None:
-                found[name] = maker
-    return found
+                makers[name] = maker
+    return makers
 
 
 def _plugin(name: str) -> Plugin:
     plugin = find_plugin("suite", name)
     if plugin is None:
-        raise BadInput(f'no suite "{name}"{suggestion(name, names())}', "abreast suites lists those that are installed")
+        raise BadInput(
+            f'no suite "{name}"{suggestion(name, names())}', "run `abreast suites` to list the installed ones"
+        )
     return plugin
 
 
 def _check(plugin: Plugin, suite: Any) -> None:
     if isinstance(suite, type):
-        plugin.refuse("its entry point must be a module or an object, such as SUITE = MySuite()", suite)
+        plugin.refuse("the entry point must be a module or an object, such as SUITE = MySuite()", suite)
     missing = [part for part in ("name", "summary", "arguments", "experiment") if not hasattr(suite, part)]
     if missing:
         raise plugin.error(f"it has no {' and no '.join(missing)}")
     if suite.name != plugin.point.name:
         raise plugin.error(f'it calls itself "{suite.name}"')
     if not isinstance(suite.summary, str):
-        plugin.refuse("its summary must be text", suite.summary)
+        plugin.refuse("summary must be text", suite.summary)
     for method, names in (("arguments", ("parser",)), ("experiment", ("args",))):
         function = getattr(suite, method)
         if not callable(function) or is_async(function):
@@ -144,7 +145,7 @@ def _check(plugin: Plugin, suite: Any) -> None:
 
 
 def reader_of(path: Path) -> Suite | None:
-    """The suite that takes this file instead of flags; None if none does, or the file is none that can be read."""
+    """The suite whose settings are in this file; None if there is none or the file cannot be read."""
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_FILE:
             return None
@@ -162,27 +163,25 @@ def reader_of(path: Path) -> Suite | None:
 
 
 def add_arguments(suite: Suite, parser: argparse.ArgumentParser) -> None:
-    """Its flags, behind those that are there."""
     _plugin(suite.name).call("arguments(parser)", suite.arguments, parser)
 
 
 def epilog(suite: Suite) -> str:
-    """What it says below its flags."""
     return str(suite.epilog or "")
 
 
 def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
-    """The experiment that was asked for; it knows whose it is."""
-    from abreast.experiment.facade import Experiment  # late: `--help` needs the flags, and nothing else
+    """The experiment of a suite, labelled with its name."""
+    from abreast.experiment.facade import Experiment  # late: `--help` needs only the flags
 
     plugin = _plugin(suite.name)
-    made = plugin.call("experiment(args)", suite.experiment, args)
-    if not isinstance(made, Experiment):
-        plugin.refuse("experiment(args) must return an abreast.Experiment", made)
-    spec = made.spec.model_copy(update={"suite": suite.name})
-    return Experiment.of(spec, made.base, made.origin, made.notes)
+    experiment = plugin.call("experiment(args)", suite.experiment, args)
+    if not isinstance(experiment, Experiment):
+        plugin.refuse("experiment(args) must return an abreast.Experiment", experiment)
+    spec = experiment.spec.model_copy(update={"suite": suite.name})
+    return Experiment.of(spec, experiment.base, experiment.origin, experiment.notes)
 
 
 def advice(suite: Suite, args: argparse.Namespace) -> str:
-    """What it says to somebody who cannot use a target; empty if nothing."""
+    """The hint for users who cannot use a target; empty if there is none."""
     return str(_plugin(suite.name).call("when_refused(args)", suite.when_refused, args) or "")

@@ -1,4 +1,4 @@
-"""Case files that several commands may write, and people may read at the same time."""
+"""Atomic updates of case files that several commands may write at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from abreast.spec.values import shown_path
 
 
 def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Replace the content of a file, empty if there is none, by `change` of it: readers see the old or the new one."""
+    """Replace a file's content (empty if it does not exist) by `change(content)`, in one step for readers."""
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
                 _replace(target, after)
     except OSError as error:
         message = f"{shown_path(path)}: cannot be written ({error.strerror or error})"
-        raise BadInput(message, "name another file: --output FILE") from None
+        raise BadInput(message, "use another file: `--output FILE`") from None
 
 
 @contextlib.contextmanager

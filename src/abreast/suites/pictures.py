@@ -1,11 +1,14 @@
-"""Pictures of lanes, as several suites draw them: with the same in words, and all figures as a table."""
+"""Lane charts of suites, with a text alternative and a table of all figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
+
+Value = TypeVar("Value")
 
 
 def lanes_picture(
@@ -20,7 +23,7 @@ def lanes_picture(
     label: str,
     rows: Sequence[tuple[str, ...]],
 ) -> Picture:
-    """A picture of groups of lanes; `axis` has its end and how steps are written, `label` heads the table."""
+    """A lane chart; `axis` has its end and the format of its ticks, `label` is the first column of the table."""
     return Picture(
         name=name,
         title=title,
@@ -30,6 +33,15 @@ def lanes_picture(
         head=(label, *names),
         rows=tuple(rows),
     )
+
+
+def lane_groups(rows: Iterable[tuple[str, Sequence[Value | None]]], lane: Callable[[int, Value], Lane]) -> list[Group]:
+    """A group for each row with a lane for each known value of a variant, by its number; no empty groups."""
+    groups = [
+        Group(label, tuple(lane(number, value) for number, value in enumerate(values[:MOST]) if value is not None))
+        for label, values in rows
+    ]
+    return [group for group in groups if group.lanes]
 
 
 def lanes_in_words(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,58 +19,63 @@ FailureCounts = Mapping[tuple[str, str], int]  # by kind and blame
 
 
 class TrialTable:
-    """Trials in plan order, with what their answers report about themselves in `reported`."""
+    """The trials of a run in plan order."""
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.rows = analysis, analysis.rows
         self.names = tuple(self.rows.variants)
         self.variants = range(len(self.names))
         self.baseline: str = analysis.run["baseline"]
-        self.reported = told_by(self.rows)
+
+    @cached_property
+    def reported(self) -> list[Mapping[str, Any]]:
+        """The data that came with the answers."""
+        return told_by(self.rows)
 
     def of(self, variant: int) -> Bools:
-        mine: Bools = self.rows.variant == variant
-        return mine
+        """Which trials belong to a variant."""
+        mask: Bools = self.rows.variant == variant
+        return mask
 
     def number(self, name: str) -> Floats:
         return numbers(self.reported, name)
 
-    def has_case(self, which: Bools) -> Bools:
-        """For each planned case, whether any of these trials is of it."""
-        found: Bools = np.bincount(self.rows.case[which], minlength=self.rows.planned_cases) > 0
-        return found
+    def has_case(self, mask: Bools) -> Bools:
+        """For each planned case, whether any of the trials in `mask` belongs to it."""
+        has_trial: Bools = np.bincount(self.rows.case[mask], minlength=self.rows.planned_cases) > 0
+        return has_trial
 
     @property
     def prompt_tokens(self) -> Floats:
-        """Input tokens, those of the cache included; a variant that reports no cache has none."""
+        """Input tokens, including cached ones where they are reported."""
         tokens = self.rows.tokens
         total: Floats = tokens["input"] + np.nansum([tokens["cache_read"], tokens["cache_write"]], axis=0)
         return total
 
     @property
     def service_times(self) -> Floats:
-        """Seconds of the trials that ran in this run; nan for reused answers."""
+        """Seconds of each trial; nan for reused answers."""
         return np.where(~self.rows.reused & (self.rows.service_s > 0), self.rows.service_s, np.nan)
 
     def costs_per_correct(self) -> tuple[float | None, ...]:
-        prices = [summary.cost_per_correct for summary in self.analysis.variants]
-        return tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
+        costs = [summary.cost_per_correct for summary in self.analysis.variants]
+        return tuple(None if cost is None else none_if_nan(cost.estimate) for cost in costs)
 
     def by_variant(self, values: Iterable[Value]) -> dict[str, Value]:
         return dict(zip(self.names, values, strict=True))
 
     def not_counted(self, noun: str) -> list[str]:
-        """`2 runs of careful failed by infrastructure`, for trials that count neither as right nor as wrong."""
+        """`2 runs of careful failed by infrastructure`, for trials that are not scored."""
         reasons = {"failed by infrastructure": self.rows.error & ~self.rows.own_failure, "skipped": self.rows.skipped}
         counts = {
-            (name, what): int((self.of(at) & which).sum())
-            for what, which in reasons.items()
-            for at, name in enumerate(self.names)
+            (name, reason): int((self.of(variant) & mask).sum())
+            for reason, mask in reasons.items()
+            for variant, name in enumerate(self.names)
         }
-        return [f"{many(count, noun)} of {name} {what}" for (name, what), count in counts.items() if count]
+        return [f"{many(count, noun)} of {name} {reason}" for (name, reason), count in counts.items() if count]
 
 
-def known(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 

@@ -33,7 +33,7 @@ A package brings suites by entry points of the group abreast.suites.""",
 def list_suites(args: argparse.Namespace) -> None:
     from abreast import suites
 
-    listed = suites.listed()
+    listed = suites.summaries()
     if args.json:
         listings.show_json([asdict(suite) for suite in listed])
         return

@@ -45,7 +45,7 @@ from abreast.suites.code_search.figures import (
     mean_amounts,
     measures_of,
 )
-from abreast.suites.trial_table import FailureCounts, failures_as_data, failures_in_words, known
+from abreast.suites.trial_table import FailureCounts, failures_as_data, failures_in_words, none_if_nan
 from abreast.text import many
 
 CATEGORIES = ("search", "navigate", "understand")
@@ -287,7 +287,7 @@ def _case_data(table: Table, comparisons: list[Comparison]) -> list[dict[str, An
     }
     found = []
     for case, facts in sorted(rows.cases.items()):
-        own = {name: table.by_variant(known(values[case]) for values in each) for name, each in columns.items()}
+        own = {name: table.by_variant(none_if_nan(values[case]) for values in each) for name, each in columns.items()}
         failed = (failures_as_data(failures.get((case, at), {}), "trials") for at in table.variants)
         found.append(
             {

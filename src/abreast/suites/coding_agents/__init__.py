@@ -1,7 +1,7 @@
 """Suite `coding-agents`: which coding agent is better on our repository?
 
-Prompts, or the pull requests of a repository, are given to several agents, each run in a checkout of its own; what they
-changed is tested, measured, compared with what people did, and judged.
+Each agent works on prompts, or on the pull requests of a repository, in a checkout of its own. Its changes are tested,
+measured, compared with the human change, and judged.
 """
 
 from abreast.suites.coding_agents.suite import SUITE

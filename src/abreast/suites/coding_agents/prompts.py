@@ -1,4 +1,4 @@
-"""Prompts in files, a case each."""
+"""Prompt files, one case each."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ from abreast.model import Case
 from abreast.spec.syntax import near_files
 
 SUFFIXES = (".md", ".txt", ".prompt")
-FOLDER = "prompts"  # where prompts are looked for if nothing is said
-
+FOLDER = "prompts"  # the default folder
 LARGEST = 4_000_000  # bytes of a prompt
 
 
-def prompt_files(where: str, given: Sequence[str], base: Path) -> list[Path]:
-    """The files of these names, and of folders all prompts in the order of their names."""
-    found: list[Path] = []
-    for text in given:
-        path = (base / Path(text).expanduser()).absolute()
+def prompt_files(where: str, names: Sequence[str], base: Path) -> list[Path]:
+    """These files, and the prompts in these folders sorted by name."""
+    files: list[Path] = []
+    for name in names:
+        path = (base / Path(name).expanduser()).absolute()
         if path.is_dir():
-            inside = prompts_in(path)
-            if not inside:
-                raise BadInput(f"{where}: {text}: no prompt in that folder", f"files of prompts end in {_SUFFIXES}")
-            found += inside
+            prompts = prompts_in(path)
+            if not prompts:
+                fix = f"add files that end in {', '.join(SUFFIXES)}"
+                raise BadInput(f"{where}: {name}: no prompts in that folder", fix)
+            files += prompts
         elif path.is_file():
-            found.append(path)
+            files.append(path)
         else:
-            what = "is no file" if path.exists() else f"no such file{near_files(path)}"
-            raise BadInput(f"{where}: {text}: {what}", "write the prompt, or mend its name")
-    twice = [path for path, number in Counter(found).items() if number > 1]
-    if twice:
-        raise BadInput(f"{where}: {twice[0].name} is there twice", "name each prompt once; runs are for repeats")
-    return found
-
-
-_SUFFIXES = ", ".join(SUFFIXES)
+            problem = "not a file" if path.exists() else f"no such file{near_files(path)}"
+            raise BadInput(f"{where}: {name}: {problem}", "create the file, or fix its name")
+    duplicates = [path for path, number in Counter(files).items() if number > 1]
+    if duplicates:
+        fix = "list each prompt once; use `runs_per_prompt` for repeats"
+        raise BadInput(f"{where}: {duplicates[0].name} is listed twice", fix)
+    return files
 
 
 def prompts_in(folder: Path) -> list[Path]:
-    listed = folder.iterdir() if folder.is_dir() else ()
-    return sorted(file for file in listed if file.suffix in SUFFIXES and file.is_file())
+    files = folder.iterdir() if folder.is_dir() else ()
+    return sorted(file for file in files if file.suffix in SUFFIXES and file.is_file())
 
 
 def cases(files: list[str], topics: Sequence[str] = ()) -> Iterator[Case]:
-    """A case for each topic, by number, and for each prompt, by the shortest end of its path that is unique."""
+    """A case for each topic and each prompt file; a file is named by the shortest unique end of its path."""
     for number, topic in enumerate(topics, 1):
         yield Case(f"topic-{number}", topic)
     names = _names([Path(file) for file in files])
@@ -55,7 +53,7 @@ def cases(files: list[str], topics: Sequence[str] = ()) -> Iterator[Case]:
 
 
 def _names(files: list[Path]) -> list[str]:
-    """The shortest ends of paths that differ.
+    """The shortest unique ends of paths.
 
     >>> _names([Path("/a/x/one.md"), Path("/a/y/one.md"), Path("/a/two.md")])
     ['x/one.md', 'y/one.md', 'two.md']
@@ -74,12 +72,14 @@ def _names(files: list[Path]) -> list[str]:
 def _text(file: Path) -> str:
     try:
         if file.stat().st_size > LARGEST:
-            raise BadInput(f"{file}: larger than {LARGEST // 1_000_000} MB", "a prompt is words; let it name a file")
+            raise BadInput(
+                f"{file}: larger than {LARGEST // 1_000_000} MB", "move data into a file that the prompt refers to"
+            )
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: not valid UTF-8 (byte {error.start})", "save the file as UTF-8") from None
     except OSError as error:
         raise BadInput(f"{file}: cannot be read ({error.strerror or error})") from None
     if not text.strip():
-        raise BadInput(f"{file}: is empty", "write what the agents shall do")
+        raise BadInput(f"{file}: empty file", "write the task for the agents")
     return text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""`--mock`: the same tasks and agents, with the simulator in the place of every agent. Nothing is called."""
+"""`--mock`: the simulator replaces every agent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 from abreast.model import Case
 
 PASSED = "passed"
-# In the place of tests: whether the simulator gave the right answer.
-SCORER: dict[str, Any] = {"exact": {"name": "tests"}}
+SCORER: dict[str, Any] = {"exact": {"name": "tests"}}  # replaces the tests
 
 
 def accuracy(index: int) -> float:
-    """How often the agent at this index passes: a later one more often than those before, so that there is a winner.
+    """The pass rate of the agent at this index; later agents are better, so that there is a winner.
 
     >>> accuracy(0), accuracy(1), accuracy(9)
     (0.6, 0.8, 0.9)
@@ -24,7 +23,7 @@ def accuracy(index: int) -> float:
 
 
 def cases(of: Mapping[str, Any]) -> Iterator[Case]:
-    """The cases of a real run, each with an answer that the simulator can give."""
+    """The cases of a real run, with an expected answer that the simulator can give."""
     arguments = {key: value for key, value in of.items() if key != "from"}
     _, module, function = of["from"].split(":")
     for case in getattr(importlib.import_module(module), function)(**arguments):

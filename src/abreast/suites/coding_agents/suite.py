@@ -1,4 +1,4 @@
-"""The suite at the command line: its flags, its experiment, its sections of the report."""
+"""The suite on the command line: flags, experiment, report sections."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from abreast.suites.coding_agents.config import (
     PROMPTS,
     PULL_REQUESTS,
     QUESTION,
-    Config,
     PullRequests,
+    SuiteConfig,
     experiment,
 )
 from abreast.suites.coding_agents.new_tasks import NewTasks
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 class CodingAgents(Suite):
-    """`abreast run coding-agents`, and `abreast run settings.json`."""
-
     name = NAME
     summary = QUESTION
     case_maker = NewTasks()
@@ -43,55 +41,46 @@ class CodingAgents(Suite):
           abreast run settings.json"""
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        add = parser.add_argument_group(f"of the suite {NAME}").add_argument
-        add("--agents", metavar="A,B", action="append", default=[], help="by name, with a model: claude-code:opus")
-        add("--agent", metavar="NAME=COMMAND", action="append", default=[], help="a program of your own; repeatable")
-        add("--prompts", metavar="PATH", nargs="+", action="extend", default=[], help="files, or folders of them")
-        add("--repo", metavar="PATH|URL", help="what agents work on; an empty folder if left out")
-        add("--branch", metavar="B", help="of the repository (what is checked out)")
-        last = f"the last N merged ones as tasks, instead of prompts ({LAST})"
+        add = parser.add_argument_group(f"suite {NAME}").add_argument
+        repeatable: dict[str, Any] = {"action": "append", "default": []}
+        several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+        add("--agents", metavar="A,B", **repeatable, help="agents by name, optionally with a model: claude-code:opus")
+        add("--agent", metavar="NAME=COMMAND", **repeatable, help="a custom agent; repeatable")
+        add("--prompts", metavar="PATH", **several, help="prompt files, or folders of them")
+        add("--repo", metavar="PATH|URL", help="the repository that agents work on (an empty folder)")
+        add("--branch", metavar="B", help="branch of the repository (the one checked out)")
+        last = f"use the last N merged pull requests as tasks, instead of prompts ({LAST})"
         add("--pull-requests", metavar="N", type=int, help=last)
-        add("--commits", metavar="A,B..C", action="append", default=[], help="these as tasks, instead of the last ones")
-        add("--tasks", metavar="FILE", help="the words of pull requests: abreast cases new coding-agents")
-        after = "each pull request on what the agent itself left of the one before"
+        add("--commits", metavar="A,B..C", **repeatable, help="use these commits as tasks, instead of the last ones")
+        add("--tasks", metavar="FILE", help="task file, written by `abreast cases new coding-agents`")
+        after = "start each pull request from the agent's own result for the previous one"
         add("--cumulative", action="store_true", help=after)
-        add(
-            "--check", metavar="COMMAND", help="decides what is right: run where the agent worked; exit code 0 is right"
-        )
-        add(
-            "--tests",
-            metavar="GLOB",
-            nargs="+",
-            action="extend",
-            default=[],
-            help="files that decide the check and are restored before it, instead of all tests; or: none",
-        )
-        add("--setup", metavar="COMMAND", help="installs what agents and tests need, once per set of dependencies")
-        add(
-            "--with-tests",
-            action=argparse.BooleanOptionalAction,
-            help="only pull requests whose tests fail before and pass after them (where tests decide)",
-        )
-        add("--judge", metavar="MODEL", help="judges by five dimensions: claude-..., gpt-..., openai:MODEL")
-        add("--dimensions", metavar="A,B", action="append", default=[], help="only these of them")
-        add("--answer-format", metavar="REGEX|FILE", help="that answers shall have; a .json file is a JSON Schema")
-        add("--parallel-runs", metavar="N", type=int, help="at most so many runs of one agent at once (1)")
-        add("--one-agent-at-a-time", action="store_true", help="instead of all of them side by side")
-        add("--timeout", metavar="T", help="of a run: 90s, 20m, 1h (20m)")
-        add("--mock", action="store_true", help="the simulator instead of agents: nothing is called or needed")
-        add("--results", metavar="NAME", help="write NAME.json, NAME.csv, NAME.md and charts beside the store")
+        check = "command that decides, by exit code 0, whether a run is right; runs in the agent's workspace"
+        add("--check", metavar="COMMAND", help=check)
+        tests = "test files, restored before the check, instead of the usual names; or: none"
+        add("--tests", metavar="GLOB", **several, help=tests)
+        add("--setup", metavar="COMMAND", help="install dependencies; runs once per set of dependencies")
+        with_tests = "only pull requests whose tests fail before and pass after (default if tests decide)"
+        add("--with-tests", action=argparse.BooleanOptionalAction, help=with_tests)
+        add("--judge", metavar="MODEL", help="model that judges in five dimensions: claude-..., gpt-..., openai:MODEL")
+        add("--dimensions", metavar="A,B", **repeatable, help="judge only these dimensions")
+        add("--answer-format", metavar="REGEX|FILE", help="required format of answers; a .json file is a JSON Schema")
+        add("--parallel-runs", metavar="N", type=int, help="run each agent at most N times at once (1)")
+        add("--one-agent-at-a-time", action="store_true", help="do not run different agents at the same time")
+        add("--timeout", metavar="T", help="timeout of a run: 90s, 20m, 1h (20m)")
+        add("--mock", action="store_true", help="simulate the agents; needs no programs and no keys")
+        add("--results", metavar="NAME", help="write NAME.json, NAME.csv, NAME.md and charts next to the store")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
-        config = _changed(Config() if args.spec == NAME else settings.read(Path(args.spec)), args)
-        config.tell = (lambda line: None) if getattr(args, "quiet", False) else say
+        config = _with_flags(SuiteConfig() if args.spec == NAME else settings.read(Path(args.spec)), args)
+        config.show_progress = (lambda line: None) if getattr(args, "quiet", False) else say
         return experiment(config)
 
     def reads(self, data: Any) -> bool:
-        """Whether this is the content of a file that the suite takes instead of its flags."""
-        return settings.is_one(data)
+        return settings.is_settings(data)
 
     def sections(self, analysis: Analysis) -> list[Section]:
-        from abreast.suites.coding_agents.report import sections  # late: `--help` needs the flags, and nothing else
+        from abreast.suites.coding_agents.report import sections  # late: `--help` needs only the flags
 
         return sections(analysis)
 
@@ -101,8 +90,8 @@ class CodingAgents(Suite):
         return files(analysis, pictures)
 
 
-def _changed(config: Config, args: argparse.Namespace) -> Config:
-    given: dict[str, Any] = {
+def _with_flags(config: SuiteConfig, args: argparse.Namespace) -> SuiteConfig:
+    overrides: dict[str, Any] = {
         "agents": [*map(named_agent, _split(args.agents)), *map(own_agent, args.agent)],
         "prompts": prompts.prompt_files("--prompts", args.prompts, Path.cwd()),
         "repo": _from_here(args.repo),
@@ -113,7 +102,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "check": args.check,
         "setup": args.setup,
         "judge": args.judge,
-        "dimensions": [judge.dimension("--dimensions", name) for name in _split(args.dimensions)],
+        "dimensions": [judge.canonical_dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
         "mock": args.mock or None,
         "output": None if args.results is None else settings.results_name("--results", args.results),
@@ -122,26 +111,26 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
     if args.tests:
         config = replace(config, tests=[] if args.tests == ["none"] else args.tests)
     if args.prompts:
-        config = replace(config, topics=[])  # of the file
-        given |= {"mode": PROMPTS}
+        config = replace(config, topics=[])
+        overrides |= {"mode": PROMPTS}
     if pull_requests != config.pull_requests:
         config = replace(config, prompts=[], topics=[])
-        given |= {"pull_requests": pull_requests, "mode": PULL_REQUESTS}
-    found = replace(config, **{key: value for key, value in given.items() if value not in (None, [])})
-    if found.judge is not None and not found.dimensions:
-        found.dimensions = list(judge.RUBRIC)
+        overrides |= {"pull_requests": pull_requests, "mode": PULL_REQUESTS}
+    changed = replace(config, **{key: value for key, value in overrides.items() if value not in (None, [])})
+    if changed.judge is not None and not changed.dimensions:
+        changed.dimensions = list(judge.RUBRIC)
     overridden = {
         "per_variant": args.parallel_runs,
         "parallel": args.parallel_runs or args.one_agent_at_a_time,
         "turns": args.one_agent_at_a_time,
         "timeout": args.timeout,
     }
-    found.limits = {key: value for key, value in config.limits.items() if not overridden.get(key)}
-    return _with_examples(found) if found.mock else found
+    changed.limits = {key: value for key, value in config.limits.items() if not overridden.get(key)}
+    return _with_examples(changed) if changed.mock else changed
 
 
-def _with_examples(config: Config) -> Config:
-    """With agents and tasks for the simulator where none are named."""
+def _with_examples(config: SuiteConfig) -> SuiteConfig:
+    """Add example agents and tasks for the simulator where there are none."""
     has_tasks = config.prompts or config.topics or config.mode == PULL_REQUESTS
     return replace(
         config,
@@ -155,21 +144,21 @@ def _split(texts: list[str]) -> list[str]:
 
 
 def _from_here(repo: str | None) -> str | None:
-    """A flag is seen from the working folder, whatever folder the settings are in."""
+    """Resolve a flag against the working folder, not the folder of the settings."""
     if repo is None or "://" in repo or "@" in repo:
         return repo
     return str(Path(repo).expanduser().absolute())
 
 
 def _pull_requests(before: PullRequests, args: argparse.Namespace) -> PullRequests:
-    given: dict[str, Any] = {
+    overrides: dict[str, Any] = {
         "last": _at_least_1("--pull-requests", args.pull_requests),
         "commits": _split(args.commits),
         "tasks": None if args.tasks is None else str(Path(args.tasks).expanduser().absolute()),
         "cumulative": args.cumulative or None,
         "with_tests": args.with_tests,
     }
-    return replace(before, **{key: value for key, value in given.items() if value not in (None, [])})
+    return replace(before, **{key: value for key, value in overrides.items() if value not in (None, [])})
 
 
 def _at_least_1(flag: str, number: int | None) -> int | None:

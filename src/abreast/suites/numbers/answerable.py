@@ -1,9 +1,8 @@
-"""Which cases a condition can answer at all, by a checker that reads nothing but the text that it puts into the prompt.
+"""Check which cases can be answered from the text that a condition puts into the prompt.
 
-The checker collects what the text states (`Statements`): the numbers themselves, figures by name, classes by their
-words, anomalies. A case is answerable if the answer that follows from these statements is right by the tolerance of
-the query. It is not answerable only if every part of the text was understood and no right answer follows; otherwise it
-is unknown. So a text of any origin can be checked, and an unknown wording is never taken for ignorance.
+The checker collects what the text states (`Statements`): the numbers, named figures, classes, anomalies. A case is
+answerable if a right answer, within the tolerance of the query, follows from them. It is not answerable only if every
+part of the text was understood; otherwise the result is unknown, so that texts of any origin can be checked.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from abreast.suites.numbers.dataset.queries import (
 )
 from abreast.suites.numbers.scoring import position_f1
 
-ORDERED = ("min", "p5", "p25", "median", "p75", "p95", "max")  # each at least as large as the one before
+ORDERED = ("min", "p5", "p25", "median", "p75", "p95", "max")  # in ascending order
 VARIABILITY = ("compressed", "stable", "moderate", "expanding", "extreme")
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 _GROUPED = rf"-?\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\d)|{_NUMBER}"
@@ -72,33 +71,33 @@ _SHAPES = {
 
 @dataclass(slots=True)
 class SeriesStatements:
-    """What a text states about one series. None or empty: it states nothing."""
+    """What a text states about one series; None or empty if nothing."""
 
-    figures: dict[str, float] = field(default_factory=dict)  # also `pace` and `variability`, which are words in order
+    figures: dict[str, float] = field(default_factory=dict)  # with `pace` and `variability` as ranks
     numbers: list[float] | None = None
     direction: str | None = None
     shape: str | None = None
-    anomalies: int | None = None  # how many points are anomalous
-    positions: list[int] = field(default_factory=list)  # as many of them as are listed
+    anomalies: int | None = None  # number of anomalous points
+    positions: list[int] = field(default_factory=list)  # of the anomalies, as far as listed
     values: list[float] = field(default_factory=list)  # of the anomalies
-    steps: list[int] = field(default_factory=list)  # positions of changes of level
+    steps: list[int] = field(default_factory=list)  # positions of level shifts
 
 
 @dataclass(slots=True)
 class Statements:
-    """What a text states about each of its series, by name, and about pairs of them."""
+    """What a text states about its series, by name, and about pairs of series."""
 
     series: dict[str, SeriesStatements] = field(default_factory=dict)
     correlations: dict[frozenset[str], float] = field(default_factory=dict)
-    is_uncorrelated: bool = False  # it says that no columns are correlated
-    is_understood: bool = True  # there is no other part
+    is_uncorrelated: bool = False  # no columns are strongly correlated
+    is_understood: bool = True  # False if parts of the text cannot be read
 
     def about(self, name: str) -> SeriesStatements:
         return self.series.setdefault(name, SeriesStatements())
 
 
 def is_answerable(case: Case, prompt: str) -> bool | None:
-    """Tell whether the right answer to a case follows from the data part of a prompt; None if that is unknown."""
+    """Whether the right answer to a case follows from the data part of a prompt; None if unknown."""
     text = data_in(prompt, case.input["question"])
     if text is None:
         return None
@@ -106,9 +105,9 @@ def is_answerable(case: Case, prompt: str) -> bool | None:
 
 
 def follows(text: str, query: Query, right: Any, is_marked: bool = False) -> bool | None:
-    """Tell whether the right answer to a query follows from a text.
+    """Whether the right answer to a query follows from a text; None if unknown.
 
-    `is_marked`: the answer is what a person marked in a recording, which the numbers themselves do not tell.
+    `is_marked`: the answer is what a person marked in a recording, which does not follow from the numbers.
 
     >>> follows("Mean: 50.8 (range: 20.1-80.3)", QUERIES["range"], 60.2)
     True
@@ -123,7 +122,9 @@ def follows(text: str, query: Query, right: Any, is_marked: bool = False) -> boo
         return True
     if query.kind == "number" and _bounds_suffice(query, statements, right):
         return True
-    is_open = not statements.is_understood or (is_marked and any(each.numbers for each in statements.series.values()))
+    is_open = not statements.is_understood or (
+        is_marked and any(series.numbers for series in statements.series.values())
+    )
     return None if is_open else False
 
 
@@ -133,24 +134,23 @@ def _is_right(query: Query, answer: Any, right: Any) -> bool:
     return position_f1(right, answer) == 1.0 if query.kind == "positions" else bool(answer == right)
 
 
-# -- from statements to an answer -------------------------------------------------------------------------------------
-
-
 def _answer_of(query: Query, statements: Statements, is_marked: bool) -> Any:
-    columns = {name: np.array(each.numbers) for name, each in statements.series.items() if each.numbers is not None}
+    columns = {
+        name: np.array(series.numbers) for name, series in statements.series.items() if series.numbers is not None
+    }
     if columns and len(columns) == len(statements.series):
         return None if is_marked else query.truth(columns)
-    if query.name in _OF_PAIR:
-        return _OF_PAIR[query.name](statements)
-    about = _asked_about(statements)
-    if about is None:
+    if query.name in _PAIR_ANSWERS:
+        return _PAIR_ANSWERS[query.name](statements)
+    series = _main_series(statements)
+    if series is None:
         return None
-    if query.name in _OF_SERIES:
-        return _OF_SERIES[query.name](about)
-    return _computed(query.name, about.figures)
+    if query.name in _SERIES_ANSWERS:
+        return _SERIES_ANSWERS[query.name](series)
+    return _computed(query.name, series.figures)
 
 
-def _asked_about(statements: Statements) -> SeriesStatements | None:
+def _main_series(statements: Statements) -> SeriesStatements | None:
     if len(statements.series) == 1:
         return next(iter(statements.series.values()))
     return statements.series.get("close")
@@ -158,7 +158,7 @@ def _asked_about(statements: Statements) -> SeriesStatements | None:
 
 def _computed(name: str, stated: Mapping[str, float]) -> float | None:
     figures = dict(stated)
-    if "min" in figures and figures["min"] == figures.get("max"):  # a constant
+    if "min" in figures and figures["min"] == figures.get("max"):  # a constant series
         figures |= dict.fromkeys(ORDERED, figures["min"]) | {"std": 0.0, "mean": figures["min"]}
     if {"min", "max"} <= set(figures):
         figures.setdefault("range", figures["max"] - figures["min"])
@@ -173,70 +173,71 @@ def _computed(name: str, stated: Mapping[str, float]) -> float | None:
 
 
 _FORMULAS: dict[str, Callable[[Mapping[str, float]], float]] = {
-    "forecast": lambda known: (
-        known["mean"] + known["slope"] * ((known["count"] + known.get("missing", 0) - 1) / 2 + AHEAD)
+    "forecast": lambda figures: (
+        figures["mean"] + figures["slope"] * ((figures["count"] + figures.get("missing", 0) - 1) / 2 + AHEAD)
     ),
-    "z_of_max": lambda known: (known["max"] - known["mean"]) / known["std"],
-    "variation": lambda known: 100 * known["std"] / known["mean"],
-    "range_percent": lambda known: 100 * known["range"] / known["mean"],
-    "normalised_max": lambda known: known["max"] / known["mean"],
+    "z_of_max": lambda figures: (figures["max"] - figures["mean"]) / figures["std"],
+    "variation": lambda figures: 100 * figures["std"] / figures["mean"],
+    "range_percent": lambda figures: 100 * figures["range"] / figures["mean"],
+    "normalised_max": lambda figures: figures["max"] / figures["mean"],
 }
 
 
 def _bounds_suffice(query: Query, statements: Statements, right: Any) -> bool:
-    about = _asked_about(statements)
-    if about is None:
+    """Whether the bounds of a figure are so close that both are right."""
+    series = _main_series(statements)
+    if series is None:
         return False
-    known = about.figures
+    figures = series.figures
     if query.name in ("mean", "vwap"):
-        ends = [known.get("min"), known.get("max")]
+        ends = [figures.get("min"), figures.get("max")]
     elif query.name in ORDERED:
         at = ORDERED.index(query.name)
-        below = [known[name] for name in ORDERED[:at] if name in known]
-        above = [known[name] for name in ORDERED[at + 1 :] if name in known]
+        below = [figures[name] for name in ORDERED[:at] if name in figures]
+        above = [figures[name] for name in ORDERED[at + 1 :] if name in figures]
         ends = [max(below, default=None), min(above, default=None)]
     else:
         return False
     return all(end is not None and query.within(end, float(right)) for end in ends)
 
 
-def _events(about: SeriesStatements) -> int | None:
-    if about.anomalies is None and not about.steps:
+def _events(series: SeriesStatements) -> int | None:
+    if series.anomalies is None and not series.steps:
         return None
-    return (about.anomalies or 0) + len(about.steps)
+    return (series.anomalies or 0) + len(series.steps)
 
 
-def _locations(about: SeriesStatements) -> list[int] | None:
-    """All positions; None unless every one is listed."""
-    if _events(about) is None or len(about.positions) != (about.anomalies or 0):
+def _locations(series: SeriesStatements) -> list[int] | None:
+    """All positions; None if some are not listed."""
+    if _events(series) is None or len(series.positions) != (series.anomalies or 0):
         return None
-    return sorted({*about.positions, *about.steps})
+    return sorted({*series.positions, *series.steps})
 
 
-def _type(about: SeriesStatements) -> str | None:
-    """Level shifts alone, or anomalies whose values all lie on the same side of the mean."""
-    if about.steps:
-        return None if about.anomalies else "level shift"
-    middle = about.figures.get("mean")
-    if middle is None or not about.anomalies or len(about.values) != about.anomalies:
+def _type(series: SeriesStatements) -> str | None:
+    """The kind if there are only level shifts, or all values are on the same side of the mean."""
+    if series.steps:
+        return None if series.anomalies else "level shift"
+    middle = series.figures.get("mean")
+    if middle is None or not series.anomalies or len(series.values) != series.anomalies:
         return None
-    if all(value > middle for value in about.values):
+    if all(value > middle for value in series.values):
         return "spike"
-    return "drop" if all(value < middle for value in about.values) else None
+    return "drop" if all(value < middle for value in series.values) else None
 
 
 def _by_figure(
     name: str, classify: Callable[[float], str | None], word: str
 ) -> Callable[[SeriesStatements], str | None]:
-    """The class of a series by a figure; by the words of the text where it does not state that figure."""
-    return lambda about: classify(about.figures[name]) if name in about.figures else getattr(about, word)
+    """Classify a series by a figure, or by the words of the text if it does not state the figure."""
+    return lambda series: classify(series.figures[name]) if name in series.figures else getattr(series, word)
 
 
-_OF_SERIES: dict[str, Callable[[SeriesStatements], Any]] = {
+_SERIES_ANSWERS: dict[str, Callable[[SeriesStatements], Any]] = {
     "direction": _by_figure("over_time", direction_of, "direction"),
-    "strength": lambda about: strength_of(about.figures["over_time"]) if "over_time" in about.figures else None,
+    "strength": lambda series: strength_of(series.figures["over_time"]) if "over_time" in series.figures else None,
     "shape": _by_figure("skewness", shape_of, "shape"),
-    "presence": lambda about: {None: None, 0: "no"}.get(_events(about), "yes"),
+    "presence": lambda series: {None: None, 0: "no"}.get(_events(series), "yes"),
     "anomalies": _events,
     "locations": _locations,
     "type": _type,
@@ -244,7 +245,7 @@ _OF_SERIES: dict[str, Callable[[SeriesStatements], Any]] = {
 
 
 def _larger(*names: str, by: Callable[[float], float] = float) -> Callable[[Statements], str | None]:
-    """A or B, whichever states more of the first of these figures that it states."""
+    """A or B, whichever has the larger value of the first stated figure."""
 
     def answer(statements: Statements) -> str | None:
         if set(statements.series) != {"A", "B"}:
@@ -275,7 +276,7 @@ def _imbalance(statements: Statements) -> float | None:
     return imbalance(*(figures["count"] * figures["mean"] for figures in sides))
 
 
-_OF_PAIR: dict[str, Callable[[Statements], Any]] = {
+_PAIR_ANSWERS: dict[str, Callable[[Statements], Any]] = {
     "higher_mean": _larger("mean"),
     "more_volatile": _larger("std", "variability"),
     "stronger_trend": _larger("over_time", "pace", by=abs),
@@ -285,21 +286,18 @@ _OF_PAIR: dict[str, Callable[[Statements], Any]] = {
 }
 
 
-# -- from a text to statements ----------------------------------------------------------------------------------------
-
-
 def read_statements(text: str) -> Statements:
-    """Collect what a text states; what cannot be read makes `is_understood` false."""
+    """Collect what a text states; unreadable parts make `is_understood` false."""
     statements = Statements()
-    name: str | None = None  # of the series that a line is about
+    name: str | None = None  # of the line's series
     for line in filter(None, map(str.strip, text.splitlines())):
         title = _TITLE.match(line)
         if title is not None:
             name, line = _series_name(title[1]), line[title.end() :]
             if not line:
-                continue  # it is about the next one
+                continue  # the title of the next line
         if _ROW_OF_NUMBERS.fullmatch(line):
-            if name is None:  # numbers of what?
+            if name is None:  # numbers without a title
                 statements.is_understood = False
             else:
                 parts = (part.strip() for part in line.strip("[] ").split(","))
@@ -319,7 +317,7 @@ def _series_name(title: str) -> str:
 
 
 def _read_sentences(statements: Statements, name: str, text: str) -> None:
-    """Read each sentence of which every part is known; what qualifies a figure may change what it is about."""
+    """Read the sentences of which every part is known, because an unknown part may qualify a figure."""
     for sentence in _SENTENCE_END.split(text):
         matches = _parts_of(sentence)
         if matches is None:
@@ -328,7 +326,7 @@ def _read_sentences(statements: Statements, name: str, text: str) -> None:
             read(statements, name, match)
 
 
-Reader = Callable[[Statements, str, Any], None]  # what is stated, the name of the series, a match or a JSON value
+Reader = Callable[[Statements, str, Any], None]  # statements, series name, match or JSON value
 
 
 def _parts_of(sentence: str) -> list[tuple[Reader, re.Match[str]]] | None:
@@ -338,16 +336,15 @@ def _parts_of(sentence: str) -> list[tuple[Reader, re.Match[str]]] | None:
         if gap := _BETWEEN.match(sentence, at):
             at = gap.end()
             continue
-        found = next(((read, match) for pattern, read in _SENTENCES if (match := pattern.match(sentence, at))), None)
-        if found is None:
+        part = next(((read, match) for pattern, read in _SENTENCES if (match := pattern.match(sentence, at))), None)
+        if part is None:
             return None
-        parts.append(found)
-        at = found[1].end()
+        parts.append(part)
+        at = part[1].end()
     return parts
 
 
 def _read_object(statements: Statements, name: str, text: str) -> None:
-    """What semantic-frame gives as JSON: figures in `profile`, classes by their words, anomalies with their values."""
     try:
         stated = json.loads(text)
     except (ValueError, RecursionError):
@@ -360,10 +357,10 @@ def _read_object(statements: Statements, name: str, text: str) -> None:
     for key, value in itertools.chain.from_iterable(parts):
         try:
             _KEYS[key](statements, name, value)
-        except (KeyError, TypeError, ValueError):  # of another origin
+        except (KeyError, TypeError, ValueError):  # not from semantic-frame
             statements.is_understood = False
     figures = statements.about(name).figures
-    if "missing_percent" in figures and "count" in figures:  # it counts missing values too
+    if "missing_percent" in figures and "count" in figures:  # `count` includes missing values
         figures["missing"] = round(figures["count"] * figures["missing_percent"] / 100)
         figures["count"] -= figures["missing"]
 
@@ -379,7 +376,7 @@ def _read_ends(statements: Statements, name: str, match: re.Match[str]) -> None:
 
 
 def _state(statements: Statements, name: str, figure: str, value: float) -> None:
-    """Keep a figure; one that is stated twice and differently, beyond rounding, is none."""
+    """Store a figure; contradicting statements, beyond rounding, make it unknown."""
     figures = statements.about(name).figures
     before = figures.setdefault(figure, value)
     if abs(before - value) > max(0.01, 0.01 * abs(before)):
@@ -387,28 +384,28 @@ def _state(statements: Statements, name: str, figure: str, value: float) -> None
         statements.is_understood = False
 
 
-def _read_trend(about: SeriesStatements, words: str) -> None:
-    about.direction = next((word for word in ("rising", "falling", "flat") if word in words), None)
-    about.figures["pace"] = next((pace for word, pace in _PACE.items() if word in words), 0)
+def _read_trend(series: SeriesStatements, words: str) -> None:
+    series.direction = next((word for word in ("rising", "falling", "flat") if word in words), None)
+    series.figures["pace"] = next((pace for word, pace in _PACE.items() if word in words), 0)
 
 
-def _read_pattern(about: SeriesStatements, match: re.Match[str]) -> None:
-    _read_trend(about, match["trend"])
-    about.figures["variability"] = VARIABILITY.index(match["variability"])
+def _read_pattern(series: SeriesStatements, match: re.Match[str]) -> None:
+    _read_trend(series, match["trend"])
+    series.figures["variability"] = VARIABILITY.index(match["variability"])
 
 
-def _read_anomalies(about: SeriesStatements, match: re.Match[str]) -> None:
-    if about.values:
-        return  # which are listed already, with more about them
-    about.anomalies = int(match["number"])
-    about.positions = [int(position) for position in re.findall(r"\d+", match["positions"])]
-    about.values = [float(match["value"])] if match["value"] else []
+def _read_anomalies(series: SeriesStatements, match: re.Match[str]) -> None:
+    if series.values:
+        return  # already listed in full
+    series.anomalies = int(match["number"])
+    series.positions = [int(position) for position in re.findall(r"\d+", match["positions"])]
+    series.values = [float(match["value"])] if match["value"] else []
 
 
-def _read_listed_anomalies(about: SeriesStatements, match: re.Match[str]) -> None:
+def _read_listed_anomalies(series: SeriesStatements, match: re.Match[str]) -> None:
     listed = re.findall(rf"(\d+) \(({_NUMBER})\)", match["listed"])
-    about.positions, about.values = [int(at) for at, _ in listed], [float(value) for _, value in listed]
-    about.anomalies = len(listed) + int((match["more"] or "0").replace(",", ""))
+    series.positions, series.values = [int(at) for at, _ in listed], [float(value) for _, value in listed]
+    series.anomalies = len(listed) + int((match["more"] or "0").replace(",", ""))
 
 
 def _about(read: Callable[[SeriesStatements, Any], None]) -> Reader:
@@ -416,7 +413,7 @@ def _about(read: Callable[[SeriesStatements, Any], None]) -> Reader:
 
 
 def _sets(field_name: str, value: Callable[[Any], Any]) -> Reader:
-    return _about(lambda about, stated: setattr(about, field_name, value(stated)))
+    return _about(lambda series, stated: setattr(series, field_name, value(stated)))
 
 
 def _read_pair(statements: Statements, name: str, match: re.Match[str]) -> None:
@@ -428,7 +425,7 @@ def _read_no_pair(statements: Statements, name: str, match: re.Match[str]) -> No
 
 
 def _read_nothing(statements: Statements, name: str, stated: Any) -> None:
-    """What answers no query."""
+    """Accept a part that answers no query."""
 
 
 _PAIRED = (
@@ -464,17 +461,20 @@ _SENTENCES = [(re.compile(pattern, re.IGNORECASE), read) for pattern, read in _R
 
 
 def _figure_of(figure: str) -> Reader:
-    return _about(lambda about, value: about.figures.update({figure: float(value)}))
+    return _about(lambda series, value: series.figures.update({figure: float(value)}))
 
 
-def _read_volatility(about: SeriesStatements, value: Any) -> None:
+def _read_volatility(series: SeriesStatements, value: Any) -> None:
     if value in VARIABILITY:
-        about.figures["variability"] = VARIABILITY.index(value)
+        series.figures["variability"] = VARIABILITY.index(value)
 
 
-def _read_anomaly_objects(about: SeriesStatements, value: Any) -> None:
-    about.anomalies = len(value)
-    about.positions, about.values = [each["index"] for each in value], [float(each["value"]) for each in value]
+def _read_anomaly_objects(series: SeriesStatements, value: Any) -> None:
+    series.anomalies = len(value)
+    series.positions, series.values = (
+        [anomaly["index"] for anomaly in value],
+        [float(anomaly["value"]) for anomaly in value],
+    )
 
 
 _KEYS: dict[str, Reader] = {
@@ -483,7 +483,7 @@ _KEYS: dict[str, Reader] = {
     "max_val": _figure_of("max"),
     "missing_pct": _figure_of("missing_percent"),
     "narrative": lambda statements, name, value: _read_sentences(statements, name, str(value)),
-    "trend": _about(lambda about, value: _read_trend(about, str(value))),
+    "trend": _about(lambda series, value: _read_trend(series, str(value))),
     "volatility": _about(_read_volatility),
     "distribution": _sets("shape", lambda value: _SHAPES.get(str(value))),
     "anomalies": _about(_read_anomaly_objects),

@@ -1,7 +1,6 @@
-"""The cases: a task, a series and a query, each a new draw from a recorded seed.
+"""The cases: a task, a series and a query, each sample from a recorded seed.
 
-Case 7 of a task is the same whatever else is asked for: more trials, other tasks, another order change nothing, so what
-was answered before is reused.
+Case 7 of a task does not depend on the number of trials, the other tasks or their order, so that answers are reused.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from abreast.errors import BadInput, suggestion
 from abreast.suites.numbers.dataset import anomalies, external
 from abreast.suites.numbers.dataset.queries import ANOMALY, MARKED, QUERIES, Query
 from abreast.suites.numbers.dataset.series import PERTURBATIONS, Columns, Random, draw, rounded, spread
-from abreast.suites.numbers.dataset.tasks import DOMAINS, TASKS, Task
+from abreast.suites.numbers.dataset.tasks import DOMAINS, TASKS, TaskKind
 
 SEED = 42
 TRIALS, QUICK = 30, 5
 SMALLEST = 50  # points
-TRIES = 500  # draws for one case before something must be wrong
-CLEAN = 0.25  # of the anomaly series have none
+TRIES = 500  # draws for one case before giving up
+CLEAN = 0.25  # share of anomaly series without anomalies
 _KINDS: tuple[anomalies.Kind, ...] = ("spike", "drop", "level shift")
 _MISSING = "Missing values (null) are left out of every figure, and keep their positions."
 _STRETCHES = "An anomaly may last for many positions: give one position in each."
-_OVER_MARK = {"presence": 0.5, "anomalies": 0.75, "locations": 1.0}  # share of windows that are put over a mark
-_MARKED = tuple(_OVER_MARK)  # queries about data with marked anomalies
-_GENERATED = ("type", *DOMAINS)  # what no recording tells
+_MARKED_SHARE = {"presence": 0.5, "anomalies": 0.75, "locations": 1.0}  # share of windows placed over a mark
+_MARK_QUERIES = tuple(_MARKED_SHARE)
+_GENERATED = ("type", *DOMAINS)  # queries that recordings cannot answer
 _PAIRED = ("higher_mean", "more_volatile", "stronger_trend", "correlation")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """One series as it will be shown, and where it comes from."""
+class DrawnSeries:
+    """One series as it is shown, and its source."""
 
     columns: Columns
     source: str
-    labelled: tuple[external.Mark, ...] | None = None  # anomalies that somebody marked by hand
+    marks: tuple[external.Mark, ...] | None = None  # anomalies that a person marked
 
     @property
     def size(self) -> int:
@@ -56,9 +55,9 @@ def cases(
     series: Sequence[str] = (),
     labels: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """So many of each task, in the order of the tasks; with `robustness` each of them also under every perturbation.
+    """`trials` cases of each task, in the order of the tasks; with `robustness` also under every perturbation.
 
-    `series` are recordings to cut windows from, instead of generated ones; `labels` marks the anomalies in them.
+    `series` are recordings to take windows from, instead of generated series; `labels` marks their anomalies.
 
     >>> [case["id"] for case in cases(trials=2, tasks=["trend"])]
     ['trend-000', 'trend-001']
@@ -66,10 +65,10 @@ def cases(
     recordings = external.load([Path(path) for path in series], Path(labels) if labels else None)
     for name in checked(tasks):
         task = TASKS[name]
-        if recordings and not any(_asked(task, recordings)):
+        if recordings and not _queries(task, recordings):
             continue
         for index in range(trials):
-            yield from _of_draw(name, task, index, seed, max_data_size, robustness, recordings)
+            yield from _cases_of_draw(name, task, index, seed, max_data_size, robustness, recordings)
 
 
 def checked(tasks: Sequence[str]) -> list[str]:
@@ -79,17 +78,17 @@ def checked(tasks: Sequence[str]) -> list[str]:
     return [name for name in TASKS if not tasks or name in tasks]
 
 
-def _asked(task: Task, recordings: Sequence[external.Recording]) -> list[str]:
-    """The queries of a task; of recordings those that make sense there."""
+def _queries(task: TaskKind, recordings: Sequence[external.Recording]) -> list[str]:
+    """The queries of a task that the recordings, if any, can answer."""
     if not recordings:
         return list(task.queries)
-    marked = any(each.labelled is not None for each in recordings)
-    return [query for query in task.queries if (marked if query in _MARKED else query not in _GENERATED)]
+    has_marks = any(recording.marks is not None for recording in recordings)
+    return [query for query in task.queries if (has_marks if query in _MARK_QUERIES else query not in _GENERATED)]
 
 
-def _of_draw(
+def _cases_of_draw(
     name: str,
-    task: Task,
+    task: TaskKind,
     index: int,
     seed: int,
     limit: int | None,
@@ -99,151 +98,156 @@ def _of_draw(
     sizes = [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
     size = _turn(sizes, name, index, seed, "size")
     random = np.random.default_rng([seed, _number(name), index])
-    query, drawn, right = _decided(random, name, task, index, seed, size, recordings)
+    query, sample, right = _decidable(random, name, task, index, seed, size, recordings)
     case_id = f"{name}-{index:03d}"
-    tags = {"task": name, "difficulty": query.difficulty(drawn.size), "size": str(drawn.size)}
+    tags = {"task": name, "difficulty": query.difficulty(sample.size), "size": str(sample.size)}
     if not robustness:
-        yield _case(case_id, drawn, query, right, tags)
+        yield _case(case_id, sample, query, right, tags)
         return
-    yield {**_case(case_id, drawn, query, right, {**tags, "perturbation": "none"}), "group": case_id}
+    yield {**_case(case_id, sample, query, right, {**tags, "perturbation": "none"}), "group": case_id}
     for kind in PERTURBATIONS:
-        changed = _perturbed(kind, drawn, random, query)
+        changed = _perturbed(kind, sample, random, query)
         if changed is not None:
             other, expected = changed
             case = _case(f"{case_id}-{kind}", other, query, expected, {**tags, "perturbation": kind})
             yield {**case, "group": case_id}
 
 
-def _turn(items: Sequence[Any], name: str, index: int, seed: int, what: str) -> Any:
-    """One item after the other in an order that is drawn anew for every round: any beginning is balanced."""
-    number, place = divmod(index, len(items))
-    order = np.random.default_rng([seed, _number(f"{name} {what}"), number]).permutation(len(items))
-    return items[int(order[place])]
+def _turn(items: Sequence[Any], name: str, index: int, seed: int, purpose: str) -> Any:
+    """Cycle through the items, shuffled in every round, so that any number of cases is balanced."""
+    cycle, position = divmod(index, len(items))
+    order = np.random.default_rng([seed, _number(f"{name} {purpose}"), cycle]).permutation(len(items))
+    return items[int(order[position])]
 
 
 def _number(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _decided(
-    random: Random, name: str, task: Task, index: int, seed: int, size: int, recordings: Sequence[external.Recording]
-) -> tuple[Query, Drawn, Any]:
-    """A query whose turn it is, a series that decides it, and what is right; if no recording does, the next query."""
-    queries = _asked(task, recordings)
+def _decidable(
+    random: Random,
+    name: str,
+    task: TaskKind,
+    index: int,
+    seed: int,
+    size: int,
+    recordings: Sequence[external.Recording],
+) -> tuple[Query, DrawnSeries, Any]:
+    """The next query, a series that decides it, and the truth; if no recording decides it, a later query."""
+    queries = _queries(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
         query = QUERIES[_turn(queries, name, turn, seed, "query")]
         for _ in range(TRIES):
-            drawn = _cut(random, query, size, recordings) if recordings else _generated(random, task, query, size)
-            right = truth(query, drawn)
+            sample = _window(random, query, size, recordings) if recordings else _generated(random, task, query, size)
+            right = truth(query, sample)
             if right is not None:
-                return query, drawn, right
-    what = "windows of the recordings" if recordings else "series"
-    raise BadInput(
-        f"none of {TRIES} {what} of {size:,} points has an answer to a query of the task {name}",
-        "leave it out: name the others with --task, or give other recordings",
-    )
+                return query, sample, right
+    source = "windows of the recordings" if recordings else "series"
+    message = f"none of {TRIES} {source} of {size:,} points has an answer to a query of the task {name}"
+    raise BadInput(message, "exclude the task with `--task`, or use other recordings")
 
 
-def _generated(random: Random, task: Task, query: Query, size: int) -> Drawn:
+def _generated(random: Random, task: TaskKind, query: Query, size: int) -> DrawnSeries:
     sources = task.drawn_from(query.name)
     source = str(sources[int(random.integers(len(sources)))])
     columns = draw(source, random, size)
-    if query.name not in (*_MARKED, "type"):
-        return Drawn(columns, source)
+    if query.name not in (*_MARK_QUERIES, "type"):
+        return DrawnSeries(columns, source)
     return _with_anomalies(random, query, columns["value"], source)
 
 
-def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> Drawn:
-    """Clean, or with events of one kind; drawn again if those are not exactly what stands out."""
+def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
+    """Clean, or with events of one kind; undecided if detection does not find exactly those."""
     clean = query.name in ("presence", "anomalies") and random.random() < (0.5 if query.name == "presence" else CLEAN)
     if clean:
-        return Drawn({"value": values}, f"{source}, clean") if not anomalies.find(values) else _none(source)
+        return DrawnSeries({"value": values}, f"{source}, clean") if not anomalies.find(values) else _undecided(source)
     kinds = _KINDS if len(values) >= 4 * anomalies.LEVEL else _KINDS[:2]
     kind = kinds[int(random.integers(len(kinds)))]
     changed, events = anomalies.put(random, values, kind)
-    shown = rounded({"value": changed})
-    if anomalies.find(shown["value"]) != events:
-        return _none(source)
-    return Drawn(shown, f"{source}, {kind}")
+    columns = rounded({"value": changed})
+    if anomalies.find(columns["value"]) != events:
+        return _undecided(source)
+    return DrawnSeries(columns, f"{source}, {kind}")
 
 
-def _none(source: str) -> Drawn:
-    return Drawn({"value": np.array([np.nan])}, source)
+def _undecided(source: str) -> DrawnSeries:
+    return DrawnSeries({"value": np.array([np.nan])}, source)
 
 
-def _cut(random: Random, query: Query, size: int, recordings: Sequence[external.Recording]) -> Drawn:
+def _window(random: Random, query: Query, size: int, recordings: Sequence[external.Recording]) -> DrawnSeries:
     if query.name in _PAIRED:
-        one, other = (external.window(random, recordings, size) for _ in range(2))
-        least = min(len(one.values), len(other.values))
-        columns = rounded({"A": one.values[:least], "B": other.values[:least]})
-        return Drawn(columns, f"{one.name}, {other.name}")
-    labelled = query.name in _MARKED
-    over_mark = labelled and random.random() < _OVER_MARK[query.name]
-    known = [each for each in recordings if each.labelled is not None or not labelled]
-    found = external.window(random, known, size, over_mark)
-    if labelled and found.labelled is None:
-        return _none(found.name)  # it is not clear what is marked in it
-    return Drawn(rounded({"value": found.values}), found.name, found.labelled if labelled else None)
+        first, second = (external.window(random, recordings, size) for _ in range(2))
+        length = min(len(first.values), len(second.values))
+        columns = rounded({"A": first.values[:length], "B": second.values[:length]})
+        return DrawnSeries(columns, f"{first.name}, {second.name}")
+    needs_marks = query.name in _MARK_QUERIES
+    over_mark = needs_marks and random.random() < _MARKED_SHARE[query.name]
+    candidates = [recording for recording in recordings if recording.marks is not None or not needs_marks]
+    recording = external.window(random, candidates, size, over_mark)
+    if needs_marks and recording.marks is None:
+        return _undecided(recording.name)  # it is not clear what is marked
+    return DrawnSeries(rounded({"value": recording.values}), recording.name, recording.marks if needs_marks else None)
 
 
-def truth(query: Query, drawn: Drawn) -> Any:
-    """What is right, by the numbers shown; by the marks of a recording, where it has some. None: nothing is."""
-    if drawn.labelled is not None:
-        marks = drawn.labelled
-        if query.name == "locations":  # positions; or where each window of time begins and ends
+def truth(query: Query, sample: DrawnSeries) -> Any:
+    """The truth by the marks of a recording, else by the numbers shown; None if they do not decide the query."""
+    if sample.marks is not None:
+        marks = sample.marks
+        if query.name == "locations":  # positions, or the ends of windows
             are_points = all(first == last for first, last in marks)
             return [first if are_points else [first, last] for first, last in marks] or None
         return len(marks) if query.name == "anomalies" else "yes" if marks else "no"
-    if any(np.isfinite(values).sum() < 2 for values in drawn.columns.values()):
+    if any(np.isfinite(values).sum() < 2 for values in sample.columns.values()):
         return None
-    return query.truth(drawn.columns)
+    return query.truth(sample.columns)
 
 
-def _perturbed(kind: str, drawn: Drawn, random: Random, query: Query) -> tuple[Drawn, Any] | None:
-    """The series under a perturbation with a truth of its own; None if it decides the query no more."""
+def _perturbed(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
+    """The perturbed series and its truth; None if it no longer decides the query."""
     seed = int(random.integers(2**32))
-    changed = PERTURBATIONS[kind](np.random.default_rng(seed), drawn.columns)
+    changed = PERTURBATIONS[kind](np.random.default_rng(seed), sample.columns)
     size = max(map(len, changed.values()))
-    if all(np.array_equal(changed[name], drawn.columns[name], equal_nan=True) for name in changed):
+    if all(np.array_equal(changed[name], sample.columns[name], equal_nan=True) for name in changed):
         return None
-    other = Drawn(changed, drawn.source, external.clip(drawn.labelled, 0, size))
-    if query.name in (*_MARKED, "type") and not _still_clear(kind, drawn, other):
+    other = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
+    if query.name in (*_MARK_QUERIES, "type") and not _still_clear(kind, sample, other):
         return None
     right = truth(query, other)
     return None if right is None else (other, right)
 
 
-def _still_clear(kind: str, before: Drawn, after: Drawn) -> bool:
-    """Whether the anomalies are those that were there, as far as they are left, and those that were put in now."""
+def _still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
+    """Whether the anomalies are the remaining original ones and the added outliers, and no others."""
     old, new = before.columns["value"], after.columns["value"]
-    left = np.isfinite(new)
-    if before.labelled is not None:  # nobody marked what was put in now
-        moved = kind in ("outliers", "reorder")
-        return not moved and after.labelled is not None and all(left[a] and left[b] for a, b in after.labelled)
-    known = {each.position for each in anomalies.find(old) if each.position < len(new) and left[each.position]}
+    is_present = np.isfinite(new)
+    if before.marks is not None:  # which do not cover what this perturbation adds or moves
+        is_moved = kind in ("outliers", "reorder")
+        return not is_moved and after.marks is not None and all(is_present[a] and is_present[b] for a, b in after.marks)
+    positions = [anomaly.position for anomaly in anomalies.find(old)]
+    expected = {position for position in positions if position < len(new) and is_present[position]}
     if kind == "outliers":
-        known |= set(np.flatnonzero(np.abs(new - old) > spread(old)).tolist())
-    return known == {each.position for each in anomalies.find(new)}
+        expected |= set(np.flatnonzero(np.abs(new - old) > spread(old)).tolist())
+    return expected == {anomaly.position for anomaly in anomalies.find(new)}
 
 
-def _case(case_id: str, drawn: Drawn, query: Query, right: Any, tags: dict[str, str]) -> dict[str, Any]:
-    gaps = any(not np.isfinite(values).all() for values in drawn.columns.values())
-    question = query.question if drawn.labelled is None else query.question.replace(ANOMALY, MARKED)
+def _case(case_id: str, sample: DrawnSeries, query: Query, right: Any, tags: dict[str, str]) -> dict[str, Any]:
+    gaps = any(not np.isfinite(values).all() for values in sample.columns.values())
+    question = query.question if sample.marks is None else query.question.replace(ANOMALY, MARKED)
     if isinstance(right, list) and isinstance(right[0], list):
         question = f"{question} {_STRETCHES}"
-    asked: dict[str, Any] = {
+    data: dict[str, Any] = {
         "query": query.name,
         "question": f"{question} {_MISSING}" if gaps else question,
-        "source": drawn.source,
-        "size": drawn.size,
-        "columns": {name: shown(values) for name, values in drawn.columns.items()},
+        "source": sample.source,
+        "size": sample.size,
+        "columns": {name: as_json(values) for name, values in sample.columns.items()},
     }
     if query.choices:
-        asked["choices"] = query.choices
-    whole = isinstance(right, float) and right.is_integer()
-    return {"id": case_id, "input": asked, "expected": int(right) if whole else right, "tags": tags}
+        data["choices"] = query.choices
+    expected = int(right) if isinstance(right, float) and right.is_integer() else right
+    return {"id": case_id, "input": data, "expected": expected, "tags": tags}
 
 
-def shown(values: Any) -> list[float | int | None]:
-    """Numbers as they are written: whole ones without a point, missing ones as null."""
+def as_json(values: Any) -> list[float | int | None]:
+    """Values for JSON: integers without a decimal point, missing values as null."""
     return [None if not np.isfinite(x) else int(x) if x == int(x) else float(x) for x in values.tolist()]

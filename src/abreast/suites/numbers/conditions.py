@@ -1,4 +1,4 @@
-"""The conditions: how the numbers get into the prompt. Everything else of a prompt is the same for all of them."""
+"""The conditions: transforms that put the numbers into the prompt, which is otherwise the same for all."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ Confidence: <0 to 100 %>
 Answer: <only the answer{% if choices is defined %}: {{ choices | join(", ") }}{% endif %}>"""
 
 PACKAGE = "semantic-frame"
-SPIKE = 3.5  # robust standard deviations, of the summary's own anomalies
+SPIKE = 3.5  # robust standard deviations, for anomalies in the summary
 
 
 def data_in(prompt: str, question: str) -> str | None:
-    """The part of a prompt that shows the data; None if the prompt does not ask this question.
+    """The data part of a prompt; None if the prompt does not ask this question.
 
     >>> data_in("Data:\\n1, 2\\n\\nQuestion: What is the mean?\\n\\nReply ...", "What is the mean?")
     'Data:\\n1, 2'
     """
-    data, mark, _ = prompt.rpartition(f"\n\nQuestion: {question}")
-    return data if mark else None
+    data, separator, _ = prompt.rpartition(f"\n\nQuestion: {question}")
+    return data if separator else None
 
 
-def raw(asked: Mapping[str, Any], skip_above: int | None = None) -> dict[str, Any]:
-    """The numbers themselves. A series longer than `skip_above` is not sent."""
-    if skip_above is not None and asked["size"] > skip_above:
-        raise Skipped(f"{asked['size']:,} points, and raw numbers are skipped above {skip_above:,}")
+def raw(item: Mapping[str, Any], skip_above: int | None = None) -> dict[str, Any]:
+    """The numbers themselves; trials with more than `skip_above` points are skipped."""
+    if skip_above is not None and item["size"] > skip_above:
+        raise Skipped(f"{item['size']:,} points, and raw numbers are skipped above {skip_above:,}")
     parts = []
-    for name, numbers in asked["columns"].items():
+    for name, numbers in item["columns"].items():
         title = f"Series {name}" if len(name) == 1 else name.capitalize().replace("_", " ")
-        title = "Data" if len(asked["columns"]) == 1 else title
-        written = ", ".join("null" if number is None else repr(number) for number in numbers)
-        parts.append(f"{title}:\n{written}")
-    return _filled(asked, "\n\n".join(parts))
+        title = "Data" if len(item["columns"]) == 1 else title
+        values = ", ".join("null" if number is None else repr(number) for number in numbers)
+        parts.append(f"{title}:\n{values}")
+    return _variables(item, "\n\n".join(parts))
 
 
-def semantic_frame(asked: Mapping[str, Any]) -> dict[str, Any]:
-    return _described_by_package(asked, lambda result: str(result.narrative))
+def semantic_frame(item: Mapping[str, Any]) -> dict[str, Any]:
+    return _described_by_package(item, lambda result: str(result.narrative))
 
 
-def semantic_frame_full(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The full output of the package semantic-frame: narrative, classes, anomalies, a profile with count and std."""
-    return _described_by_package(asked, lambda result: json.dumps(result.model_dump(mode="json", by_alias=True)))
+def semantic_frame_full(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The full output of semantic-frame as JSON: narrative, classes, anomalies, profile."""
+    return _described_by_package(item, lambda result: json.dumps(result.model_dump(mode="json", by_alias=True)))
 
 
-def _described_by_package(asked: Mapping[str, Any], write: Callable[[Any], str]) -> dict[str, Any]:
+def _described_by_package(item: Mapping[str, Any], write: Callable[[Any], str]) -> dict[str, Any]:
     from semantic_frame import describe_dataframe, describe_series
 
-    columns = columns_of(asked)
+    columns = columns_of(item)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about gaps, which are meant
+        warnings.simplefilter("ignore")  # about gaps, which are intended
         if len(columns) == 1:
             (values,) = columns.values()
             result = describe_series(values, context="value", output="full")
@@ -78,28 +78,27 @@ def _described_by_package(asked: Mapping[str, Any], write: Callable[[Any], str])
             frame = describe_dataframe(pd.DataFrame(columns), context="data")
             lines = [f"{name}: {write(result)}" for name, result in frame.columns.items()]
             lines.append(frame.summary_narrative)
-    return _filled(asked, "\n".join(["Description of the data:", *lines]))
+    return _variables(item, "\n".join(["Description of the data:", *lines]))
 
 
-def summary_statistics(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Our own: the figures anybody would compute first."""
-    columns = columns_of(asked)
+def summary_statistics(item: Mapping[str, Any]) -> dict[str, Any]:
+    columns = columns_of(item)
     lines = [f"{name}: {_summary(values)}" for name, values in columns.items()]
     lines += _correlations(columns)
-    return _filled(asked, "\n".join(["Summary of the data:", *lines]))
+    return _variables(item, "\n".join(["Summary of the data:", *lines]))
 
 
-def described(asked: Mapping[str, Any], by: Callable[[Any], str]) -> dict[str, Any]:
-    """What a function of the user says of them: it gets a list of numbers, or of several columns a mapping of lists."""
-    columns = {name: list(numbers) for name, numbers in asked["columns"].items()}
-    said = by(next(iter(columns.values())) if len(columns) == 1 else columns)
-    if not isinstance(said, str):
-        raise Crashed(f"the transform must return text, got {type(said).__name__}")
-    return _filled(asked, said)
+def described(item: Mapping[str, Any], by: Callable[[Any], str]) -> dict[str, Any]:
+    """The text of a user's function, which gets a list of numbers, or a mapping of lists for several columns."""
+    columns = {name: list(numbers) for name, numbers in item["columns"].items()}
+    text = by(next(iter(columns.values())) if len(columns) == 1 else columns)
+    if not isinstance(text, str):
+        raise Crashed(f"the transform must return text, got {type(text).__name__}")
+    return _variables(item, text)
 
 
-for _ours in (raw, semantic_frame, semantic_frame_full, summary_statistics):
-    _ours.quick = True  # type: ignore[attr-defined] # estimates may call them
+for _transform in (raw, semantic_frame, semantic_frame_full, summary_statistics):
+    _transform.quick = True  # type: ignore[attr-defined] # estimates may call them
 
 
 def package_version() -> str | None:
@@ -109,43 +108,42 @@ def package_version() -> str | None:
         return None
 
 
-def columns_of(asked: Mapping[str, Any]) -> Columns:
+def columns_of(item: Mapping[str, Any]) -> Columns:
     return {
         name: np.array([np.nan if number is None else number for number in numbers], dtype=float)
-        for name, numbers in asked["columns"].items()
+        for name, numbers in item["columns"].items()
     }
 
 
-def _filled(asked: Mapping[str, Any], data: str) -> dict[str, Any]:
-    """What the template sees: the question and the data, and nothing else of the case."""
-    return {"data": data, **{key: asked[key] for key in ("question", "choices") if key in asked}}
+def _variables(item: Mapping[str, Any], data: str) -> dict[str, Any]:
+    return {"data": data, **{key: item[key] for key in ("question", "choices") if key in item}}
 
 
 def _summary(values: Values) -> str:
-    there = present(values)
-    quantiles = np.percentile(there, [5, 25, 50, 75, 95])
+    known = present(values)
+    quantiles = np.percentile(known, [5, 25, 50, 75, 95])
     at = np.arange(len(values))[np.isfinite(values)]
-    varies = np.ptp(there) > 0
+    varies = np.ptp(known) > 0
     figures = {
-        "count": len(there),
-        "missing": len(values) - len(there),
-        "mean": np.mean(there),
-        "std": np.std(there, ddof=1),
-        "min": np.min(there),
+        "count": len(known),
+        "missing": len(values) - len(known),
+        "mean": np.mean(known),
+        "std": np.std(known, ddof=1),
+        "min": np.min(known),
         **dict(zip(("p5", "p25", "median", "p75", "p95"), quantiles, strict=True)),
-        "max": np.max(there),
-        "slope": np.polyfit(at, there, 1)[0] if varies else 0.0,
-        "correlation with position": np.corrcoef(at, there)[0, 1] if varies else 0.0,
+        "max": np.max(known),
+        "slope": np.polyfit(at, known, 1)[0] if varies else 0.0,
+        "correlation with position": np.corrcoef(at, known)[0, 1] if varies else 0.0,
     }
-    told = ", ".join(f"{name} {float(value):.6g}" for name, value in figures.items() if name != "missing" or value)
-    return f"{told}; {_outliers(values)}"
+    text = ", ".join(f"{name} {float(value):.6g}" for name, value in figures.items() if name != "missing" or value)
+    return f"{text}; {_outliers(values)}"
 
 
 def _outliers(values: Values) -> str:
-    """Values far from the median, by position: the simple rule that everybody uses."""
-    there = present(values)
-    middle = float(np.median(there))
-    spread = 1.4826 * float(np.median(np.abs(there - middle)))
+    """Values far from the median, with their positions."""
+    known = present(values)
+    middle = float(np.median(known))
+    spread = 1.4826 * float(np.median(np.abs(known - middle)))
     far = np.flatnonzero(np.abs(np.nan_to_num(values - middle)) > SPIKE * spread).tolist() if spread else []
     if not far:
         return "no anomalies"
@@ -156,9 +154,9 @@ def _outliers(values: Values) -> str:
 
 def _correlations(columns: Columns) -> list[str]:
     lines = []
-    for one, other in combinations(columns, 2):
-        both = np.isfinite(columns[one]) & np.isfinite(columns[other])
-        left, right = columns[one][both], columns[other][both]
-        if len(left) > 2 and np.ptp(left) and np.ptp(right):
-            lines.append(f"correlation of {one} and {other}: {float(np.corrcoef(left, right)[0, 1]):.4f}")
+    for first, second in combinations(columns, 2):
+        is_paired = np.isfinite(columns[first]) & np.isfinite(columns[second])
+        a, b = columns[first][is_paired], columns[second][is_paired]
+        if len(a) > 2 and np.ptp(a) and np.ptp(b):
+            lines.append(f"correlation of {first} and {second}: {float(np.corrcoef(a, b)[0, 1]):.4f}")
     return lines

@@ -1,4 +1,4 @@
-"""The suite from Python: a runner and clients, thin over the one engine."""
+"""The Python interface of the suite: a runner, and clients for single queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READY = "Reply with the one word: ready"
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back of one query; None is what the backend does not say."""
+    """The response to one query; None for what the backend does not report."""
 
     text: str
     latency_s: float
@@ -35,7 +35,7 @@ _MEASURED = ("latency_s", "input_tokens", "output_tokens", "cost_usd", "model")
 
 
 class Client:
-    """A backend. One question is an experiment of one case: the same retries, limits and errors as everywhere."""
+    """A backend. A query runs as an experiment of one case, with the usual retries, limits and errors."""
 
     backend: BackendType
 
@@ -43,23 +43,22 @@ class Client:
         self.model, self.timeout = model, timeout
 
     def query(self, prompt: str, system: str | None = None) -> Response:
-        """Ask once, and wait."""
         return self._ask(prompt, {"system": system} if system is not None else {})
 
     def query_baseline(self, raw_data: str, query: str) -> Response:
-        """Ask about raw numbers, with the prompt of the suite."""
+        """Ask about raw numbers with the suite's prompt."""
         params = {"prompt": conditions.PROMPT, "system": conditions.SYSTEM}
         return self._ask({"data": raw_data, "question": query}, params)
 
     def query_treatment(self, semantic_output: str, query: str) -> Response:
-        """Ask about a description of them."""
+        """Ask about a description of the numbers."""
         return self.query_baseline(semantic_output, query)
 
-    def _ask(self, asked: Any, params: dict[str, Any]) -> Response:
+    def _ask(self, case_input: Any, params: dict[str, Any]) -> Response:
         with temporary_folder() as folder:
             result = Experiment(
                 name="query",
-                cases=[{"id": "query", "input": asked, "expected": "simulated"}],
+                cases=[{"id": "query", "input": case_input, "expected": "simulated"}],
                 variants={"query": {**target_settings(self.backend, self.model), "warmup": False, **params}},
                 limits={} if self.timeout is None else {"timeout": float(self.timeout)},
                 store="query.db",
@@ -72,19 +71,19 @@ class Client:
 
 
 class ApiClient(Client):
-    """The API, with the key of the environment."""
+    """The API, with the key from the environment."""
 
     backend = BackendType.API
 
 
 class ClaudeCodeClient(Client):
-    """The Claude Code CLI: a single turn without tools, and one call for each query."""
+    """The Claude Code CLI: a single turn without tools."""
 
     backend = BackendType.CLAUDE_CODE
 
 
 class MockClient(Client):
-    """The simulator: says "simulated" to everything, and calls nobody."""
+    """The simulator: always answers "simulated"."""
 
     backend = BackendType.MOCK
 
@@ -95,7 +94,7 @@ def client_of(backend: BackendType | str, model: str = "sonnet", timeout: float 
 
 
 class BenchmarkRunner:
-    """Runs the suite. What is stored is not executed again; an interrupted run goes on."""
+    """Runs the suite. Stored answers are reused, and an interrupted run is continued."""
 
     def __init__(self, config: BenchmarkConfig | None = None, backend: BackendType | str = BackendType.API) -> None:
         self.config = BenchmarkConfig() if config is None else config
@@ -104,7 +103,7 @@ class BenchmarkRunner:
         self.result: Result | None = None  # of the last run
 
     def run_all(self, tasks: Sequence[str] | None = None, n_trials: int | None = None) -> Result:
-        """Every task of the configuration, or these, in one run: print its `verdict`, read its `rows()`."""
+        """Run all tasks of the configuration, or these; the result has a `verdict` and `rows()`."""
         config = self.config if tasks is None else replace(self.config, tasks=list(tasks))
         config = config if n_trials is None else replace(config, n_trials=n_trials)
         self.result = experiment(config, self.backend).run(
@@ -121,16 +120,16 @@ class BenchmarkRunner:
         emit(f"{self._last().report()}\n")
 
     def save_results(self, output_dir: str | Path | None = None, prefix: str = "benchmark") -> Path:
-        """Write the last run as JSON into a new file, called after the run, and return the path."""
+        """Write the last run as JSON to a new file named after the run, and return its path."""
         result = self._last()
         home = Path("runs") / result.run if output_dir is None else Path(output_dir)
         return keep(home, f"{prefix}_{result.run}.json", [result.report("json").encode()])
 
     def _last(self) -> Result:
         if self.result is None:
-            raise BadInput("there are no results yet", "call run_all() first")
+            raise BadInput("no results yet", "call run_all() first")
         return self.result
 
     def warmup(self) -> Response:
-        """Ask once before anything is measured. A run on the CLI does so by itself."""
+        """Send one query before measuring. Runs on the CLI do this themselves."""
         return self.client.query(READY)

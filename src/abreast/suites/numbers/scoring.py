@@ -1,4 +1,4 @@
-"""Is it right, how far off is it, and is the number one that the data have at all?"""
+"""Score answers: correctness, relative error, and whether a number comes from the data."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from abreast.suites.numbers.conditions import columns_of
 from abreast.suites.numbers.dataset.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
 from abreast.suites.numbers.dataset.series import Columns
 
-DIGITS = 4  # significant digits that a number must share with another statistic to be taken for it
+DIGITS = 4  # significant digits for a number to be identified as another statistic
 DELAY = 3  # positions that `delayed` allows
 COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct`, of positions the F1 and `delayed`, of numbers also `closeness` (1 less the error) and `grounded`."""
+    """`correct` (F1 for positions) and, depending on the query, `delayed`, `closeness` (1 - error) and `grounded`."""
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
     value: Any = final.value
     if query.kind == "positions" and value is not None:
-        return _of_positions(case.expected, value)
+        return _position_scores(case.expected, value)
     if value is None:
-        found: dict[str, Any] = {"correct": 0.0, "explanation": f"{final.reason}, expected {short(case.expected)}"}
+        scores: dict[str, Any] = {"correct": 0.0, "explanation": f"{final.reason}, expected {short(case.expected)}"}
     else:
         mark = scorer_of(query.name).score(case, Answer(str(value), value))[0]
-        found = {"correct": mark.value, "explanation": mark.explanation}
+        scores = {"correct": mark.value, "explanation": mark.explanation}
     if query.kind == "number":
-        found |= _of_number(case, query, value, answer.text)
+        scores |= _number_scores(case, query, value, answer.text)
     else:
-        found |= dict.fromkeys(("closeness", "grounded"))
-    return {**found, "delayed": 0.0 if query.kind == "positions" else None}
+        scores |= dict.fromkeys(("closeness", "grounded"))
+    return {**scores, "delayed": 0.0 if query.kind == "positions" else None}
 
 
-def _of_positions(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
-    """`correct` is the F1 of the positions, `delayed` the same if a position may be off by `DELAY`."""
+def _position_scores(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
+    """`correct` is the F1 of the positions, `delayed` the F1 if positions may be off by `DELAY`."""
     right, wrong, missed = _matched(expected, predicted, 0)
     explanation = f"found {right} of {right + missed}" + (f", {wrong} extra" if wrong else "")
     return {
@@ -57,7 +57,7 @@ def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 
 
     >>> position_f1([12, 45], [12, 46]), position_f1([12, 45], [12, 46], delay=3), position_f1([[10, 20]], [12, 15])
     (0.5, 1.0, 1.0)
-    >>> position_f1([], []), position_f1([], [12])  # none is the right answer where there is none
+    >>> position_f1([], []), position_f1([], [12])  # no anomalies, none reported
     (1.0, 0.0)
     """
     right, wrong, missed = _matched(expected, predicted, delay)
@@ -65,23 +65,23 @@ def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 
 
 
 def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
-    """Counts of found marks, positions in no mark, and missed marks; a position finds the first one that is left."""
+    """Counts of matched marks, positions outside all marks, and missed marks; each position matches one mark."""
     marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
-    found: set[int] = set()
+    matched: set[int] = set()
     wrong = 0
     for position in sorted(set(predicted)):
         near = [at for at, (first, last) in enumerate(marks) if first - delay <= position <= last + delay]
-        fresh = [at for at in near if at not in found]
-        if fresh:
-            found.add(fresh[0])
+        unmatched = [at for at in near if at not in matched]
+        if unmatched:
+            matched.add(unmatched[0])
         elif not any(marks[at][0] < marks[at][1] for at in near):
             wrong += 1
-    return len(found), wrong, len(marks) - len(found)
+    return len(matched), wrong, len(marks) - len(matched)
 
 
-def _of_number(case: Case, query: Query, value: float | None, reply: str) -> dict[str, Any]:
+def _number_scores(case: Case, query: Query, value: float | None, reply: str) -> dict[str, Any]:
     if value is None:
-        return {"closeness": 0.0, "grounded": None}  # it names no number, so it invents none
+        return {"closeness": 0.0, "grounded": None}  # no number, so none is invented
     right = float(case.expected)
     error = abs(value - right) / abs(right) if right else float(value != right)
     return {
@@ -93,9 +93,9 @@ def _of_number(case: Case, query: Query, value: float | None, reply: str) -> dic
 def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[float], reply: str) -> bool:
     """Tell whether one of the answered numbers comes from the data.
 
-    It does if it is near the truth (within twice the tolerance of the query); if the query asks for a value of the data
-    and the number is one of them, exactly; or if it is another statistic of the data to all digits written, and the
-    number has four significant digits or more, or the reply mentions that statistic.
+    It does if it is within twice the tolerance of the query; if the query asks for a value of the data and the number
+    is one; or if it equals another statistic to all its digits, and has four significant digits or more, or the reply
+    mentions that statistic.
     """
     if any(query.within(value, right, 2.0) for value in values):
         return True
@@ -110,7 +110,7 @@ def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[f
 
 
 def _is_written_as(value: float, quantity: float) -> bool:
-    """Tell whether a number is a quantity rounded to the digits that the number has."""
+    """Tell whether a number is the quantity, rounded."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
     unit = 10.0**exponent if isinstance(exponent, int) else 1.0
     return abs(value - quantity) <= 0.5 * min(unit, 1.0) * (1 + 1e-9)

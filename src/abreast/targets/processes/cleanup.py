@@ -61,7 +61,9 @@ def clean(dry_run: bool = False) -> Cleanup:
             orphans.reap(marks)
         for driver in dead:
             folders = [root / driver.mark for root in driver.roots]
-            cleaned = [_clean_folder(path, driver.kept_workspaces, dry_run) for path in folders if os.path.lexists(path)]
+            cleaned = [
+                _clean_folder(path, driver.kept_workspaces, dry_run) for path in folders if os.path.lexists(path)
+            ]
             dead_folders = [folder for folder in cleaned if folder is not None]
             result.folders += dead_folders
             if not dry_run and not any(folder.problem for folder in dead_folders):

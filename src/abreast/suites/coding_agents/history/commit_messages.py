@@ -1,4 +1,4 @@
-"""What a commit message says of a pull request: its number, its words, and what it takes back."""
+"""Parse commit messages: pull request number, title, body, merged branch, reverted change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from abreast.suites.coding_agents.history.commits import Commit
+from abreast.suites.coding_agents.history.commits import HistoryCommit
 
 _SQUASHED = re.compile(r"\s*\((?:pull request )?[#!](\d+)\)$")
 _GITHUB = re.compile(r"Merge pull request #(\d+) from (?:[^\s/]+/)?(\S+)")
@@ -20,24 +20,24 @@ _REVERTED_NUMBER = re.compile(r"^Reverts \S*[#!](\d+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Message:
     number: int | None
     title: str
     body: str
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class Revert:
     hash: str | None
     number: int | None
     title: str
 
-    def is_meant(self, hashes: Sequence[str], words: Words) -> bool:
+    def matches(self, hashes: Sequence[str], message: Message) -> bool:
         if self.hash is not None:
-            return any(each.startswith(self.hash) for each in hashes)
+            return any(name.startswith(self.hash) for name in hashes)
         if self.number is not None:
-            return self.number == words.number
-        return without_number(self.title) == words.title
+            return self.number == message.number
+        return without_number(self.title) == message.title
 
 
 def without_number(subject: str) -> str:
@@ -50,38 +50,36 @@ def without_number(subject: str) -> str:
 
 
 def squashed_number(subject: str) -> int | None:
-    found = _SQUASHED.search(subject)
-    return int(found[1]) if found else None
+    match = _SQUASHED.search(subject)
+    return int(match[1]) if match else None
 
 
-def words_of_series(commits: Sequence[Commit]) -> Words:
-    told = [commit for commit in commits if not commit.subject.startswith(("fixup!", "squash!", "amend!"))] or commits
-    if not told:
-        return Words(None, "", "")
-    rest = [part for commit in told[1:] for part in (without_number(commit.subject), commit.body)]
-    return Words(
-        squashed_number(told[0].subject),
-        without_number(told[0].subject),
-        "\n\n".join(part for part in (told[0].body, *rest) if part),
-    )
+def message_of_series(commits: Sequence[HistoryCommit]) -> Message:
+    if not commits:
+        return Message(None, "", "")
+    originals = [commit for commit in commits if not commit.subject.startswith(("fixup!", "squash!", "amend!"))]
+    first, *others = originals or commits
+    rest = [part for commit in others for part in (without_number(commit.subject), commit.body)]
+    body = "\n\n".join(part for part in (first.body, *rest) if part)
+    return Message(squashed_number(first.subject), without_number(first.subject), body)
 
 
-def words_of_merge(merge: Commit) -> Words:
-    """Of a merge by its own message; without a title if that only names branches."""
+def message_of_merge(merge: HistoryCommit) -> Message:
+    """The message of a merge, without a title if that only names branches."""
     body = _CONFLICTS.sub("", merge.body)
-    found = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(body)
-    number = int(found[1]) if found else None
+    match = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(body)
+    number = int(match[1]) if match else None
     body = _GITLAB.sub("", body).strip()
     if number is None and not _PLAIN.fullmatch(merge.subject):
-        return Words(squashed_number(merge.subject), without_number(merge.subject), body)
+        return Message(squashed_number(merge.subject), without_number(merge.subject), body)
     if number is not None and not any(mark.match(merge.subject) for mark in (_GITHUB, _BITBUCKET, _PLAIN)):
-        return Words(number, without_number(merge.subject), body)
+        return Message(number, without_number(merge.subject), body)
     title, _, rest = body.partition("\n")
-    return Words(number, without_number(title), rest.strip())
+    return Message(number, without_number(title), rest.strip())
 
 
-def merged_branch(merge: Commit) -> tuple[str, bool]:
-    """The branch that a merge names, or nothing, and whether git wrote the message, not a host of pull requests."""
+def merged_branch(merge: HistoryCommit) -> tuple[str, bool]:
+    """The branch that a merge names, if any, and whether git wrote the message rather than a hosting service."""
     plain, hosted = _PLAIN.match(merge.subject), _GITHUB.match(merge.subject)
     if hosted is not None:
         return hosted[2], False
@@ -99,21 +97,21 @@ def without_remote(branch: str) -> str:
     return re.sub(r"^(?:refs/)?(?:remotes/|heads/)?(?:origin/|upstream/)?", "", branch)
 
 
-def merge_number(merge: Commit) -> int | None:
-    found = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(merge.body)
-    return int(found[1]) if found else squashed_number(merge.subject)
+def merge_number(merge: HistoryCommit) -> int | None:
+    match = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(merge.body)
+    return int(match[1]) if match else squashed_number(merge.subject)
 
 
-def taken_back(words: Words) -> TakenBack | None:
-    """What is reverted by a pull request of these words; None if it is no revert.
+def revert_of(message: Message) -> Revert | None:
+    """The change that a pull request with this message reverts; None if it is not a revert.
 
-    >>> taken_back(Words(13, 'Revert "Greet people (#12)"', "Reverts us/shop#12"))
-    TakenBack(hash=None, number=12, title='Greet people (#12)')
+    >>> revert_of(Message(13, 'Revert "Greet people (#12)"', "Reverts us/shop#12"))
+    Revert(hash=None, number=12, title='Greet people (#12)')
     """
-    found = _REVERT.match(words.title)
-    commit, number = _REVERTED_COMMIT.search(words.body), _REVERTED_NUMBER.search(words.body)
-    if found is None and not (words.title.lower().startswith(("revert", "reapply")) and (commit or number)):
+    match = _REVERT.match(message.title)
+    commit, number = _REVERTED_COMMIT.search(message.body), _REVERTED_NUMBER.search(message.body)
+    if match is None and not (message.title.lower().startswith(("revert", "reapply")) and (commit or number)):
         return None
-    again = found is not None and found[1].lower() == "reapply"
-    title = "" if found is None else f'Revert "{found[2]}"' if again else found[2]
-    return TakenBack(commit[1] if commit else None, int(number[1]) if number else squashed_number(title), title)
+    is_reapply = match is not None and match[1].lower() == "reapply"
+    title = "" if match is None else f'Revert "{match[2]}"' if is_reapply else match[2]
+    return Revert(commit[1] if commit else None, int(number[1]) if number else squashed_number(title), title)

@@ -1,8 +1,8 @@
-"""Recognize merges of long-lived branches: a main branch, a release branch, a branch that collects pull requests.
+"""Recognize commits that are not tasks: merges of long-lived branches, and maintenance.
 
-They bring in the work of others, which other pull requests describe. Names tell some of them; the shape of the history
-tells the rest: a branch that is merged, goes on and is merged again has its last merged commit in common with this
-branch, and not a commit from which it was started.
+Merges of a main branch, a release branch or a branch that collects pull requests bring in changes that other pull
+requests describe. Some are recognized by name, the others by the shape of the history: a branch that is merged more
+than once has its last merged commit in common with this branch, not the commit from which it was started.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from abreast.suites.coding_agents.history import commit_messages
-from abreast.suites.coding_agents.history.change import File
-from abreast.suites.coding_agents.history.commits import Commit, History
+from abreast.suites.coding_agents.history.change import ChangedFile
+from abreast.suites.coding_agents.history.commits import GitHistory, HistoryCommit
 from abreast.targets.workspace.environment import LOCK_FILE, MANIFEST
 
 MAIN = "merges a main branch into this one"
-LONG_LIVED = "merges a release branch, or another one that lives on"
+LONG_LIVED = "merges a release branch, or another long-lived one"
 SEVERAL = "brings in other pull requests"
 
 _MAIN = frozenset(("main", "master", "trunk", "default", "develop", "development", "dev"))
@@ -28,7 +28,7 @@ _RELEASE = re.compile(
     r"|\d+[-_.](?:x|stable|maint|maintenance)",
     re.I,
 )
-_SAYS = re.compile(
+_MERGE_TITLE = re.compile(
     r"(?:\w+: )?(?:forward[- ]?)?merge (?:the )?(?:latest )?(?:branch )?[`'\"]?([\w./-]+?)[`'\"]?"
     r"(?: branch)? (?:in)?to [`'\"]?[\w./-]+",
     re.I,
@@ -36,7 +36,7 @@ _SAYS = re.compile(
 
 
 def is_release_branch(name: str) -> bool:
-    """Whether a branch of this name is one that releases are made from.
+    """Whether this is the name of a release branch.
 
     >>> [is_release_branch(name) for name in ("stable", "2.2.x", "release/1.4", "v3", "python-3.12", "fix-412", "412")]
     [True, True, True, True, False, False, False]
@@ -44,8 +44,8 @@ def is_release_branch(name: str) -> bool:
     return _RELEASE.fullmatch(name) is not None
 
 
-class Merges:
-    def __init__(self, history: History, tip: str, own: str) -> None:
+class MergeFilter:
+    def __init__(self, history: GitHistory, tip: str, own: str) -> None:
         self._history, self._tip, self._own = history, tip, own
         self._long_lived: set[str] = set()
 
@@ -53,12 +53,12 @@ class Merges:
     def _line(self) -> frozenset[str]:
         return frozenset(self._history.first_parent_hashes(self._tip))
 
-    def why_not(self, head: Commit, title: str) -> str:
-        """Why a commit only brings in what others did; empty if it does not."""
+    def reason(self, head: HistoryCommit, title: str) -> str:
+        """Why a commit only merges other changes; empty if it does not."""
         source, is_plain = commit_messages.merged_branch(head)
-        says = _SAYS.match(title)
-        source = source or ("" if says is None else commit_messages.without_remote(says[1]))
-        if source and (is_plain or says) and (source in _MAIN or source == self._own):
+        match = _MERGE_TITLE.match(title)
+        source = source or ("" if match is None else commit_messages.without_remote(match[1]))
+        if source and (is_plain or match) and (source in _MAIN or source == self._own):
             return MAIN
         if source and is_release_branch(source):
             return LONG_LIVED
@@ -69,12 +69,12 @@ class Merges:
             return LONG_LIVED
         return SEVERAL if self._collects(head) else ""
 
-    def _lives_on(self, merge: Commit) -> bool:
-        base = self._history.common_start(*merge.parents)
+    def _lives_on(self, merge: HistoryCommit) -> bool:
+        base = self._history.merge_base(*merge.parents)
         return base is not None and base not in self._line
 
-    def _collects(self, merge: Commit) -> bool:
-        """Whether pull requests were merged into the branch itself: a lone number may be that of an issue."""
+    def _collects(self, merge: HistoryCommit) -> bool:
+        """Whether pull requests were merged into the branch; a single number may be that of an issue."""
         merged = self._history.all_between(*merge.parents)
         numbers = commit_messages.merge_number(merge), commit_messages.squashed_number(merge.subject)
         squashed = {commit_messages.squashed_number(commit.subject) for commit in merged if len(commit.parents) == 1}
@@ -82,7 +82,7 @@ class Merges:
         return bool(merges - {None, *numbers}) or len(squashed - {None, *numbers}) > 1
 
 
-# Authors that are programs for updates. Coding agents, which are bots as well, are none.
+# Bots that update dependencies; coding agents are bots, too, but not among them.
 UPDATER = re.compile(
     r"dependabot|renovate|pre-commit-ci|pyup|greenkeeper|snyk|depfu|scala-steward|github-actions|imgbot|allcontributors"
     r"|requires\.io|whitesource|mend-for-github|release-please|semantic-release",
@@ -113,7 +113,7 @@ _RELEASE_TITLE = re.compile(
 
 
 def mentions_release(title: str) -> bool:
-    """Whether a title speaks of a release or a version.
+    """Whether a title mentions a release or a version.
 
     >>> [mentions_release(title) for title in ("Release 1.2.0", "chore: bump version", "v2.0", "Fix the parser")]
     [True, True, True, False]
@@ -122,7 +122,7 @@ def mentions_release(title: str) -> bool:
 
 
 def mentions_update(title: str) -> bool:
-    """Whether a title speaks of an update of dependencies or CI.
+    """Whether a title mentions an update of dependencies or CI.
 
     >>> titles = ["Bump actions/setup-python from 5 to 6", "chore(deps): update ruff", "Update parser", "Bumpy road"]
     >>> [mentions_update(title) for title in titles]
@@ -132,7 +132,7 @@ def mentions_update(title: str) -> bool:
 
 
 def is_updater(author: str) -> bool:
-    """Whether an author, by address, is a program that updates dependencies or formats code.
+    """Whether an author's address belongs to a bot that updates dependencies or formats code.
 
     >>> is_updater("49699333+dependabot[bot]@users.noreply.github.com"), is_updater("ann@example.org")
     (True, False)
@@ -140,31 +140,31 @@ def is_updater(author: str) -> bool:
     return UPDATER.search(author) is not None
 
 
-def why_maintenance(
-    title: str, authors: Iterable[str], files: Sequence[File], lines_of: Callable[[list[str]], list[str]]
+def maintenance_reason(
+    title: str, authors: Iterable[str], files: Sequence[ChangedFile], lines_of: Callable[[list[str]], list[str]]
 ) -> str:
-    """Why a change is mere maintenance; empty if it is not. `lines_of` returns the changed lines of some paths."""
+    """Why a change is maintenance; empty if it is not. `lines_of` returns the changed lines of paths."""
     written_by = set(authors)
     if written_by and all(map(is_updater, written_by)):
-        return "was written by a program that updates dependencies"
+        return "was written by a bot that updates dependencies"
     others = [file for file in files if not _CHANGE_LOG.search(file.path)]
     if not others:
         return "only changes versions" if mentions_release(title) and _are_versions(lines_of(_paths(files))) else ""
-    told = [file for file in others if not (LOCK_FILE.search(file.path) or _CI.search(file.path))]
-    if not told:
+    relevant = [file for file in others if not (LOCK_FILE.search(file.path) or _CI.search(file.path))]
+    if not relevant:
         return "only changes lock files or CI configuration"
-    if all(MANIFEST.search(file.path) for file in told) and mentions_update(title):
+    are_manifests = all(MANIFEST.search(file.path) for file in relevant)
+    if are_manifests and mentions_update(title):
         return "only updates dependencies"
-    is_expected = mentions_release(title) or all(MANIFEST.search(file.path) for file in told)
-    if is_expected and _are_versions(lines_of(_paths(told))):
+    if (are_manifests or mentions_release(title)) and _are_versions(lines_of(_paths(relevant))):
         return "only changes versions"
     return ""
 
 
-def _paths(files: Iterable[File]) -> list[str]:
+def _paths(files: Iterable[ChangedFile]) -> list[str]:
     return [path for file in files for path in (file.before, file.after) if path]
 
 
 def _are_versions(lines: Iterable[str]) -> bool:
-    """Whether every changed line carries a version, a date or a checksum; comments and brackets say nothing."""
+    """Whether every changed line has a version, a date or a checksum, comments and brackets aside."""
     return all(_VERSION.search(line) or _NO_STATEMENT.fullmatch(line) for line in lines)

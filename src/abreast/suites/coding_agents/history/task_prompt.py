@@ -1,4 +1,4 @@
-"""A task in the words of a model that sees the change: what it is asked for, and whether its answer says how."""
+"""The prompt for a model that sees a change and writes its task, and the check that the task does not reveal it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from itertools import pairwise
 from abreast.scorers.base import clipped
 from abreast.scorers.judge import quoted
 from abreast.suites.coding_agents.history.change import excerpt, files_between
-from abreast.suites.coding_agents.history.commits import History
+from abreast.suites.coding_agents.history.commits import GitHistory
 from abreast.suites.coding_agents.history.discovery import PullRequest
 from abreast.suites.coding_agents.history.pull_request_cases import tests_in
 from abreast.suites.coding_agents.history.task_text import SHORTEST, cleaned, has_code
 
-SHORTEST_QUOTE = 20  # so many characters of an added line, without white space, are no chance
-
-LONGEST_MESSAGE = 20_000  # characters of a message that are shown
+SHORTEST_QUOTE = 20  # characters of an added line, without white space, that are not a coincidence
+LONGEST_MESSAGE = 20_000  # characters of a commit message in the prompt
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LONE_TEXT = re.compile(r"""[a-zA-Z]{0,2}(["'])(?:(?!\1).)*\1[,;)\]]*""")
@@ -37,71 +36,71 @@ numbers of pull requests.
 
 {data}"""
 
-_AGAIN = """\
-{asked}
-You have answered before, and the answer cannot be used: {wrong}. Write the task anew, without that. The answer was:
+_RETRY = """\
+{prompt}
+You have answered before, and the answer cannot be used: {problem}. Write the task anew, without that. The answer was:
 
 {data}"""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TaskRequest:
     pull_request: PullRequest
     tests: str
     change: str
 
     def prompt(self) -> str:
-        found = self.pull_request
-        message = clipped(found.body, LONGEST_MESSAGE)[0]
-        parts = [("title", found.title), ("message", message or "(there is none)")]
+        message = clipped(self.pull_request.body, LONGEST_MESSAGE)[0]
+        parts = [("title", self.pull_request.title), ("message", message or "(there is none)")]
         parts += [("change of tests", self.tests)] if self.tests else []
         return _ASK.format(data=quoted([*parts, ("change", self.change or "(only tests were changed)")]))
 
-    def prompt_again(self, said: str, wrong: str) -> str:
-        data = quoted([("answer", said or "(nothing)")])
-        return _AGAIN.format(asked=self.prompt(), wrong=wrong, data=data)
+    def retry_prompt(self, answer: str, problem: str) -> str:
+        data = quoted([("answer", answer or "(nothing)")])
+        return _RETRY.format(prompt=self.prompt(), problem=problem, data=data)
 
-    def read(self, said: str) -> tuple[str, str]:
-        said = _CONTROL.sub("", said.replace("\r\n", "\n")).strip()
-        if code := has_code(said):
-            return "", f"it has a block of code or a diff in it ({code[:60]})"
-        if line := self._revealed(said):
-            return "", f"it has a line of the change in it ({line[:200]})"
-        title, _, body = said.partition("\n")
+    def read(self, answer: str) -> tuple[str, str]:
+        """The task in an answer, or what is wrong with it."""
+        answer = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
+        if code := has_code(answer):
+            return "", f"it contains a code block or a diff ({code[:60]})"
+        if line := self._revealed(answer):
+            return "", f"it contains a line of the change ({line[:200]})"
+        title, _, body = answer.partition("\n")
         task = cleaned(title, body, self.pull_request.number)
         if len(task) < SHORTEST:
-            return "", f"it says no task: {len(task)} characters are left of it"
+            return "", f"it has no task: only {len(task)} characters are left"
         return task, ""
 
-    def _revealed(self, said: str) -> str:
-        """The first line of the change that a text has, other than what the message says or stood there before."""
-        text, found = _bare(said), self.pull_request
-        known = _bare(f"{found.title}\n{found.body}")
+    def _revealed(self, answer: str) -> str:
+        """The first added line of the change that the text quotes, unless it is also in the message."""
+        text = _normalized(answer)
+        message = _normalized(f"{self.pull_request.title}\n{self.pull_request.body}")
         for block in _added(self.tests + self.change):
             singles = [line for line in block if not _LONE_TEXT.fullmatch(line.strip())]
-            for line in [*singles, *(f"{one}\n{other}" for one, other in pairwise(singles))]:
-                bare = _bare(line).rstrip(",;")
-                if len(bare) >= SHORTEST_QUOTE and bare in text and bare not in known:
+            for line in [*singles, *map("\n".join, pairwise(singles))]:
+                quote = _normalized(line).rstrip(",;")
+                if len(quote) >= SHORTEST_QUOTE and quote in text and quote not in message:
                     return " ".join(line.split())
         return ""
 
 
-def shown(history: History, found: PullRequest) -> Shown:
-    files = files_between(history, found.base, found.head)
+def task_request(history: GitHistory, pull_request: PullRequest) -> TaskRequest:
+    files = files_between(history, pull_request.base, pull_request.head)
     tests = [file for file in files if tests_in([file], [])]
     others = [file for file in files if file not in tests]
-    parts = (excerpt(history, found.base, found.head, some) for some in (tests, others))
-    return Shown(found, *parts)
+    excerpts = (excerpt(history, pull_request.base, pull_request.head, part) for part in (tests, others))
+    return TaskRequest(pull_request, *excerpts)
 
 
-def _bare(text: str) -> str:
-    """The signs of a text, however they are laid out: without white space and what cannot be seen."""
-    seen = (char for char in re.sub(r"[\s`]+", "", text) if char.isascii() or unicodedata.category(char) != "Cf")
-    return "".join(seen).casefold()
+def _normalized(text: str) -> str:
+    """The text in lower case without white space, backticks and invisible characters."""
+    characters = re.sub(r"[\s`]+", "", text)
+    return "".join(char for char in characters if char.isascii() or unicodedata.category(char) != "Cf").casefold()
 
 
 def _added(diff: str) -> Iterator[list[str]]:
-    """The lines that people added, those in a row together; without those that only moved."""
+    """Blocks of added lines, without those that only moved."""
     removed = {line[1:].strip() for line in diff.split("\n") if re.match(r"-(?!-- )", line)}
     block, in_hunk = list[str](), False
     for line in [*diff.split("\n"), ""]:

@@ -1,18 +1,19 @@
-"""The task of a pull request, in the words of its message, without what would reveal the change."""
+"""Extract the task from the message of a pull request, without what would reveal the change."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-SHORTEST = 15  # a text of fewer characters is no task
+SHORTEST = 15  # minimum characters of a task
+LONGEST_LINE = 4000  # longer lines were not written by hand
 
-LONGEST_LINE = 4000  # a line of more characters was not written by hand
-
-_PEOPLE = "co-authored|co-developed|signed-off|reviewed|acked|tested|reported|suggested|approved|helped|requested"
-_PLACES = "change-id|reviewed-on|cr-commit-position|git-svn-id|piperorigin-revid|pr-url|pull-request|cc"
+_TRAILER_VERBS = (
+    "co-authored|co-developed|signed-off|reviewed|acked|tested|reported|suggested|approved|helped|requested"
+)
+_TRAILER_KEYS = "change-id|reviewed-on|cr-commit-position|git-svn-id|piperorigin-revid|pr-url|pull-request|cc"
 _TRAILER = re.compile(
-    rf"\s*(?:(?:{_PEOPLE})-by|{_PLACES}):.*"
+    rf"\s*(?:(?:{_TRAILER_VERBS})-by|{_TRAILER_KEYS}):.*"
     r"|\s*\(cherry picked from commit .*"
     r"|\s*See merge request .*"
     r"|\W*Generated with .*",
@@ -46,7 +47,7 @@ _EMPTY = re.compile(r"\(\s*[,;]?\s*\)|\[\s*\]|``(?!`)|<>")
 
 
 def cleaned(title: str, body: str, number: int | None) -> str:
-    """The task in the words of a message, without what reveals the change or the number of its pull request."""
+    """The task in a message, without what reveals the change or its pull request."""
     title = _line(title, number)
     body = "\n".join(_line(line, number) for line in _prose(body))
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
@@ -54,26 +55,26 @@ def cleaned(title: str, body: str, number: int | None) -> str:
 
 
 def has_code(text: str) -> str:
-    """The first block of code in a text, fenced or as a diff, by its first line; empty if there is none."""
+    """The first line of the first code block or diff; empty if there is none."""
     lines = text.replace("\r\n", "\n").split("\n")
     return next((line.strip() for line in lines if _FENCE.match(line) or _DIFF.match(line)), "")
 
 
 def _prose(body: str) -> Iterator[str]:
-    """The lines that are words: no code, no diffs, no trailers."""
+    """Lines of prose: no code, diffs or trailers."""
     fence, in_diff, in_list = "", False, False
     for line in _COMMENT.sub("", body.replace("\r\n", "\n")).split("\n"):
         bare = line.strip(" \t>")
         if fence:
             fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
             continue
-        if opened := _FENCE.match(line):
-            fence, in_diff, in_list = opened[1], False, False
+        if opening := _FENCE.match(line):
+            fence, in_diff, in_list = opening[1], False, False
             continue
         in_diff = _DIFF.match(line) is not None or (in_diff and _OF_A_DIFF.match(line) is not None)
-        indented = _INDENTED.match(line) is not None
-        in_list = bool(bare) and (in_list or (_ITEM.match(line) is not None and not indented))
-        is_code = in_diff or (indented and not in_list)
+        is_indented = _INDENTED.match(line) is not None
+        in_list = bool(bare) and (in_list or (_ITEM.match(line) is not None and not is_indented))
+        is_code = in_diff or (is_indented and not in_list)
         if not is_code and not _TRAILER.fullmatch(line) and not _RULE.fullmatch(line):
             yield line.rstrip()
         elif not bare:

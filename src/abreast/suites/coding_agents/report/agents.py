@@ -1,4 +1,4 @@
-"""The agents side by side: rates, scores, time, changes, and what it all took."""
+"""The agents side by side: rates, scores, time, changes and resource use."""
 
 from __future__ import annotations
 
@@ -9,106 +9,121 @@ from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.verdict_sentence import ALL_FAILED
 from abreast.suites.coding_agents.report import pictures
-from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of
-from abreast.suites.coding_agents.report.words import said
-from abreast.suites.coding_agents.report.work import FINISHED, Work
+from abreast.suites.coding_agents.report.run_table import FINISHED, RunTable
+from abreast.suites.coding_agents.report.summaries import OWN, SOLVED, MetricSummary, summaries_of
 
 
-def section(work: Work) -> Section:
-    runs, measures, skipped = runs_of(work), measures_of(work), work.not_counted("run")
-    not_counted = f"count for nobody and against nobody: {', '.join(skipped)}" if skipped else ""
+def section(table: RunTable) -> Section:
+    runs, summaries, skipped = _runs(table), summaries_of(table), table.not_counted("run")
+    not_counted = f"not counted for or against any agent: {', '.join(skipped)}" if skipped else ""
     return Section(
         "agents",
         "The agents side by side",
-        sentences=tuple(filter(None, [not_counted, _apart(work)])),
-        tables=(_table(work, runs, measures),),
-        pictures=tuple(pictures.summaries(work)),
+        sentences=tuple(filter(None, [not_counted, _compared_cases(table)])),
+        tables=(_table(table, runs, summaries),),
+        pictures=tuple(pictures.summary_pictures(table)),
         data={
-            "baseline": work.baseline,
-            "agents": list(work.names),
-            "score": work.rows.primary,
-            "runs": work.by_variant({**each._asdict(), "not_run": each.not_run} for each in runs),
-            "common_cases": int(work.common.sum()),
-            "measures": [_measure(work, each) for each in measures],
+            "baseline": table.baseline,
+            "agents": list(table.names),
+            "score": table.rows.primary,
+            "runs": table.by_variant(runs),
+            "common_cases": int(table.common.sum()),
+            "measures": [_summary_data(table, summary) for summary in summaries],
         },
     )
 
 
-def _apart(work: Work) -> str:
-    common, begun = int(work.common.sum()), len(work.rows.cases)
-    if common == begun or len(work.names) < 2:
+def _compared_cases(table: RunTable) -> str:
+    """Which cases amounts are compared on; empty if on all."""
+    common, begun = int(table.common.sum()), len(table.rows.cases)
+    unsuccessful = [variant.name for variant in table.analysis.variants if not variant.ok]
+    if common == begun or len(table.names) < 2 or len(unsuccessful) == len(table.names):
         return ""
-    silent = [summary.name for summary in work.analysis.variants if not summary.ok]
-    if len(silent) == len(work.names):
-        return ""
-    who = f"all but {listed_with_and(silent)}" if silent else "all agents" if len(work.names) > 2 else "both agents"
-    noun = work.noun if begun == 1 else f"{work.noun}s"
+    agents = "all agents" if len(table.names) > 2 else "both agents"
+    if unsuccessful:
+        agents = f"all but {listed_with_and(unsuccessful)}"
+    noun = table.noun if begun == 1 else f"{table.noun}s"
     if not common:
-        return f"there is no {work.noun} at which {who} ended well: amounts are of each one's own, and not comparable"
-    return f"amounts are compared on {common:,} of {begun:,} {noun}, at which {who} ended well"
+        return f"no {table.noun} was completed by {agents}: amounts are of each agent's own runs and not comparable"
+    return f"amounts are compared on {common:,} of {begun:,} {noun}, those completed by {agents}"
 
 
-def _table(work: Work, runs: list[Runs], measures: list[Measure]) -> NamedTable:
-    failed = {summary.name for summary in work.analysis.variants if summary.all_failed}
-    baseline = work.baseline if len(work.names) > 1 else None
-    head = [f"{name} (baseline)" if name == baseline else name for name in work.names]
-    rows = [("runs", *map(_counted, runs))]
+def _table(table: RunTable, runs: list[dict[str, int]], summaries: list[MetricSummary]) -> NamedTable:
+    all_failed = [variant.all_failed for variant in table.analysis.variants]
+    baseline = table.baseline if len(table.names) > 1 else None
+    head = [f"{name} (baseline)" if name == baseline else name for name in table.names]
+    rows = [("runs", *map(_run_counts, runs))]
     rows += [
-        (each.metric.title, *(_cell(each, at, name in failed) for at, name in enumerate(work.names)))
-        for each in measures
+        (summary.metric.title, *(_cell(summary, agent, all_failed[agent]) for agent in table.variants))
+        for summary in summaries
     ]
-    return NamedTable("agents", "", ("", *head), tuple(rows), _how_to_read(work, measures))
+    return NamedTable("agents", "", ("", *head), tuple(rows), _note(table, summaries))
 
 
-def _counted(runs: Runs) -> str:
+def _runs(table: RunTable) -> list[dict[str, int]]:
+    """Runs by outcome, for each agent; `failed` are failures of its own."""
+    rows = table.rows
+    outcomes = {
+        "ok": rows.ok,
+        "failed": rows.own_failure,
+        "infrastructure": rows.error & ~rows.own_failure,
+        "skipped": rows.skipped,
+    }
+    planned, runs = rows.planned_cases * rows.repeats, []
+    for agent in table.variants:
+        counts = {name: int((table.of(agent) & mask).sum()) for name, mask in outcomes.items()}
+        runs.append({"planned": planned, **counts, "not_run": planned - sum(counts.values())})
+    return runs
+
+
+def _run_counts(runs: dict[str, int]) -> str:
     """`28 of 30 (2 failed)`."""
-    there = runs.planned - runs.not_run
-    whole = f"{there:,} of {runs.planned:,}" if runs.not_run else f"{there:,}"
-    failed = runs.failed + runs.infrastructure
-    return f"{whole} ({failed:,} failed)" if failed else whole
+    executed, failed = runs["planned"] - runs["not_run"], runs["failed"] + runs["infrastructure"]
+    total = f"{executed:,} of {runs['planned']:,}" if runs["not_run"] else f"{executed:,}"
+    return f"{total} ({failed:,} failed)" if failed else total
 
 
-def _cell(measure: Measure, at: int, all_failed: bool) -> str:
-    is_score = measure.metric.is_share and not measure.metric.name.endswith("_rate")
+def _cell(summary: MetricSummary, agent: int, all_failed: bool) -> str:
+    is_score = summary.metric.is_share and not summary.metric.name.endswith("_rate")
     if is_score and all_failed:
         return ALL_FAILED
-    return said(measure.metric, measure.values[at], measure.intervals[at])
+    return summary.metric.in_words(summary.values[agent], summary.intervals[agent])
 
 
-def _how_to_read(work: Work, measures: list[Measure]) -> str:
-    several = work.rows.repeats > 1
-    over = f"over {work.noun}s{', runs of each averaged' if several else ''}"
-    finished = "ended well and changed something" if work.in_repository else "ended well and left words or files"
-    parts = [f"the verdict is on: {work.primary.title}"] if work.primary is not None else []
-    parts += [f"rates and scores: {over}; a failure of the agent counts 0 in scores", f"{FINISHED}: {finished}"]
-    ratings = [metric for metric in work.metrics if metric.scale]
-    if ratings and ratings[0].scale:
-        low, high = ratings[0].scale
+def _note(table: RunTable, summaries: list[MetricSummary]) -> str:
+    averaged = ", runs of each averaged" if table.rows.repeats > 1 else ""
+    finished = "completed and changed something" if table.in_repository else "completed and left text or files"
+    parts = [f"the verdict uses: {table.primary.title}"] if table.primary is not None else []
+    parts += [f"rates and scores: means over {table.noun}s{averaged}; an agent's failure scores 0"]
+    parts.append(f"{FINISHED}: {finished}")
+    scales = [metric.scale for metric in table.metrics if metric.scale]
+    if scales:
+        low, high = scales[0]
         parts.append(f"judged from {low:g} to {high:g}, a failure as {low:g}")
-    if any(not each.metric.is_share for each in measures):
-        what = "time, changes, tokens, cost, turns, CPU and memory"
-        parts.append(f"{what}: of a run that ended well, means but where it says otherwise")
-    parts += [f"{each.metric.title}: failures are paid for, too" for each in measures if each.metric.name == SOLVED]
+    if any(not summary.metric.is_share for summary in summaries):
+        parts.append("time, changes, tokens, cost, turns, CPU and memory: of completed runs, means unless noted")
+    titles = {summary.metric.name: summary.metric.title for summary in summaries}
+    parts += [f"{titles[SOLVED]}: includes the cost of failures"] if SOLVED in titles else []
     parts.append("brackets: 95 % intervals")
-    if any(summary.reused for summary in work.analysis.variants):
-        parts.append("time and cost of new runs only")
-    if any(summary.included_usd for summary in work.analysis.variants):
-        parts.append("cost is what a subscription pays, at list prices")
+    if any(variant.reused for variant in table.analysis.variants):
+        parts.append("time and cost: new runs only")
+    if any(variant.included_usd for variant in table.analysis.variants):
+        parts.append("cost: what the subscription pays for, at list prices")
     return "; ".join(parts)
 
 
-def _measure(work: Work, each: Measure) -> dict[str, Any]:
-    metric = each.metric
-    values = (None if value is None else number(metric.on_scale(value)) for value in each.values)
-    compared = 0 if metric.is_share or metric.name in OWN else int(work.shared(metric.values).sum())
+def _summary_data(table: RunTable, summary: MetricSummary) -> dict[str, Any]:
+    metric = summary.metric
+    values = (None if value is None else number(metric.on_scale(value)) for value in summary.values)
+    compared = 0 if metric.is_share or metric.name in OWN else int(table.shared(metric.values).sum())
     return {
         "name": metric.name,
         "kind": metric.kind,
         "scale": list(metric.scale) if metric.scale else None,
         "cases": compared or None,
-        "values": work.by_variant(values),
-        "intervals": work.by_variant(
+        "values": table.by_variant(values),
+        "intervals": table.by_variant(
             None if interval is None else [number(metric.on_scale(end)) for end in (interval.low, interval.high)]
-            for interval in each.intervals
+            for interval in summary.intervals
         ),
     }

@@ -1,11 +1,11 @@
-"""What agents changed, beside what people did where that is known, and the runs that changed nothing."""
+"""What agents changed, next to the human change where it is known, and runs that changed nothing."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,126 +14,110 @@ from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
 from abreast.scorers.change_similarity.unified import Entry, entries
 from abreast.suites.coding_agents.report import pictures
-from abreast.suites.coding_agents.report.words import count
-from abreast.suites.coding_agents.report.work import LINES, Work
+from abreast.suites.coding_agents.report.run_table import LINES, RunTable, count
 from abreast.targets.workspace.git.diff import DiffCounts, count_replaced_lines
 from abreast.text import many
 
 COUNTS = tuple(DiffCounts().columns())
-SHOWN = 20  # cases and agents of runs without a change that are named
-_EXPLAINED = (
-    "renamed: whether or not edited besides; binary files are among the others; lines modified are those of "
-    "the added ones that stand in the place of deleted ones"
+MOST_LISTED = 20  # cases and agents without changes that are listed
+_NOTE = (
+    "renamed files may be edited too; binary files are counted in the other rows as well; modified lines are added "
+    "lines that replace deleted ones"
 )
 
 
-class Unchanged(NamedTuple):
-    case: str
-    agent: str
-    runs: int
-    of: int  # that ended well
-
-
-def section(work: Work) -> Section | None:
-    """None if nothing is known of changes, or if nothing was there to be changed and nobody made anything."""
-    known = work.files_changed[work.rows.ok & ~np.isnan(work.files_changed)]
-    if not len(known) or (not work.in_repository and not known.any()):
+def section(table: RunTable) -> Section | None:
+    """None if no changes are known, or if there was nothing to change and no agent created a file."""
+    known = table.files_changed[table.rows.ok & ~np.isnan(table.files_changed)]
+    if not len(known) or (not table.in_repository and not known.any()):
         return None
-    agents = {
-        name: tuple(_over(work, name, work.of_cases(one, work.amount(name))) for one in work.variants)
+    by_agent = {
+        name: tuple(_mean_over(table, name, table.of_cases(agent, table.amount(name))) for agent in table.variants)
         for name in COUNTS
     }
-    people, unchanged = people_of(work), list(unchanged_of(work))
-    means = None if people is None else {name: _over(work, name, values) for name, values in people.items()}
+    people, unchanged = people_of(table), list(unchanged_of(table))
+    means = None if people is None else {name: _mean_over(table, name, values) for name, values in people.items()}
     return Section(
         "changes",
         "What was changed",
-        sentences=(_named(work, unchanged),),
-        tables=(_table(work, agents, means),),
-        pictures=pictures.of_metrics(work, work.metric(LINES)),
+        sentences=(_without_changes(table, unchanged),),
+        tables=(_table(table, by_agent, means),),
+        pictures=pictures.of_metrics(table, table.metric(LINES)),
         data={
-            "counts": {name: work.by_variant(values) for name, values in agents.items()},
+            "counts": {name: table.by_variant(values) for name, values in by_agent.items()},
             "people": means,
-            "unchanged": [one._asdict() for one in unchanged],
+            "unchanged": unchanged,
         },
     )
 
 
-def _over(work: Work, name: str, cases: Floats) -> float | None:
-    """The mean over the cases that all agents ended well at; without any, over all of these."""
-    shared = work.shared(work.amount(name))
+def _mean_over(table: RunTable, name: str, cases: Floats) -> float | None:
+    """The mean over the cases that all agents completed; if there are none, over all cases."""
+    shared = table.shared(table.amount(name))
     return mean_of_known(cases[shared] if shared.any() else cases)
 
 
-def people_of(work: Work) -> dict[str, Floats] | None:
-    """The same counts of what people did, by case; None if no case tells."""
-    found = {name: np.full(work.rows.planned_cases, np.nan) for name in COUNTS}
-    for case, written in work.rows.expected().items():
-        expected = json.loads(written) if written else None
+def people_of(table: RunTable) -> dict[str, Floats] | None:
+    """The counts of the human change by case; None if no case has one."""
+    counts = {name: np.full(table.rows.planned_cases, np.nan) for name in COUNTS}
+    for case, text in table.rows.expected().items():
+        expected = json.loads(text) if text else None
         if isinstance(expected, Mapping) and isinstance(expected.get("diff"), str):
             for name, number in counted(entries(expected["diff"])).columns().items():
-                found[name][case] = np.nan if number is None else number
-    return None if np.isnan(found["files_changed"]).all() else found
+                counts[name][case] = np.nan if number is None else number
+    return None if np.isnan(counts["files_changed"]).all() else counts
 
 
 def counted(files: list[Entry]) -> DiffCounts:
-    found = DiffCounts(lines_modified=0)
+    counts = DiffCounts(lines_modified=0)
     for file in files:
-        kind = "modified"
-        if file.old is None or file.copied:
-            kind = "added"
-        elif file.new is None:
-            kind = "deleted"
-        elif file.old != file.new:
-            kind = "renamed"
-        setattr(found, f"files_{kind}", getattr(found, f"files_{kind}") + 1)
-        found.files_binary += file.binary
+        is_added, is_renamed = file.old is None or file.copied, file.old != file.new
+        kind = "added" if is_added else "deleted" if file.new is None else "renamed" if is_renamed else "modified"
+        setattr(counts, f"files_{kind}", getattr(counts, f"files_{kind}") + 1)
+        counts.files_binary += file.binary
         if file.left_out is not None:
-            found.lines_added += file.left_out[0]
-            found.lines_deleted += file.left_out[1]
-            found.lines_modified = None
+            counts.lines_added += file.left_out[0]
+            counts.lines_deleted += file.left_out[1]
+            counts.lines_modified = None
         for hunk in file.hunks:
             signs = [sign for sign, _ in hunk.lines]
-            found.lines_added += signs.count("+")
-            found.lines_deleted += signs.count("-")
-            if found.lines_modified is not None:
-                found.lines_modified += count_replaced_lines(signs)
-    return found
+            counts.lines_added += signs.count("+")
+            counts.lines_deleted += signs.count("-")
+            if counts.lines_modified is not None:
+                counts.lines_modified += count_replaced_lines(signs)
+    return counts
 
 
-def unchanged_of(work: Work) -> Iterator[Unchanged]:
-    rows = work.rows
-    well = rows.ok & ~np.isnan(work.files_changed)
-    found: Counter[tuple[int, int]] = Counter()
-    for at in np.flatnonzero(well & (work.files_changed == 0)).tolist():
-        found[int(rows.case[at]), int(rows.variant[at])] += 1
-    for (case, agent), runs in sorted(found.items()):
-        of = int((well & (rows.case == case) & (rows.variant == agent)).sum())
-        yield Unchanged(rows.cases[case].id, work.names[agent], runs, of)
-
-
-def _named(work: Work, unchanged: list[Unchanged]) -> str:
-    """`changed nothing: silent at greet.md (3 of 3 runs), count.md (1 of 3)`."""
-    if not unchanged:
-        return "every run that ended well changed something"
-    by_agent: dict[str, list[str]] = {}
-    for one in unchanged[:SHOWN]:
-        of = f" ({one.runs:,} of {one.of:,})" if work.rows.repeats > 1 else ""
-        by_agent.setdefault(one.agent, []).append(f"{one.case}{of}")
-    told = "; ".join(f"{agent} at {', '.join(cases)}" for agent, cases in by_agent.items())
-    left = len(unchanged) - SHOWN
-    total = many(sum(one.runs for one in unchanged), "run")
-    return f"{total} ended well and changed nothing: {told}{f'; and {left:,} more' if left > 0 else ''}"
-
-
-def _table(work: Work, agents: dict[str, tuple[float | None, ...]], people: Mapping[str, Any] | None) -> NamedTable:
-    rows = tuple(
-        (
-            name.replace("_", " "),
-            *(NOTHING if value is None else count(value) for value in values),
-            *([NOTHING if people[name] is None else count(people[name])] if people is not None else []),
-        )
-        for name, values in agents.items()
+def unchanged_of(table: RunTable) -> Iterator[dict[str, Any]]:
+    """Cases and agents with completed runs that changed nothing."""
+    rows, completed = table.rows, table.rows.ok & ~np.isnan(table.files_changed)
+    totals, unchanged = (
+        Counter(zip(rows.case[mask].tolist(), rows.variant[mask].tolist(), strict=True))
+        for mask in (completed, completed & (table.files_changed == 0))
     )
-    head = ("", *work.names, *(["people"] if people is not None else []))
-    return NamedTable("changes", "", head, rows, f"mean of a run that ended well; {_EXPLAINED}", aside=True)
+    for (case, agent), runs in sorted(unchanged.items()):
+        yield {"case": rows.cases[case].id, "agent": table.names[agent], "runs": runs, "of": totals[case, agent]}
+
+
+def _without_changes(table: RunTable, unchanged: list[dict[str, Any]]) -> str:
+    """`4 runs completed without changing anything: silent at greet.md (3 of 3), count.md (1 of 3)`."""
+    if not unchanged:
+        return "every completed run changed something"
+    by_agent: dict[str, list[str]] = {}
+    for row in unchanged[:MOST_LISTED]:
+        runs = f" ({row['runs']:,} of {row['of']:,})" if table.rows.repeats > 1 else ""
+        by_agent.setdefault(row["agent"], []).append(f"{row['case']}{runs}")
+    examples = "; ".join(f"{agent} at {', '.join(cases)}" for agent, cases in by_agent.items())
+    more = f"; and {len(unchanged) - MOST_LISTED:,} more" if len(unchanged) > MOST_LISTED else ""
+    total = many(sum(row["runs"] for row in unchanged), "run")
+    return f"{total} completed without changing anything: {examples}{more}"
+
+
+def _table(table: RunTable, agents: dict[str, tuple[float | None, ...]], people: dict[str, Any] | None) -> NamedTable:
+    columns = {name: (*values, *([] if people is None else [people[name]])) for name, values in agents.items()}
+    rows = tuple(
+        (name.replace("_", " "), *(NOTHING if value is None else count(value) for value in values))
+        for name, values in columns.items()
+    )
+    head = ("", *table.names, *(["people"] if people is not None else []))
+    return NamedTable("changes", "", head, rows, f"means over completed runs; {_NOTE}", aside=True)

@@ -11,39 +11,39 @@ from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.verdict_sentence import points, trusted
 from abreast.stats.intervals.population import THESE_CASES
-from abreast.suites.coding_agents.report.work import Work
+from abreast.suites.coding_agents.report.run_table import RunTable
 from abreast.text import many
 
-LEAST = 3  # agents; of two the verdict says it
+LEAST = 3  # agents; the verdict covers a pair
 
 
-def section(work: Work) -> Section | None:
-    pairs = pairs_of(work)
+def section(table: RunTable) -> Section | None:
+    pairs = pairs_of(table)
     if not pairs:
         return None
     data = adjusted([verdict(item, True) for item in pairs])
     return Section(
         "pairs",
         "Every agent against every other",
-        tuple(_sentences(work, pairs)),
+        tuple(_sentences(table, pairs)),
         (_table(pairs, [row["p_adjusted"] for row in data]),),
-        data={"score": work.rows.primary, "pairs": data},
+        data={"score": table.rows.primary, "pairs": data},
     )
 
 
-def pairs_of(work: Work) -> tuple[Comparison, ...]:
-    """All of them, together wrong in one of twenty; the later agent against the earlier, the baseline first."""
-    rows = work.rows
-    if rows.primary is None or len(work.names) < LEAST or not len(rows.position):
+def pairs_of(table: RunTable) -> tuple[Comparison, ...]:
+    """All pairs, with a family-wise error rate of 5 %: the later agent against the earlier, the baseline first."""
+    rows = table.rows
+    if rows.primary is None or len(table.names) < LEAST or not len(rows.position):
         return ()
-    base = work.names.index(work.baseline)
-    order = [base, *(one for one in work.variants if one != base)]
-    return compared(rows, rows.primary, rows.score, list(combinations(order, 2)), work.analysis.margin)
+    base = table.names.index(table.baseline)
+    order = [base, *(agent for agent in table.variants if agent != base)]
+    return compared(rows, rows.primary, rows.score, list(combinations(order, 2)), table.analysis.margin)
 
 
-def _sentences(work: Work, pairs: tuple[Comparison, ...]) -> list[str]:
+def _sentences(table: RunTable, pairs: tuple[Comparison, ...]) -> list[str]:
     """Which agent is better than which, and why the other pairs have no such verdict."""
-    better: dict[str, list[str]] = {name: [] for name in work.names}
+    better: dict[str, list[str]] = {name: [] for name in table.names}
     open_pairs = []
     for item in pairs:
         word = item.verdict.word
@@ -52,7 +52,7 @@ def _sentences(work: Work, pairs: tuple[Comparison, ...]) -> list[str]:
             better[winner].append(loser)
         else:
             open_pairs.append(_undecided(item))
-    where = f" on {pairs[0].these_cases}" if work.rows.population == THESE_CASES else ""
+    where = f" on {pairs[0].these_cases}" if table.rows.population == THESE_CASES else ""
     sentences = [f"{name} is better than {listed_with_and(losers)}{where}" for name, losers in better.items() if losers]
     return sentences + open_pairs
 
@@ -80,15 +80,15 @@ def _table(pairs: tuple[Comparison, ...], ps: list[float | None]) -> NamedTable:
 
 
 def _row(item: Comparison, p: float | None) -> tuple[str, ...]:
-    found, interval, sure = item.verdict, item.verdict.interval, trusted(item.verdict)
+    verdict, interval, sure = item.verdict, item.verdict.interval, trusted(item.verdict)
     level = "" if sure is None or sure.level == 0.95 else f" ({sure.level * 100:.4g} %)"
     return (
         f"{item.variant} against {item.baseline}",
-        found.word,
+        verdict.word,
         points(interval.estimate) if interval else NOTHING,
         f"{points(sure.low)} … {points(sure.high)}{level}" if sure else NOTHING,
-        f"{found.wins:,}",
-        f"{found.losses:,}",
-        f"{found.ties:,}",
+        f"{verdict.wins:,}",
+        f"{verdict.losses:,}",
+        f"{verdict.ties:,}",
         NOTHING if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001",
     )

@@ -1,118 +1,92 @@
-"""Bars: for each metric a group for each prompt, and all prompts together in one picture. Always means over runs."""
+"""Bar charts of means over runs: one per metric with a group for each prompt, and summaries over all prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from abreast.analyse.rows import Floats
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.lanes import MOST, Group, Lane
-from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.variant_figures import count as short
 from abreast.stats import Interval, paired_t, wilson
 from abreast.stats.numerics.arrays import ROUNDING
-from abreast.suites.coding_agents.report.measures import Measure, measures_of
-from abreast.suites.coding_agents.report.words import said
-from abreast.suites.coding_agents.report.work import Metric, Work
-from abreast.suites.pictures import lanes_in_words, lanes_picture
+from abreast.suites.coding_agents.report.run_table import Metric, RunTable
+from abreast.suites.coding_agents.report.summaries import MetricSummary, summaries_of
+from abreast.suites.pictures import lane_groups, lanes_in_words, lanes_picture
 
 GROUPS = 10  # prompts in one picture
 METRICS = 16  # with a picture of their own, among files of results
 LEAST_RUNS = 3  # of one agent at one prompt, for an interval
-Axis = tuple[float, Callable[[float], str]]  # its end, and how steps are written
+Axis = tuple[float, Callable[[float], str]]  # its end, and the format of its ticks
 _PERCENTAGES: Axis = (1.0, lambda at: f"{at:.0%}")
-_NOT_DRAWN = ("lines_added", "lines_deleted")  # both together are
+_NOT_DRAWN = ("lines_added", "lines_deleted")  # their sum is
+_Mean = tuple[float, Interval | None]
 
 
-class Mean(NamedTuple):
-    value: float
-    interval: Interval | None
+def of_metrics(table: RunTable, *metrics: Metric | None) -> tuple[Picture, ...]:
+    pictures = (_by_prompt(table, metric) for metric in metrics if metric is not None)
+    return tuple(picture for picture in pictures if picture is not None)
 
 
-def of_metrics(work: Work, *metrics: Metric | None) -> tuple[Picture, ...]:
-    return tuple(one for metric in metrics if metric is not None for one in by_prompt(work, metric))
+def result_pictures(table: RunTable) -> list[Picture]:
+    drawn = [metric for metric in table.metrics if metric.name not in _NOT_DRAWN][:METRICS]
+    return [*summary_pictures(table), *of_metrics(table, *drawn)]
 
 
-def all_of(work: Work) -> list[Picture]:
-    drawn = [metric for metric in work.metrics if metric.name not in _NOT_DRAWN][:METRICS]
-    return [*summaries(work), *of_metrics(work, *drawn)]
+def _by_prompt(table: RunTable, metric: Metric) -> Picture | None:
+    """Bars of one metric for each prompt; None if nothing is known."""
+    all_means = {case: [_mean(table, metric, case, agent) for agent in table.variants] for case in table.rows.cases}
+    means = {case: all_means[case] for case in sorted(all_means) if any(all_means[case])}
+    if not means:
+        return None
+    drawn = sorted(sorted(means, key=lambda case: -_spread(means[case]))[:GROUPS])
+    ids = {case: table.rows.cases[case].id for case in means}
+    groups = lane_groups(((ids[case], means[case]) for case in drawn), lambda agent, mean: _bar(metric, agent, mean))
+    total = f"the {len(drawn)} of {len(means):,} {table.noun}s that differ most; " if len(drawn) < len(means) else ""
+    note = "a failure counts 0" if metric.is_share else "completed runs"
+    whiskers = "; lines: 95 % intervals" if any(lane.ends for group in groups for lane in group.lanes) else ""
+    return _picture(
+        table,
+        metric.name,
+        f"{metric.title.capitalize()} by {table.noun}",
+        f"{total}mean of runs, {note}{whiskers}",
+        groups=groups,
+        rows=[(ids[case], *(metric.in_words(*(mean or (None,))) for mean in means[case])) for case in means],
+        axis=_axis(metric, groups),
+    )
 
 
-# -- prompt by prompt -------------------------------------------------------------------------------------------------
+def _mean(table: RunTable, metric: Metric, case: int, agent: int) -> _Mean | None:
+    known = metric.values[table.of(agent) & (table.rows.case == case) & ~np.isnan(metric.values)]
+    return (float(known.mean()), _interval(metric, known)) if len(known) else None
 
 
-def by_prompt(work: Work, metric: Metric) -> list[Picture]:
-    """One picture, if anything is known and there is more than one prompt."""
-    cases = sorted(work.rows.cases)
-    means = {case: [_mean(work, metric, case, one) for one in work.variants] for case in cases}
-    told = [case for case in cases if any(means[case])]
-    if not told:
-        return []
-    drawn = _differing_most(told, means)
-    ids = {case: work.rows.cases[case].id for case in told}
-    groups = [
-        Group(
-            ids[case],
-            tuple(_lane(metric, number, mean) for number, mean in enumerate(means[case][:MOST]) if mean is not None),
-        )
-        for case in drawn
-    ]
-    some = f"the {len(drawn)} of {len(told):,} {work.noun}s that differ most; " if len(drawn) < len(told) else ""
-    note = "a failure counts 0" if metric.is_share else "runs that ended well"
-    whiskers = "; lines: 95 % intervals" if any(lane.ends for one in groups for lane in one.lanes) else ""
-    return [
-        _picture(
-            work,
-            metric.name,
-            f"{metric.title.capitalize()} by {work.noun}",
-            f"{some}mean of runs, {note}{whiskers}",
-            groups=groups,
-            rows=[
-                (ids[case], *(NOTHING if mean is None else said(metric, *mean) for mean in means[case]))
-                for case in told
-            ],
-            axis=_axis(metric, groups),
-        )
-    ]
-
-
-def _mean(work: Work, metric: Metric, case: int, agent: int) -> Mean | None:
-    mine = metric.values[work.of(agent) & (work.rows.case == case)]
-    known = mine[~np.isnan(mine)]
-    return Mean(float(known.mean()), _around(metric, known)) if len(known) else None
-
-
-def _around(metric: Metric, runs: Floats) -> Interval | None:
-    """Of the mean over runs, where there are enough of them and they differ, or are plain yes or no."""
+def _interval(metric: Metric, runs: Floats) -> Interval | None:
+    """The interval of a mean over runs; None if there are too few, or all are equal without being 0 or 1."""
     if len(runs) < LEAST_RUNS:
         return None
     if metric.is_share and np.isin(runs, (0.0, 1.0)).all():
         return wilson(float(runs.sum()), len(runs))
-    found = paired_t(runs)
-    if found.high - found.low < ROUNDING:
+    interval = paired_t(runs)
+    if interval.high - interval.low < ROUNDING:
         return None
-    high = min(1.0, found.high) if metric.is_share else found.high
-    return Interval(found.estimate, max(0.0, found.low), high)
+    high = min(1.0, interval.high) if metric.is_share else interval.high
+    return Interval(interval.estimate, max(0.0, interval.low), high)
 
 
-def _differing_most(cases: list[int], means: dict[int, list[Mean | None]]) -> list[int]:
-
-    def apart(case: int) -> float:
-        values = [mean.value for mean in means[case][:MOST] if mean is not None]
-        return max(values) - min(values) if values else 0.0
-
-    return sorted(sorted(cases, key=lambda case: -apart(case))[:GROUPS])
+def _spread(means: Sequence[_Mean | None]) -> float:
+    values = [mean[0] for mean in means[:MOST] if mean is not None]
+    return max(values) - min(values) if values else 0.0
 
 
-def _lane(metric: Metric, number: int, mean: Mean) -> Lane:
-    """On the scale that is shown, which begins at 0 for ratings too, so that bars can be compared."""
-    ends = None
-    if mean.interval is not None:
-        ends = metric.on_scale(mean.interval.low), metric.on_scale(mean.interval.high)
-    return Lane(number, metric.on_scale(mean.value), said(metric, mean.value), ends, bar=True)
+def _bar(metric: Metric, agent: int, mean: _Mean) -> Lane:
+    """A bar on the displayed scale; it starts at 0 for ratings too, so that lengths can be compared."""
+    value, interval = mean
+    ends = None if interval is None else (metric.on_scale(interval.low), metric.on_scale(interval.high))
+    return Lane(agent, metric.on_scale(value), metric.in_words(value), ends, bar=True)
 
 
 def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
@@ -120,79 +94,58 @@ def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
         return _PERCENTAGES
     if metric.scale is not None:
         return metric.scale[1], lambda at: f"{at:g}"
-    most = max(max((lane.value, *(lane.ends or ()))) for one in groups for lane in one.lanes)
+    most = max(max((lane.value, *(lane.ends or ()))) for group in groups for lane in group.lanes)
     high = most if most > 0 else 1.0
     units = {"seconds": lambda at: f"{at:g} s", "dollars": lambda at: f"${at:g}", "megabytes": lambda at: f"{at:g} MB"}
     return high, units.get(metric.kind, lambda at: short(round(at)) if high >= 10 else f"{at:g}")
 
 
-# -- all together -----------------------------------------------------------------------------------------------------
-
-
-def summaries(work: Work) -> list[Picture]:
-    """A picture of all rates and scores, and one of what it took, each as a part of the most that any agent takes."""
-    found = measures_of(work)
-    shares = [each for each in found if each.metric.is_share]
-    amounts = [each for each in found if not each.metric.is_share and max(filter(None, each.values), default=0.0)]
-    pictures = []
-    if shares:
-        groups = [Group(each.metric.title, _shares(each)) for each in shares]
-        below = f"means over all {work.noun}s; lines across: 95 % intervals; ratings from worst to best"
-        pictures.append(_summary(work, "summary", "Rates and scores", below, shares, groups))
-    if amounts:
-        groups = [Group(each.metric.title, _parts(each)) for each in amounts]
-        below = "as a part of the most that any agent takes"
-        pictures.append(_summary(work, "summary_amounts", "What it took", below, amounts, groups))
+def summary_pictures(table: RunTable) -> list[Picture]:
+    """A picture of all rates and scores, and one of amounts relative to the largest."""
+    summaries, pictures = summaries_of(table), []
+    if shares := [summary for summary in summaries if summary.metric.is_share]:
+        below = f"means over all {table.noun}s; lines across: 95 % intervals; ratings from worst to best"
+        pictures.append(_summary(table, "summary", "Rates and scores", below, shares))
+    if amounts := [summary for summary in summaries if not summary.metric.is_share and any(summary.values)]:
+        below = "relative to the agent with the largest value"
+        pictures.append(_summary(table, "summary_amounts", "Resource use", below, amounts))
     return pictures
 
 
-def _shares(each: Measure) -> tuple[Lane, ...]:
-    return tuple(
-        Lane(
-            number,
-            value,
-            said(each.metric, value),
-            None if (interval := each.intervals[number]) is None else (interval.low, interval.high),
-            bar=True,
-        )
-        for number, value in enumerate(each.values[:MOST])
-        if value is not None
-    )
+def _summary(table: RunTable, name: str, title: str, below: str, summaries: Sequence[MetricSummary]) -> Picture:
+    titles = [summary.metric.title for summary in summaries]
+    words = [tuple(map(summary.metric.in_words, summary.values, summary.intervals)) for summary in summaries]
+    rows = [(title, *cells) for title, cells in zip(titles, words, strict=True)]
+    groups = lane_groups(zip(titles, map(_summary_bars, summaries), strict=True), lambda agent, lane: lane)
+    return _picture(table, name, title, below, groups=groups, rows=rows, axis=_PERCENTAGES)
 
 
-def _parts(each: Measure) -> tuple[Lane, ...]:
-    """Without intervals: they would be of another denominator. What is infinite has no bar."""
-    known = [value for value in each.values if value is not None and np.isfinite(value)]
-    most = max(known, default=0.0)
-    return tuple(
-        Lane(number, value / most, said(each.metric, value), bar=True)
-        for number, value in enumerate(each.values[:MOST])
-        if value is not None and np.isfinite(value) and most
-    )
-
-
-def _summary(
-    work: Work, name: str, title: str, below: str, measures: Sequence[Measure], groups: Sequence[Group]
-) -> Picture:
-    rows = [
-        (each.metric.title, *(said(each.metric, *both) for both in zip(each.values, each.intervals, strict=True)))
-        for each in measures
-    ]
-    groups = [one for one in groups if one.lanes]
-    return _picture(work, name, title, below, groups=groups, rows=rows, axis=_PERCENTAGES)
+def _summary_bars(summary: MetricSummary) -> list[Lane | None]:
+    """Bars of finite values. Amounts have no intervals, whose denominator would be another."""
+    metric = summary.metric
+    finite = [value for value in summary.values if value is not None and np.isfinite(value)]
+    largest = 1.0 if metric.is_share else max(finite, default=0.0)
+    bars: list[Lane | None] = []
+    for agent, (value, interval) in enumerate(zip(summary.values, summary.intervals, strict=True)):
+        if value is None or not np.isfinite(value) or not largest:
+            bars.append(None)
+            continue
+        ends = (interval.low, interval.high) if interval is not None and metric.is_share else None
+        bars.append(Lane(agent, value / largest, metric.in_words(value), ends, bar=True))
+    return bars
 
 
 def _picture(
-    work: Work, name: str, title: str, below: str, *, groups: Sequence[Group], rows: Any, axis: Axis
+    table: RunTable, name: str, title: str, below: str, *, groups: Sequence[Group], rows: Any, axis: Axis
 ) -> Picture:
     return lanes_picture(
         name,
         title,
-        names=work.names,
+        names=table.names,
         groups=groups,
         axis=axis,
-        alternative=f"{title}. {lanes_in_words(work.names, groups)}",
+        alternative=f"{title}. {lanes_in_words(table.names, groups)}",
         below=below,
-        label="" if name.startswith("summary") else work.noun,
+        label="" if name.startswith("summary") else table.noun,
         rows=rows,
     )

@@ -1,9 +1,8 @@
-"""Prompt by prompt, or pull request by pull request: what each agent made of it, and who won."""
+"""Results by prompt or pull request: scores, winners, amounts and failures of each agent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,170 +14,149 @@ from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, seconds
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report import pictures
-from abreast.suites.coding_agents.report.words import mean_change, written
-from abreast.suites.coding_agents.report.work import RESPONSE_TIME, Work
-from abreast.suites.trial_table import failures_as_data, failures_in_words, known
+from abreast.suites.coding_agents.report.run_table import RESPONSE_TIME, RunTable
+from abreast.suites.trial_table import failures_as_data, failures_in_words
 from abreast.text import many
 
 TIE = "tie"
 
 
-class Task(NamedTuple):
-    """One case: for each agent means over its runs, and how many of those that count passed."""
-
-    id: str
-    winners: tuple[str, ...]  # all of those that are compared, if none is better; empty if nothing can be compared
-    compared: int  # agents that have a score on the same runs
-    scores: tuple[float | None, ...]
-    passed: tuple[tuple[int, int] | None, ...]
-    seconds: tuple[float | None, ...]
-    files: tuple[float | None, ...]
-    added: tuple[float | None, ...]
-    deleted: tuple[float | None, ...]
-    failed: tuple[Mapping[tuple[str, str], int], ...]
-
-    @property
-    def winner(self) -> str | None:
-        if not self.winners:
-            return None
-        return TIE if len(self.winners) == self.compared else ", ".join(self.winners)
-
-
-def section(work: Work) -> Section:
-    tasks = list(tasks_of(work))
-    late = work.rows.planned_cases - len(work.rows.cases)
-    title = work.noun.capitalize()
+def section(table: RunTable) -> Section:
+    cases = _cases(table)
+    not_begun = table.rows.planned_cases - len(table.rows.cases)
+    late = f"{many(not_begun, table.noun)} not begun" if not_begun else ""
     return Section(
         "prompts",
-        f"{title} by {work.noun}",
-        sentences=tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
-        tables=(*_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
-        pictures=pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
-        data={"cases": [_task(work, one) for one in tasks], "not_begun": late},
+        f"{table.noun.capitalize()} by {table.noun}",
+        sentences=tuple(filter(None, [_wins(table, cases), late])),
+        tables=(*_scores(table, cases), _amounts(table, cases), *_failures(table)) if cases else (),
+        pictures=pictures.of_metrics(table, table.primary, table.metric(RESPONSE_TIME), table.metric("cost_usd")),
+        data={"cases": cases, "not_begun": not_begun},
     )
 
 
-def tasks_of(work: Work) -> Iterator[Task]:
-    rows, times, score = work.rows, work.metric(RESPONSE_TIME), work.winnable(work.rows.score)
-    nothing = np.full(len(rows.position), np.nan)
+def _cases(table: RunTable) -> list[dict[str, Any]]:
+    """For each case and agent the means over its runs, how many of the runs that count passed, and the failures."""
+    rows, scale, times = table.rows, table.primary, table.metric(RESPONSE_TIME)
+    score = table.winnable(rows.score)
     columns = {
-        "scores": score,
-        "seconds": nothing if times is None else times.values,
-        "files": np.where(rows.ok, work.files_changed, np.nan),
-        "added": work.amount("lines_added"),
-        "deleted": work.amount("lines_deleted"),
+        "seconds": np.full(len(score), np.nan) if times is None else times.values,
+        "files_changed": table.of_completed(table.files_changed),
+        "lines_added": table.amount("lines_added"),
+        "lines_deleted": table.amount("lines_deleted"),
     }
-    means = {name: [work.of_cases(one, values) for one in work.variants] for name, values in columns.items()}
-    failures, sides = failures_by_case(rows), [side_of(rows, one, score).score for one in work.variants]
+    scores = [table.of_cases(agent, score) for agent in table.variants]
+    means = {name: [table.of_cases(agent, values) for agent in table.variants] for name, values in columns.items()}
+    failures, sides = failures_by_case(rows), [side_of(rows, agent, score).score for agent in table.variants]
+    cases = []
     for case, facts in sorted(rows.cases.items()):
-        winners, compared = _winners(work, [side[case] for side in sides])
-        yield Task(
-            facts.id,
-            winners,
-            compared,
-            passed=tuple(_passed(work, case, one) for one in work.variants),
-            failed=tuple(failures.get((case, one), {}) for one in work.variants),
-            **{name: tuple(known(of_one[case]) for of_one in each) for name, each in means.items()},
+        own = {name: table.by_variant(number(values[case]) for values in each) for name, each in means.items()}
+        counts = [_passed(table, case, agent) for agent in table.variants]
+        failed = (failures_as_data(failures.get((case, agent), {}), "runs") for agent in table.variants)
+        cases.append(
+            {
+                "id": facts.id,
+                "winner": _winner(table, [side[case] for side in sides]),
+                "scores": table.by_variant(
+                    None if scale is None else number(scale.on_scale(mean[case])) for mean in scores
+                ),
+                "passed": table.by_variant(passed if runs else None for passed, runs in counts),
+                "runs": table.by_variant(runs for _, runs in counts),
+                **own,
+                "failed": table.by_variant(failed),
+            }
         )
+    return cases
 
 
-def _winners(work: Work, scores: list[Floats]) -> tuple[tuple[str, ...], int]:
-    there = [one for one, own in enumerate(scores) if not np.isnan(own).all()]
-    if len(there) < 2:
-        return (), len(there)
-    shared = np.logical_and.reduce([~np.isnan(scores[one]) for one in there])
+def _winner(table: RunTable, scores: list[Floats]) -> str | list[str] | None:
+    """The agents with the highest mean over the runs that all have; None if there is nothing to compare."""
+    scored = [agent for agent, own in enumerate(scores) if not np.isnan(own).all()]
+    if len(scored) < 2:
+        return None
+    shared = np.logical_and.reduce([~np.isnan(scores[agent]) for agent in scored])
     if not shared.any():
-        return (), len(there)
-    means = {one: float(scores[one][shared].mean()) for one in there}
+        return None
+    means = {agent: float(scores[agent][shared].mean()) for agent in scored}
     best = max(means.values())
-    return tuple(work.names[one] for one, mean in means.items() if mean >= best - ROUNDING), len(there)
+    winners = [table.names[agent] for agent, mean in means.items() if mean >= best - ROUNDING]
+    return TIE if len(winners) == len(scored) else winners[0] if len(winners) == 1 else winners
 
 
-def _passed(work: Work, case: int, agent: int) -> tuple[int, int] | None:
-    mine = work.passed[work.of(agent) & (work.rows.case == case)]
-    counted = mine[~np.isnan(mine)]
-    return (int((counted == 1).sum()), len(counted)) if len(counted) else None
+def _passed(table: RunTable, case: int, agent: int) -> tuple[int, int]:
+    """How many runs passed, of how many that count."""
+    runs = table.passed[table.of(agent) & (table.rows.case == case)]
+    return int((runs == 1).sum()), int((~np.isnan(runs)).sum())
 
 
-def _won(work: Work, tasks: list[Task]) -> str:
-    """`alone the best: careful 12, hasty 3; tie 5`."""
-    if tasks and not _scored(tasks):
+def _wins(table: RunTable, cases: list[dict[str, Any]]) -> str:
+    """`sole winner: careful 12, hasty 3, of 20 prompts`."""
+    if cases and not _has_scores(cases):
         return "no run has a score"
-    if len(work.names) < 2 or not any(one.winners for one in tasks):
+    compared = [case["winner"] for case in cases if case["winner"]]
+    if not compared:
         return ""
-    alone = {name: sum(one.winners == (name,) for one in tasks) for name in work.names}
-    told = ", ".join(f"{name} {count:,}" for name, count in alone.items())
-    return f"alone the best: {told}, of {many(sum(bool(one.winners) for one in tasks), work.noun)}"
+    wins = ", ".join(f"{name} {compared.count(name):,}" for name in table.names)
+    return f"sole winner: {wins}, of {many(len(compared), table.noun)}"
 
 
-def _scored(tasks: list[Task]) -> bool:
-    return any(score is not None for one in tasks for score in one.scores)
+def _has_scores(cases: list[dict[str, Any]]) -> bool:
+    return any(score is not None for case in cases for score in case["scores"].values())
 
 
-def _scores(work: Work, tasks: list[Task]) -> list[NamedTable]:
-    """Nothing if no run has a score."""
-    if not _scored(tasks):
+def _scores(table: RunTable, cases: list[dict[str, Any]]) -> list[NamedTable]:
+    """No table if no run has a score."""
+    if not _has_scores(cases):
         return []
-    rows = tuple(
-        (
-            one.id,
-            one.winner or NOTHING,
-            *(_score(work, score, passed) for score, passed in zip(one.scores, one.passed, strict=True)),
-        )
-        for one in tasks
-    )
-    by = "the tests" if work.rows.scores.get("tests") is not None else "having finished"
-    what = work.primary.title if work.primary is not None else "score"
-    note = f"{what}, mean over the runs, a failure of the agent counts 0; in brackets: runs that passed, by {by}"
-    winner = "; winner: by that mean, on the runs that all have" if len(work.names) > 1 else ""
-    return [NamedTable("prompts", "", (work.noun, "winner", *work.names), rows, note + winner)]
+    rows = []
+    for case in cases:
+        winner = ", ".join(case["winner"]) if isinstance(case["winner"], list) else case["winner"] or NOTHING
+        rows.append((case["id"], winner, *(_score(table, case, name) for name in table.names)))
+    passed = "that passed the tests" if table.rows.scores.get("tests") is not None else "that finished"
+    title = table.primary.title if table.primary is not None else "score"
+    note = f"{title}: mean over runs, an agent's failure scores 0; in brackets: runs {passed}"
+    winner = "; winner: highest mean over the runs that all agents have" if len(table.names) > 1 else ""
+    return [NamedTable("prompts", "", (table.noun, "winner", *table.names), tuple(rows), note + winner)]
 
 
-def _score(work: Work, score: float | None, passed: tuple[int, int] | None) -> str:
+def _score(table: RunTable, case: dict[str, Any], agent: str) -> str:
     """`67 % (2/3)`."""
-    if score is None or work.primary is None:
+    score = case["scores"][agent]
+    if score is None:
         return NOTHING
-    told = f"{score * 100:.0f} %" if work.primary.kind == "share" else written(work.primary, score)
-    return told if passed is None else f"{told} ({passed[0]:,}/{passed[1]:,})"
+    is_rating = table.primary is not None and table.primary.kind == "rating"
+    text = f"{score:.1f}" if is_rating else f"{score * 100:.0f} %"
+    return f"{text} ({case['passed'][agent]:,}/{case['runs'][agent]:,})" if case["runs"][agent] else text
 
 
-def _amounts(work: Work, tasks: list[Task]) -> NamedTable:
-    rows = tuple((one.id, *(_amount(one, at) for at in work.variants)) for one in tasks)
-    note = "of the runs that ended well: mean time, lines added and deleted, files changed in brackets"
-    return NamedTable("prompts-amounts", "", (work.noun, *work.names), rows, note, aside=True)
+def _amounts(table: RunTable, cases: list[dict[str, Any]]) -> NamedTable:
+    rows = tuple((case["id"], *(_amount(case, name) for name in table.names)) for case in cases)
+    note = "completed runs: mean time, lines added and deleted, files changed in brackets"
+    return NamedTable("prompts-amounts", "", (table.noun, *table.names), rows, note, aside=True)
 
 
-def _failures(work: Work, tasks: list[Task]) -> list[NamedTable]:
-    """Nothing if no run failed."""
-    rows = tuple(
-        (one.id, name, failures_in_words(kinds))
-        for one in tasks
-        for name, kinds in work.by_variant(one.failed).items()
-        if kinds
-    )
-    note = "by kind; (its): by its own fault, which counts 0; others count for nobody"
-    head = (work.noun, "agent", "failed")
-    return [NamedTable("prompts-failures", "Failed runs", head, rows, note, aside=True)] if rows else []
-
-
-def _amount(one: Task, at: int) -> str:
+def _amount(case: dict[str, Any], agent: str) -> str:
     """`12.3 s, +31 −4 (2)`."""
-    told = [seconds(one.seconds[at]), mean_change(one.files[at], one.added[at], one.deleted[at])]
-    return ", ".join(part for part in told if part != NOTHING) or NOTHING
+    time, files, added, deleted = (
+        case[name][agent] for name in ("seconds", "files_changed", "lines_added", "lines_deleted")
+    )
+    parts = [] if time is None else [seconds(time)]
+    if files is not None:
+        lines = "" if added is None or deleted is None else f"+{_mean(added)} −{_mean(deleted)} "
+        parts.append(f"{lines}({_mean(files)})")
+    return ", ".join(parts) or NOTHING
 
 
-def _task(work: Work, one: Task) -> dict[str, Any]:
-    scale = work.primary
-    scores = [None if score is None or scale is None else number(scale.on_scale(score)) for score in one.scores]
-    return {
-        "id": one.id,
-        "winner": one.winner if len(one.winners) == 1 or one.winner in (TIE, None) else list(one.winners),
-        "scores": work.by_variant(scores),
-        "passed": work.by_variant(None if each is None else each[0] for each in one.passed),
-        "runs": work.by_variant(0 if each is None else each[1] for each in one.passed),
-        "seconds": work.by_variant(one.seconds),
-        "files_changed": work.by_variant(one.files),
-        "lines_added": work.by_variant(one.added),
-        "lines_deleted": work.by_variant(one.deleted),
-        "failed": work.by_variant(failures_as_data(counts, "runs") for counts in one.failed),
-    }
+def _mean(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def _failures(table: RunTable) -> list[NamedTable]:
+    """No table if no run failed."""
+    rows = tuple(
+        (table.rows.cases[case].id, table.names[agent], failures_in_words(counts))
+        for (case, agent), counts in sorted(failures_by_case(table.rows).items())
+    )
+    note = "by kind; (its): the agent's own fault, which scores 0; other failures do not count"
+    head = (table.noun, "agent", "failed")
+    return [NamedTable("prompts-failures", "Failed runs", head, rows, note, aside=True)] if rows else []

@@ -1,4 +1,4 @@
-"""Numbers in words as digits."""
+"""Convert numbers in words to digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SET = re.compile(rf"\b(?:{'|'.join(_SETS)})\b", re.IGNORECASE)
 
 
 def in_digits(text: str) -> str:
-    """Numbers in words replaced by digits.
+    """Replace numbers in words by digits.
 
     >>> in_digits("Ninety-four values, a dozen spikes, one thousand two hundred steps")
     '94 values, 12 spikes, 1200 steps'

@@ -1,7 +1,7 @@
-"""How a reply is read: which part of it is the answer, and which number, class or positions that part gives.
+"""Read the answer from a reply: a number, a class or positions.
 
-The last line that is labelled as the answer counts; without one, the conclusion of the reply. A refusal, a stated
-confidence and an aside in brackets are never the answer, and two answers are none.
+The last line labelled as the answer counts; without one, the conclusion of the reply. Refusals, stated confidence and
+asides in brackets are ignored, and two different answers count as none.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from abreast.suites.numbers.dataset.queries import Query, scorer_of
 
 
 class FinalAnswer(NamedTuple):
-    """The number, class or positions that a reply gives, or None and the reason why there is none."""
+    """The number, class or positions in a reply, or None and the reason."""
 
     value: float | str | list[int] | None
     reason: str = ""
 
 
 def read_answer(query: Query, answer: Answer) -> FinalAnswer:
-    """The answer that a reply gives to a query.
+    """Read the answer to a query from a reply.
 
     >>> from abreast.suites.numbers.dataset.queries import QUERIES
     >>> read_answer(QUERIES["mean"], Answer("Answer: 4983 / 100 = 49.83 (n = 100)\\nConfidence: 90 %")).value
@@ -65,8 +65,6 @@ def _read_text(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
     return _read_class(query, text) if query.kind == "class" else _read_number(query, text, is_labelled)
 
 
-# -- the part that is the answer --------------------------------------------------------------------------------------
-
 _MARKUP = " \t\n*_`#"
 _OPENING = r"^[ \t>#*_|-]{0,8}(?:\d[.)][ \t*_]{0,4})?"
 _ANSWER = r"(?:answer|antwort|r[ée]ponse|respuesta)"
@@ -76,7 +74,7 @@ _LABEL = re.compile(  # "Answer: 5", "**Final answer:** 5", "1. Answer: 5", and 
     rf"|\b{_REVISED}\s{_ANSWER}[ *_`]{{0,6}}[:=]",
     re.IGNORECASE | re.MULTILINE,
 )
-_OTHER_LABEL = re.compile(  # where another part of the form begins, on a line of its own or not
+_OTHER_LABEL = re.compile(  # the start of another part of the form, on a line of its own or not
     r"""(?:\n[\s>#*_-]{0,8}(?:\d[.)][ \t*_]{0,4})?|[\s,;|.*_#(-]{1,8})
         (?:confidence|reasoning|reason|explanation|konfidenz|begründung|confiance|raisonnement|confianza|razonamiento)
         \b (?:[\s*_]{0,6}[:=]|[ \t*_]{0,6}$)""",
@@ -96,7 +94,7 @@ _WITHDRAWAL = re.compile(
 
 
 def _find_answer(reply: str) -> tuple[str, bool]:
-    """The part of a reply that is the answer, and whether it is labelled as such.
+    """The part of a reply that is the answer, and whether it is labelled.
 
     >>> _find_answer("**Reasoning:** 5 > 3\\n**Answer:** B\\n**Confidence:** 90 %")
     ('B', True)
@@ -111,7 +109,7 @@ def _find_answer(reply: str) -> tuple[str, bool]:
     line = rest.partition("\n")[0]
     part = rest if line.rstrip(_MARKUP).endswith(":") or re.match(r"(?:[-*+•]|\d+[.)])\s", line) else line
     if part.startswith("<") and part.endswith(">"):
-        part = part[1:-1]  # as the form has it
+        part = part[1:-1]  # as in the prompt
     return _CONFIDENCE.sub(" ", part).strip(_MARKUP), not withdrawals
 
 
@@ -129,7 +127,7 @@ _NEVERTHELESS = re.compile(r"\b(?:but|however|though|nevertheless|nonetheless|st
 
 
 def _drop_refusal(text: str) -> str:
-    """What is left of a text if it declines to answer: nothing, unless it answers nevertheless.
+    """The text, or what follows a refusal that is withdrawn: empty if it is not.
 
     >>> _drop_refusal("I cannot say for sure, but about 50"), _drop_refusal("Unknown (the median is 50)")
     (' about 50', '')
@@ -140,8 +138,6 @@ def _drop_refusal(text: str) -> str:
     nevertheless = _NEVERTHELESS.search(text, refusals[-1].end())
     return text[nevertheless.end() :] if nevertheless else ""
 
-
-# -- conclusions ------------------------------------------------------------------------------------------------------
 
 _CONCLUSION = re.compile(
     r"""(?: (?:^|[.,;:!?\n—–-]\s{0,2})(?:and\s)?
@@ -157,14 +153,12 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 
 
 def _find_conclusions(text: str) -> Iterator[str]:
-    """What follows "so", "i.e." and the like, up to the end of the sentence; the last one first."""
+    """The rest of sentences after "so", "i.e." and the like; the last one first."""
     for match in reversed(list(_CONCLUSION.finditer(text))[-_MOST_CONCLUSIONS:]):
         sentence = text[match.end() : match.end() + _LONGEST_SENTENCE]
         end = _SENTENCE_END.search(sentence)
         yield sentence[: end.start()] if end else sentence
 
-
-# -- numbers ----------------------------------------------------------------------------------------------------------
 
 _NUMBER = r"(?<![\d.,])[-+]?[$€£]?\d[\d.,]*+(?:[eE][-+]?\d{1,3})?(?:\s?%)?"
 _OPERAND = rf"[(\[]{{0,3}}{_NUMBER}[)\]]{{0,3}}(?:\s[a-z]{{2,15}}(?!\w))?"
@@ -179,8 +173,8 @@ _NEGATIVE_WORD = re.compile(r"\b(?:minus|negative)\s(?=\d)", re.IGNORECASE)
 _BELOW_ZERO = re.compile(rf"({_NUMBER})\sbelow\s(?:zero|0)\b", re.IGNORECASE)
 _SPACED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\s\d{3})++(?![\d,])")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d++),(\d{1,2}|\d{4,20})(?![\d,])")
-_PLACE = r"(?:index|indices|indexes|positions?|steps?|days?)"
-_AT_POSITIONS = re.compile(rf",?\s(?:at\s|on\s)?{_PLACE}\s\d[\d,\s]*+(?:and\s\d+)?", re.IGNORECASE)
+_POSITION_WORD = r"(?:index|indices|indexes|positions?|steps?|days?)"
+_AT_POSITIONS = re.compile(rf",?\s(?:at\s|on\s)?{_POSITION_WORD}\s\d[\d,\s]*+(?:and\s\d+)?", re.IGNORECASE)
 _BOUND = re.compile(
     r"\b(?:below|above|under|less\sthan|more\sthan|fewer\sthan|greater\sthan|at\s(?:least|most)|within|give\sor\stake|"
     rf"plus\sor\sminus)\s{_NUMBER}",
@@ -212,15 +206,15 @@ def _read_number(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
     stripped = _BRACKETS.sub(" ", text)
     text = stripped if re.search(r"\d", stripped) else text
     text = _BOUND.sub(" ", _AT_POSITIONS.sub(" ", text))
-    whole = read(f"Answer: {text}" if is_labelled else text)
-    if is_labelled and whole.values and whole.why == MARKED:  # the number comes first, what follows is about it
-        return _convert_unit(query, *whole)
+    reading = read(f"Answer: {text}" if is_labelled else text)
+    if is_labelled and reading.values and reading.why == MARKED:  # the number comes first
+        return _convert_unit(query, *reading)
     concluded = (read(conclusion) for conclusion in _find_conclusions(text))
-    return _convert_unit(query, *next((reading for reading in concluded if reading.values), whole))
+    return _convert_unit(query, *next((conclusion for conclusion in concluded if conclusion.values), reading))
 
 
 def _simplify(text: str) -> str:
-    """Text with results instead of calculations, and one way to write signs, fractions and separators.
+    """Replace calculations by results, and normalise signs, fractions and separators.
 
     >>> _simplify("IQR = 56.3 - 43.1 = 13.2"), _simplify("minus 3/4"), _simplify("61,4")
     ('IQR = 13.2', '-0.75', '61.4')
@@ -240,7 +234,7 @@ def _divide(match: re.Match[str]) -> str:
 
 
 def _convert_unit(query: Query, values: tuple[float, ...], reason: str) -> FinalAnswer:
-    """80 % is 80 if the question asks for a percentage, 0.8 if it asks for a share, and otherwise no answer."""
+    """80 % is 80 for a percentage, 0.8 for a share, and otherwise not an answer."""
     if not values:
         return FinalAnswer(None, reason)
     if len(values) == 1:
@@ -251,8 +245,6 @@ def _convert_unit(query: Query, values: tuple[float, ...], reason: str) -> Final
         return FinalAnswer(values[1], reason)
     return FinalAnswer(None, f"gives a percentage ({values[0]:g} %), which is not what is asked for")
 
-
-# -- classes ----------------------------------------------------------------------------------------------------------
 
 _DENIED = re.compile(
     r"\bopposite\sof\s[\w-]+"
@@ -286,7 +278,7 @@ _NAME = (  # "A" before a word in lower case is an article unless that word is a
     rf"(?<![\w'-])(?:(?i:{_SERIES})\s[ABab]|B|A(?!\s(?!(?!series\b|less\b)[a-z]+s\b|and\b|or\b|but\b|by\b|hat\b)[a-z]))"
     r"(?:'s)?(?![\w'-])"
 )
-_NAMED = re.compile(_NAME)
+_NAME_PATTERN = re.compile(_NAME)
 _REFERENCE = re.compile(
     rf"\b(?i:(?:rather\s|other\s)?than|compared\s(?:with|to)|unlike|versus|vs\.?|over|instead\sof|opposed\sto)\s(?:{_NAME})"
 )
@@ -310,7 +302,7 @@ _FILLER = re.compile(r"\b(?:answer|it|is|the|one|would|be|has|does|clearly|not|p
 
 
 def _choose_series(text: str) -> list[str]:
-    """The series, A or B, that has more of what is asked for: one, if it is clear.
+    """The series, A or B, that is said to have more: a single one if that is clear.
 
     >>> _choose_series("A is less volatile"), _choose_series("not B"), _choose_series("A and B")
     (['B'], ['A'], ['A', 'B'])
@@ -325,22 +317,20 @@ def _choose_series(text: str) -> list[str]:
     sure: set[str] = set()
     vague: set[str] = set()
     for clause in _CLAUSE_END.split(_REFERENCE.sub(" ", text)):
-        names = [match.group().removesuffix("'s")[-1].upper() for match in _NAMED.finditer(clause)]
+        names = [match.group().removesuffix("'s")[-1].upper() for match in _NAME_PATTERN.finditer(clause)]
         is_less, is_more = _LESS.search(clause) is not None, _MORE.search(clause) is not None
         is_ranked = is_less or is_more
         subjects = set(names[:1] if is_ranked else names)
         if is_less != (_NOT.search(clause) is not None):
             subjects = {"A": {"B"}, "B": {"A"}}.get(next(iter(subjects)), set()) if len(subjects) == 1 else set()
-        is_bare = not _FILLER.sub("", _NAMED.sub("", clause))
+        is_bare = not _FILLER.sub("", _NAME_PATTERN.sub("", clause))
         (sure if is_ranked or is_bare else vague).update(subjects)
     return sorted(sure or vague)
 
 
-# -- positions --------------------------------------------------------------------------------------------------------
-
 _LIST = re.compile(r"\[[\d\s,]*\]|\A\W{0,4}\([\d\s,]+\)")
 _ELEMENT = re.compile(r"\b[a-z]\w{0,10}(?:\[(\d{1,9})\]|_\{?(\d{1,9})\}?)", re.IGNORECASE)
-_ASIDE = re.compile(  # a value after its position, in brackets or after a sign, and the number of a line
+_ASIDE = re.compile(  # values after positions, in brackets or after a sign, and list numbers
     r"\([^()]{0,200}\)|(?<=[\d*])\s?(?:[:=→]|[—–-]\s)\s?(?:values?\s)?-?\d+(?:\.\d+)?"
     r"|^[ \t]*\d{1,2}[.)][ \t]+(?=\W{0,3}\d)",
     re.MULTILINE,
@@ -348,16 +338,17 @@ _ASIDE = re.compile(  # a value after its position, in brackets or after a sign,
 _POSITION = r"(?<![\w.])(\d{1,9})(?:\.0{1,9}|st|nd|rd|th)?(?!\w|\.\d)"
 _POSITIONS = re.compile(_POSITION)
 _FIRST_LIST = re.compile(
-    rf"\W{{0,9}}(?:{_PLACE}\s)?{_POSITION}(?:(?:[\s,;&#*`_-]|\band\b|\b{_PLACE}\b){{1,12}}{_POSITION})*", re.IGNORECASE
+    rf"\W{{0,9}}(?:{_POSITION_WORD}\s)?{_POSITION}(?:(?:[\s,;&#*`_-]|\band\b|\b{_POSITION_WORD}\b){{1,12}}{_POSITION})*",
+    re.IGNORECASE,
 )
 _COUNTED = re.compile(
     r"\s{1,3}(?:(?!is\b|are\b)\w+\s)?(?:anomal|outlier|spike|drop|dip|level|shift|point|event|position)", re.IGNORECASE
 )
-_AT = re.compile(rf"\b(?:at|locations?|{_PLACE})\b", re.IGNORECASE)
+_AT = re.compile(rf"\b(?:at|locations?|{_POSITION_WORD})\b", re.IGNORECASE)
 
 
 def _read_positions(text: str) -> list[int] | None:
-    """The positions that a text gives, in any order and any form.
+    """The positions in a text, in any order and form.
 
     >>> _read_positions("3 anomalies, at 80, **12** (value 99.5) and x[45] = 7")
     [12, 45, 80]
@@ -368,7 +359,7 @@ def _read_positions(text: str) -> list[int] | None:
     text = _ASIDE.sub(" ", text)
     first = _FIRST_LIST.match(text)
     if first and (len(_POSITIONS.findall(first.group())) > 1 or not _COUNTED.match(text, first.end())):
-        text = first.group()  # what follows is about them
+        text = first.group()  # the rest comments on them
     elif at := _AT.search(text):
         text = text[at.end() :]
     positions = _whole_numbers(_POSITIONS.findall(text))
@@ -376,7 +367,7 @@ def _read_positions(text: str) -> list[int] | None:
 
 
 def _whole_numbers(values: Iterable[Any]) -> list[int]:
-    """The whole numbers among some values, in order and once; of windows the beginnings.
+    """The sorted unique integers among the values; of windows, the start.
 
     >>> _whole_numbers([17, "3", 42.0, 3.5, "n/a", True, [50, 60]])
     [3, 17, 42, 50]

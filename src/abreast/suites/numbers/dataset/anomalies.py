@@ -1,4 +1,4 @@
-"""Anomalies: put into a series, and found in one. What is found in the numbers that are shown is the truth."""
+"""Insert anomalies into a series, and detect them. The truth is what is detected in the numbers shown."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from abreast.suites.numbers.dataset.series import Random, Values
 Kind = Literal["spike", "drop", "level shift"]
 
 FAR = 7.0  # robust standard deviations from its neighbours: a spike or a drop
-SHIFTED = 8.0  # the same of a change of level, by how much the level changes elsewhere
-ABOVE_NOISE = 3.0  # and by how much points differ from their neighbours
-BESIDE = 3  # points on either side that a point is compared with
-LEVEL = 20  # points on either side of a change of level
-EDGE = 12  # points at either end that nothing is put into
-APART = 12  # points between two anomalies
+SHIFTED = 8.0  # robust standard deviations of level changes elsewhere: a level shift
+ABOVE_NOISE = 3.0  # robust standard deviations of neighbouring points, also needed for a level shift
+NEIGHBOURS = 3  # points on either side that a point is compared with
+LEVEL = 20  # points on either side of a level shift
+EDGE = 12  # points without anomalies at either end
+SPACING = 12  # points between two anomalies
 
 
 class Anomaly(NamedTuple):
-    """One event: where it is, or begins, and of what kind."""
+    """An event at, or from, this position."""
 
     position: int
     kind: Kind
 
 
 def put(random: Random, values: Values, kind: Kind) -> tuple[Values, list[Anomaly]]:
-    """The series with one to five events of a kind in it, clearly visible (a change of level only once), and them."""
+    """Insert one to five clearly visible events (a single level shift), and return the series and the events."""
     changed = values.copy()
     middle = _between(values)
     scale = _deviation(values - middle)
@@ -36,18 +36,18 @@ def put(random: Random, values: Values, kind: Kind) -> tuple[Values, list[Anomal
         changed[at:] += random.choice([-1.0, 1.0]) * _reach(values) * random.uniform(2.0, 3.0)
         return changed, [Anomaly(at, kind)]
     sign = 1.0 if kind == "spike" else -1.0
-    places = _places(random, len(values), int(random.integers(1, 6)))
-    for at in places:
+    positions = _positions(random, len(values), int(random.integers(1, 6)))
+    for at in positions:
         changed[at] = middle[at] + sign * scale * random.uniform(12.0, 20.0)
-    return changed, [Anomaly(at, kind) for at in places]
+    return changed, [Anomaly(at, kind) for at in positions]
 
 
-def _places(random: Random, size: int, number: int) -> list[int]:
-    """Positions anywhere but near the ends, each at least `APART` from the next."""
+def _positions(random: Random, size: int, number: int) -> list[int]:
+    """Random positions away from the ends, at least `SPACING` apart."""
     room = size - 2 * EDGE
-    number = min(number, (room - 1) // APART + 1)
-    chosen = np.sort(random.choice(room - (number - 1) * (APART - 1), number, replace=False))
-    return [EDGE + int(at) + index * (APART - 1) for index, at in enumerate(chosen)]
+    number = min(number, (room - 1) // SPACING + 1)
+    chosen = np.sort(random.choice(room - (number - 1) * (SPACING - 1), number, replace=False))
+    return [EDGE + int(at) + index * (SPACING - 1) for index, at in enumerate(chosen)]
 
 
 def _reach(values: Values) -> float:
@@ -55,7 +55,7 @@ def _reach(values: Values) -> float:
 
 
 def find(values: Values) -> list[Anomaly]:
-    """Every anomaly, in order: a lasting change of level, and points far from their neighbours.
+    """Detect level shifts and points far from their neighbours, in order.
 
     >>> values = np.tile([1.0, 2.0, 3.0, 2.0], 50)
     >>> values[[70, 130]] += 40
@@ -63,36 +63,36 @@ def find(values: Values) -> list[Anomaly]:
     [Anomaly(position=70, kind='spike'), Anomaly(position=130, kind='spike')]
     """
     filled = _filled(values)
-    found: list[Anomaly] = []
+    events: list[Anomaly] = []
     at = _shift(filled)
     if at is not None:
-        found.append(Anomaly(at, "level shift"))
+        events.append(Anomaly(at, "level shift"))
         filled = filled.copy()
         filled[at:] -= np.median(filled[at : at + LEVEL]) - np.median(filled[at - LEVEL : at])
-    away = filled - _between(filled)
-    limit = FAR * _deviation(away)
-    for position in np.flatnonzero(np.abs(away) > limit).tolist():
+    residuals = filled - _between(filled)
+    limit = FAR * _deviation(residuals)
+    for position in np.flatnonzero(np.abs(residuals) > limit).tolist():
         if at is None or abs(position - at) > 1:
-            found.append(Anomaly(position, "spike" if away[position] > 0 else "drop"))
-    return sorted(found)
+            events.append(Anomaly(position, "spike" if residuals[position] > 0 else "drop"))
+    return sorted(events)
 
 
 def _filled(values: Values) -> Values:
-    there = np.isfinite(values)
+    known = np.isfinite(values)
     at = np.arange(len(values))
-    return np.interp(at, at[there], values[there])
+    return np.interp(at, at[known], values[known])
 
 
 def _between(values: Values) -> Values:
-    """Where each point would be by its neighbours: half way between the medians on either side."""
-    padded = np.pad(values, BESIDE, mode="reflect")
-    sides = np.median(np.lib.stride_tricks.sliding_window_view(padded, BESIDE), axis=1)
-    found: Values = (sides[: len(values)] + sides[BESIDE + 1 :]) / 2
-    return found
+    """The expected value of each point: half way between the medians of its neighbours on either side."""
+    padded = np.pad(values, NEIGHBOURS, mode="reflect")
+    sides = np.median(np.lib.stride_tricks.sliding_window_view(padded, NEIGHBOURS), axis=1)
+    expected: Values = (sides[: len(values)] + sides[NEIGHBOURS + 1 :]) / 2
+    return expected
 
 
 def _deviation(values: Values) -> float:
-    """A standard deviation that outliers do not change; a little above 0 for a series that never changes."""
+    """A robust standard deviation, slightly above 0 for constant series."""
     spread = 1.4826 * float(np.median(np.abs(values - np.median(values))))
     return max(spread, 1e-9 * (1.0 + float(np.max(np.abs(values)))))
 

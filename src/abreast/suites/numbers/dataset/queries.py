@@ -1,7 +1,7 @@
-"""The catalogue of queries. Each says what it asks, what is right, and how an answer is read.
+"""The catalogue of queries: question, truth, tolerance and classes.
 
-A truth is computed by numpy and scipy on the very numbers that are shown. Where those numbers do not decide a query (a
-direction on the edge between flat and rising, a skewness of a constant), there is no truth, and so there is no case.
+The truth is computed with numpy and scipy from the numbers that are shown. Where they do not decide a query (a trend
+between flat and rising, the skewness of a constant), there is no truth and no case.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Kind = Literal["number", "class", "positions"]
 Unit = Literal["plain", "count", "percent", "share"]
 Level = Literal["easy", "medium", "hard"]
 LEVELS: tuple[Level, ...] = ("easy", "medium", "hard")
-LARGE = 1000  # points from which on a query is one level harder
+LARGE = 1000  # points that make a query one level harder
 
 AHEAD = 10  # steps of a forecast
-CLEAR, VAGUE = 0.5, 0.3  # correlation with time: from here on a direction; up to here none
-STRONG, WEAK, EDGE = 0.8, 0.4, 0.03  # the same for how strong it is, and how near to a border is too near
-SKEWED, EVEN = 0.5, 0.3  # skewness: from here on skewed; up to here symmetric
-TOGETHER, APART = 0.5, 0.3  # correlation of two series: from here on; up to here none
+CLEAR, VAGUE = 0.5, 0.3  # correlation with time: at least for a direction, at most for none
+STRONG, WEAK, EDGE = 0.8, 0.4, 0.03  # bounds of its strength, and the undecided margin around them
+SKEWED, EVEN = 0.5, 0.3  # skewness: at least for skewed, at most for symmetric
+RELATED, UNRELATED = 0.5, 0.3  # correlation of two series: at least for related, at most for none
 HUMID = 60  # percent
-GAP = 0.02  # by which two figures must differ, of the larger, for one to be the higher
+GAP = 0.02  # minimum relative difference of two figures
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question about a series. `truth` gives what is right, or None if the numbers do not decide it."""
+    """One question about a series. `truth` returns the right answer, or None if the numbers do not decide it."""
 
     name: str
     question: str
@@ -46,8 +46,8 @@ class Query:
     kind: Kind = "number"
     rel: float = 0.01
     abs: float = 0.0
-    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with what else they are called
-    unit: Unit = "plain"  # of a number: whether "80 %" means 80, 0.8 or nothing, and "none" means 0
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their synonyms
+    unit: Unit = "plain"  # whether "80 %" means 80, 0.8 or nothing, and whether "none" means 0
 
     @property
     def choices(self) -> list[str]:
@@ -56,9 +56,9 @@ class Query:
     def difficulty(self, size: int) -> Level:
         return LEVELS[min(2, LEVELS.index(self.level) + (size >= LARGE))]
 
-    def within(self, found: float, right: float, times: float = 1.0) -> bool:
-        """Whether a number is right, by this query's tolerance or so many times that."""
-        return abs(found - right) <= times * max(self.abs, self.rel * abs(right)) + 1e-12
+    def within(self, value: float, right: float, times: float = 1.0) -> bool:
+        """Whether a number is right, within `times` the tolerance of this query."""
+        return abs(value - right) <= times * max(self.abs, self.rel * abs(right)) + 1e-12
 
 
 @cache
@@ -67,25 +67,22 @@ def scorer_of(name: str) -> Scorer:
     if query.kind == "number":
         return build("number", {"rel": query.rel, "abs": query.abs + 1e-12})
     if query.kind == "class":
-        return build("label", {"classes": {each: list(words) for each, words in query.classes.items()}})
+        return build("label", {"classes": {name: list(words) for name, words in query.classes.items()}})
     return build("set", {})
 
 
-# -- figures ----------------------------------------------------------------------------------------------------------
-
-
 def present(values: Values) -> Values:
-    found: Values = values[np.isfinite(values)]
-    return found
+    finite: Values = values[np.isfinite(values)]
+    return finite
 
 
 def _only(columns: Columns) -> Values:
-    """The series asked about: the only one, or the closing prices."""
+    """The only series, or the closing prices."""
     return columns["close"] if "close" in columns else next(iter(columns.values()))
 
 
 def _of_values(figure: Callable[[Values], Any]) -> Callable[[Columns], float | None]:
-    """A figure of the values that are present; None if it is no finite number."""
+    """A figure of the values that are present; None if it is not finite."""
 
     def truth(columns: Columns) -> float | None:
         values = present(_only(columns))
@@ -128,12 +125,12 @@ def _share_of(
 
 
 def _over_time(values: Values) -> tuple[float, float, float]:
-    """Slope, intercept and correlation of a least squares line over the positions; what is missing is left out."""
-    there = np.isfinite(values)
-    at = np.arange(len(values))[there]
-    if np.ptp(values[there]) == 0:
-        return 0.0, float(values[there][0]), 0.0
-    fit = stats.linregress(at, values[there])
+    """Slope, intercept and correlation of a least squares line over the positions of known values."""
+    known = np.isfinite(values)
+    at = np.arange(len(values))[known]
+    if np.ptp(values[known]) == 0:
+        return 0.0, float(values[known][0]), 0.0
+    fit = stats.linregress(at, values[known])
     return float(fit.slope), float(fit.intercept), float(fit.rvalue)
 
 
@@ -148,11 +145,8 @@ def _forecast(columns: Columns) -> float | None:
     return _finite(intercept + slope * (len(values) - 1 + AHEAD))
 
 
-# -- classes ----------------------------------------------------------------------------------------------------------
-
-
 def direction_of(correlation: float) -> str | None:
-    """The direction of a series with this correlation of value and position; None if it is not clear."""
+    """The direction of a series with this correlation of value and position; None if it is unclear."""
     if abs(correlation) <= VAGUE:
         return "flat"
     return None if abs(correlation) < CLEAR else "rising" if correlation > 0 else "falling"
@@ -167,7 +161,7 @@ def strength_of(correlation: float) -> str | None:
 
 
 def shape_of(skewness: float) -> str | None:
-    """The shape of a distribution with this skewness; None if it is not clear."""
+    """The shape of a distribution with this skewness; None if it is unclear."""
     if math.isnan(skewness):
         return None
     if abs(skewness) <= EVEN:
@@ -176,22 +170,22 @@ def shape_of(skewness: float) -> str | None:
 
 
 def relation_of(correlation: float) -> str | None:
-    """How two series with this correlation are related; None if it is not clear."""
-    if abs(correlation) <= APART:
+    """How two series with this correlation are related; None if it is unclear."""
+    if abs(correlation) <= UNRELATED:
         return "none"
-    return None if abs(correlation) < TOGETHER else "positive" if correlation > 0 else "negative"
+    return None if abs(correlation) < RELATED else "positive" if correlation > 0 else "negative"
 
 
 def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None]:
-    """A or B, whichever has more of a figure; None if that is too close to call, or there are not two."""
+    """A or B, whichever has the higher figure; None if it is too close or there are not two."""
 
     def truth(columns: Columns) -> str | None:
         if set(columns) != {"A", "B"}:
             return None
-        one, other = (figure(columns[name]) for name in ("A", "B"))
-        if not abs(one - other) > GAP * max(abs(one), abs(other)):
+        a, b = (figure(columns[name]) for name in ("A", "B"))
+        if not abs(a - b) > GAP * max(abs(a), abs(b)):
             return None
-        return "A" if one > other else "B"
+        return "A" if a > b else "B"
 
     return truth
 
@@ -199,80 +193,64 @@ def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None
 def _correlation(columns: Columns) -> str | None:
     if set(columns) != {"A", "B"}:
         return None
-    there = np.isfinite(columns["A"]) & np.isfinite(columns["B"])
-    one, other = columns["A"][there], columns["B"][there]
-    if len(one) < 3 or not np.ptp(one) or not np.ptp(other):
+    known = np.isfinite(columns["A"]) & np.isfinite(columns["B"])
+    a, b = columns["A"][known], columns["B"][known]
+    if len(a) < 3 or not np.ptp(a) or not np.ptp(b):
         return None
-    return relation_of(float(np.corrcoef(one, other)[0, 1]))
+    return relation_of(float(np.corrcoef(a, b)[0, 1]))
 
 
-# -- anomalies --------------------------------------------------------------------------------------------------------
-
-
-def _found(columns: Columns) -> list[anomalies.Anomaly]:
+def _anomalies(columns: Columns) -> list[anomalies.Anomaly]:
     return anomalies.find(_only(columns))
 
 
 def _locations(columns: Columns) -> list[int] | None:
-    return [each.position for each in _found(columns)] or None
+    return [anomaly.position for anomaly in _anomalies(columns)] or None
 
 
 def _type(columns: Columns) -> str | None:
-    kinds = {each.kind for each in _found(columns)}
+    kinds = {anomaly.kind for anomaly in _anomalies(columns)}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-# -- prices -----------------------------------------------------------------------------------------------------------
-
-
-def _of_prices(figure: Callable[[Columns], Any]) -> Callable[[Columns], float | None]:
-    def truth(columns: Columns) -> float | None:
-        if not {"open", "close", "volume"} <= set(columns):
-            return None
-        enough = min(len(present(values)) for values in columns.values()) >= 2
-        return _finite(figure(columns)) if enough else None
-
-    return truth
-
-
-def _return(columns: Columns) -> float:
-    """Of the first open and the last close that are there, whatever else is missing on those days."""
-    first, last = float(present(columns["open"])[0]), float(present(columns["close"])[-1])
-    return 100 * _ratio(last - first, first)
-
-
-def _vwap(columns: Columns) -> float:
-    both = np.isfinite(columns["close"]) & np.isfinite(columns["volume"])
-    close, volume = columns["close"][both], columns["volume"][both]
-    return _ratio(float(np.sum(close * volume)), float(np.sum(volume)))
-
-
-def _drawdown(columns: Columns) -> float:
-    close = present(columns["close"])
-    return float(100 * np.max(1 - close / np.maximum.accumulate(close)))
-
-
-# -- order books, portfolios, sensors ---------------------------------------------------------------------------------
+_PRICES = "open close volume"
 
 
 def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
-    wanted = names.split()
+    """A figure of these columns; None if one is missing or nearly empty, or if it is not finite."""
+    required = names.split()
 
     def truth(columns: Columns) -> float | None:
-        if not set(wanted) <= set(columns) or min(len(present(columns[name])) for name in wanted) < 2:
+        if not set(required) <= set(columns) or min(len(present(columns[name])) for name in required) < 2:
             return None
-        return _finite(figure(*(columns[name] for name in wanted)))
+        return _finite(figure(*(columns[name] for name in required)))
 
     return truth
 
 
+def _return(opens: Values, closes: Values, volumes: Values) -> float:
+    """The return from the first known open to the last known close."""
+    first, last = float(present(opens)[0]), float(present(closes)[-1])
+    return 100 * _ratio(last - first, first)
+
+
+def _vwap(opens: Values, closes: Values, volumes: Values) -> float:
+    known = np.isfinite(closes) & np.isfinite(volumes)
+    return _ratio(float(np.sum(closes[known] * volumes[known])), float(np.sum(volumes[known])))
+
+
+def _drawdown(opens: Values, closes: Values, volumes: Values) -> float:
+    known = present(closes)
+    return float(100 * np.max(1 - known / np.maximum.accumulate(known)))
+
+
 def spread_percent(best_bid: float, best_ask: float) -> float:
-    """The gap between the best prices in percent of the price half way between them."""
+    """The gap between the best prices in percent of the mid price."""
     return 100 * _ratio(best_ask - best_bid, (best_ask + best_bid) / 2) if best_ask > best_bid else math.nan
 
 
 def imbalance(to_buy: float, to_sell: float) -> float:
-    """By how much more is wanted than offered, in percent of both."""
+    """Demand less supply, in percent of both."""
     return 100 * _ratio(to_buy - to_sell, to_buy + to_sell)
 
 
@@ -289,11 +267,8 @@ def _portfolio_return(*assets: Values) -> float:
 
 
 def _humid_mean(temperature: Values, humidity: Values) -> float:
-    there = np.isfinite(temperature) & (np.nan_to_num(humidity) > HUMID)
-    return float(np.mean(temperature[there])) if there.any() else math.nan
-
-
-# -- the catalogue ----------------------------------------------------------------------------------------------------
+    is_humid = np.isfinite(temperature) & (np.nan_to_num(humidity) > HUMID)
+    return float(np.mean(temperature[is_humid])) if is_humid.any() else math.nan
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -308,7 +283,7 @@ def _tails(side: str) -> tuple[str, ...]:
 
 
 _ANOMALOUS = _words("anomaly, anomalies, anomalous, outlier, outliers, unusual, out of the ordinary")
-_EITHER: dict[str, tuple[str, ...]] = {"A": (), "B": ()}  # read by what is said of them
+_EITHER: dict[str, tuple[str, ...]] = {"A": (), "B": ()}  # read from the clause about each
 _YES = {
     "yes": (*_words("yep, yeah, true, present, definitely, certainly, absolutely, ja, oui, sí"), *_ANOMALOUS),
     "no": (
@@ -341,7 +316,7 @@ _SHAPES = {
     ),
     "symmetric": ("symmetrical", "normal", "normally distributed", "not skewed"),
 }
-_TOGETHER = {
+_RELATIONS = {
     "positive": _words(
         "positively, positively correlated, strong positive, move together, moves together, in tandem, in step, "
         "same direction"
@@ -393,7 +368,7 @@ _QUESTIONS = {
     "more_volatile": "Which series has the larger standard deviation, A or B?",
     "stronger_trend": "Which series has the stronger linear trend (the larger absolute correlation with the position), "
     "A or B?",
-    "correlation": f"How are A and B correlated: positive (above {TOGETHER}), negative (below -{TOGETHER}) or none?",
+    "correlation": f"How are A and B correlated: positive (above {RELATED}), negative (below -{RELATED}) or none?",
     "forecast": f"Extend the least squares line: what is its value {AHEAD} positions after the last one?",
     "z_of_max": "How many sample standard deviations does the largest value lie above the mean?",
     "variation": "What is the coefficient of variation in percent (100 × sample standard deviation / mean)?",
@@ -442,24 +417,24 @@ QUERIES: dict[str, Query] = {
         _class("strength", "medium", lambda columns: strength_of(_over_time(_only(columns))[2]), _STRENGTHS),
         _query("slope", "hard", _slope, rel=0.2),
         # anomaly
-        _class("presence", "easy", lambda columns: "yes" if _found(columns) else "no", _YES),
-        _query("anomalies", "medium", lambda columns: len(_found(columns)), rel=0.0, unit="count"),
+        _class("presence", "easy", lambda columns: "yes" if _anomalies(columns) else "no", _YES),
+        _query("anomalies", "medium", lambda columns: len(_anomalies(columns)), rel=0.0, unit="count"),
         _query("locations", "hard", _locations, kind="positions"),
         _class("type", "medium", _type, _TYPES),
         # comparative
         _class("higher_mean", "easy", _higher(lambda values: float(np.mean(present(values)))), _EITHER),
         _class("more_volatile", "medium", _higher(lambda values: float(np.std(present(values)))), _EITHER),
         _class("stronger_trend", "medium", _higher(lambda values: abs(_over_time(values)[2])), _EITHER),
-        _class("correlation", "hard", _correlation, _TOGETHER),
+        _class("correlation", "hard", _correlation, _RELATIONS),
         # multi_step: within 5 %
         _query("forecast", "hard", _forecast, rel=0.05),
         _query("z_of_max", "hard", _share_of(lambda values: np.max(values) - np.mean(values), _std), rel=0.05),
         _query("variation", "hard", _share_of(_std, np.mean, 100), rel=0.05, unit="percent"),
         _query("range_percent", "medium", _share_of(np.ptp, np.mean, 100), rel=0.05, unit="percent"),
         _query("normalised_max", "medium", _share_of(np.max, np.mean), rel=0.05),
-        _query("return_percent", "medium", _of_prices(_return), rel=0.05, unit="percent"),
-        _query("vwap", "hard", _of_prices(_vwap), rel=0.05),
-        _query("drawdown", "hard", _of_prices(_drawdown), rel=0.05, unit="percent"),
+        _query("return_percent", "medium", _of_columns(_PRICES, _return), rel=0.05, unit="percent"),
+        _query("vwap", "hard", _of_columns(_PRICES, _vwap), rel=0.05),
+        _query("drawdown", "hard", _of_columns(_PRICES, _drawdown), rel=0.05, unit="percent"),
         _query("spread_percent", "medium", _of_columns("bid ask", _spread), rel=0.05),
         _query("imbalance", "hard", _of_columns("bid_size ask_size", _imbalance), rel=0.05, abs=0.1),
         _query("portfolio_return", "hard", _of_columns("stocks bonds gold", _portfolio_return), rel=0.05, abs=0.05),
@@ -469,19 +444,19 @@ QUERIES: dict[str, Query] = {
 
 
 def quantities(columns: Columns) -> list[tuple[str, float]]:
-    """Every number that the catalogue has for these columns, each column taken by itself as well, with its query."""
-    found: list[tuple[str, float]] = []
+    """All numeric truths of these columns, and of each column by itself, with the names of their queries."""
+    quantities: list[tuple[str, float]] = []
     for part in [columns, *({name: values} for name, values in columns.items() if len(columns) > 1)]:
         for query in QUERIES.values():
             if query.kind == "number":
                 value = query.truth(part)
                 if value is not None:
-                    found.append((query.name, float(value)))
-    return found
+                    quantities.append((query.name, float(value)))
+    return quantities
 
 
-VALUES = ("min", "max", "median", "p25", "p75", "p95")  # queries whose answer is, or may be, a value of the data
-_NAMES = {  # what a reply calls the answer to a query
+VALUES = ("min", "max", "median", "p25", "p75", "p95")  # queries whose answer can be a value of the data
+_NAMES = {  # of the statistics in replies
     "mean": "mean|average",
     "median": "median|middle value",
     "std": "standard deviation|std|sigma",
@@ -512,7 +487,7 @@ _NAMES = {  # what a reply calls the answer to a query
 
 
 def is_named(name: str, reply: str) -> bool:
-    """Tell whether a reply mentions the statistic that a query asks for.
+    """Whether a reply mentions the statistic of a query.
 
     >>> is_named("median", "Answer: 48\\nReasoning: I took the median."), is_named("std", "Answer: 48")
     (True, False)

@@ -1,4 +1,4 @@
-"""Series to ask about, drawn with numpy, and their perturbations. The same random numbers give the same series."""
+"""Generators of random series, and their perturbations. The same seed gives the same series."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ def exponential(random: Random, size: int) -> Values:
 
 
 def left_skewed(random: Random, size: int) -> Values:
-    """An exponential seen from the other side."""
     return 100.0 - exponential(random, size)
 
 
 def _line(random: Random, size: int, rise: float) -> Values:
-    """A straight line that rises by so much in all, with noise around it."""
+    """A line with this total rise, and noise."""
     noise = random.uniform(2.0, 8.0)
     return random.uniform(80.0, 120.0) + np.linspace(0.0, rise, size) + random.normal(0.0, noise, size)
 
@@ -55,18 +54,16 @@ def flat(random: Random, size: int) -> Values:
 
 
 def noisy(random: Random, size: int) -> Values:
-    """A line whose noise is about as large as its rise: a trend of moderate strength, upwards or downwards."""
+    """A trend of moderate strength, upwards or downwards."""
     rise = random.uniform(25.0, 40.0) * random.choice([-1.0, 1.0])
     return 100.0 + np.linspace(0.0, rise, size) + random.normal(0.0, abs(rise) * random.uniform(0.3, 0.45), size)
 
 
 def flat_line(random: Random, size: int) -> Values:
-    """The same number over and over, as from an instrument that is stuck."""
     return np.full(size, round(float(random.uniform(10.0, 90.0)), 2))
 
 
 def seasonal(random: Random, size: int) -> Values:
-    """Waves of 20 points with noise, in whole periods."""
     at = np.arange(size)
     wave = random.uniform(8.0, 15.0) * np.sin(2 * math.pi * at / PERIOD + random.uniform(0, 2 * math.pi))
     return random.uniform(40.0, 60.0) + wave + random.normal(0.0, 2.0, size)
@@ -78,7 +75,7 @@ def growth(random: Random, size: int) -> Values:
 
 
 def drift(random: Random, size: int) -> Values:
-    """Steady for a while, then slowly away from it."""
+    """Constant at first, then slowly drifting away."""
     start = int(size * random.uniform(0.3, 0.5))
     away = np.maximum(0, np.arange(size) - start) / (size - start) * random.uniform(15.0, 30.0)
     return 50.0 + float(random.choice([-1.0, 1.0])) * away + random.normal(0.0, 2.0, size)
@@ -95,12 +92,11 @@ def sensor(random: Random, size: int) -> Values:
 
 
 def gappy_sensor(random: Random, size: int) -> Values:
-    """The same with readings missing."""
     return with_gaps(random, sensor(random, size))
 
 
 def with_gaps(random: Random, values: Values, share: float = 0.05) -> Values:
-    """Some values missing, at least one and never all."""
+    """Remove some values, at least one and never all."""
     number = min(len(values) - 2, max(1, round(share * len(values))))
     gappy = values.copy()
     gappy[random.choice(len(values), number, replace=False)] = np.nan
@@ -108,13 +104,13 @@ def with_gaps(random: Random, values: Values, share: float = 0.05) -> Values:
 
 
 def pair(random: Random, size: int, correlation: float) -> Columns:
-    one, other = random.normal(0.0, 1.0, (2, size))
-    mixed = correlation * one + math.sqrt(1 - correlation**2) * other
-    return {"A": 50.0 + 10.0 * one, "B": 60.0 + 12.0 * mixed}
+    first, second = random.normal(0.0, 1.0, (2, size))
+    mixed = correlation * first + math.sqrt(1 - correlation**2) * second
+    return {"A": 50.0 + 10.0 * first, "B": 60.0 + 12.0 * mixed}
 
 
 def correlated(random: Random, size: int) -> Columns:
-    """Together, against each other, or neither."""
+    """Positively, negatively, or not at all."""
     return pair(random, size, float(random.choice([-0.95, 0.0, 0.95])))
 
 
@@ -129,7 +125,6 @@ def different_volatility(random: Random, size: int) -> Columns:
 
 
 def different_trends(random: Random, size: int) -> Columns:
-    """One that rises or falls clearly, one that hardly does."""
     clear = (rising if random.random() < 0.5 else falling)(random, size)
     columns = [clear, flat(random, size)]
     first = int(random.integers(2))
@@ -137,7 +132,7 @@ def different_trends(random: Random, size: int) -> Columns:
 
 
 def ohlcv(random: Random, size: int) -> Columns:
-    """Days of a stock: open, high, low, close and volume; low ≤ open, close ≤ high."""
+    """Daily prices and volumes of a stock; low ≤ open, close ≤ high."""
     close = 100.0 * np.exp(np.cumsum(random.normal(0.0005, 0.015, size)))
     opened = np.concatenate([[100.0], close[:-1]]) * np.exp(random.normal(0.0, 0.004, size))
     top, bottom = np.maximum(opened, close), np.minimum(opened, close)
@@ -151,7 +146,7 @@ def ohlcv(random: Random, size: int) -> Columns:
 
 
 def order_book(random: Random, size: int) -> Columns:
-    """Levels of an order book: prices and sizes to buy and to sell, the best price first."""
+    """Levels of an order book, the best price first."""
     middle, gap = random.uniform(80.0, 120.0), random.uniform(0.2, 0.8)
     steps = np.cumsum(random.uniform(0.02, 0.08, (2, size)), axis=1)
     more = random.uniform(0.5, 2.0)
@@ -171,7 +166,7 @@ def portfolio(random: Random, size: int) -> Columns:
 
 
 def sensors(random: Random, size: int) -> Columns:
-    """Readings of three sensors in one place; the air is drier when it is warmer."""
+    """Readings of three sensors; the air is drier when it is warmer."""
     temperature = sensor(random, size)
     humidity = 60.0 - random.uniform(1.0, 3.0) * (temperature - 20.0) + random.normal(0.0, 3.0, size)
     pressure = 1013.0 + np.cumsum(random.normal(0.0, 0.3, size))
@@ -181,8 +176,8 @@ def sensors(random: Random, size: int) -> Columns:
 Generator = Callable[[Random, int], Values | Columns]
 
 GENERATORS: Mapping[str, Generator] = {
-    each.__name__: each
-    for each in (
+    generator.__name__: generator
+    for generator in (
         *(normal, wide_normal, uniform, exponential, left_skewed, rising, falling, flat, noisy, flat_line),
         *(seasonal, growth, drift, random_walk, sensor, gappy_sensor),
         *(correlated, different_means, different_volatility, different_trends, ohlcv, order_book, portfolio, sensors),
@@ -191,79 +186,78 @@ GENERATORS: Mapping[str, Generator] = {
 
 
 def draw(name: str, random: Random, size: int) -> Columns:
-    """The columns of one series, as they will be shown."""
+    """Generate the columns of one series, rounded as they are shown."""
     drawn = GENERATORS[name](random, size)
     return rounded(drawn if isinstance(drawn, dict) else {"value": drawn})
 
 
 def rounded(columns: Mapping[str, Values]) -> Columns:
-    """With the digits that are shown: two places, and more where the numbers are small.
+    """Round to two decimal places, or more for small numbers.
 
     >>> rounded({"value": np.array([1.23456, 2.5])})["value"].tolist()
     [1.2346, 2.5]
     """
-    return {name: np.round(values, _places(values)) + 0.0 for name, values in columns.items()}
+    return {name: np.round(values, _decimals(values)) + 0.0 for name, values in columns.items()}
 
 
-def _places(values: Values) -> int:
-    found = spread(values)
-    return max(2, min(10, 3 - math.floor(math.log10(found)))) if found else 2
+def _decimals(values: Values) -> int:
+    deviation = spread(values)
+    return max(2, min(10, 3 - math.floor(math.log10(deviation)))) if deviation else 2
 
 
 def spread(values: Values) -> float:
-    """The standard deviation; 0 for the same number over and over, whatever rounding makes of it."""
-    found = float(np.nanstd(values))
-    return found if found > 1e-9 * float(np.nanmax(np.abs(values))) else 0.0
+    """The standard deviation; exactly 0 for a constant, despite rounding errors."""
+    deviation = float(np.nanstd(values))
+    return deviation if deviation > 1e-9 * float(np.nanmax(np.abs(values))) else 0.0
 
 
 NOISE = 0.1  # of the standard deviation
 FACTOR = 1000.0
-KEPT = 0.7  # of a truncated series
-NEAR = 5  # points that change places
-OUTLIERS = 0.02  # of the points, at least 2
+TRUNCATED = 0.7  # remaining share of a truncated series
+WINDOW = 5  # points that are shuffled together
+OUTLIERS = 0.02  # share of points, at least 2
 
 
 def noise(random: Random, columns: Columns) -> Columns:
-    return _each(columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values)))
+    return _changed(columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values)))
 
 
 def scaling(random: Random, columns: Columns) -> Columns:
-    """Another unit: every value a thousand times as large."""
-    return _each(columns, lambda values: values * FACTOR)
+    return _changed(columns, lambda values: values * FACTOR)
 
 
 def shifting(random: Random, columns: Columns) -> Columns:
-    """Another zero: every value moved by three to five times the spread."""
+    """Shift every value by three to five standard deviations."""
     share = random.uniform(3.0, 5.0)
-    return _each(columns, lambda values: values + share * (spread(values) or 10.0))
+    return _changed(columns, lambda values: values + share * (spread(values) or 10.0))
 
 
 def missing(random: Random, columns: Columns) -> Columns:
-    return _each(columns, lambda values: with_gaps(random, values))
+    return _changed(columns, lambda values: with_gaps(random, values))
 
 
 def outliers(random: Random, columns: Columns) -> Columns:
-    return _each(columns, lambda values: _with_outliers(random, values))
+    return _changed(columns, lambda values: _with_outliers(random, values))
 
 
 def truncation(random: Random, columns: Columns) -> Columns:
-    return _each(columns, lambda values: values[: max(2, round(KEPT * len(values)))])
+    return _changed(columns, lambda values: values[: max(2, round(TRUNCATED * len(values)))])
 
 
 def precision(random: Random, columns: Columns) -> Columns:
-    """Fewer digits: the standard deviation keeps two."""
-    places = {name: 1 - math.floor(math.log10(spread(values) or 10.0)) for name, values in columns.items()}
-    return {name: np.round(values, places[name]) + 0.0 for name, values in columns.items()}
+    """Keep two digits of the standard deviation."""
+    decimals = {name: 1 - math.floor(math.log10(spread(values) or 10.0)) for name, values in columns.items()}
+    return {name: np.round(values, decimals[name]) + 0.0 for name, values in columns.items()}
 
 
 def reorder(random: Random, columns: Columns) -> Columns:
-    """Neighbours out of order: points change places within every five, in all columns alike."""
+    """Shuffle every five points, in all columns alike."""
     size = max(map(len, columns.values()))
-    order = np.concatenate([at + random.permutation(min(NEAR, size - at)) for at in range(0, size, NEAR)])
+    order = np.concatenate([at + random.permutation(min(WINDOW, size - at)) for at in range(0, size, WINDOW)])
     return {name: values[order] for name, values in columns.items()}
 
 
-def _each(columns: Columns, change: Callable[[Values], Values]) -> Columns:
+def _changed(columns: Columns, change: Callable[[Values], Values]) -> Columns:
     return rounded({name: change(values) for name, values in columns.items()})
 
 
@@ -278,5 +272,5 @@ def _with_outliers(random: Random, values: Values) -> Values:
 
 
 PERTURBATIONS: Mapping[str, Callable[[Random, Columns], Columns]] = {
-    each.__name__: each for each in (noise, scaling, shifting, missing, outliers, truncation, precision, reorder)
+    change.__name__: change for change in (noise, scaling, shifting, missing, outliers, truncation, precision, reorder)
 }

@@ -1,13 +1,13 @@
-"""The six tasks: which series each draws, how long they are, and what it asks about them."""
+"""The six tasks: their series, sizes and queries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SIZES = (50, 100, 500, 1000, 5000, 10_000)
 PRICES = ("return_percent", "vwap", "drawdown")
-DOMAINS: Mapping[str, tuple[str, ...]] = {  # queries about several columns, and where those come from
+DOMAINS: Mapping[str, tuple[str, ...]] = {  # generators of queries about several columns
     **dict.fromkeys(PRICES, ("ohlcv",)),
     "spread_percent": ("order_book",),
     "imbalance": ("order_book",),
@@ -17,14 +17,13 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {  # queries about several columns, and
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One kind of question. `sources` are generators by query; the queries not named there draw from `usual`."""
+class TaskKind:
+    """A group of queries. `sources` are generators by query; other queries use `usual`."""
 
-    what: str
     queries: tuple[str, ...]
     sizes: tuple[int, ...]
     usual: tuple[str, ...]
-    sources: Mapping[str, tuple[str, ...]]
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def drawn_from(self, query: str) -> tuple[str, ...]:
         return self.sources.get(query, self.usual)
@@ -33,47 +32,33 @@ class Task:
 _TRENDS = ("rising", "falling", "flat", "seasonal", "growth", "drift", "random_walk", "flat_line")
 _MOVING = ("rising", "falling", "growth", "drift")
 _BASES = ("uniform", "rising", "falling", "seasonal", "sensor")
+_COMPARISONS = {
+    "higher_mean": ("different_means",),
+    "more_volatile": ("different_volatility",),
+    "stronger_trend": ("different_trends",),
+    "correlation": ("correlated",),
+}
 
-TASKS: dict[str, Task] = {
-    "statistical": Task(
-        "figures of one series",
+TASKS: dict[str, TaskKind] = {
+    "statistical": TaskKind(
         (*("mean", "median", "std", "min", "max", "p25", "p75", "p95", "iqr", "range"), "skewness", "count", "shape"),
         (100, 1000),
         ("normal", "exponential", "left_skewed", "uniform", "gappy_sensor"),
         {"skewness": ("exponential",), "shape": ("normal", "uniform", "exponential", "left_skewed")},
     ),
-    "trend": Task(
-        "direction, strength and slope",
+    "trend": TaskKind(
         ("direction", "strength", "slope"),
         (100, 200, 500),
         _TRENDS,
         {"slope": _MOVING, "strength": ("rising", "falling", "noisy", "noisy", "flat", "seasonal", "random_walk")},
     ),
-    "anomaly": Task(
-        "whether there are anomalies, how many, where and of what kind",
-        ("presence", "anomalies", "locations", "type"),
-        (200,),
-        _BASES,
-        {},
-    ),
-    "comparative": Task(
-        "two series against each other",
-        ("higher_mean", "more_volatile", "stronger_trend", "correlation"),
-        (100,),
-        (),
-        {
-            "higher_mean": ("different_means",),
-            "more_volatile": ("different_volatility",),
-            "stronger_trend": ("different_trends",),
-            "correlation": ("correlated",),
-        },
-    ),
-    "multi_step": Task(
-        "figures that take several steps",
+    "anomaly": TaskKind(("presence", "anomalies", "locations", "type"), (200,), _BASES),
+    "comparative": TaskKind(tuple(_COMPARISONS), (100,), (), _COMPARISONS),
+    "multi_step": TaskKind(
         ("forecast", "z_of_max", "variation", "range_percent", "normalised_max", *DOMAINS),
         (100,),
         ("normal", "rising", "falling"),
         {"forecast": ("rising", "falling"), **DOMAINS},
     ),
-    "scaling": Task("the same figures of ever longer series", ("mean", "std", "count"), SIZES, ("wide_normal",), {}),
+    "scaling": TaskKind(("mean", "std", "count"), SIZES, ("wide_normal",)),
 }

@@ -1,6 +1,6 @@
-"""What the report of a run says about numbers, besides the verdict: words, tables, pictures, and the same as JSON.
+"""The suite's sections of a report.
 
-The names in `data` are a contract; what is not known is null. A share is `{mean, interval, trials}`, a ratio or a
+The names in `data` are a contract; unknown values are null. A share is `{mean, interval, trials}`, a ratio or a
 change `{estimate, interval}`, an interval `[low, high]` at 95 %.
 
 - `figures`: `baseline`, `tokens_counted` ("by the target" or "from characters"), `variants`: for each `name`,
@@ -20,6 +20,7 @@ change `{estimate, interval}`, an interval `[low, high]` at 95 %.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from abreast.analyse.run import Analysis
@@ -29,7 +30,7 @@ from abreast.report.words.variant_figures import NOTHING, dollars, seconds
 from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.stats import Interval
 from abreast.suites.numbers.report.charts import bars
-from abreast.suites.numbers.report.charts.matrices import called, confusion_pictures, robustness_pictures
+from abreast.suites.numbers.report.charts.matrices import confusion_pictures, perturbation_name, robustness_picture
 from abreast.suites.numbers.report.figures import (
     ERRORS,
     Answerable,
@@ -37,7 +38,7 @@ from abreast.suites.numbers.report.figures import (
     Figures,
     Share,
     VariantFigures,
-    figures,
+    figures_of,
     percent,
     plain,
     with_count,
@@ -49,45 +50,37 @@ _TITLES = (
     *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
     *("right per 1,000 tokens", "cost", "latency"),
 )
-_NAMES = (  # of figures that `data` has under the same name
-    *("name", "accuracy", "median_error", "errors", "hallucinated", "tokens_in", "tokens_out", "tokens_in_by_task"),
-    *("compression", "right_per_1000_tokens", "context_utilisation", "cost_usd", "latency_s", "skipped"),
-)
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """The figures; what the prompts can answer; where answers are right; what perturbations do, if there are any."""
-    found = figures(analysis)
-    further = [_answerability(found), _breakdown(found), *([_robustness(found)] if found.robustness else [])]
-    return [_figures(found, analysis), *(part for part in further if part.tables or part.pictures)]
+    """Figures, answerability, breakdown by task, size and difficulty, and robustness if cases were perturbed."""
+    figures = figures_of(analysis)
+    others = [_answerability(figures), _breakdown(figures)]
+    if figures.robustness:
+        others.append(_robustness(figures))
+    return [_figures(figures, analysis), *(section for section in others if section.tables or section.pictures)]
 
 
-# -- the figures of each variant --------------------------------------------------------------------------------------
-
-
-def _figures(found: Figures, analysis: Analysis) -> Section:
-    guessed = "simulated" in analysis.rows.targets
-    basis = "estimated from characters" if guessed else "counted by the target"
+def _figures(figures: Figures, analysis: Analysis) -> Section:
+    is_estimated = "simulated" in analysis.rows.targets
+    basis = "estimated from characters" if is_estimated else "counted by the target"
     failed = {summary.name for summary in analysis.variants if summary.all_failed}
     sentences = [
-        *(_compressed(each, found.baseline, basis) for each in found.variants if each.compression),
-        _hallucinated(found.variants),
-        _skipped(found.variants),
+        *(_compressed(variant, figures.baseline, basis) for variant in figures.variants if variant.compression),
+        _hallucinated(figures.variants),
+        _skipped(figures.variants),
     ]
+    drawn = [bars.tokens_by_task(figures, basis), bars.tokens_and_accuracy(figures), bars.error_distribution(figures)]
     return Section(
         "figures",
         "Figures",
         sentences=tuple(filter(None, sentences)),
-        tables=(_table(found.variants, failed),),
-        pictures=(
-            *bars.tokens_by_task(found, basis),
-            *bars.tokens_and_accuracy(found),
-            *bars.error_distribution(found),
-        ),
+        tables=(_table(figures.variants, failed),),
+        pictures=tuple(filter(None, drawn)),
         data={
-            "baseline": found.baseline,
-            "tokens_counted": "from characters" if guessed else "by the target",
-            "variants": [_of_variant(each) for each in found.variants],
+            "baseline": figures.baseline,
+            "tokens_counted": "from characters" if is_estimated else "by the target",
+            "variants": [_variant_data(variant) for variant in figures.variants],
         },
     )
 
@@ -101,8 +94,8 @@ def _compressed(variant: VariantFigures, baseline: str, basis: str) -> str:
     if ratio.estimate >= 1:
         return f"{variant.name}: {ratio.estimate:.1f} × fewer tokens in than {baseline}{_between(ratio)}, {basis}"
     more = Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low) if ratio.low else None
-    told = f"{variant.name}: {1 / ratio.estimate:.1f} × as many tokens in as {baseline}"
-    return f"{told}{_between(more) if more else ''}, {basis}"
+    interval = _between(more) if more else ""
+    return f"{variant.name}: {1 / ratio.estimate:.1f} × as many tokens in as {baseline}{interval}, {basis}"
 
 
 def _between(ratio: Interval, digits: int = 1) -> str:
@@ -111,18 +104,18 @@ def _between(ratio: Interval, digits: int = 1) -> str:
 
 def _hallucinated(variants: Iterable[VariantFigures]) -> str:
     """`hallucinated numbers: baseline 12 of 60 (20 %), treatment 3 of 61 (5 %)`; empty if no number was answered."""
-    told = [
-        f"{each.name} {each.hallucinated.total:,.0f} of {each.hallucinated.trials:,} "
-        f"({each.hallucinated.total / each.hallucinated.trials * 100:.0f} %)"
-        for each in variants
-        if each.hallucinated.trials
+    counts = [
+        f"{variant.name} {variant.hallucinated.total:,.0f} of {variant.hallucinated.trials:,} "
+        f"({variant.hallucinated.total / variant.hallucinated.trials * 100:.0f} %)"
+        for variant in variants
+        if variant.hallucinated.trials
     ]
-    return f"hallucinated numbers: {', '.join(told)}" if told else ""
+    return f"hallucinated numbers: {', '.join(counts)}" if counts else ""
 
 
 def _skipped(variants: Iterable[VariantFigures]) -> str:
-    told = [f"{each.name} {many(each.skipped, 'trial')}" for each in variants if each.skipped]
-    return f"skipped, and not counted as wrong: {', '.join(told)}" if told else ""
+    counts = [f"{variant.name} {many(variant.skipped, 'trial')}" for variant in variants if variant.skipped]
+    return f"skipped, and not counted as wrong: {', '.join(counts)}" if counts else ""
 
 
 def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
@@ -130,7 +123,7 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         "variants",
         "Variants",
         _TITLES,
-        tuple(_row(each, each.name in failed) for each in variants),
+        tuple(_row(variant, variant.name in failed) for variant in variants),
         "accuracy: share of right answers (95 % interval); median error: relative error of numeric answers; "
         "hallucinated: numbers neither near the truth nor taken from the data (out of this many numbers); tokens in "
         "and cost: mean per call; latency: median; compression: baseline input tokens per input token of the variant, "
@@ -142,7 +135,7 @@ def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
     ratio, error, times = variant.compression, variant.median_error, variant.context_utilisation
     return (
         variant.name,
-        ALL_FAILED if failed else with_ends(variant.accuracy.of),
+        ALL_FAILED if failed else with_ends(variant.accuracy.mean),
         NOTHING if error is None else percent(error) if error < 1 else "≥ 100 %",
         with_count(variant.hallucinated),
         plain(variant.tokens_in),
@@ -153,197 +146,161 @@ def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
     )
 
 
-def _of_variant(variant: VariantFigures) -> dict[str, Any]:
+def _variant_data(variant: VariantFigures) -> dict[str, Any]:
+    data = {field.name: _json(getattr(variant, field.name)) for field in fields(variant)}
     errors = {label: count for (_, label), count in zip(ERRORS, variant.errors, strict=True)}
-    return {**{name: _json(getattr(variant, name)) for name in _NAMES}, "errors": errors}
+    return {**{name: value for name, value in data.items() if not name.startswith("by_")}, "errors": errors}
 
 
-# -- what the prompts can answer --------------------------------------------------------------------------------------
-
-
-def _answerability(found: Figures) -> Section:
+def _answerability(figures: Figures) -> Section:
+    rows = figures.answerable
     return Section(
         "answerability",
         "What each variant can know",
-        sentences=tuple(
-            filter(None, (_knowable(found.answerable), *(_on_both(each, found) for each in found.answerable)))
-        ),
-        tables=(_answerable_table(found),) if any(each.yes or each.no for each in found.answerable) else (),
+        sentences=tuple(filter(None, [_knowable(rows), *(_on_both(row, figures.baseline) for row in rows)])),
+        tables=(_answerable_table(figures),) if any(row.answerable or row.not_answerable for row in rows) else (),
         data={
-            "variants": [_of_answerable(each, _accuracy_of(each, found)) for each in found.answerable],
-            "cases": [{"case": case, "answerable_by": dict(by)} for case, by in found.answerable_by.items()],
+            "variants": [_json(row._asdict()) for row in rows],
+            "cases": [{"case": case, "answerable_by": dict(by)} for case, by in figures.answerable_by.items()],
         },
     )
 
 
-def _knowable(variants: Iterable[Answerable]) -> str:
+def _knowable(rows: Iterable[Answerable]) -> str:
     """`answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
     parts = []
-    for each in variants:
-        if total := each.yes + each.no + each.unknown:
-            unknown = f", unknown {each.unknown:,}" if each.unknown else ""
-            parts.append(
-                f"{each.variant} {each.yes:,} of {many(total, 'case')} ({each.yes / total * 100:.0f} %{unknown})"
-            )
+    for row in rows:
+        if row.share is not None:
+            unknown = f", unknown {row.unknown:,}" if row.unknown else ""
+            cases = f"{row.answerable:,} of {many(row.cases, 'case')}"
+            parts.append(f"{row.name} {cases} ({row.share * 100:.0f} %{unknown})")
     return f"answerable by the prompt: {', '.join(parts)}" if parts else ""
 
 
-def _on_both(each: Answerable, found: Figures) -> str:
+def _on_both(row: Answerable, baseline: str) -> str:
     """`on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
-    own, base = each.accuracy.of, each.of_baseline.of
-    if each.variant == found.baseline or own is None or base is None:
+    own, base, change = row.accuracy_both.mean, row.baseline_both.mean, row.difference_both
+    if row.name == baseline or own is None or base is None:
         return ""
-    difference = f": {points(each.difference.estimate)} points{_ends(each.difference)}" if each.difference else ""
-    return (
-        f"on the {many(each.both, 'case')} that both can answer: {each.variant} {percent(own.estimate)}, "
-        f"{found.baseline} {percent(base.estimate)}{difference}"
-    )
+    difference = f": {points(change.estimate)} points{_ends(change)}" if change else ""
+    shares = f"{row.name} {percent(own.estimate)}, {baseline} {percent(base.estimate)}"
+    return f"on the {many(row.both, 'case')} that both can answer: {shares}{difference}"
 
 
-def _answerable_table(found: Figures) -> NamedTable:
+def _answerable_table(figures: Figures) -> NamedTable:
     return NamedTable(
         "answerable",
         "Answerable cases",
-        ("variant", "answerable", "unknown", "accuracy", "on both", f"{found.baseline} there", "difference"),
-        tuple(
-            _answerable_row(each, _accuracy_of(each, found), each.variant == found.baseline)
-            for each in found.answerable
-        ),
+        ("variant", "answerable", "unknown", "accuracy", "on both", f"{figures.baseline} there", "difference"),
+        tuple(_answerable_row(row, row.name == figures.baseline) for row in figures.answerable),
         "answerable: cases whose right answer follows from the text in the prompt, by a checker that reads only that; "
         "unknown: the text has parts that the checker cannot read; on both: accuracy on the cases that this variant "
         "and the baseline can answer (trials)",
     )
 
 
-def _answerable_row(each: Answerable, accuracy: Share, is_baseline: bool) -> tuple[str, ...]:
-    total = each.yes + each.no + each.unknown
+def _answerable_row(row: Answerable, is_baseline: bool) -> tuple[str, ...]:
+    change = row.difference_both
     return (
-        each.variant,
-        f"{each.yes / total * 100:.0f} % ({each.yes:,} of {total:,})" if total else NOTHING,
-        f"{each.unknown:,}" if total else NOTHING,
-        with_count(accuracy),
-        NOTHING if is_baseline else with_count(each.accuracy),
-        NOTHING if is_baseline else with_count(each.of_baseline),
-        NOTHING if each.difference is None else f"{points(each.difference.estimate)}{_ends(each.difference)}",
+        row.name,
+        NOTHING if row.share is None else f"{row.share * 100:.0f} % ({row.answerable:,} of {row.cases:,})",
+        NOTHING if row.share is None else f"{row.unknown:,}",
+        with_count(row.accuracy),
+        NOTHING if is_baseline else with_count(row.accuracy_both),
+        NOTHING if is_baseline else with_count(row.baseline_both),
+        NOTHING if change is None else f"{points(change.estimate)}{_ends(change)}",
     )
 
 
-def _accuracy_of(each: Answerable, found: Figures) -> Share:
-    return next(figures.accuracy for figures in found.variants if figures.name == each.variant)
-
-
-def _of_answerable(each: Answerable, accuracy: Share) -> dict[str, Any]:
-    total = each.yes + each.no + each.unknown
-    return {
-        "name": each.variant,
-        "answerable": each.yes,
-        "not_answerable": each.no,
-        "unknown": each.unknown,
-        "share": number(each.yes / total) if total else None,
-        "accuracy": _json(accuracy),
-        "both": each.both,
-        "accuracy_both": _json(each.accuracy),
-        "baseline_both": _json(each.of_baseline),
-        "difference_both": _json(each.difference),
-    }
-
-
-# -- what they are made of --------------------------------------------------------------------------------------------
-
-
-def _breakdown(found: Figures) -> Section:
-    variants = found.variants
+def _breakdown(figures: Figures) -> Section:
+    variants = figures.variants
     by: dict[str, dict[str, list[Share]]] = {
-        "task": {task: [each.by_task[task] for each in variants] for task in found.tasks},
-        "size": {f"{size:,}": [each.by_size[size] for each in variants] for size in found.sizes},
-        "difficulty": {level: [each.by_difficulty[level] for each in variants] for level in found.difficulties},
+        "task": {task: [variant.by_task[task] for variant in variants] for task in figures.tasks},
+        "size": {f"{size:,}": [variant.by_size[size] for variant in variants] for size in figures.sizes},
+        "difficulty": {level: [variant.by_difficulty[level] for variant in variants] for level in figures.difficulties},
     }
-    names = tuple(each.name for each in variants)
-    judged = [what for what, shares in by.items() if any(each.trials for row in shares.values() for each in row)]
-    tables = [_by(what, names, by[what]) for what in judged]
+    names = tuple(variant.name for variant in variants)
+    tables = [
+        _accuracy_by(tag, names, shares)
+        for tag, shares in by.items()
+        if any(share.trials for row in shares.values() for share in row)
+    ]
     return Section(
         "breakdown",
         "Where answers are right",
         tables=tuple(tables),
-        pictures=(*bars.accuracy_by_task(found), *bars.accuracy_by_size(found), *confusion_pictures(found)),
+        pictures=(
+            *filter(None, [bars.accuracy_by_task(figures), bars.accuracy_by_size(figures)]),
+            *confusion_pictures(figures),
+        ),
         data={
-            **{
-                f"by_{what}": {
-                    value.replace(",", ""): _json(dict(zip(names, each, strict=True))) for value, each in shares.items()
-                }
-                for what, shares in by.items()
-            },
-            "confusions": [
-                {**each._asdict(), "counts": [list(row) for row in each.counts]} for each in found.confusions
-            ],
+            **{f"by_{tag}": _shares_data(names, shares) for tag, shares in by.items()},
+            "confusions": [{**item._asdict(), "counts": list(map(list, item.counts))} for item in figures.confusions],
         },
     )
 
 
-def _by(what: str, names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]) -> NamedTable:
-    """Accuracy by a tag: a row for each value, a column for each variant."""
+def _shares_data(names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]) -> dict[str, Any]:
+    return {value.replace(",", ""): _json(dict(zip(names, row, strict=True))) for value, row in shares.items()}
+
+
+def _accuracy_by(tag: str, names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]) -> NamedTable:
     return NamedTable(
-        f"accuracy-by-{what}",
-        f"Accuracy by {what}",
-        ("points" if what == "size" else what, *names),
-        tuple((value, *map(with_count, each)) for value, each in shares.items()),
+        f"accuracy-by-{tag}",
+        f"Accuracy by {tag}",
+        ("points" if tag == "size" else tag, *names),
+        tuple((value, *map(with_count, row)) for value, row in shares.items()),
         "share of right answers (trials)",
     )
 
 
-# -- what perturbations do --------------------------------------------------------------------------------------------
-
-
-def _robustness(found: Figures) -> Section:
-    names = tuple(each.name for each in found.variants)
-    by = {(each.perturbation, each.variant): each for each in found.robustness}
-    kinds = dict.fromkeys(each.perturbation for each in found.robustness)
+def _robustness(figures: Figures) -> Section:
+    names = tuple(variant.name for variant in figures.variants)
+    by = {(item.perturbation, item.variant): item for item in figures.robustness}
+    kinds = dict.fromkeys(item.perturbation for item in figures.robustness)
     return Section(
         "robustness",
         "Robustness",
-        sentences=tuple(_worst(name, found.robustness) for name in names),
+        sentences=tuple(_worst(name, figures.robustness) for name in names),
         tables=(
             NamedTable(
                 "perturbations",
                 "Accuracy by perturbation",
                 ("perturbation", *names),
-                tuple((called(kind), *(_changed(by[kind, name]) for name in names)) for kind in kinds),
+                tuple((perturbation_name(kind), *(_change_cell(by[kind, name]) for name in names)) for kind in kinds),
                 "accuracy (trials), and the change in points (95 % interval) from the same cases unperturbed",
             ),
         ),
-        pictures=tuple(robustness_pictures(found)),
-        data={"perturbations": [_json(each._asdict()) for each in found.robustness]},
+        pictures=tuple(filter(None, [robustness_picture(figures)])),
+        data={"perturbations": [_json(item._asdict()) for item in figures.robustness]},
     )
 
 
-def _changed(one: Degradation) -> str:
+def _change_cell(degradation: Degradation) -> str:
     """`80.0 % (30), −10.0 (−22.1 … +2.1)`."""
-    change = "" if one.change is None else f", {points(one.change.estimate)}{_ends(one.change)}"
-    return with_count(one.accuracy) + change
+    change = degradation.change
+    return with_count(degradation.accuracy) + ("" if change is None else f", {points(change.estimate)}{_ends(change)}")
 
 
 def _ends(change: Interval) -> str:
     return f" ({points(change.low)} … {points(change.high)})"
 
 
-def _worst(name: str, all_of_them: Iterable[Degradation]) -> str:
-    known = [(each, each.change) for each in all_of_them if each.variant == name and each.change is not None]
-    if not known:
+def _worst(name: str, degradations: Iterable[Degradation]) -> str:
+    changes = {item.perturbation: item.change for item in degradations if item.variant == name and item.change}
+    if not changes:
         return f"{name}: no case was answered both perturbed and not"
-    one, change = min(known, key=lambda pair: pair[1].estimate)
+    perturbation, change = min(changes.items(), key=lambda item: item[1].estimate)
     if change.estimate >= 0:
         return f"{name}: no perturbation makes it worse"
-    told = f"{points(change.estimate)} points (95 % interval {points(change.low)} … {points(change.high)})"
-    return f"{name}: degrades most under {one.perturbation}: {told}"
-
-
-# -- as JSON ----------------------------------------------------------------------------------------------------------
+    interval = f"95 % interval {points(change.low)} … {points(change.high)}"
+    return f"{name}: degrades most under {perturbation}: {points(change.estimate)} points ({interval})"
 
 
 def _json(value: Any) -> Any:
     if isinstance(value, Share):
-        mean = None if value.of is None else number(value.of.estimate)
-        return {"mean": mean, "interval": ends(value.of), "trials": value.trials}
+        mean = None if value.mean is None else number(value.mean.estimate)
+        return {"mean": mean, "interval": ends(value.mean), "trials": value.trials}
     if isinstance(value, Interval):
         return {"estimate": number(value.estimate), "interval": ends(value)}
     if isinstance(value, dict):

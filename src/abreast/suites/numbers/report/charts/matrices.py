@@ -1,4 +1,4 @@
-"""Matrices: classes answered where others were right, and accuracy under perturbations."""
+"""Matrices: confusion of classes, and accuracy under perturbations."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.verdict_sentence import points
 from abreast.suites.numbers.report.figures import Confusion, Degradation, Figures, percent, with_count
 
-_DARKEST = 0.45  # so that words stay readable on it
-HEAD = 34.0  # above the cells
+_DARKEST = 0.45  # keeps text readable
+HEAD = 34.0  # height of the header
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """What stands in it, and how dark it is from 0 to 1."""
+class MatrixCell:
+    """One or two lines of text on a shade from 0 to 1."""
 
     words: str
     shade: float
@@ -31,9 +31,9 @@ class Cell:
 class Matrix:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: tuple[tuple[Cell, ...], ...]
-    look: str  # a class
-    tall: float = 30.0  # of a cell
+    cells: tuple[tuple[MatrixCell, ...], ...]
+    look: str  # CSS class
+    tall: float = 30.0  # height of a cell
 
     @property
     def height(self) -> float:
@@ -44,14 +44,14 @@ class Matrix:
         return 12 + max(wide(row, 12) for row in self.rows)
 
 
-def draw(drawing: Drawing, matrix: Matrix, left: float, top: float, label: float, cell: float) -> None:
+def draw(drawing: Drawing, matrix: Matrix, x: float, top: float, label: float, cell: float) -> None:
     for at, name in enumerate(matrix.columns):
-        _head(drawing, name, left + label + (at + 0.5) * cell, top + HEAD - 8, cell)
+        _head(drawing, name, x + label + (at + 0.5) * cell, top + HEAD - 8, cell)
     for row, (name, cells) in enumerate(zip(matrix.rows, matrix.cells, strict=True)):
         y = top + HEAD + row * matrix.tall
-        drawing.text(left, y + matrix.tall / 2 + 4, fitted(name, label - 6, 12), "note")
-        for at, one in enumerate(cells):
-            _draw_cell(drawing, one, matrix, left + label + at * cell, y, cell)
+        drawing.text(x, y + matrix.tall / 2 + 4, fitted(name, label - 6, 12), "note")
+        for at, content in enumerate(cells):
+            _draw_cell(drawing, content, matrix, x + label + at * cell, y, cell)
 
 
 def _head(drawing: Drawing, name: str, middle: float, y: float, room: float) -> None:
@@ -65,179 +65,177 @@ def _head(drawing: Drawing, name: str, middle: float, y: float, room: float) -> 
 
 
 def _halves(name: str) -> tuple[str, str]:
-    """A name at its first hyphen or space.
+    """Split a name at its first hyphen or space.
 
     >>> _halves("left-skewed"), _halves("level shift"), _halves("symmetric")
     (('left-', 'skewed'), ('level', 'shift'), ('symmetric', ''))
     """
     for mark in ("-", " "):
-        first, found, second = name.partition(mark)
-        if found and first.strip() and second:
+        first, separator, second = name.partition(mark)
+        if separator and first.strip() and second:
             return (first + mark).strip(), second
     return name, ""
 
 
-def _draw_cell(drawing: Drawing, one: Cell, matrix: Matrix, x: float, y: float, width: float) -> None:
+def _draw_cell(drawing: Drawing, cell: MatrixCell, matrix: Matrix, x: float, y: float, width: float) -> None:
     drawing.box(
         *(x + 1.5, y + 1.5, width - 3, matrix.tall - 3, matrix.look),
         fill="currentColor",
-        fill_opacity=f"{0.04 + one.shade * (_DARKEST - 0.04):.2f}",
+        fill_opacity=f"{0.04 + cell.shade * (_DARKEST - 0.04):.2f}",
     )
-    if one.framed:
+    if cell.framed:
         drawing.box(x + 2.5, y + 2.5, width - 5, matrix.tall - 5, "zero", fill="none")
     middle, centre = x + width / 2, y + matrix.tall / 2
-    drawing.text(middle, centre + (-3 if one.below else 4), one.words, "", "middle")
-    if one.below:
-        drawing.text(middle, centre + 13, one.below, "strong" if one.strong else "", "middle")
+    drawing.text(middle, centre + (-3 if cell.below else 4), cell.words, "", "middle")
+    if cell.below:
+        drawing.text(middle, centre + 13, cell.below, "strong" if cell.strong else "", "middle")
 
 
 _TITLE, _BETWEEN, _GAP = 28.0, 18.0, 36.0
-_WIDEST = 92.0  # of a cell
+_WIDEST = 92.0  # maximum width of a cell
 
 
 def confusion_pictures(figures: Figures) -> list[Picture]:
-    """One picture for each query with classes that was answered."""
-    queries = dict.fromkeys(each.query for each in figures.confusions)
-    return [_picture([each for each in figures.confusions if each.query == query], figures) for query in queries]
+    """One picture for each query with classes."""
+    queries = dict.fromkeys(confusion.query for confusion in figures.confusions)
+    by_query = {query: [item for item in figures.confusions if item.query == query] for query in queries}
+    return [_confusion_picture(query, confusions, figures) for query, confusions in by_query.items()]
 
 
-def _picture(found: list[Confusion], figures: Figures) -> Picture:
-    query, numbers = found[0].query, {each.name: number for number, each in enumerate(figures.variants)}
-    drawn = found[:MOST]
+def _confusion_picture(query: str, confusions: list[Confusion], figures: Figures) -> Picture:
+    numbers = {variant.name: number for number, variant in enumerate(figures.variants)}
+    drawn = confusions[:MOST]
     return Picture(
         name=f"confusion-{query}",
         title=f"Confusion of classes: {query.replace('_', ' ')}",
-        alternative=". ".join(f"{each.variant}: {_confusion_in_words(each)}" for each in drawn) + ".",
+        alternative=". ".join(f"{item.variant}: {_confusion_in_words(item)}" for item in drawn) + ".",
         draw=lambda width: _draw_confusions(drawn, numbers, width),
-        below=f"rows: what is right; columns: what was answered; framed: right answers{of_most(len(found))}",
-        head=("variant", "right", *(f"answered {said}" for said in found[0].answers)),
+        below=f"rows: right classes; columns: answers; framed: right answers{of_most(len(confusions))}",
+        head=("variant", "right", *(f"answered {answer}" for answer in confusions[0].answers)),
         rows=tuple(
-            (each.variant, right, *(f"{count:,}" for count in counts))
-            for each in found
-            for right, counts in zip(each.classes, each.counts, strict=True)
+            (item.variant, right, *(f"{count:,}" for count in counts))
+            for item in confusions
+            for right, counts in zip(item.classes, item.counts, strict=True)
         ),
     )
 
 
-def _right(one: Confusion) -> tuple[int, int]:
-    return sum(one.counts[at][at] for at in range(len(one.classes))), sum(map(sum, one.counts))
+def _right(confusion: Confusion) -> tuple[int, int]:
+    return sum(confusion.counts[at][at] for at in range(len(confusion.classes))), sum(map(sum, confusion.counts))
 
 
-def _confusion_in_words(one: Confusion) -> str:
-    right, total = _right(one)
+def _confusion_in_words(confusion: Confusion) -> str:
+    right, total = _right(confusion)
     mistakes = [
-        f"{one.counts[row][at]:,} × {said} where {is_right} is right"
-        for row, is_right in enumerate(one.classes)
-        for at, said in enumerate(one.answers)
-        if said != is_right and one.counts[row][at]
+        f"{count:,} × {answer} where {right_class} is right"
+        for right_class, counts in zip(confusion.classes, confusion.counts, strict=True)
+        for answer, count in zip(confusion.answers, counts, strict=True)
+        if answer != right_class and count
     ]
     return f"{right:,} of {total:,} right" + (f"; {', '.join(mistakes)}" if mistakes else "")
 
 
-def _matrix(one: Confusion, number: int) -> Matrix:
+def _matrix(confusion: Confusion, number: int) -> Matrix:
     cells = tuple(
         tuple(
-            Cell(f"{count:,}", count / (sum(counts) or 1), framed=said == right)
-            for said, count in zip(one.answers, counts, strict=True)
+            MatrixCell(f"{count:,}", count / (sum(counts) or 1), framed=answer == right)
+            for answer, count in zip(confusion.answers, counts, strict=True)
         )
-        for right, counts in zip(one.classes, one.counts, strict=True)
+        for right, counts in zip(confusion.classes, confusion.counts, strict=True)
     )
-    return Matrix(one.classes, one.answers, cells, f"k{number % SERIES}")
+    return Matrix(confusion.classes, confusion.answers, cells, f"k{number % SERIES}")
 
 
-def _draw_confusions(found: Sequence[Confusion], numbers: dict[str, int], width: float) -> Drawing:
-    matrices = [_matrix(each, numbers[each.variant]) for each in found]
+def _draw_confusions(confusions: Sequence[Confusion], numbers: dict[str, int], width: float) -> Drawing:
+    matrices = [_matrix(item, numbers[item.variant]) for item in confusions]
     first = matrices[0]
     label, columns = first.label, len(first.columns)
-    beside = max(1, min(len(found), int((width + _GAP) // (label + columns * 62 + _GAP))))
-    room = (width - (beside - 1) * _GAP) / beside
+    per_row = max(1, min(len(confusions), int((width + _GAP) // (label + columns * 62 + _GAP))))
+    room = (width - (per_row - 1) * _GAP) / per_row
     cell = min(_WIDEST, (room - label) / columns)
     drawing = Drawing(width)
-    for at, (one, matrix) in enumerate(zip(found, matrices, strict=True)):
-        row, column = divmod(at, beside)
-        left, top = column * (room + _GAP), row * (_TITLE + matrix.height + _BETWEEN)
-        _title(drawing, one, numbers[one.variant], left, top, room)
-        draw(drawing, matrix, left, top + _TITLE, label, cell)
+    for at, (confusion, matrix) in enumerate(zip(confusions, matrices, strict=True)):
+        row, column = divmod(at, per_row)
+        x, top = column * (room + _GAP), row * (_TITLE + matrix.height + _BETWEEN)
+        _title(drawing, confusion, numbers[confusion.variant], x, top, room)
+        draw(drawing, matrix, x, top + _TITLE, label, cell)
         drawing.height = top + _TITLE + matrix.height + 4
     return drawing
 
 
-def _title(drawing: Drawing, one: Confusion, number: int, left: float, top: float, room: float) -> None:
-    right, total = _right(one)
-    drawing.dot(number, left + 6, top + 12, f"k{number % SERIES}", 5)
-    said = f" · {right:,} of {total:,} right"
-    drawing.text(left + 18, top + 16, f"{fitted(one.variant, room - 18 - 8 * len(said))}{said}", "strong")
+def _title(drawing: Drawing, confusion: Confusion, number: int, x: float, top: float, room: float) -> None:
+    right, total = _right(confusion)
+    drawing.dot(number, x + 6, top + 12, f"k{number % SERIES}", 5)
+    counts = f" · {right:,} of {total:,} right"
+    drawing.text(x + 18, top + 16, f"{fitted(confusion.variant, room - 18 - 8 * len(counts))}{counts}", "strong")
 
 
 _TALL, _LABEL, _CELL = 48.0, 200.0, 110.0
-_COLUMNS = 3  # variants beside each other on narrow paper
+_COLUMNS = 3  # variants side by side on narrow paper
 
 
-def robustness_pictures(figures: Figures) -> list[Picture]:
-    """One picture, if cases were perturbed and answered."""
-    found = {(each.variant, each.perturbation): each for each in figures.robustness}
-    answered = {kind for (_, kind), each in found.items() if each.accuracy.of is not None}
-    kinds = [kind for kind in dict.fromkeys(kind for _, kind in found) if kind in answered]
-    names = [each.name for each in figures.variants if (each.name, "none") in found]
+def robustness_picture(figures: Figures) -> Picture | None:
+    """One picture, if there are answers to perturbed cases."""
+    by = {(item.variant, item.perturbation): item for item in figures.robustness}
+    kinds = list(dict.fromkeys(item.perturbation for item in by.values()))
+    kinds = [kind for kind in kinds if any(by[name, kind].accuracy.mean is not None for name, _ in by)]
+    names = [variant.name for variant in figures.variants if (variant.name, "none") in by]
     if not kinds or not names:
-        return []
-    return [
-        Picture(
-            name="robustness",
-            title="Accuracy under perturbations",
-            alternative=". ".join(
-                f"{name}: " + ", ".join(_change_in_words(found[name, kind]) for kind in kinds) for name in names
-            )
-            + ".",
-            draw=lambda width: _draw_robustness(found, names, kinds, width),
-            below="accuracy; below it the change in points from the same cases unperturbed, bold if its 95 % interval "
-            "is clear of 0",
-            head=("perturbation", *names),
-            rows=tuple((called(kind), *(_in_table(found[name, kind]) for name in names)) for kind in kinds),
+        return None
+    return Picture(
+        name="robustness",
+        title="Accuracy under perturbations",
+        alternative=". ".join(
+            f"{name}: " + ", ".join(_change_in_words(by[name, kind]) for kind in kinds) for name in names
         )
-    ]
+        + ".",
+        draw=lambda width: _draw_robustness(by, names, kinds, width),
+        below="accuracy, and the change in points from the same cases unperturbed, bold if its 95 % interval "
+        "excludes 0",
+        head=("perturbation", *names),
+        rows=tuple((perturbation_name(kind), *(_in_table(by[name, kind]) for name in names)) for kind in kinds),
+    )
 
 
-def called(kind: str) -> str:
-    """A perturbation by its name; what is none is unperturbed."""
+def perturbation_name(kind: str) -> str:
     return "unperturbed" if kind == "none" else kind
 
 
-def _change_in_words(one: Degradation) -> str:
-    accuracy = percent(one.accuracy.of.estimate) if one.accuracy.of else "no score"
-    change = f" ({points(one.change.estimate)} points)" if one.change else ""
-    return f"{called(one.perturbation)} {accuracy}{change}"
+def _change_in_words(item: Degradation) -> str:
+    accuracy = percent(item.accuracy.mean.estimate) if item.accuracy.mean else "no score"
+    change = f" ({points(item.change.estimate)} points)" if item.change else ""
+    return f"{perturbation_name(item.perturbation)} {accuracy}{change}"
 
 
-def _in_table(one: Degradation) -> str:
-    return with_count(one.accuracy) + (f", {points(one.change.estimate)}" if one.change else "")
+def _in_table(item: Degradation) -> str:
+    return with_count(item.accuracy) + (f", {points(item.change.estimate)}" if item.change else "")
 
 
-def _cell(one: Degradation, narrow: bool) -> Cell:
-    if one.accuracy.of is None:
-        return Cell(NOTHING, 0.0)
-    said = points(one.change.estimate) if one.change else "" if one.perturbation == "none" else NOTHING
-    is_clear = one.change is not None and (one.change.low > 0 or one.change.high < 0)
-    unit = "" if narrow or one.change is None else " points"
-    return Cell(percent(one.accuracy.of.estimate), one.accuracy.of.estimate, said + unit, strong=is_clear)
+def _cell(item: Degradation, narrow: bool) -> MatrixCell:
+    if item.accuracy.mean is None:
+        return MatrixCell(NOTHING, 0.0)
+    change = points(item.change.estimate) if item.change else "" if item.perturbation == "none" else NOTHING
+    is_clear = item.change is not None and (item.change.low > 0 or item.change.high < 0)
+    unit = "" if narrow or item.change is None else " points"
+    return MatrixCell(percent(item.accuracy.mean.estimate), item.accuracy.mean.estimate, change + unit, strong=is_clear)
 
 
 def _draw_robustness(
-    found: dict[tuple[str, str], Degradation], names: Sequence[str], kinds: Sequence[str], width: float
+    by: dict[tuple[str, str], Degradation], names: Sequence[str], kinds: Sequence[str], width: float
 ) -> Drawing:
-    """Variants below each other; on narrow paper perturbations are, and as many variants beside each other as fit."""
+    """A row for each variant; on narrow paper a row for each perturbation, and several matrices if necessary."""
     drawing = Drawing(width)
-    columns = tuple(called(kind) for kind in kinds)
+    columns = tuple(perturbation_name(kind) for kind in kinds)
     if width > 600:
         label = min(_LABEL, 12 + max(wide(name, 12) for name in names))
-        rows = tuple(tuple(_cell(found[name, kind], False) for kind in kinds) for name in names)
+        rows = tuple(tuple(_cell(by[name, kind], False) for kind in kinds) for name in names)
         matrix = Matrix(tuple(names), columns, rows, "grey", _TALL)
         draw(drawing, matrix, 0, 0, label, min(_CELL, (width - label) / len(kinds)))
         drawing.height = matrix.height + 4
         return drawing
     for start in range(0, len(names), _COLUMNS):
         part = names[start : start + _COLUMNS]
-        rows = tuple(tuple(_cell(found[name, kind], True) for name in part) for kind in kinds)
+        rows = tuple(tuple(_cell(by[name, kind], True) for name in part) for kind in kinds)
         matrix = Matrix(columns, tuple(part), rows, "grey", _TALL)
         draw(drawing, matrix, 0, drawing.height, matrix.label, min(_CELL, (width - matrix.label) / len(part)))
         drawing.height += matrix.height + 18

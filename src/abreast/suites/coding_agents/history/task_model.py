@@ -1,4 +1,4 @@
-"""Asking a model outside of a run: through the same targets, with the same retries and errors."""
+"""Requests to a model outside of a run, with the same targets, retries and errors."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ TIMEOUT_S = 180.0
 
 
 @dataclass(slots=True)
-class Spent:
-    """What was asked for, and what it cost as far as that is known."""
-
+class Spending:
     requests: int = 0
     cost_usd: float = 0.0
-    unknown: int = 0  # of them the cost is not known
+    unknown: int = 0  # requests whose cost is unknown
 
     def add(self, outcome: Outcome) -> None:
         cost = cost_of(outcome)
@@ -41,47 +39,45 @@ class Spent:
         self.unknown += cost is None and outcome.answer is not None
 
 
-class Prompts(Source):
-    """Prompts as jobs. Whoever asks waits for the outcome; nothing is stored."""
+class PromptSource(Source):
+    """A source of jobs from prompts; the caller waits for the outcome and nothing is stored."""
 
     job_type = TrialJob
 
-    def __init__(self, variant: Variant, state: RunState, spent: Spent) -> None:
+    def __init__(self, variant: Variant, state: RunState, spending: Spending) -> None:
         super().__init__(Lanes(range(1), ()))
-        self._variant, self._state, self._spent = variant, state, spent
-        self._asked = 0
+        self._variant, self._state, self._spending = variant, state, spending
+        self._number = 0
         self._waiting: dict[Job, asyncio.Future[Outcome]] = {}
 
     is_done = False  # until the run is stopped
 
     async def ask(self, prompt: str) -> Outcome:
         loop = asyncio.get_running_loop()
-        trial = Trial(self._asked, Case("task", prompt), self._variant, 0)
-        job = TrialJob(trial=trial, variant=0, block=self._asked, slot=0, ready_at=loop.time())
-        self._asked += 1
-        ended: asyncio.Future[Outcome] = loop.create_future()
-        self._waiting[job] = ended
+        trial = Trial(self._number, Case("task", prompt), self._variant, 0)
+        job = TrialJob(trial=trial, variant=0, block=self._number, slot=0, ready_at=loop.time())
+        self._number += 1
+        future: asyncio.Future[Outcome] = loop.create_future()
+        self._waiting[job] = future
         self.lanes.append(job)
         self._state.wake()
-        return await ended
+        return await future
 
     def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
-        self._spent.add(outcome)
+        self._spending.add(outcome)
 
     def store(self, job: Job, outcome: Outcome) -> None:
-        self._spent.add(outcome)
-        ended = self._waiting.pop(job)
-        if not ended.cancelled():
-            ended.set_result(outcome)
+        self._spending.add(outcome)
+        future = self._waiting.pop(job)
+        if not future.cancelled():
+            future.set_result(outcome)
         self._state.acknowledgements.add([job])
 
 
-class Model:
-    """A model by its name."""
-
+class TaskModel:
     def __init__(self, where: str, name: str) -> None:
         params = target_of(where, name)
-        self.name, self.spent = name, Spent()
+        self.name, self.spending = name, Spending()
         self._variant = Variant(name, params.pop("target"), params)
         try:
             self._target = build(self._variant, 0, {})
@@ -89,24 +85,23 @@ class Model:
             raise BadInput(error.message.replace(f'variant "{name}"', where, 1), error.fix) from None
 
     def check(self) -> None:
-        """Refuse what is known to be wrong before anything is asked, such as a missing key."""
+        """Report known problems, such as a missing key, before the first request."""
         for problem in self._target.problems():
             raise BadInput(problem.message, problem.fix.removesuffix(", or name a key_command:"))
 
-    def told(self) -> str:
-        """What was spent, in a line."""
-        spent = self.spent
-        cost = dollars(spent.cost_usd) if spent.requests > spent.unknown else ""
-        unknown = f"the cost of {spent.unknown:,} is not known" if spent.unknown else ""
-        parts = filter(None, (many(spent.requests, "request"), cost, unknown))
+    def spending_in_words(self) -> str:
+        spending = self.spending
+        cost = dollars(spending.cost_usd) if spending.requests > spending.unknown else ""
+        unknown = f"cost of {spending.unknown:,} unknown" if spending.unknown else ""
+        parts = filter(None, (many(spending.requests, "request"), cost, unknown))
         return f"{self.name}: {', '.join(parts)}{f' ({SIMULATED})' if self._target.simulated else ''}"
 
-    async def __aenter__(self) -> Model:
+    async def __aenter__(self) -> TaskModel:
         loop = asyncio.get_running_loop()
         self._state = RunState(Acknowledgements(loop), Listener())
         setup = EngineSetup(variants=[self._variant], limits=Limits(timeout=TIMEOUT_S), built_targets=[self._target])
         self._engine = find_engine("local")(setup, self._state.complete)
-        self._prompts = Prompts(self._variant, self._state, self.spent)
+        self._prompts = PromptSource(self._variant, self._state, self.spending)
         scheduler = Scheduler(
             sources=[self._prompts],
             engine=self._engine,
