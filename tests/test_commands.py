@@ -86,7 +86,7 @@ def test_no_parallelism_at_all_means_one_with_a_note(simulated: Folder, word: st
 def test_a_wrong_value_of_parallel_is_bad_input(simulated: Folder) -> None:
     done = simulated.abreast("run", "experiment.yaml", "--parallel=many")
     assert done.code == 2
-    assert "whole number or auto" in done.err
+    assert "integer or auto" in done.err
 
 
 def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Folder) -> None:
@@ -125,7 +125,7 @@ def test_delete_removes_the_report_of_a_run_and_nothing_that_somebody_put_beside
     assert f"removed runs/{first} with its report" in simulated.abreast("delete", first, "--yes").out
     assert not (simulated.path / "runs" / first).exists()
     done = simulated.abreast("delete", second, "--yes")
-    assert f"left runs/{second}: notes.txt was not written by abreast" in done.out
+    assert f"kept runs/{second}: notes.txt was not written by abreast" in done.out
     assert notes.read_text() == "mine"
     assert (notes.parent / "report.html").exists()
 
@@ -339,7 +339,7 @@ def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
 def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -> None:
     done = moody.abreast("logs", "--case", "c33")
     assert (done.code, done.out) == (2, "")
-    assert 'no trial of a case "c33" is stored (did you mean "c3"?)' in done.err
+    assert 'no stored trial of case "c33" (did you mean "c3"?)' in done.err
     done = moody.abreast("logs", "--variant", "modoy")
     assert done.code == 2
     assert 'no variant "modoy" (did you mean "moody"?)' in done.err
@@ -426,7 +426,7 @@ def test_a_store_without_runs_and_a_missing_query_are_said(simulated: Folder) ->
     run = simulated.abreast("runs", "--json").json[0]["run"]
     assert run in simulated.abreast("report").out
     assert "the query is missing" in simulated.abreast("sql", "results.db").err
-    assert "has these scores already" in simulated.abreast("rescore").out
+    assert "already has these scores" in simulated.abreast("rescore").out
     simulated.abreast("delete", run, "--yes")
     for words in (["show"], ["logs"], ["report"], ["rescore"]):
         done = simulated.abreast(*words)

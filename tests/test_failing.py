@@ -144,7 +144,7 @@ def test_what_was_fixed_outside_of_the_variant_is_executed_again_in_the_same_run
     folder.write("answer.txt", "yes")
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 0
-    assert "10 failures that stopped it among them" in done.err
+    assert "with 10 failures that stopped it" in done.err
     assert trials(folder) == {("good", "ok"): 30, ("bad", "ok"): 30}
     assert folder.sql("select count(*) n from runs") == [{"n": 1}]
 

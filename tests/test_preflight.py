@@ -371,9 +371,9 @@ def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: F
         (["params_stile", "params_how"], 'did you mean "params_style"?'),
         (["score_exact", "score_right"], "a score has the name of its scorer"),
         (["model", "who"], "keeps its name"),
-        (["params_style"], "name the old column and the new one"),
+        (["params_style"], "rename needs an old and a new column"),
         (["params_style", "params_style"], "has that name already"),
-        (["params_style", "params_how", "--experiment", "nobody"], "no run of an experiment nobody"),
+        (["params_style", "params_how", "--experiment", "nobody"], 'no run of the experiment "nobody"'),
     ],
 )
 def test_what_cannot_be_renamed_is_refused(shapes: Folder, words: list[str], said: str) -> None:
@@ -578,7 +578,7 @@ def test_who_does_not_want_changed_code_executes_nothing(asked: Folder, said: st
     asked.write("ask.py", ASK + "\nx = 1\n")
     done = on_terminal(asked, said, "run", "spec.yaml")
     assert done.code == 4
-    assert "nothing was executed, nothing was written" in done.err
+    assert "nothing was executed or written" in done.err
     assert len(asked.abreast("runs", "--json").json) == 1
 
 
@@ -636,7 +636,7 @@ def test_a_new_series_begins_where_results_do_not_continue(shapes: Folder) -> No
     first = last_run(shapes)["run"]
     done = run(shapes, "--label", "e2")
     told = "helper.py (used by predict) changed"
-    assert f"series 2 begins: {told}; its scores do not continue those of {first}" in done.err
+    assert f"series 2 begins: {told}; do not compare its scores with those of {first}" in done.err
     assert "series" not in run(shapes, "--label", "e3", "--fresh").err
     assert [row["series"] for row in shapes.abreast("runs", "--json").json] == [1, 2, 2]
     rows = shapes.abreast("history", "--json", "--variant", "a").json

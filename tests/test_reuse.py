@@ -112,7 +112,7 @@ def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(f
     (folder.path / "mended").touch()
     told = "retried on request"
     reused = folder.anew("run", "spec.yaml")
-    assert "4 of them failures: --retry-failed" in reused.err
+    assert "4 failures; --retry-failed" in reused.err
     assert told not in reused.out
     assert told in folder.anew("run", "spec.yaml", "--retry-failed").out
     assert told in folder.anew("run", "spec.yaml").out

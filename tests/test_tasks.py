@@ -161,7 +161,7 @@ def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
         (["new", "code-search", "--last", "3"], "--last is for abreast cases new coding-agents"),
         (["new", "coding-agents", "--cases", "x"], "--cases is for abreast cases list"),
         (["list", "--branch", "x"], "abreast cases list: --branch is for abreast cases new coding-agents"),
-        (["new", "coding-agent"], 'none to be made for "coding-agent" (did you mean "coding-agents"?)'),
+        (["new", "coding-agent"], 'cannot make cases for "coding-agent" (did you mean "coding-agents"?)'),
         (["new", "coding-agents", "--last", "0"], "--last 0: must be a whole number"),
         (["new", "coding-agents", "--last", "3", "--commits", "x"], "--commits and --last are both given"),
         (["new", "coding-agents", "--repo", str(shop.path), "--model", "x"], '--model "x": whose model is it?'),

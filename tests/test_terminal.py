@@ -431,7 +431,7 @@ def test_names_that_are_not_utf8_are_errors_that_say_so(stored: Path) -> None:
         (["run", f"{broken}.yaml"], "no such file"),
         (["run", "bad.yaml", "--store", f"{broken}.db"], "not valid UTF-8"),
         (["sql", "results.db", f"select '{broken}'"], "sql: "),
-        (["show", "latest", broken], "no trial of a case"),
+        (["show", "latest", broken], "no stored trial of case"),
         (["report", broken], "no run"),
     ):
         done = subprocess.run([*ABREAST, *words], cwd=stored, capture_output=True)

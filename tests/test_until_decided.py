@@ -560,7 +560,7 @@ def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
     done = folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.3")
     assert done.code == 4
     assert "was started with a margin of 0.05 and is not finished: the rule of a verdict is fixed before" in done.err
-    assert "--margin: a run goes on as it was started" in folder.abreast("resume", "--margin", "0.3").err
+    assert "--margin cannot change in a started run" in folder.abreast("resume", "--margin", "0.3").err
     assert folder.abreast("report", "--json").json[0]["margin"] == 0.05
 
 
