@@ -570,7 +570,7 @@ def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder
 def test_the_baseline_against_itself_finds_nothing(simulated: Folder) -> None:
     done = simulated.abreast("aa", "experiment.yaml")
     assert done.code == 0
-    assert "as it must be" in done.err
+    assert "as expected, no difference" in done.err
     rows = simulated.sql(
         "select variant, group_concat(answer, '|') a from (select * from predictions order by case_id) group by variant"
     )
@@ -626,7 +626,7 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
     done = folder.anew("run", "spec.yaml")
     assert done.code == 3
     assert "2 trials failed by infrastructure" in done.err
-    assert "see all: abreast logs " in done.err
+    assert "help: run `abreast logs " in done.err
     assert "abreast resume" in done.err
     (folder.path / "mended").touch()
     assert folder.anew("resume").code == 0

@@ -342,7 +342,7 @@ def test_a_run_that_stopped_warns_and_says_how_to_go_on(caplog: pytest.LogCaptur
     (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "stopped: variant" in message
     assert "trials not run" in message
-    assert "Run the experiment again" in message
+    assert "run the experiment again" in message
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------

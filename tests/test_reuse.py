@@ -90,7 +90,7 @@ def test_a_run_goes_on_under_the_scorers_and_the_baseline_of_the_spec_as_it_is_n
     folder.write("spec.yaml", spec % ("b", "contains"))
     done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
-    assert "going on with" in done.err
+    assert "continuing " in done.err
     assert "a vs b" in done.out
     assert folder.sql("select count(*) n, avg(score) s from predictions") == [{"n": 24, "s": 1.0}]
 

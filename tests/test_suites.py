@@ -276,7 +276,7 @@ def test_a_run_whose_cases_exist_only_in_python_goes_on_by_the_same_command(suit
     assert suite.abreast(*words, "2").code == 3
     refused = suite.abreast("resume")
     assert refused.code == 2
-    assert "the same command goes on with it: abreast run tiny" in refused.err
+    assert "run `abreast run tiny` with the same flags" in refused.err
     done = suite.abreast(*words, "100")
     assert done.code == 0, done.err
     assert done.json[0]["done_before"] > 0

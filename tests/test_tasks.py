@@ -497,6 +497,6 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())
     again = folder.abreast(*words, *agents)
     assert again.code == 0, again.said
-    assert "4 trials · 2 done before" in again.said
+    assert "4 trials · 2 already done" in again.said
     assert [row["answer"] for row in folder.sql(answers)].count(f"{two['task']}, please") == 1
     assert len(folder.sql(answers)) == 3

@@ -107,7 +107,7 @@ def _ask_all(labelling: Labelling) -> int:
                     echo("  nothing to undo in this session")
                 continue
             try:
-                labelling.record([(question, labelling.value(question, word))])
+                labelling.record([(question, labelling.parse(question, word))])
             except ValueError:
                 echo(f"  type {labelling.expects}, or s (skip), u (undo), q (quit)")
                 continue
