@@ -86,7 +86,7 @@ def test_no_parallelism_at_all_means_one_with_a_note(simulated: Folder, word: st
 def test_a_wrong_value_of_parallel_is_bad_input(simulated: Folder) -> None:
     done = simulated.abreast("run", "experiment.yaml", "--parallel=many")
     assert done.code == 2
-    assert "integer or auto" in done.err
+    assert "whole number or auto" in done.err
 
 
 def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Folder) -> None:

@@ -49,9 +49,7 @@ def test_ten_crashes_stop_the_run_and_say_what_broke_and_where(folder: Folder) -
     assert done.code == 3
     assert 'stopped: variant "bad" failed in 10 of 10 trials (crash); first error: AttributeError' in done.err
     assert "bad.py:7 in predict: return half(case) > bad.py:3 in half: return case.inputt" in done.err
-    assert (
-        "help: fix it, then run `abreast run spec.yaml` again; answers of unchanged variants are reused" in done.err
-    )
+    assert "help: fix it, then run `abreast run spec.yaml` again; answers of unchanged variants are reused" in done.err
     found = trials(folder)
     assert found["bad", "error"] == 10
     answered = found["good", "ok"]

@@ -227,20 +227,20 @@ class Plain:
         (lambda: grid(Params, model=[]), "grid of Params: model has no values"),
         (lambda: grid(Params, model=["a", "b", "a"]), 'grid of Params: model has the value "a" twice'),
         (lambda: grid(Params, model={"a", "b"}), "grid of Params: model is a set, which has no order"),
-        (lambda: grid(Params("a"), model=["b"]), "grid: needs the class Params, got one of its instances"),
+        (lambda: grid(Params("a"), model=["b"]), "grid: needs the class Params, got an instance"),
         (lambda: grid(Plain, model=["b"]), "grid: needs a dataclass or a pydantic model, got <class"),
         (lambda: grid({"model": ["a"]}), "grid: needs a dataclass or a pydantic model, got {"),  # type: ignore[arg-type]
         (lambda: grid(Params, model=range(200), dim=range(100)), "makes 20,000 variants, more than 10,000"),
         (lambda: grid(Params, model=itertools.count()), "model has more than 10,000 values"),
-        (lambda: grid(Picky, size=[1, -1]), "grid of Picky: cannot be made with size=-1 (ValueError: size is below 0)"),
-        (lambda: grid(Checked, model="a", dim=[1, 0]), 'cannot be made with model="a", dim=0 (ValidationError: '),
+        (lambda: grid(Picky, size=[1, -1]), "grid of Picky: cannot create it with size=-1 (ValueError: size is below 0)"),
+        (lambda: grid(Checked, model="a", dim=[1, 0]), 'cannot create it with model="a", dim=0 (ValidationError: '),
         (lambda: grid(Picky, size=[5, 11, 12]), "grid of Picky: size=11 and size=12 are the same"),
         (lambda: names([Params("a"), Params("b"), Params("a")]), "variants[0] and variants[2] are the same"),
         (lambda: names([Params("a"), "b"]), "variants must map names to parameters"),
         (lambda: names([Params]), "variants must map names to parameters"),
-        (lambda: names([]), "variants: none given"),
-        (lambda: names([Params("a")], "simulated"), 'a Params is for a function, not for "simulated"'),
-        (lambda: names([*grid(Params, model="a"), *grid(Params, model="a")]), 'two variants are called "model=a"'),
+        (lambda: names([]), "variants: empty"),
+        (lambda: names([Params("a")], "simulated"), 'a Params needs a function as target, not "simulated"'),
+        (lambda: names([*grid(Params, model="a"), *grid(Params, model="a")]), 'duplicate variant name "model=a"'),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(made: Any, said: str) -> None:
@@ -263,7 +263,7 @@ def test_the_baseline_is_the_first_unless_one_is_named() -> None:
     spec = Experiment(cases=CASES, target=predict, variants=variants).spec
     assert spec.baseline_of(spec.all_variants()) == "model=a"
     spec = Experiment(cases=CASES, target=predict, variants=variants, baseline="model=c").spec
-    with pytest.raises(BadInput, match="no variant is called"):
+    with pytest.raises(BadInput, match="baseline: no variant"):
         spec.baseline_of(spec.all_variants())
 
 
@@ -315,7 +315,7 @@ def test_one_executor_holds_for_all_variants_that_name_none(folder: Folder) -> N
     assert executors(variants=mine, target=predict, executor="process") == ["thread", "process"]
     mixed = {"one": {"target": "simulated"}, "two": {"target": "python:mine:predict"}}
     assert executors(variants=mixed, executor="process") == ["auto", "process"]
-    with pytest.raises(BadInput, match="executor: is for Python functions, and no variant has one"):
+    with pytest.raises(BadInput, match="executor: only for Python functions, and no variant has one"):
         executors(variants={"one": {"target": "simulated"}}, executor="process")
     with pytest.raises(BadInput, match="executor must be auto, thread or process"):
         executors(variants=mine, target=predict, executor="proces")

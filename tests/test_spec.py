@@ -210,7 +210,7 @@ def test_the_line_of_a_mistake_is_named_in_every_language(folder: Folder, suffix
 WRONG = [
     ("name", [5, True, [], {}], "must be text"),
     ("name", ["", "  "], "is empty"),
-    ("name", ["a\0b", "two\nlines"], "cannot be seen"),
+    ("name", ["a\0b", "two\nlines"], "invisible character"),
     ("name", ["x" * 300], "longer than 200"),
     ("description", [5, []], "must be text"),
     ("cases", [5, True, {}, {"input": "x"}], "must be a file such as cases.jsonl"),
@@ -299,7 +299,7 @@ VARIANTS = [
     ({"a": {"target": 5}}, 'variant "a": target must be text, got 5'),
     ({"a": {}}, 'variant "a": no target'),
     ({"a": None}, 'variant "a": no target'),
-    ({}, "variants: none given"),
+    ({}, "variants: empty"),
     ({"a": {"target": "simulated", "accuracy": 2}}, 'variant "a": accuracy must be between 0 and 1, got 2'),
     ({"a": {"target": "simulated", "accuracy": "high"}}, 'variant "a": accuracy must be a number'),
     ({"a": {"target": "simulated", "accuracy": float("nan")}}, "variants.a.accuracy is NaN"),
@@ -312,7 +312,7 @@ VARIANTS = [
     ({"a": {"target": "simulated", "executor": "fast"}}, "executor must be auto, thread or process"),
     ({"a": {"target": "simulated", "version": [1]}}, 'variant "a": version must be text, got [1]'),
     ({"a": {"target": "simulated", "x\0": 1}}, "variants.a has the key"),
-    ({"a\0b": {"target": "simulated"}}, "cannot be seen"),
+    ({"a\0b": {"target": "simulated"}}, "invisible character"),
     ({"": {"target": "simulated"}}, "is empty"),
     ({"x" * 300: {"target": "simulated"}}, "longer than 200 characters"),
     ({1: {"target": "simulated"}}, "the key 1 is not text"),
@@ -337,7 +337,7 @@ SCORERS = [
     ([{"exact": 5}], "the settings of exact must be a mapping, got 5"),
     ([{"exact": {}, "text": {}}], "must have one key, its name"),
     ([{"number": {"rell": 1}}], 'scorer "number": unknown setting "rell" (did you mean "rel"?)'),
-    (["exact", "exact"], 'two give the column "score_exact"'),
+    (["exact", "exact"], 'two produce the column "score_exact"'),
 ]
 
 
@@ -351,9 +351,9 @@ def test_a_wrong_scorer_is_named_with_its_line(folder: Folder, scorers: list[Any
 
 def test_an_unknown_baseline_and_primary_are_refused_with_a_suggestion(folder: Folder) -> None:
     spec_with(folder, baseline="plane")
-    assert 'experiment.yaml:9: baseline: no variant is called "plane" (did you mean "plain"?)' in refused(folder)
+    assert 'experiment.yaml:9: baseline: no variant "plane" (did you mean "plain"?)' in refused(folder)
     spec_with(folder, primary="exac")
-    assert 'experiment.yaml:9: primary: no scorer gives "exac" (did you mean "exact"?)' in refused(folder)
+    assert 'experiment.yaml:9: primary: no scorer produces "exac" (did you mean "exact"?)' in refused(folder)
 
 
 @pytest.mark.parametrize("key", ["cases", "variants"])
@@ -411,11 +411,11 @@ BROKEN = [
     ("a.json", '{"seed": ' + "9" * 5000 + "}", "a.json: a number has more than 4,300 digits"),
     ("a.json", "// hello\n{}", "a.json:1: not valid JSON"),
     ("a.toml", 'name = "a"\ncases = \n', "a.toml:2: not valid TOML"),
-    ("a.toml", 'name = "a"\nname = "b"\n', "a.toml:2: not valid TOML: a key is there twice"),
+    ("a.toml", 'name = "a"\nname = "b"\n', "a.toml:2: not valid TOML: duplicate key"),
     ("a.toml", "name", "a.toml:1: not valid TOML"),
     ("a.toml", "a = " + "[" * 20_000, "a.toml: nested too deeply"),
-    ("a.txt", "name: x", "a.txt: a spec ends in .yaml, .yml, .toml, .json"),
-    ("a", "name: x", "a: a spec ends in"),
+    ("a.txt", "name: x", 'a.txt: unknown extension ".txt"; a spec ends in .yaml, .yml, .toml, .json'),
+    ("a", "name: x", "a: unknown extension"),
 ]
 
 
@@ -487,7 +487,7 @@ def test_python_experiments_are_held_to_the_same_rules() -> None:
         with pytest.raises(BadInput) as caught:
             Experiment(**{**good, **wrong})
         assert said in str(caught.value)
-    with pytest.raises(BadInput, match='two variants are called "a"'):
+    with pytest.raises(BadInput, match='duplicate variant name "a"'):
         _ = Experiment(cases=[{"input": "x"}], variants=[Variant("a"), Variant("a")], target="simulated").variants
 
 

@@ -50,9 +50,9 @@ def test_a_grid_may_choose_the_target() -> None:
 @pytest.mark.parametrize(
     ("grid", "said"),
     [
-        ({}, "grid: has no parameters"),
+        ({}, "grid: empty"),
         ({"a": []}, "grid: a has no values"),
-        ({"a": [1, 1]}, 'two variants are called "a=1"'),
+        ({"a": [1, 1]}, 'duplicate variant name "a=1"'),
         ({letter: list(range(10)) for letter in "abcdefgh"}, "grid: makes 100,000,000 variants, more than 10,000"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_grid_that_makes_no_sense_is_refused(folder: Folder, grid: dict[str, A
 
 
 def test_variants_and_grid_together_are_refused() -> None:
-    with pytest.raises(BadInput, match="variants and grid are both given"):
+    with pytest.raises(BadInput, match="variants and grid exclude each other"):
         variants_of(target="simulated", variants={"a": {}}, grid={"x": [1]})
 
 
@@ -151,8 +151,8 @@ def test_limit_takes_the_first(tagged: Folder) -> None:
         (["--case", "c1", "--case", "zzz"], "--case zzz: no such case (known: c0, c1"),
         (["--tag", "level"], "--tag level: must be KEY=VALUE"),
         (["--tag", "=odd"], "--tag =odd: must be KEY=VALUE"),
-        (["--tag", "level=none"], "no case is left after --tag level=none"),
-        (["--case", "c1", "--tag", "level=even"], "no case is left after --case c1 --tag level=even"),
+        (["--tag", "level=none"], "no case matches --tag level=none"),
+        (["--case", "c1", "--tag", "level=even"], "no case matches --case c1 --tag level=even"),
         (["--variant", "c"], "--variant c: no such variant (known: a, b)"),
         (["--limit", "0"], "a limit of 0 leaves no cases"),
         (["--limit", "-1"], "a limit of -1 leaves no cases"),
@@ -170,5 +170,5 @@ def test_a_filter_that_makes_no_sense_is_refused(tagged: Folder, options: list[s
 
 
 def test_variants_with_the_same_name_in_python_are_refused() -> None:
-    with pytest.raises(BadInput, match='two variants are called "a"'):
+    with pytest.raises(BadInput, match='duplicate variant name "a"'):
         variants_of(target="simulated", variants=[Variant("a"), Variant("a")])

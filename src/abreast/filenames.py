@@ -75,6 +75,8 @@ class FileNames:
 
 def relative_path(path: Path) -> str:
     """A path as one would type it in the working folder."""
-    with contextlib.suppress(ValueError):
-        return str(path.resolve().relative_to(Path.cwd()))
-    return str(path)
+    text = str(path)
+    with contextlib.suppress(ValueError, OSError, RuntimeError):
+        folder, full = Path.cwd(), path.absolute()
+        text = str((full if full.is_relative_to(folder) else path.resolve()).relative_to(folder))
+    return text if text.isprintable() else ascii(text)

@@ -229,7 +229,7 @@ class Parts:
             plan=plan,
             tell=self.listener.event,
             stop=self.state.stop,
-            spent=_spent(execution) if execution.limits.count_what_is_spent else (),
+            spent=_spent(execution) if execution.limits.needs_spending else (),
             waits_for_quota=execution.waits_for_quota,
             tallies=tally(plan, plan.done, store.own_failures(run_id)),
             answered=store.answered(run_id),

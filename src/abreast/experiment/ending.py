@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Incomplete
+from abreast.filenames import relative_path
 from abreast.preflight.checks import cost
-from abreast.spec.values import shown_path
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -52,7 +52,7 @@ def ending_lines(result: Result, command: str, where: str) -> Iterator[str]:
             yield f"help: {fix}"
         return
     if analysis.is_without_answer:
-        yield "error: no trial returned an answer"
+        yield "error: no trial gave an answer"
         yield f"help: run `abreast logs {run}{where}` to see why"
     elif analysis.is_without_score:
         yield from _why_unscored(analysis, where)
@@ -102,7 +102,7 @@ def _rerun(result: Result, command: str) -> str:
     spec = json.loads(result.analysis.run["spec"])
     if not spec["origin"] or spec["suite"]:
         return "run it again"
-    name = shlex.quote(shown_path(Path(spec["origin"])))
+    name = shlex.quote(relative_path(Path(spec["origin"])))
     flags = " with the same flags" if any(spec["options"].values()) else ""
     return f"run `abreast {command} {name}` again{flags}"
 

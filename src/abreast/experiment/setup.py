@@ -13,6 +13,7 @@ from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.execute.engine.base import find_engine
 from abreast.experiment.judges import seat
+from abreast.filenames import relative_path
 from abreast.plan.chains import chains_of
 from abreast.plan.keys import variant_digest
 from abreast.plan.plan import Plan
@@ -21,7 +22,6 @@ from abreast.spec.cases import CaseTable, Selection, load_cases
 from abreast.spec.load import validated
 from abreast.spec.schema import LEAST_CASES, Spec
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
-from abreast.spec.values import shown_path
 from abreast.store import Store, open_store
 from abreast.store.address import DEFAULT as DEFAULT_STORE
 from abreast.store.address import named_store
@@ -164,7 +164,7 @@ def _located(origin: Path | None) -> Iterator[None]:
     except BadInput as error:
         if origin is None:
             raise
-        raise BadInput(f"{shown_path(origin)}: {error.message}", error.fix) from error
+        raise BadInput(f"{relative_path(origin)}: {error.message}", error.fix) from error
 
 
 def _refuse_early_stop(spec: Spec, is_chained: bool) -> None:
@@ -205,7 +205,7 @@ def _apply_options(spec: Spec, options: Options) -> Spec:
     for key, least in (("repeats", 1), ("seed", 0), ("min_cases", LEAST_CASES)):
         value = getattr(options, key)
         if value is not None and value < least:
-            raise BadInput(f"--{key.replace('_', '-')} {value}: must be an integer of at least {least}")
+            raise BadInput(f"--{key.replace('_', '-')} {value}: must be a whole number of at least {least}")
     margin = options.margin
     if margin is not None and not 0 < margin < 1:
         raise BadInput(f"--margin {margin:g}: must be above 0 and below 1", "use --margin 0.05 for five points")

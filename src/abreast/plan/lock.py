@@ -12,8 +12,8 @@ import pydantic
 
 from abreast.digest import compose
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.plan.plan import Plan
-from abreast.spec.values import shown_path
 from abreast.stats import alphas
 from abreast.store.runs.provenance import LockCheck
 
@@ -103,15 +103,15 @@ class LockedPlan(_Strict):
             with file.open("x", encoding="utf-8") as stream:
                 stream.write(text)
         except FileExistsError:
-            raise BadInput(f"{shown_path(file)} already exists", "run again to compare with it") from None
+            raise BadInput(f"{relative_path(file)} already exists", "run again to compare with it") from None
         except OSError as error:
-            message = f"{shown_path(file)}: the plan cannot be written ({error.strerror})"
+            message = f"{relative_path(file)}: the plan cannot be written ({error.strerror})"
             raise BadInput(message, "name another file: --lock=FILE") from None
 
 
 def read_lock(file: Path) -> LockedPlan | None:
     """The plan that was locked in this file; None if there is no such file. Raises BadInput for any other content."""
-    name = shown_path(file)
+    name = relative_path(file)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -211,7 +211,7 @@ def _parallel(word: str | None) -> int | str | None:
     try:
         return int(word or "")
     except ValueError:
-        raise BadInput(f"--parallel {word}: must be an integer or auto") from None
+        raise BadInput(f"--parallel {word}: must be a whole number or auto") from None
 
 
 def _tags(texts: list[str]) -> dict[str, str]:

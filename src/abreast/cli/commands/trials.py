@@ -139,7 +139,7 @@ def show_logs(args: argparse.Namespace) -> None:
     from abreast.report.words.verdict_sentence import SIMULATED
 
     if args.limit < 1:
-        raise BadInput(f"--limit {args.limit}: must be an integer of at least 1")
+        raise BadInput(f"--limit {args.limit}: must be a whole number of at least 1")
     with store_argument.find_store(args.store) as store:
         run = store.run(args.run)
         run_id, queries = int(run["run_id"]), store.queries

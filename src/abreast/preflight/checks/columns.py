@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from abreast.filenames import relative_path
 from abreast.preflight.checks.renames import Values, renames
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed
 from abreast.preflight.previous_run import Given, PreviousRun
-from abreast.spec.values import shown_path
 from abreast.store.schema import CORE_COLUMNS
 from abreast.text import many
 
@@ -118,7 +118,7 @@ def _fix(context: Context, drift: Drift, old: str, new: str) -> str:
         return f"to keep the column, give the scorer the setting name: {old}"
     if drift.kind == "data" and {old, new} & {*CORE_COLUMNS, "prediction"}:
         return ""
-    words = ["abreast", "rename", shown_path(context.store), drift.column(old), drift.column(new)]
+    words = ["abreast", "rename", relative_path(context.store), drift.column(old), drift.column(new)]
     words += ["--experiment", context.spec.name] if context.is_store_shared else []
     return " ".join(map(shlex.quote, words))
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, did_you_mean, suggestion
+from abreast.filenames import relative_path
 from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, is_number, is_text, is_texts
 from abreast.spec.schema import Limits, seconds_in
-from abreast.spec.syntax import Places, parse, read_text
-from abreast.spec.values import At, bad_name, shown, shown_path
+from abreast.spec.syntax import KeyLines, parse, read_text
+from abreast.spec.values import KeyPath, name_problem, quote
 from abreast.suites.coding_agents import judge, prompts, repository
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
@@ -49,15 +50,15 @@ def is_one(data: Any) -> bool:
 def read(path: Path) -> Config:
     data, places = parse(path, read_text(path, "name prompts by their files"))
     if not isinstance(data, Mapping):
-        raise BadInput(f"{shown_path(path)}: must be an object with agents and prompts, got {shown(data)}")
+        raise BadInput(f"{relative_path(path)}: must be an object with agents and prompts, got {quote(data)}")
     return _File(path, data, places).config()
 
 
 def results_name(where: str, name: str) -> str:
     if not re.fullmatch(r"\w[\w. -]*", name):
-        raise BadInput(f"{where}: {shown(name)} is no plain name", "write bench_results")
+        raise BadInput(f"{where}: {quote(name)} is no plain name", "write bench_results")
     if len(name.encode()) > LONGEST_RESULTS:
-        raise BadInput(f"{where}: {shown(name)} is longer than {LONGEST_RESULTS} bytes", "write bench_results")
+        raise BadInput(f"{where}: {quote(name)} is longer than {LONGEST_RESULTS} bytes", "write bench_results")
     return name.removesuffix(".json")
 
 
@@ -66,10 +67,10 @@ class _Part(Settings):
 
     what = "key"
 
-    def __init__(self, place: Callable[[At], str], at: At, given: Any, example: str = "{...}") -> None:
+    def __init__(self, place: Callable[[KeyPath], str], at: KeyPath, given: Any, example: str = "{...}") -> None:
         if not isinstance(given, Mapping):
             raise BadInput(
-                f"{place(at)}: {'.'.join(map(str, at))} must be an object such as {example}, got {shown(given)}"
+                f"{place(at)}: {'.'.join(map(str, at))} must be an object such as {example}, got {quote(given)}"
             )
         super().__init__(place(at), given)
         self._place, self._at = place, at
@@ -107,14 +108,14 @@ class _Part(Settings):
 
 
 class _File:
-    def __init__(self, path: Path, data: Mapping[str, Any], places: Places) -> None:
+    def __init__(self, path: Path, data: Mapping[str, Any], places: KeyLines) -> None:
         self._path, self._base = path, path.resolve().parent
-        self._source, self._places = shown_path(path), places
+        self._source, self._places = relative_path(path), places
         given = {key: value for key, value in data.items() if not (key in _MAY_BE_EMPTY and value == "")}
         self._all = _Part(self._place, (), given)
         self._notes: list[str] = []
 
-    def _place(self, at: At) -> str:
+    def _place(self, at: KeyPath) -> str:
         line = self._places.line(at)
         return f"{self._source}:{line}" if line else self._source
 
@@ -178,7 +179,7 @@ class _File:
         return [self._agent(f"{self._place((key, at))}", name, own.get(name)) for at, name in enumerate(names)]
 
     def _agent(self, where: str, name: str, own: _Part | None) -> Agent:
-        if wrong := bad_name(name):
+        if wrong := name_problem(name):
             raise BadInput(f"{where}: the name of an agent {wrong}")
         if own is None:
             return known_agent(where, name)
@@ -327,7 +328,7 @@ class _File:
         )
         part.done()
         if key == "json_schema_path" and not is_text(schema):
-            raise BadInput(f"{part.place(key)}: json_schema_path must be the path of a file, got {shown(schema)}")
+            raise BadInput(f"{part.place(key)}: json_schema_path must be the path of a file, got {quote(schema)}")
         if regex is None and schema is None:
             return None
         if regex is not None and schema is not None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from abreast.errors import BadInput, Incomplete
+from abreast.filenames import relative_path
 from abreast.model import Failure
-from abreast.spec.values import shown_path
 from abreast.suites.coding_agents.history.asking import Model
 from abreast.suites.coding_agents.history.commits import History
 from abreast.suites.coding_agents.history.discovery import LeftOut, PullRequest
@@ -85,7 +85,7 @@ class Draft:
         self._file.add([])  # and what may be replaced is gone
 
     def _stopped(self, failure: Failure) -> Incomplete:
-        kept = f"{len(self.entries()):,} of {len(self.chosen):,} tasks are in {shown_path(self.path)}"
+        kept = f"{len(self.entries()):,} of {len(self.chosen):,} tasks are in {relative_path(self.path)}"
         told = " ".join(failure.message.split())
         fix = "; ".join(filter(None, (failure.fix, "the same command goes on with the others")))
         return Incomplete(f"{failure.kind}: {told}; {kept}", fix)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.globs import matcher
 from abreast.model import Case
-from abreast.spec.values import shown_path
 from abreast.suites.coding_agents.history import taskfile
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
 from abreast.suites.coding_agents.history.commits import History
@@ -57,13 +57,13 @@ def in_file(history: History, path: Path, last: int | None) -> list[PullRequest]
     entries = taskfile.read(path)
     found = []
     for entry in entries:
-        one = pinned(history, f"{shown_path(path)}:{entry.line}", entry.commit, entry.base)
+        one = pinned(history, f"{relative_path(path)}:{entry.line}", entry.commit, entry.base)
         found.append(replace(one, style=entry.style or one.style, task=entry.task))
     ids = zip(_with_own_ids(found), entries, strict=True)
     chosen = [replace(one, id=entry.id or one.id) for one, entry in ids]
     seen = dict[str, str]()
     for one, entry in zip(chosen, entries, strict=True):
-        where = f"{shown_path(path)}:{entry.line}"
+        where = f"{relative_path(path)}:{entry.line}"
         for what in (f"commit {one.head[:12]}", f'id "{one.id}"'):
             if what in seen:
                 raise BadInput(f"{where}: the {what} is there twice: see {seen[what]}", "keep one of the lines")

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.settings import Settings, is_text
 from abreast.spec.read_cases import json_lines
 from abreast.spec.syntax import near_files
-from abreast.spec.values import bad_name, flaw, shown, shown_path
+from abreast.spec.values import find_unstorable, name_problem, quote
 from abreast.suites.atomic_file import rewrite
 from abreast.suites.coding_agents.history.discovery import Style
 from abreast.suites.coding_agents.history.task_text import SHORTEST
@@ -49,13 +50,13 @@ def read(path: Path) -> list[Entry]:
     found = entries(path)
     if not found:
         raise BadInput(
-            f"{shown_path(path)}: has no task in it", "abreast cases new coding-agents --repo PATH writes some"
+            f"{relative_path(path)}: has no task in it", "abreast cases new coding-agents --repo PATH writes some"
         )
     return found
 
 
 def entries(path: Path) -> list[Entry]:
-    where = shown_path(path)
+    where = relative_path(path)
     if not path.is_file():
         what = "is not a file" if path.exists() else f"no such file{near_files(path)}"
         raise BadInput(f"{where}: {what}", "abreast cases new coding-agents --repo PATH writes one")
@@ -76,7 +77,7 @@ def entries(path: Path) -> list[Entry]:
 
 def _entry(where: str, line: int, given: Any) -> Entry:
     if not isinstance(given, Mapping):
-        raise BadInput(f"{where}: a task must be an object, got {shown(given)}", f"such as {_EXAMPLE}")
+        raise BadInput(f"{where}: a task must be an object, got {quote(given)}", f"such as {_EXAMPLE}")
     settings = Settings(where, given)
     settings.what = "key"
     commit, task = _needed(settings, "commit"), _needed(settings, "task")
@@ -84,14 +85,14 @@ def _entry(where: str, line: int, given: Any) -> Entry:
     for key, value in (("commit", commit), ("base", base)):
         if value is not None and not _HASH.fullmatch(value):
             fix = "write the hash that git log shows: a branch moves on, a hash does not"
-            raise BadInput(f"{where}: {key} {shown(value)} is no hash", fix)
+            raise BadInput(f"{where}: {key} {quote(value)} is no hash", fix)
     if len(task.strip()) < SHORTEST:
         told = f"the task has {len(task.strip())} characters, {SHORTEST} are needed"
         raise BadInput(f"{where}: {told}", "say what shall be different afterwards, or remove the line")
     found = Entry(
         commit,
         task,
-        id=settings.take("id", None, lambda id: isinstance(id, str) and not bad_name(id), "a short plain text"),
+        id=settings.take("id", None, lambda id: isinstance(id, str) and not name_problem(id), "a short plain text"),
         base=base,
         title=settings.take("title", None, lambda title: isinstance(title, str), "text"),
         style=settings.take("style", None, _one_of(get_args(Style)), f"one of {', '.join(get_args(Style))}"),
@@ -100,7 +101,7 @@ def _entry(where: str, line: int, given: Any) -> Entry:
         line=line,
     )
     settings.done()
-    if wrong := flaw(dict(given)):
+    if wrong := find_unstorable(dict(given)):
         raise BadInput(f"{where}: {'.'.join(map(str, wrong[0]))} {wrong[1]}")
     return found
 
@@ -150,7 +151,9 @@ class Kept:
             raise BadInput(error.message, f"{error.fix or 'mend it'}; or name another file: --output FILE") from None
         others = [one for one in found if not _is_same(one, wanted.get(one.commit))]
         if others and not self._may_replace:
-            told = f"{shown_path(self.path)}:{others[0].line}: has a task of another pull request, or by another model"
+            told = (
+                f"{relative_path(self.path)}:{others[0].line}: has a task of another pull request, or by another model"
+            )
             more = f" (and {len(others) - 1:,} more)" if len(others) > 1 else ""
             raise BadInput(f"{told}{more}", "name another file: --output FILE; or replace what is there: --yes")
         lines = self.path.read_bytes().decode("utf-8-sig").split("\n")
