@@ -206,7 +206,7 @@ def test_a_python_function_gives_cases(folder: Folder) -> None:
         ("text", "must return cases (a list or a generator), got text"),
         ("mapping", "must return cases (a list or a generator), got a mapping"),
         ("odd", "python:mine:odd, case 2: a case must be a mapping with input and expected, got 7"),
-        ("nothing", 'experiment.yaml:1: cases: "python:mine:nothing" has none'),
+        ("nothing", 'experiment.yaml:1: cases: "python:mine:nothing" has no cases'),
         ("wants", "python:mine:wants: raised TypeError"),
         ("listd", 'has no "listd" (did you mean "listed"?)'),
     ],
@@ -274,7 +274,7 @@ def test_a_function_with_arguments_gives_cases_from_python_too(folder: Folder) -
         ("{from: 'python:mine:anything', 3: 2}", "the key 3 is not text"),
         ("{from: 'python:mine:wants_a_place'}", "missing a required"),
         ("{from: 'python:mine:wants_a_place', count: 1}", 'does not take "count"'),
-        ("{from: 'python:mine:nothing', count: 1}", 'experiment.yaml:1: cases: "python:mine:nothing" has none'),
+        ("{from: 'python:mine:nothing', count: 1}", 'experiment.yaml:1: cases: "python:mine:nothing" has no cases'),
         ("{from: 'python:mine:breaks', count: 1}", "python:mine:breaks: raised RuntimeError: no network (mine.py:"),
         ("{from: 'python:mine:breaks', count: 1}", "it is called as breaks(count=1)"),
     ],
@@ -339,11 +339,11 @@ BAD_LINES = [
     ("nonsense\n", "not valid JSON"),
     ('{"input": "x" "expected": "y"}', "not valid JSON: a comma is missing (column 15)"),
     ("[1]\n", "a case must be a mapping with input and expected, got [1]"),
-    ('{"input": "x", "input": "z"}', 'the key "input" is there twice'),
+    ('{"input": "x", "input": "z"}', 'duplicate key "input"'),
     ('{"id": "a", "expected": "y"}', '"input" is missing'),
     ('{"id": "a", "input": null, "expected": "y"}', '"input" is missing'),
     ('{"id": "a", "input": "x"}', '"expected" is missing; the scorer "exact" needs it'),
-    ('{"id": "ok", "input": "z", "expected": "y"}', 'the case id "ok" is there twice (first at cases.jsonl:1)'),
+    ('{"id": "ok", "input": "z", "expected": "y"}', 'duplicate case id "ok" (first at cases.jsonl:1)'),
     ('{"input": "x", "expectd": "y"}', 'unknown key "expectd" (did you mean "expected"?)'),
     ('{"input": "x", "prompt": "y"}', 'has both "prompt" and "input"'),
     ('{"input": "x", "tags": ["a"]}', 'tags must be a mapping such as {category: easy}, got ["a"]'),
@@ -393,9 +393,9 @@ BAD_TABLES = [
     ("id,input.a,input,expected\na,b,c,d\n", "cases.csv:2: has both input and input.a"),
     ("id,input,tags,tag_a\na,b,c,d\n", "cases.csv:2: has both tags and tags.a"),
     ("id,inpt,expected\na,b,c\n", 'cases.csv:2: unknown key "inpt" (did you mean "input"?)'),
-    ('id,input,expected\na,"b\nc",d\na,e,f\n', 'cases.csv:4: the case id "a" is there twice (first at cases.csv:2)'),
-    ("id,input,expected\n", 'experiment.yaml:1: cases: "cases.csv" has none'),
-    ("", 'experiment.yaml:1: cases: "cases.csv" has none'),
+    ('id,input,expected\na,"b\nc",d\na,e,f\n', 'cases.csv:4: duplicate case id "a" (first at cases.csv:2)'),
+    ("id,input,expected\n", 'experiment.yaml:1: cases: "cases.csv" has no cases'),
+    ("", 'experiment.yaml:1: cases: "cases.csv" has no cases'),
 ]
 
 
@@ -417,15 +417,15 @@ def test_a_corrupt_parquet_file_is_refused(folder: Folder, content: bytes) -> No
         ("cases.json", '[{"input": "a", "expected": "b"},\n\n{"input": "c", "x": 1}]', 'cases.json:3: unknown key "x"'),
         ("cases.json", '[{"input": "a"},\n{"input": }]', "cases.json:2: not valid JSON: a value is missing"),
         ("cases.json", '{"input": "a"}', "cases.json: must be a list of cases, got a mapping"),
-        ("cases.json", '[{"input": "a",\n"input": "b"}]', 'cases.json:2: the key "input" is there twice'),
+        ("cases.json", '[{"input": "a",\n"input": "b"}]', 'cases.json:2: duplicate key "input"'),
         ("cases.yaml", "- input: a\n  expected: b\n- input: c\n  expectd: d\n", 'cases.yaml:3: unknown key "expectd"'),
         ("cases.yaml", "cases: 5", "cases.yaml: must be a list of cases, got a number"),
         ("cases.yaml", "- &a {input: *a}", "cases.yaml:1: refers to itself"),
         ("cases.yaml", "- {input: {1: a}}", "cases.yaml:1: the key 1 is not text"),
         ("cases.yaml", "- {input: .nan, expected: 1}", "cases.yaml:1: input is NaN"),
-        ("cases.yaml", "", 'cases: "cases.yaml" has none'),
-        ("cases.yaml", "# none yet", 'cases: "cases.yaml" has none'),
-        ("cases.jsonl", "// none yet\n\n", 'cases: "cases.jsonl" has none'),
+        ("cases.yaml", "", 'cases: "cases.yaml" has no cases'),
+        ("cases.yaml", "# none yet", 'cases: "cases.yaml" has no cases'),
+        ("cases.jsonl", "// none yet\n\n", 'cases: "cases.jsonl" has no cases'),
         ("cases.txt", "a", "experiment.yaml:1: cases: cases.txt is not a case file"),
     ],
 )
@@ -448,7 +448,7 @@ def test_a_bad_case_file_is_refused_with_its_place(folder: Folder, name: str, te
         ('"\\ud800.jsonl"', "is not a file name"),
         ("x" * 5000 + ".jsonl", "is not a file name"),
         ("/dev/null", "cases: /dev/null: not a file"),
-        ("[]", "cases: there are none"),
+        ("[]", "cases: no cases"),
         ("[cases.jsonl, 5]", "cases[1]: a case must be a mapping with input and expected, got 5"),
         ("[{input: x}]", 'cases[0]: "expected" is missing; the scorer "exact" needs it'),
         ("[[cases.jsonl]]", "cases[0]: a case must be a mapping"),
@@ -466,7 +466,7 @@ def test_an_id_that_is_in_two_files_names_both_places(folder: Folder) -> None:
     folder.write("a.jsonl", GOOD)
     folder.write("b.csv", "id,input,expected\nother,x,y\nok,z,y\n")
     message = refused(folder, "[a.jsonl, b.csv]")
-    assert 'b.csv:3: the case id "ok" is there twice (first at a.jsonl:1)' in message
+    assert 'b.csv:3: duplicate case id "ok" (first at a.jsonl:1)' in message
 
 
 def test_cases_inside_a_spec_name_their_own_line(folder: Folder) -> None:
@@ -477,7 +477,7 @@ def test_cases_inside_a_spec_name_their_own_line(folder: Folder) -> None:
     )
     done = folder.abreast("run", "inside.yaml")
     assert done.code == 2
-    assert 'inside.yaml:5: cases[1]: the case id "a" is there twice (first at inside.yaml:4: cases[0])' in done.err
+    assert 'inside.yaml:5: cases[1]: duplicate case id "a" (first at inside.yaml:4: cases[0])' in done.err
 
 
 def test_a_case_file_too_large_for_its_format_is_sent_to_json_lines(folder: Folder) -> None:

@@ -91,7 +91,7 @@ def test_a_verdict_that_is_taken_for_text_says_what_to_write() -> None:
     verdict = experiment().run().verdict
     with pytest.warns(UserWarning, match="verdict.word == 'better'"):
         assert verdict != "better"
-    with pytest.raises(AttributeError, match=r"write str\(verdict\)\.splitlines"):
+    with pytest.raises(AttributeError, match=r"use str\(verdict\)\.splitlines"):
         _ = verdict.splitlines  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match='did you mean "interval"'):
         _ = verdict.intervall  # type: ignore[attr-defined]

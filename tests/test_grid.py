@@ -232,7 +232,7 @@ class Plain:
         (lambda: grid({"model": ["a"]}), "grid: needs a dataclass or a pydantic model, got {"),  # type: ignore[arg-type]
         (lambda: grid(Params, model=range(200), dim=range(100)), "makes 20,000 variants, more than 10,000"),
         (lambda: grid(Params, model=itertools.count()), "model has more than 10,000 values"),
-        (lambda: grid(Picky, size=[1, -1]), "grid of Picky: cannot create it with size=-1 (ValueError: size is below 0)"),
+        (lambda: grid(Picky, size=[1, -1]), "Picky: cannot create it with size=-1 (ValueError: size is below 0)"),
         (lambda: grid(Checked, model="a", dim=[1, 0]), 'cannot create it with model="a", dim=0 (ValidationError: '),
         (lambda: grid(Picky, size=[5, 11, 12]), "grid of Picky: size=11 and size=12 are the same"),
         (lambda: names([Params("a"), Params("b"), Params("a")]), "variants[0] and variants[2] are the same"),

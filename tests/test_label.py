@@ -261,7 +261,7 @@ def test_a_larger_sample_contains_the_smaller(folder: Folder) -> None:
     assert refused.code == 2
     assert "drawn with seed 5, not 6" in refused.err
     assert "cannot" not in refused.err
-    assert "not reduced" in folder.abreast("label", "--sample", "10", "--json").err
+    assert "can grow but not shrink" in folder.abreast("label", "--sample", "10", "--json").err
 
 
 def test_the_sample_does_not_depend_on_scores(folder: Folder) -> None:

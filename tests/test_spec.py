@@ -399,10 +399,10 @@ BROKEN = [
     ("a.yaml", 'cases: a\nparams: {a: "\\ud800"}', "a.yaml:2: params.a contains half a character"),
     ("a.yaml", "- a\n- b\n", "a.yaml: must be a mapping of keys such as name, cases and variants"),
     ("a.yaml", "just text", "a.yaml: must be a mapping of keys"),
-    ("a.yaml", "name: a\ncases: b\nname: c\n", 'a.yaml:3: the key "name" is there twice'),
-    ("a.yaml", "variants:\n  a: {x: 1}\n  a: {x: 2}\n", 'a.yaml:3: the key "a" is there twice'),
-    ("a.json", '{"name": "a",\n"cases": "b",\n"name": "c"}', 'a.json:3: the key "name" is there twice'),
-    ("a.json", '{"variants": {"a": {},\n"a": {}}}', 'a.json:2: the key "a" is there twice'),
+    ("a.yaml", "name: a\ncases: b\nname: c\n", 'a.yaml:3: duplicate key "name"'),
+    ("a.yaml", "variants:\n  a: {x: 1}\n  a: {x: 2}\n", 'a.yaml:3: duplicate key "a"'),
+    ("a.json", '{"name": "a",\n"cases": "b",\n"name": "c"}', 'a.json:3: duplicate key "name"'),
+    ("a.json", '{"variants": {"a": {},\n"a": {}}}', 'a.json:2: duplicate key "a"'),
     ("a.json", '{"cases": \n oops}', "a.json:2: not valid JSON: a value is missing"),
     ("a.json", '{"cases": 1,}', "a.json:1: not valid JSON"),
     ("a.json", '{"cases": 1}\n}', "a.json:2: not valid JSON: something follows"),
@@ -456,7 +456,7 @@ def test_a_missing_spec_is_refused_with_a_suggestion(simulated: Folder) -> None:
 
 
 def test_a_folder_or_an_impossible_name_instead_of_a_spec_is_refused(simulated: Folder) -> None:
-    assert "is a folder" in refused(simulated, "run", ".")
+    assert "a folder, not a file" in refused(simulated, "run", ".")
     assert "is not a file name" in refused(simulated, "run", "a\0b.yaml")
     assert "cannot be read" in refused(simulated, "run", "x" * 5000 + ".yaml")
 

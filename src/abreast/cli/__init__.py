@@ -24,72 +24,58 @@ if TYPE_CHECKING:
 _WITH_SPEC = ("run", "check", "aa")
 _EXECUTING = ("run", "resume", "aa", "demo")  # these turn the garbage collector on when trials start
 _WITH_OUTCOME = ("run", "resume", "aa", "compare")  # these keep their exit code even if the text cannot be written
-GROUPS = {
+GROUPS = {  # module of `abreast.cli.commands` and summary of each command
     "Run experiments": {
-        "run": "run the checks, execute the trials and print the verdict",
-        "check": "run the checks only; nothing is executed",
-        "resume": "continue a run that stopped",
-        "init": "write a small experiment to start from",
-        "demo": "run a simulated experiment, from cases to verdict",
-        "suites": "list the experiments that packages provide, run by name",
-        "cases": "list the cases of an experiment, or make new ones for code-search and coding-agents",
+        "run": ("run", "run the checks, execute the trials and print the verdict"),
+        "check": ("run", "run the checks only; nothing is executed"),
+        "resume": ("run", "continue a run that stopped"),
+        "init": ("start", "write a small experiment to start from"),
+        "demo": ("run", "run a simulated experiment, from cases to verdict"),
+        "suites": ("start", "list the experiments that packages provide, run by name"),
+        "cases": ("cases", "list the cases of an experiment, or make new ones for code-search and coding-agents"),
     },
     "Read results": {
-        "report": "print or write the report of a run",
-        "compare": "compare runs with each other, paired by case",
-        "show": "show one run, or one of its cases with all answers",
-        "logs": "show prompts, answers, errors and attempts of single trials",
-        "runs": "list the runs of a store",
-        "history": "show an experiment over its labelled runs, with a verdict from each to the next",
-        "tag": "give a run a label, such as a version",
+        "report": ("report", "print or write the report of a run"),
+        "compare": ("report", "compare runs with each other, paired by case"),
+        "show": ("trials", "show one run, or one of its cases with all answers"),
+        "logs": ("trials", "show prompts, answers, errors and attempts of single trials"),
+        "runs": ("runs", "list the runs of a store"),
+        "history": ("runs", "show an experiment over its labelled runs, with a verdict from each to the next"),
+        "tag": ("runs", "give a run a label, such as a version"),
     },
     "Check results and correct scores": {
-        "validate": "look for what makes a result untrustworthy",
-        "aa": "self-test: compare the baseline with itself, which must show no difference",
-        "rescore": "apply new or changed scorers to stored answers; nothing is run again",
-        "label": "label a blind sample of judged answers by hand, to correct the verdict",
+        "validate": ("report", "look for what makes a result untrustworthy"),
+        "aa": ("run", "self-test: compare the baseline with itself, which must show no difference"),
+        "rescore": ("rescore", "apply new or changed scorers to stored answers; nothing is run again"),
+        "label": ("label", "label a blind sample of judged answers by hand, to correct the verdict"),
     },
     "Query tables": {
-        "sql": "query the store in its own SQL",
-        "export": "export rows as CSV, parquet or JSON lines",
-        "head": "print the first rows of a table",
-        "tail": "print the last rows of a table",
-        "ls": "list the tables of a store, or the values of a column",
-        "columns": "list the columns of a table, with their types",
-        "stats": "print summary statistics per column, or the rows with the highest or lowest values",
-        "plot": "plot columns of a table in the terminal",
+        "sql": ("rows", "query the store in its own SQL"),
+        "export": ("rows", "export rows as CSV, parquet or JSON lines"),
+        "head": ("tables", "print the first rows of a table"),
+        "tail": ("tables", "print the last rows of a table"),
+        "ls": ("tables", "list the tables of a store, or the values of a column"),
+        "columns": ("tables", "list the columns of a table, with their types"),
+        "stats": ("tables", "print summary statistics per column, or the rows with the highest or lowest values"),
+        "plot": ("tables", "plot columns of a table in the terminal"),
     },
     "Manage stores": {
-        "copy": "copy a store, or tables of it, into another store",
-        "merge": "merge stores without losing or duplicating rows",
-        "delete": "delete runs, or the rows of a tracker",
-        "rename": "rename a parameter or returned field of stored rows",
-        "set": "set the value of a column in tracked rows",
-        "cache": "show or clear what can be reused",
-        "assets": "list, export or delete objects that trackers store beside the rows",
-        "clean": "remove processes and folders that killed runs left behind",
+        "copy": ("stores", "copy a store, or tables of it, into another store"),
+        "merge": ("stores", "merge stores without losing or duplicating rows"),
+        "delete": ("stores", "delete runs, or the rows of a tracker"),
+        "rename": ("rows", "rename a parameter or returned field of stored rows"),
+        "set": ("rows", "set the value of a column in tracked rows"),
+        "cache": ("caches", "show or clear what can be reused"),
+        "assets": ("caches", "list, export or delete objects that trackers store beside the rows"),
+        "clean": ("caches", "remove processes and folders that killed runs left behind"),
     },
     "Set up editors and shells": {
-        "spec-schema": "print the JSON Schema of spec files",
-        "completion": "print shell completion for bash, zsh or fish",
+        "spec-schema": ("start", "print the JSON Schema of spec files"),
+        "completion": ("start", "print shell completion for bash, zsh or fish"),
     },
 }
-COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
-
-_MODULES = {  # modules of `abreast.cli.commands`, with the commands that each declares
-    "run": ("run", "check", "resume", "aa", "demo"),
-    "rescore": ("rescore",),
-    "label": ("label",),
-    "cases": ("cases",),
-    "start": ("init", "suites", "spec-schema", "completion"),
-    "report": ("report", "compare", "validate"),
-    "runs": ("runs", "tag", "history"),
-    "trials": ("show", "logs"),
-    "tables": ("ls", "head", "tail", "columns", "stats", "plot"),
-    "rows": ("sql", "export", "set", "rename"),
-    "stores": ("copy", "merge", "delete"),
-    "caches": ("cache", "assets", "clean"),
-}
+_MODULES = {name: module for commands in GROUPS.values() for name, (module, _) in commands.items()}
+COMMANDS = {name: summary for commands in GROUPS.values() for name, (_, summary) in commands.items()}
 
 EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input or spec · 3 incomplete, can be resumed ·
             4 preflight refused · 130 interrupted"""
@@ -227,7 +213,7 @@ def _suite_in(name: str, words: list[str]) -> Suite | None:
 def overview() -> str:
     width = max(map(len, COMMANDS))
     groups = (
-        "\n".join([f"{title}:", *(f"  {name:<{width}}  {summary}" for name, summary in commands.items())])
+        "\n".join([f"{title}:", *(f"  {name:<{width}}  {summary}" for name, (_, summary) in commands.items())])
         for title, commands in GROUPS.items()
     )
     return "\n\n".join(
@@ -259,7 +245,7 @@ class Parser(argparse.ArgumentParser):
 def _declared(name: str) -> Command:
     from abreast.cli.command import DECLARED
 
-    import_module(f"abreast.cli.commands.{next(module for module, names in _MODULES.items() if name in names)}")
+    import_module(f"abreast.cli.commands.{_MODULES[name]}")
     return DECLARED[name]
 
 

@@ -184,7 +184,7 @@ def _fill(table: CaseTable, cases: Any, base: Path, selection: Selection) -> Non
             break
     if not len(locations):
         name = reference_in(cases)
-        problem = f'"{name}" returned none' if name is not None else "empty"
+        problem = f'"{name}" has no cases' if name is not None else "no cases"
         example = 'add at least one case, such as {"input": "2 + 2", "expected": "4"}'
         raise BadInput(f"{location_of(cases)}: {problem}", example)
     _check_selection(table, selection, locations)
