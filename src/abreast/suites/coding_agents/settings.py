@@ -65,7 +65,7 @@ def results_name(where: str, name: str) -> str:
 class _Part(Settings):
     """One object of the file; each message names the line of its key."""
 
-    what = "key"
+    noun = "key"
 
     def __init__(self, place: Callable[[KeyPath], str], at: KeyPath, given: Any, example: str = "{...}") -> None:
         if not isinstance(given, Mapping):
@@ -97,12 +97,12 @@ class _Part(Settings):
         return given[0] if given else (keys[0], None)
 
     def part(self, key: str, example: str) -> _Part | None:
-        self.known.append(key)
-        given = self.left.pop(key, None)
+        self.names.append(key)
+        given = self.remaining.pop(key, None)
         return None if given is None else _Part(self._place, (*self._at, key), given, example)
 
     def done(self) -> None:
-        for key in self.left:
+        for key in self.remaining:
             self.where = self.place(str(key))
             super().done()
 
@@ -171,7 +171,9 @@ class _File:
         if not names:
             raise BadInput(f"{where}: no agents", f'write "{key}": ["Claude Code", "Codex CLI"]')
         config = self._all.part("agent_config", '{"Claude Code": {"model": "opus"}}')
-        own = {} if config is None else {name: config.part(name, '{"model": "opus"}') for name in dict(config.left)}
+        own = {}
+        if config is not None:
+            own = {name: config.part(name, '{"model": "opus"}') for name in list(config.remaining)}
         unused = [name for name in own if name not in names]
         self._notes += [
             f'agent_config: "{name}" is not among {key} and not used{did_you_mean(name, names)}' for name in unused
@@ -271,8 +273,8 @@ class _File:
         part.flag("generate_prompts", True)  # tasks are always made of the messages; a file of tasks wins
         commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
         cumulative = part.flag("cumulative", False)
-        with_tests = part.flag("with_tests", False) if "with_tests" in part.left else None
-        part.known.append("with_tests")
+        with_tests = part.flag("with_tests", False) if "with_tests" in part.remaining else None
+        part.names.append("with_tests")
         part.done()
         return PullRequests(number, list(commits), tasks, cumulative, with_tests)
 
@@ -339,7 +341,7 @@ class _File:
         part = self._all.part("limits", '{"parallel": 4}')
         if part is None:
             return {}
-        part.known += list(Limits.model_fields)
-        given = {key: part.left.pop(key) for key in Limits.model_fields if key in part.left}
+        part.names += list(Limits.model_fields)
+        given = {key: part.remaining.pop(key) for key in Limits.model_fields if key in part.remaining}
         part.done()
         return given

@@ -108,8 +108,8 @@ class ApiTarget(Target):
         self._sent_headers: tuple[str | None, Mapping[str, str] | None] = (None, None)
         self._sent_to: URL | None = None
         self._take_own(settings)
-        self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
-        settings.known += ["prompt", "transform"]
+        self._renderer = Renderer(where, {key: settings.remaining.pop(key, None) for key in ("prompt", "transform")})
+        settings.names += ["prompt", "transform"]
         settings.done()
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         self.sees = "case" if seen_by(*images) == "case" else self._renderer.sees
@@ -322,7 +322,7 @@ class ApiTarget(Target):
     def _take_address(self, settings: Settings) -> tuple[str, dict[str, str]]:
         """Where the API is, and a header for the name and the password that the environment may have put before it."""
         expects = "an address such as http://127.0.0.1:8000/v1"
-        written = settings.given.get("base_url")
+        written = settings.values.get("base_url")
         if isinstance(written, str) and (re.match("[^/]*//[^/?#]*@", written) or any(url_secrets(written))):
             raise BadInput(  # before a message could show its value
                 f"{settings.where}: base_url would store a password",

@@ -79,7 +79,7 @@ def _entry(where: str, line: int, given: Any) -> Entry:
     if not isinstance(given, Mapping):
         raise BadInput(f"{where}: a task must be an object, got {quote(given)}", f"such as {_EXAMPLE}")
     settings = Settings(where, given)
-    settings.what = "key"
+    settings.noun = "key"
     commit, task = _needed(settings, "commit"), _needed(settings, "task")
     base = settings.take("base", None, is_text, "the hash of the commit before")
     for key, value in (("commit", commit), ("base", base)):
