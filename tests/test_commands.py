@@ -20,6 +20,7 @@ import pytest
 
 import abreast
 from abreast import Experiment, Reader, Tracker
+from abreast.cli import GROUPS
 from conftest import ABREAST, SIMULATED, Folder
 
 SAME = "case_id, variant, repeat, status, error_kind, error_blame, error, score, score_exact, answer, prompt, attempts"
@@ -684,6 +685,45 @@ def test_the_demo_needs_nothing(folder: Folder) -> None:
     assert "with_units is better than plain" in done.out
     assert "SIMULATED" in done.out
     assert folder.sql("select count(*) n from predictions", "here/results.db") == [{"n": 320}]
+
+
+def test_help_groups_the_commands_by_purpose_the_most_used_first(folder: Folder) -> None:
+    first, *groups = folder.abreast("--help").out.split("\n\n")[2:-1]
+    assert first.startswith("Run experiments:\n  run  ")
+    assert [group.split("\n")[0] for group in groups] == [f"{title}:" for title in [*GROUPS][1:]]
+
+
+def test_an_error_is_followed_by_a_line_of_help(folder: Folder) -> None:
+    refused = folder.abreast("delete", "--store", "missing.db")
+    assert refused.code == 2
+    assert refused.err == (
+        "error: missing.db: no such store\nhelp: run `abreast run SPEC` to create it, or name another with --store\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["run", "experiment.yaml", "--paralel", "4"], "--parallel"),
+        (["run", "experiment.yaml", "--quite"], "--quiet"),
+        (["report", "--formt=json"], "--format"),
+    ],
+)
+def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], near: str) -> None:
+    refused = simulated.abreast(*words)
+    assert refused.code == 2
+    assert (
+        f'unrecognized arguments: {" ".join(words[1 + (words[0] == "run") :])} (did you mean "{near}"?)' in refused.err
+    )
+    assert f"help: run `abreast {words[0]} --help`" in refused.err
+
+
+def test_frequent_flags_have_short_forms(simulated: Folder) -> None:
+    quiet = simulated.abreast("run", "experiment.yaml", "-q", "-j", "4")
+    assert (quiet.code, quiet.err) == (0, "")
+    verbose = simulated.abreast("run", "experiment.yaml", "--fresh", "--limit", "1", "-v", "-j2")
+    assert verbose.err.count("\nstart  ") == 2
+    assert "at most 2 trials in flight" in verbose.err
 
 
 def test_help_names_every_command_and_every_command_has_help(folder: Folder) -> None:

@@ -458,7 +458,7 @@ def test_a_missing_spec_is_refused_with_a_suggestion(simulated: Folder) -> None:
 def test_a_folder_or_an_impossible_name_instead_of_a_spec_is_refused(simulated: Folder) -> None:
     assert "a folder, not a file" in refused(simulated, "run", ".")
     assert "is not a file name" in refused(simulated, "run", "a\0b.yaml")
-    assert "cannot be read" in refused(simulated, "run", "x" * 5000 + ".yaml")
+    assert "cannot read the file" in refused(simulated, "run", "x" * 5000 + ".yaml")
 
 
 def test_a_huge_spec_is_refused(folder: Folder) -> None:

@@ -332,6 +332,12 @@ def test_our_own_styles_stay(stored: Path) -> None:
     assert "\x1b" not in in_terminal(stored, ["report"], TERM="dumb")[1]
 
 
+def test_no_color_turns_colors_off(stored: Path) -> None:
+    _, text = in_terminal(stored, ["report"], NO_COLOR="1")
+    assert "other is worse than good" in text
+    assert not re.search(r"\x1b\[[0-9;]*[34][0-7]", text)
+
+
 def test_data_in_a_pipe_is_exact(hostile: Path) -> None:
     def output(*words: str) -> bytes:
         environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}

@@ -87,7 +87,7 @@ class ApiTarget(Target):
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         settings = Settings(where, params)
-        settings.what = "parameter"
+        settings.noun = "parameter"
         self._where, self._base = where, Path(shared.get("base", "."))
         self.model: str = settings.take("model", None, is_text, "the name of a model, as text")
         if self.model is None:
