@@ -371,7 +371,7 @@ def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: F
         (["params_stile", "params_how"], 'did you mean "params_style"?'),
         (["score_exact", "score_right"], "a score has the name of its scorer"),
         (["model", "who"], "keeps its name"),
-        (["params_style"], "rename needs an old and a new column"),
+        (["params_style"], "rename: wrong number of arguments"),
         (["params_style", "params_style"], "has that name already"),
         (["params_style", "params_how", "--experiment", "nobody"], 'no run of the experiment "nobody"'),
     ],

@@ -232,7 +232,7 @@ def test_without_a_terminal_a_change_needs_yes_and_the_command_is_printed(two: F
     done = two.command(*words, stdin=subprocess.DEVNULL)
     assert (done.code, f"{words[0]} needs --yes without a terminal" in done.err) == (2, True)
     assert (two.abreast("export").out, two.abreast("cache", "stats").out) == before
-    command = done.err.splitlines()[-1].split()
+    command = done.err.splitlines()[-1].removeprefix("help: run `").removesuffix("`").split()
     assert command[0] == "abreast"
     assert two.command(*command[1:], stdin=subprocess.DEVNULL).code == 0
     assert (two.abreast("export").out, two.abreast("cache", "stats").out) != before

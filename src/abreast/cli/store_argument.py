@@ -100,14 +100,25 @@ def no_rows(store: Store, name: str) -> str:
     return f"{name}: no rows" + (f"; tables with rows: {', '.join(others)}" if others else "")
 
 
-def is_confirmed(args: argparse.Namespace, question: str, command: str) -> bool:
-    """Whether the user agrees, by --yes or on the terminal.
+def split_words(args: argparse.Namespace, command: str, usage: str) -> tuple[str | None, list[str]]:
+    """The store, which may come before the words of `usage` unless --store names it, and these words."""
+    words, expected = list(args.words), usage.split()
+    address = words.pop(0) if not args.store and len(words) == len(expected) + 1 else args.store
+    if len(words) != len(expected):
+        raise BadInput(f"{command}: wrong number of arguments", f"use `abreast {command} [STORE] {usage}`")
+    return address, words
 
-    Without a terminal, raise BadInput with `command`, which does not ask.
+
+def require_confirmation(args: argparse.Namespace, store: Store, question: str, command: Sequence[str]) -> None:
+    """Return if the user agrees, by --yes or on the terminal; else end the command.
+
+    Without a terminal, raise BadInput with the same command and --yes.
     """
     if args.yes:
-        return True
+        return
     if not output.is_interactive():
-        name = command.split()[1]
-        raise BadInput(f"{name} needs --yes without a terminal; nothing was changed", f"run `{command}`")
-    return output.confirm(question)
+        repeated = f"abreast {shlex.join(command)} --yes{option(store)}"
+        raise BadInput(f"{command[0]} needs --yes without a terminal; nothing was changed", f"run `{repeated}`")
+    if not output.confirm(question):
+        output.say("nothing changed")
+        raise SystemExit(1)

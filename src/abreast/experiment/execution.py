@@ -182,16 +182,10 @@ class RunExecution:
 
     def _new_run(self, name: str) -> NewRun:
         plan, setup = self._plan, self._setup
+        parts = zip(plan.variants, setup.targets, plan.digests, plan.variant_occurrence, strict=True)
         variants = [
-            (
-                index,
-                variant.name,
-                target.name,
-                to_json(shown_params(variant)),
-                plan.digests[index],
-                plan.variant_occurrence[index],
-            )
-            for index, (variant, target) in enumerate(zip(plan.variants, setup.targets, strict=True))
+            (index, variant.name, target.name, to_json(shown_params(variant)), digest, occurrence)
+            for index, (variant, target, digest, occurrence) in enumerate(parts)
         ]
         return NewRun(
             run=name,

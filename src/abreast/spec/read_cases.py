@@ -407,10 +407,7 @@ def _text(location: CaseLocation, key: str, value: Any) -> str | None:
         raise BadInput(f"{location}: {key} is too large a number", "put it in quotes")
     text = str(value)
     if problem := name_problem(text):
-        raise BadInput(
-            f"{location}: {key} {problem}: {quote(text)}",
-            "use a short plain text, or omit it",
-        )
+        raise BadInput(f"{location}: {key} {problem}: {quote(text)}", "use a short plain text, or omit it")
     return text
 
 

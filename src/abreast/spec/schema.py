@@ -223,8 +223,7 @@ class TargetLimits(StrictModel):
     budget_usd: Rate = setting(None, "Dollars this run may spend")
     budget_tokens: Rate = setting(None, "Tokens this run may use")
     breaker: SmallCount = setting(
-        3,
-        "A target counts as down after this many failed attempts per trial in flight without an answer; 0: never",
+        3, "A target counts as down after this many failed attempts per trial in flight without an answer; 0: never"
     )
     timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
         Field(default_factory=Timeout.model_construct, description="Seconds, or {base, per_1k_chars, max}")
@@ -314,12 +313,7 @@ ScorersField = Annotated[
     WithJsonSchema(
         {
             "type": "array",
-            "items": {
-                "anyOf": [
-                    {"type": "string"},
-                    {"type": "object", "minProperties": 1, "maxProperties": 1},
-                ]
-            },
+            "items": {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]},
             "description": "Names, or one-key mappings of a name to its settings; the first gives the column score",
         }
     ),

@@ -127,8 +127,7 @@ def _parse_yaml(where: str, text: str) -> tuple[Any, KeyLines]:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise BadInput(
-            f"{where}:{line}: not valid YAML: an invisible character (U+{ord(text[error.position]):04X})",
-            "remove it",
+            f"{where}:{line}: not valid YAML: an invisible character (U+{ord(text[error.position]):04X})", "remove it"
         ) from None
     finally:
         if loader is not None:

@@ -88,10 +88,7 @@ def find_unstorable(value: Any) -> tuple[KeyPath, str] | None:
         if isinstance(item, Mapping):
             for key in item:
                 if not isinstance(key, str):
-                    return (
-                        at,
-                        f'has the key {quote(key)}, which is not text; write it in quotes: "{quote(key)}"',
-                    )
+                    return (at, f'has the key {quote(key)}, which is not text; write it in quotes: "{quote(key)}"')
                 if name_problem(key):
                     return at, f"has the key {quote(key)}, which {name_problem(key)}"
             pending.extend(((*at, key), item[key]) for key in reversed(list(item)))

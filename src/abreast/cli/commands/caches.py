@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,26 +33,22 @@ ASSETS_USAGE = {"ls": "", "export": "DIGEST FILE", "delete": "DIGEST"}
   ls FOLDER                  list the results cached by Tracker(cache=FOLDER)
   delete FOLDER TRACK_ID     remove the cached results of one tracker; its rows stay""",
 )
-def cache(args: argparse.Namespace) -> int:
+def cache(args: argparse.Namespace) -> None:
     usage = CACHE_USAGE[args.action]
     if len(args.words) != len(usage.split()):
         command = f"abreast cache {args.action} {usage}".strip()
         raise BadInput(f"cache {args.action} takes {usage or 'no further arguments'}", f"use `{command}`")
     if args.words:
         _show_or_delete_cached(args.json, *args.words)
-        return 0
+        return
     with store_argument.find_store(args.store) as store:
         if args.action == "stats":
             listings.show(store.reusable(args.experiment), args.json, "no reusable answers yet")
-            return 0
-        repeated = ["abreast", "cache", "clear", "--yes"]
-        repeated += ["--experiment", args.experiment] if args.experiment is not None else []
+            return
+        experiment = () if args.experiment is None else ("--experiment", args.experiment)
         question = "stop reusing these answers? Rows and reports stay."
-        if not store_argument.is_confirmed(args, question, f"{shlex.join(repeated)}{store_argument.option(store)}"):
-            say("nothing cleared")
-            return 1
+        store_argument.require_confirmation(args, store, question, ["cache", "clear", *experiment])
         echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")
-    return 0
 
 
 def _show_or_delete_cached(as_json: bool, folder: str, track_id: str | None = None) -> None:
@@ -97,33 +92,26 @@ def _cached_result(row: dict[str, object], as_json: bool) -> dict[str, object]:
   delete [STORE] DIGEST            delete an object; rows keep its digest
 A pickle runs code when it is loaded: load only objects from stores you trust.""",
 )
-def assets(args: argparse.Namespace) -> int:
+def assets(args: argparse.Namespace) -> None:
     from abreast.store.user_tables.assets import Assets
 
-    rest, usage = list(args.words), ASSETS_USAGE[args.action].split()
-    address = rest.pop(0) if not args.store and len(rest) == len(usage) + 1 else args.store
-    if len(rest) != len(usage):
-        command = " ".join(["abreast assets", args.action, "[STORE]", *usage])
-        raise BadInput(f"assets {args.action}: wrong number of arguments", f"use `{command}`")
+    address, rest = store_argument.split_words(args, f"assets {args.action}", ASSETS_USAGE[args.action])
     with store_argument.find_store(address) as store:
         stored = Assets(store.path)
         if args.action == "ls":
             _list_assets(store, stored, args.json)
-            return 0
+            return
         digest = rest[0]
         content = stored.read(digest)
         size = f"{len(content):,} bytes"
         if args.action == "export":
             Path(rest[1]).write_bytes(content)
             echo(f"wrote {rest[1]} ({size}); a pickle: load it only if you trust the store")
-            return 0
-        repeated = f"abreast assets delete {shlex.quote(digest)} --yes{store_argument.option(store)}"
-        if not store_argument.is_confirmed(args, f"delete the object {digest} ({size})?", repeated):
-            say("nothing deleted")
-            return 1
+            return
+        question = f"delete the object {digest} ({size})?"
+        store_argument.require_confirmation(args, store, question, ["assets", "delete", digest])
         stored.delete(digest)
         echo(f"deleted {digest} ({size}); rows keep the digest")
-    return 0
 
 
 def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:

@@ -53,7 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @command(
     "cases",
-    argument("what", choices=("list", "new")),
+    argument("action", choices=("list", "new")),
     argument("spec", metavar="SPEC", nargs="?", default=DEFAULT, help=f"a spec or a suite (default: {DEFAULT})"),
     argument("--cases", metavar="PATH", nargs="+", action="extend", help="list: folders of case files, or files"),
     argument("--category", metavar="A,B", action="append", help="list: only these; repeatable"),
@@ -62,10 +62,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_arguments,
 )
 def make_or_list(args: argparse.Namespace) -> int:
-    if args.what == "new" and args.spec not in args.makers:
+    if args.action == "new" and args.spec not in args.makers:
         raise BadInput(f'abreast cases new: cannot make cases for "{args.spec}"{suggestion(args.spec, args.makers)}')
-    _refuse_flags(args, "list" if args.what == "list" else f"new {args.spec}")
-    code: int = _list(args) if args.what == "list" else args.makers[args.spec].make(args)
+    _refuse_flags(args, "list" if args.action == "list" else f"new {args.spec}")
+    code: int = _list(args) if args.action == "list" else args.makers[args.spec].make(args)
     return code
 
 

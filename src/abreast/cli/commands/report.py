@@ -91,11 +91,7 @@ def report(args: argparse.Namespace) -> int:
     ),
     argument("--format", choices=("terminal", "markdown", "json", "junit"), default="terminal"),
     argument(
-        "--fail-if",
-        metavar="EXPR",
-        action="append",
-        default=[],
-        help='exit 1 if this holds: worse, "cost > +10%%"',
+        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "cost > +10%%"'
     ),
     argument(
         "--store",

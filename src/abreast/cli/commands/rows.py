@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from typing import Any
 
 from abreast.cli import store_argument
@@ -69,10 +68,7 @@ def _delete_tracked(store: Store, table: str, query: str, as_json: bool) -> None
     argument("--format", choices=FORMATS, help="default: by the extension of --output, else csv"),
     argument("--table", metavar="T", default=TABLE, help=f"any table (default: {TABLE})"),
     argument("--output", metavar="FILE", help="a file (default: standard output, except for parquet)"),
-    flag(
-        "--escape-formulas",
-        "for spreadsheets: put ' before CSV cells that would run as a formula (=, +, -, @)",
-    ),
+    flag("--escape-formulas", "for spreadsheets: put ' before CSV cells that would run as a formula (=, +, -, @)"),
     "--store",
 )
 def export_rows(args: argparse.Namespace) -> None:
@@ -108,25 +104,23 @@ You are asked to confirm; without a terminal, --yes is required.
   abreast set results.db reviewed true --track-id brave-otter-4821
   abreast set results.db model gpt-4 --where model=gpt4 --where split=test""",
 )
-def set_values(args: argparse.Namespace) -> int:
+def set_values(args: argparse.Namespace) -> None:
     from abreast.store.user_tables import tables
 
-    if len(args.words) not in (2, 3) or (len(args.words) == 3 and args.store):
-        raise BadInput("set needs a column and a value", "use `abreast set results.db reviewed true`")
-    *names, column, text = args.words
+    address, (column, text) = store_argument.split_words(args, "set", "COLUMN VALUE")
+    flags = [word for condition in args.where for word in ("--where", condition)]
+    flags += ["--table", args.table] if args.table is not None else []
     equal = dict(map(_condition, args.where))
     if args.track_id is not None:
         equal["track_id"] = args.track_id
-    with store_argument.find_store(names[0] if names else args.store, args.engine) as store:
+        flags += ["--track-id", args.track_id]
+    with store_argument.find_store(address, args.engine) as store:
         table = store_argument.table_name(args)
         question = f"set {column} to {text} in {many(tables.rows_with(store, table, equal), 'row')} of {table}?"
-        if not store_argument.is_confirmed(args, question, f"abreast set {shlex.join(args.words)} --yes"):
-            say("nothing changed")
-            return 1
+        store_argument.require_confirmation(args, store, question, ["set", column, text, *flags])
         changed = tables.set_values(store, table, column, _value(text), equal)
         store.materialise()
     echo(f"set {column} in {many(changed, 'row')} of {table}")
-    return 0
 
 
 def _condition(word: str) -> tuple[str, Any]:
@@ -154,15 +148,11 @@ def _value(text: str) -> Any:
 Earlier and later rows then share a column. Answers to requests with the old parameter name are not reused for
 requests with the new one. You are asked to confirm; without a terminal, --yes is required.""",
 )
-def rename(args: argparse.Namespace) -> int:
+def rename(args: argparse.Namespace) -> None:
     from abreast.store.user_tables import column_renames
     from abreast.store.user_tables.tracked_rows import plain_name
 
-    rest = list(args.words)
-    address = rest.pop(0) if len(rest) == 3 and not args.store else args.store
-    if len(rest) != 2:
-        raise BadInput("rename needs an old and a new column", "use `abreast rename params_lr params_learning_rate`")
-    old, new = rest
+    address, (old, new) = store_argument.split_words(args, "rename", "OLD NEW")
     table = plain_name(args.table)
     with store_argument.find_store(address) as store:
         if args.experiment is not None:
@@ -177,17 +167,13 @@ def rename(args: argparse.Namespace) -> int:
             where = f"run of {args.experiment}" if args.experiment else f"row of {table}"
             raise BadInput(f'no {where} has a column "{old}"', f"run `abreast columns --table {table}` to list columns")
         values_and_runs = " and ".join(parts)
-        repeated = ["abreast", "rename", old, new, "--yes"]
-        repeated += ["--experiment", args.experiment] if args.experiment is not None else []
-        repeated += ["--table", args.table] if args.table != TABLE else []
-        confirming = f"{shlex.join(repeated)}{store_argument.option(store)}"
-        if not store_argument.is_confirmed(args, f"rename {old} to {new} in {values_and_runs}?", confirming):
-            say("nothing renamed")
-            return 1
+        flags = ["--experiment", args.experiment] if args.experiment is not None else []
+        flags += ["--table", args.table] if args.table != TABLE else []
+        question = f"rename {old} to {new} in {values_and_runs}?"
+        store_argument.require_confirmation(args, store, question, ["rename", old, new, *flags])
         if affected is not None and affected.runs:
             column_renames.rename(store, kind, before, after, args.experiment)
         if values is not None:
             column_renames.rename_tracked(store, table, old, new)
         echo(f"renamed {old} to {new} in {values_and_runs}")
         store.materialise()
-    return 0

@@ -56,11 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (default: wait)")
     add("--engine", metavar="NAME", help="where trials execute: local (default), or the engine of a package")
     add("--seed", metavar="N", type=int, help="seed for case order and the simulator")
-    add(
-        "--store",
-        metavar="S",
-        help="the store (default: the spec's store, else $ABREAST_STORE, else results.db)",
-    )
+    add("--store", metavar="S", help="the store (default: the spec's store, else $ABREAST_STORE, else results.db)")
     add("--label", metavar="TEXT", help="a label for the run")
     requests = "print one rendered request per variant, the plan and the estimate; send nothing"
     add("--dry-run", action="store_true", help=requests)
@@ -94,10 +90,7 @@ def run(args: argparse.Namespace) -> int:
     SPEC,
     add_options,
     LOCK,
-    flag(
-        "--try-tests",
-        "run the tests of the cases on the code that agents start from and on the reference solution",
-    ),
+    flag("--try-tests", "run the tests of the cases on the code that agents start from and on the reference solution"),
     flag("--online", "check that the providers respond; nothing is billed"),
 )
 def check(args: argparse.Namespace) -> None:

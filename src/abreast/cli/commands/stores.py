@@ -122,7 +122,7 @@ results are deleted. You are asked to confirm; without a terminal, --yes is requ
   abreast delete brave-otter-4821
   abreast delete results.db --debug --yes""",
 )
-def delete(args: argparse.Namespace) -> int:
+def delete(args: argparse.Namespace) -> None:
     from abreast.targets.processes.cleanup import clean
 
     names = list(args.words)
@@ -144,16 +144,13 @@ def delete(args: argparse.Namespace) -> int:
             runs |= {name: run for name, run in stored.items() if run["debug"]}
         if not runs and not tracked:
             say("no debug runs to delete")
-            return 0
-        repeated = shlex.join(["abreast", "delete", *names, *(["--debug"] if args.debug else ()), "--yes"])
-        if not store_argument.is_confirmed(args, _question(runs, tracked), repeated + store_argument.option(store)):
-            say("nothing deleted")
-            return 1
+            return
+        command = ["delete", *names, *(["--debug"] if args.debug else ())]
+        store_argument.require_confirmation(args, store, _question(runs, tracked), command)
         for name in tracked:
             echo(f"deleted {name}: {_row_counts(tables.delete(store, name)) or 'already gone'}")
         _delete_runs(store, runs)
         store.materialise()
-    return 0
 
 
 def _not_a_full_name(store: Store, word: str) -> BadInput:

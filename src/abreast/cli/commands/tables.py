@@ -116,15 +116,7 @@ def show_columns(args: argparse.Namespace) -> None:
 @command(
     "stats",
     words("[STORE] [describe|top|bottom] [COLUMN]"),
-    argument(
-        "-n",
-        "--n",
-        dest="rows",
-        type=int,
-        default=1,
-        metavar="N",
-        help="rows of top and bottom (default: 1)",
-    ),
+    argument("-n", "--n", dest="rows", type=int, default=1, metavar="N", help="rows of top and bottom (default: 1)"),
     f"--columns {SHARED}",
     epilog="""  describe            count, nulls, distinct, min, mean, p50, p95, max and std of every column
   top COLUMN          the rows with the largest values of a column
