@@ -248,8 +248,10 @@ def test_ctrl_c_in_a_script_with_its_own_loop_stores_what_is_finished(tmp_path: 
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in err
-    again = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=True, timeout=60).stdout
-    (line,) = [line for line in again.splitlines() if line.startswith("done before")]
+    output = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    (line,) = [line for line in output.splitlines() if line.startswith("done before")]
     assert line.endswith("complete")
     assert 3 <= int(line.split()[2]) < 60
 

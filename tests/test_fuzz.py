@@ -143,8 +143,8 @@ def replaced(value: Any, path: Sequence[Any], new: Any) -> Any:
 
 def mutated(template: Any) -> st.SearchStrategy[Any]:
     """A valid value with one of its places replaced."""
-    places = list(paths_in(template))
-    return st.builds(lambda path, new: replaced(template, path, new), st.sampled_from(places), VALUE)
+    paths = list(paths_in(template))
+    return st.builds(lambda path, new: replaced(template, path, new), st.sampled_from(paths), VALUE)
 
 
 # -- how it is run and what is asserted ---------------------------------------------------------------

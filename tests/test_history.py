@@ -61,7 +61,7 @@ def test_the_commit_of_a_run_is_tagged_in_git_if_it_is_what_was_measured(folder:
         return done.stdout.strip()
 
     folder.abreast("run", "spec.yaml", "--quiet")
-    assert "no git repository" in folder.abreast("tag", "latest", "e1", "--git").err
+    assert "not started in a git repository" in folder.abreast("tag", "latest", "e1", "--git").err
     git("init", "-q")
     git("add", "spec.yaml", "cases.jsonl")
     git("commit", "-qm", "one")
