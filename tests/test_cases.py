@@ -29,7 +29,7 @@ def read(folder: Folder, cases: Any) -> list[Case]:
 
 
 def refused(folder: Folder, cases: str = "cases.jsonl", *options: str) -> str:
-    """What is message of these cases; nothing may have been created."""
+    """The error of a run that refuses these cases; it must not have created anything."""
     folder.write("experiment.yaml", SPEC.format(cases=cases))
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast("run", "experiment.yaml", *options)
@@ -369,9 +369,9 @@ BAD_LINES = [
 @pytest.mark.parametrize(("line", "message"), BAD_LINES, ids=[message[:40] for _, message in BAD_LINES])
 def test_a_bad_line_of_a_case_file_is_named(folder: Folder, line: str, message: str) -> None:
     folder.write("cases.jsonl", GOOD + "// comment\n\n" + line)
-    message = refused(folder)
-    assert message.startswith("error: cases.jsonl:4: ")
-    assert message in message
+    error = refused(folder)
+    assert error.startswith("error: cases.jsonl:4: ")
+    assert message in error
 
 
 def test_bad_utf8_names_its_line_in_every_text_format(folder: Folder) -> None:
@@ -457,9 +457,9 @@ def test_a_bad_case_file_is_refused_with_its_line(folder: Folder, name: str, tex
 def test_missing_cases_are_refused_with_the_line_of_the_spec(folder: Folder, cases: str, message: str) -> None:
     folder.cases(1)
     folder.write("folder/x.jsonl", GOOD)
-    message = refused(folder, cases)
-    assert message.startswith("error: experiment.yaml:1: ")
-    assert message in message
+    error = refused(folder, cases)
+    assert error.startswith("error: experiment.yaml:1: ")
+    assert message in error
 
 
 def test_a_duplicate_id_in_two_files_names_both_lines(folder: Folder) -> None:

@@ -328,12 +328,12 @@ def moody(folder: Folder) -> Folder:
 
 
 def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
-    message = moody.abreast("logs", "--variant", "moody").out
-    assert "error (refused, the variant's): I would rather not" in message
-    assert "error (network, infrastructure): the line is down" in message
-    assert "error (crash, the variant's): JSONDecodeError" in message
-    assert "skipped: does not apply" in message
-    assert "1 attempt," in message
+    output = moody.abreast("logs", "--variant", "moody").out
+    assert "error (refused, the variant's): I would rather not" in output
+    assert "error (network, infrastructure): the line is down" in output
+    assert "error (crash, the variant's): JSONDecodeError" in output
+    assert "skipped: does not apply" in output
+    assert "1 attempt," in output
     assert "error (refused, the variant's)" in moody.abreast("show", "latest", "c1").out
 
 
@@ -362,19 +362,19 @@ def test_logs_show_where_in_the_users_code_a_crash_happened(folder: Folder, func
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC.replace("moody:predict", f"moody:{function}"))
     folder.anew("run", "spec.yaml")
-    message = folder.abreast("logs", "--case", "c3", "--variant", "moody").out
-    assert 'moody.py:13 in predict: return parsed("{")' in message
-    assert "moody.py:5 in parsed: return json.loads(text)" in message
-    assert re.search(r"^    json/decoder.py:\d+ in raw_decode", message, re.M), "and where it was raised"
-    assert "abreast" not in message, "our own calls are nobody's business"
+    output = folder.abreast("logs", "--case", "c3", "--variant", "moody").out
+    assert 'moody.py:13 in predict: return parsed("{")' in output
+    assert "moody.py:5 in parsed: return json.loads(text)" in output
+    assert re.search(r"^    json/decoder.py:\d+ in raw_decode", output, re.M), "and where it was raised"
+    assert "abreast" not in output, "our own calls are nobody's business"
     (row,) = folder.abreast("logs", "--case", "c3", "--variant", "moody", "--json").json
     assert row["error_detail"].startswith("moody.py:")
     assert folder.sql("select count(error_detail) n from trials where error_kind <> 'crash'") == [{"n": 0}]
 
 
 def test_cases_that_are_not_compared_are_counted_beside_the_verdict(moody: Folder) -> None:
-    message = moody.abreast("report").out
-    assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in message
+    output = moody.abreast("report").out
+    assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in output
     (report,) = moody.abreast("report", "--json").json
     assert report["verdicts"][0]["dropped"] == {"failed": 1, "unscored": 0, "skipped": 1}
     page = next(moody.path.glob("runs/*/report.html")).read_text()
@@ -388,20 +388,20 @@ def test_repeats_that_are_left_out_of_compared_cases_are_counted(folder: Folder)
     )
     (folder.path / "moody.py").write_text("seen = []\n" + (folder.path / "moody.py").read_text())
     folder.write("spec.yaml", SPEC + "repeats: 3\n")
-    message = folder.anew("run", "spec.yaml").out
-    assert "1 of 12 cases is not compared: 1 skipped" in message
-    assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in message
+    output = folder.anew("run", "spec.yaml").out
+    assert "1 of 12 cases is not compared: 1 skipped" in output
+    assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in output
 
 
 def test_one_of_a_thing_is_not_many(folder: Folder) -> None:
     folder.cases(1)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC)
-    message = folder.anew("run", "spec.yaml").said
-    message += folder.abreast("show").out + folder.abreast("logs").out + folder.abreast("rescore").out
-    assert "0 wins, 0 losses, 1 tie in 1 case" in message
-    message += folder.abreast("export", "--format", "jsonl").err + folder.abreast("run", "spec.yaml", "--dry-run").out
-    assert not re.search(r"\b1 (\w+ )?(cases|trials|wins|ties|losses|attempts|answers|rows)\b", message), message
+    output = folder.anew("run", "spec.yaml").said
+    output += folder.abreast("show").out + folder.abreast("logs").out + folder.abreast("rescore").out
+    assert "0 wins, 0 losses, 1 tie in 1 case" in output
+    output += folder.abreast("export", "--format", "jsonl").err + folder.abreast("run", "spec.yaml", "--dry-run").out
+    assert not re.search(r"\b1 (\w+ )?(cases|trials|wins|ties|losses|attempts|answers|rows)\b", output), output
 
 
 def test_a_run_is_known_by_the_start_of_its_name(simulated: Folder) -> None:
@@ -416,9 +416,9 @@ def test_runs_say_only_what_there_is_to_say(simulated: Folder) -> None:
     titles = simulated.abreast("runs").out.splitlines()[0].split()
     assert titles == ["run", "experiment", "status", "trials", "planned", "simulated", "started"]
     simulated.abreast("run", "experiment.yaml", "--debug", "3", "--label", "first")
-    message = simulated.abreast("runs").out
-    assert {"debug", "label"} <= set(message.splitlines()[0].split())
-    assert "first" in message
+    output = simulated.abreast("runs").out
+    assert {"debug", "label"} <= set(output.splitlines()[0].split())
+    assert "first" in output
     assert set(simulated.abreast("runs", "--json").json[0]) >= {"debug", "simulated", "label", "reason"}
 
 

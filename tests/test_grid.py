@@ -431,9 +431,9 @@ def test_the_accuracy_of_a_variant_that_always_failed_is_null(folder: Folder, st
 @pytest.mark.parametrize("model", ["bad", "gone"])
 def test_a_single_variant_that_always_failed_has_no_score(folder: Folder, model: str) -> None:
     all_failed(folder, "results.db", model)
-    message = folder.abreast("report").out
-    assert f"model={model}: N/A (all failed)" in message
-    assert "0.0%" not in message
+    output = folder.abreast("report").out
+    assert f"model={model}: N/A (all failed)" in output
+    assert "0.0%" not in output
 
 
 def test_one_answer_is_enough_for_an_accuracy(folder: Folder) -> None:

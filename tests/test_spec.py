@@ -82,7 +82,7 @@ def _facts(experiment: Experiment) -> dict[str, Any]:
 
 
 def refused(folder: Folder, *words: str) -> str:
-    """What is message when a spec cannot be used; nothing may have been created."""
+    """The error of a command that refuses a spec; it must not have created anything."""
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast(*(words or ("run", "experiment.yaml")))
     assert done.code == 2, done.said
@@ -187,9 +187,9 @@ UNKNOWN = [
 )
 def test_an_unknown_key_is_refused_with_a_suggestion(folder: Folder, changes: dict[str, Any], message: str) -> None:
     spec_with(folder, **changes)
-    message = refused(folder)
-    assert message in message
-    assert message.startswith("error: experiment.yaml:")
+    error = refused(folder)
+    assert message in error
+    assert error.startswith("error: experiment.yaml:")
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
@@ -238,13 +238,13 @@ def test_a_value_of_the_wrong_type_is_refused_with_line_and_fix(
     folder: Folder, key: str, value: Any, message: str
 ) -> None:
     spec_with(folder, **{key: value})
-    message = refused(folder)
+    error = refused(folder)
     line = 1 + [row.split(":")[0] for row in (folder.path / "experiment.yaml").read_text().splitlines()].index(key)
-    assert message.startswith(f"error: experiment.yaml:{line}: ")
-    assert key in message
-    assert message in message
+    assert error.startswith(f"error: experiment.yaml:{line}: ")
+    assert key in error
+    assert message in error
     if isinstance(value, int) and not isinstance(value, bool):
-        assert f"got {value}" in message
+        assert f"got {value}" in error
 
 
 WRONG_LIMITS = [
@@ -325,9 +325,9 @@ VARIANTS = [
 @pytest.mark.parametrize(("variants", "message"), VARIANTS, ids=[message[:50] for _, message in VARIANTS])
 def test_a_wrong_variant_is_refused_with_its_line(folder: Folder, variants: dict[Any, Any], message: str) -> None:
     spec_with(folder, variants=variants)
-    message = refused(folder)
-    assert message.startswith("error: experiment.yaml:")
-    assert message in message
+    error = refused(folder)
+    assert error.startswith("error: experiment.yaml:")
+    assert message in error
 
 
 SCORERS = [
@@ -344,9 +344,9 @@ SCORERS = [
 @pytest.mark.parametrize(("scorers", "message"), SCORERS, ids=[message[:40] for _, message in SCORERS])
 def test_a_wrong_scorer_is_refused_with_its_line(folder: Folder, scorers: list[Any], message: str) -> None:
     spec_with(folder, scorers=scorers)
-    message = refused(folder)
-    assert message.startswith("error: experiment.yaml:")
-    assert message in message
+    error = refused(folder)
+    assert error.startswith("error: experiment.yaml:")
+    assert message in error
 
 
 def test_an_unknown_baseline_and_primary_are_refused_with_a_suggestion(folder: Folder) -> None:
