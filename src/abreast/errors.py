@@ -349,7 +349,8 @@ def _own_failure(error: BaseException, message: str) -> Failure | None:
         return _by_status(status, message, *_headers(error))
     names = {kind.__name__ for kind in type(error).__mro__}
     number = _peek(error, "errno") if _is(error, OSError) else None
-    if _is(error, MemoryError) or number in _EXHAUSTED or _is_out_of_threads(error, message):
+    is_out_of_threads = _is(error, RuntimeError) and "can't start new thread" in message
+    if _is(error, MemoryError) or number in _EXHAUSTED or is_out_of_threads:
         return Failure("resources", "infrastructure", message)
     if number in _NETWORK_ERRNOS:
         return Failure("network", "infrastructure", message)
@@ -399,10 +400,6 @@ def _typed(error: BaseException, message: str) -> Failure:
         rate=rate if isinstance(rate, RateLimits) else None,
         fix=fix if type(fix) is str else "",
     )
-
-
-def _is_out_of_threads(error: BaseException, message: str) -> bool:
-    return _is(error, RuntimeError) and "can't start new thread" in message
 
 
 def _status(error: BaseException) -> int | None:

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
@@ -204,10 +205,8 @@ def _suite_in(name: str, words: list[str]) -> Suite | None:
         return None
     from abreast.cli.spec_argument import suite_by_name, suite_of_file
 
-    def parser(suite: Suite | None) -> argparse.ArgumentParser:
-        return parser_of(name, suite)
-
-    return suite_by_name(words, parser) or suite_of_file(words, parser)
+    parser_with = partial(parser_of, name)
+    return suite_by_name(words, parser_with) or suite_of_file(words, parser_with)
 
 
 def overview() -> str:

@@ -15,6 +15,7 @@ from abreast.plugins import plugin_names
 from abreast.scorers import KINDS
 from abreast.spec.read_cases import LocatedCall, LocatedCases, LocatedText
 from abreast.spec.schema import (
+    SIMULATORS,
     Bounds,
     Expectation,
     Expects,
@@ -30,8 +31,6 @@ from abreast.spec.scorers import build_scorers, named_scorers, primary_column
 from abreast.spec.syntax import KeyLines, parse, read_text
 from abreast.spec.values import KeyPath, find_unstorable, quote
 from abreast.targets import NAMES, build
-
-_BUILT_IN = ("simulated", "mock")
 
 
 def check_consistency(spec: Spec, base: Path) -> None:
@@ -64,7 +63,7 @@ def _is_checkable(variant: Variant) -> bool:
         return True
     if not isinstance(target, str) or target.startswith("python:"):
         return False
-    if target in _BUILT_IN:
+    if target in SIMULATORS:
         return not isinstance(variant.params, dict) or variant.params.get("transform") is None
     return target not in NAMES and target not in plugin_names("target")
 
@@ -153,9 +152,11 @@ def _explain(error: pydantic.ValidationError, source: str, lines: KeyLines | Non
     at = tuple(part for part in first["loc"] if not _is_branch(part))
     prefix = _location(source, lines, at)
     if first["type"] == "extra_forbidden":
-        key = str(at[-1])
+        key, model = str(at[-1]), _model(at[:-1])
         inside = f" in {_dotted(at[:-1])}" if len(at) > 1 else ""
-        return BadInput(f"{prefix}: unknown key {quote(key)}{inside}{suggestion(key, _known_keys(at[:-1]))}")
+        return BadInput(
+            f"{prefix}: unknown key {quote(key)}{inside}{suggestion(key, model.model_fields if model else ())}"
+        )
     if first["type"] == "missing":
         return BadInput(f'{prefix}: "{_dotted(at)}" is missing', _HOW_TO_ADD.get(at, f"add {at[-1]}:"))
     if first["type"] == "value_error":
@@ -222,8 +223,3 @@ def _model(at: KeyPath) -> type[pydantic.BaseModel] | None:
     if len(at) == 3 and at[:2] == ("limits", "variants"):
         return VariantLimits
     return _MODELS.get(at)
-
-
-def _known_keys(at: KeyPath) -> list[str]:
-    model = _model(at)
-    return list(model.model_fields) if model else []

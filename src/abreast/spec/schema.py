@@ -30,6 +30,7 @@ from abreast.spec.grid import MOST_VARIANTS, name_instances, value_label
 from abreast.spec.values import KeyPath, name_problem, quote
 
 VARIANT_SETTINGS = ("target", "executor", "version", "warmup")
+SIMULATORS = ("simulated", "mock")
 LEAST_CASES = 10  # before an early decision
 
 
@@ -508,16 +509,13 @@ class Spec(StrictModel):
                 f'variant "{variant.name}": has a dataclass, to which params of the experiment cannot be added',
             )
         target = self.target if variant.target is None else variant.target
-        if has_fields(params) and target in _WITHOUT_OBJECTS:
+        if has_fields(params) and target in SIMULATORS:
             raise SpecError(
                 ("target",),
                 f'variant "{variant.name}": a {type(params).__name__} needs a function as target, not "{target}"',
             )
         executor = self.executor if variant.executor == "auto" and _is_function(target) else variant.executor
         return replace(variant, target=target, params=params, executor=executor)
-
-
-_WITHOUT_OBJECTS = ("simulated", "mock")
 
 
 def _is_function(target: Any) -> bool:

@@ -37,7 +37,7 @@ def read_text(path: Path, too_large: str) -> str:
     except IsADirectoryError:
         raise BadInput(f"{where}: a folder, not a file") from None
     except OSError as error:
-        raise BadInput(f"{_cut(where)}: cannot read the file ({error.strerror or error})") from None
+        raise BadInput(f"{where[:200]}: cannot read the file ({error.strerror or error})") from None
     except ValueError:  # a name with NUL or a lone surrogate
         raise BadInput(f"{quote(str(path))} is not a file name") from None
 
@@ -48,10 +48,6 @@ def near_files(path: Path) -> str:
         return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
     except (OSError, ValueError):
         return ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else text[:197] + "..."
 
 
 class KeyLines:

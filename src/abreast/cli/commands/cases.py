@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,7 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         raise BadInput(f"abreast cases list {args.spec}: {message}", "omit them")
     words = [args.spec, *(flags or ())]
     if suite is None:
-        suite = spec_argument.suite_of_file(words, lambda suite: parser_of("run", suite))
+        suite = spec_argument.suite_of_file(words, partial(parser_of, "run"))
     parsed = parser_of("run", suite).parse_args(words)
     parsed.suite = suite
     return spec_argument.experiment_of(parsed)

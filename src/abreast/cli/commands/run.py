@@ -142,11 +142,7 @@ def resume(args: argparse.Namespace) -> int:
     return run_experiment(experiment, args, started)
 
 
-def _without_lock(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(lock=False)
-
-
-@command("aa", SPEC, add_options, _without_lock)  # a self-test follows no plan
+@command("aa", SPEC, add_options, lambda parser: parser.set_defaults(lock=False))  # a self-test follows no plan
 def run_self_test(args: argparse.Namespace) -> int:
     from abreast.cli.execution import run_against_itself
 

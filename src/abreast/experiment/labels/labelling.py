@@ -23,7 +23,7 @@ from abreast.store import Store
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.rows import Row
 from abreast.store.schema import LABEL_VERSION
-from abreast.text import storable
+from abreast.text import moment, storable
 
 DEFAULT_SAMPLE = 60  # cases
 NO_ANSWER = "no answer: nothing to label"
@@ -303,8 +303,7 @@ class Labelling:
         return f"{low + value * (high - low):g}"
 
     def _row(self, position: int, column: str, value: float | None, words: str) -> Row:
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        explanation = storable(f"{words}, by {self._by} at {when}, sample seed {self.seed}")
+        explanation = storable(f"{words}, by {self._by} at {moment(time.time())}, sample seed {self.seed}")
         return (self._rows.run_id, position, self._columns[column], value, explanation, LABEL_VERSION)
 
     def _failures(self, last: int) -> list[Row]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abreast.errors import BadInput
-from abreast.experiment.labels.labelling import LabelBlock, Labelling, LabelQuestion
+from abreast.experiment.labels.labelling import Labelling, LabelQuestion
 from abreast.report.formats.row_files import escape_formula
 from abreast.text import printable
 
@@ -21,15 +21,17 @@ def write_sheet(labelling: Labelling, path: Path) -> int:
     """Write the sample with existing labels; return the number of rows."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\r\n")
-    head = ["id", "case", "repeat", "task", "expected", *_answer_columns(labelling), *_label_columns(labelling)]
-    writer.writerow(head)
+    is_pair = labelling.judge.pairwise
+    answer_columns = ["answer_1", "answer_2"] if is_pair else ["answer"]
+    writer.writerow(["id", "case", "repeat", "task", "expected", *answer_columns, *_label_columns(labelling)])
     rows = 0
     for block in labelling.blocks:
         for position in block.labelled:
-            cells = [block.task, block.expected, *_answers(labelling, block, position)]
+            answers = [answer.text for answer in block.answers if is_pair or answer.position == position]
+            cells = [escape_formula(printable(text)[:LONGEST_CELL]) for text in (block.task, block.expected, *answers)]
             labels = [labelling.entry(position, dimension) for dimension in labelling.dimensions]
             ids = [labelling.token(position), str(block.number), str(block.repeat)]
-            writer.writerow([*ids, *map(_cell, cells), *labels])
+            writer.writerow([*ids, *cells, *labels])
             rows += 1
     try:
         path.write_text(file.getvalue(), encoding="utf-8-sig", newline="")
@@ -103,20 +105,7 @@ def _cells(labelling: Labelling, path: Path) -> Iterator[tuple[int, str, str, st
         raise BadInput(f"{path}:{reader.line_num}: {error}") from None
 
 
-def _answer_columns(labelling: Labelling) -> list[str]:
-    return ["answer_1", "answer_2"] if labelling.judge.pairwise else ["answer"]
-
-
-def _answers(labelling: Labelling, block: LabelBlock, position: int) -> list[str]:
-    return [answer.text for answer in block.answers if labelling.judge.pairwise or answer.position == position]
-
-
 def _label_columns(labelling: Labelling) -> list[str]:
     if len(labelling.dimensions) == 1:
         return [LABEL]
     return [f"{LABEL}_{dimension}" for dimension in labelling.dimensions]
-
-
-def _cell(text: str) -> str:
-    """Text of a model, escaped and cut for a cell."""
-    return str(escape_formula(printable(text)[:LONGEST_CELL]))
