@@ -545,7 +545,7 @@ def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
     assert "there is no commit in it yet" in refused(prompts, repo_path="new", **changes).err
     monkeypatch.setenv("PATH", "")
     done = refused(prompts, repo_path="project", **changes)
-    assert done.err == "error: git is not installed\n       install git\n"
+    assert done.err == "error: git is not installed\nhelp: install git\n"
 
 
 def test_tasks_by_flags_take_the_place_of_those_of_the_file(prompts: Folder, project: Path) -> None:

@@ -274,7 +274,7 @@ def test_a_missing_key_is_said_before_anything_is_asked(
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     done = new(folder, shop, "--model", MODEL, code=2)
-    assert "ANTHROPIC_API_KEY is not set\n       export ANTHROPIC_API_KEY=..." in done.err
+    assert "ANTHROPIC_API_KEY is not set\nhelp: export ANTHROPIC_API_KEY=..." in done.err
 
 
 def test_a_model_finds_words_where_a_message_has_none(

@@ -385,7 +385,7 @@ def _from_mapping(location: CaseLocation, item: Mapping[Any, Any]) -> Case:
         if key not in FIELDS:
             raise BadInput(
                 f"{location}: unknown key {quote(key)}{suggestion(str(key), FIELDS)}",
-                f"a case has {', '.join(FIELDS)}; put further values under tags or into a mapping as input",
+                f"use {', '.join(FIELDS)}; put further values under tags or into a mapping as input",
             )
     if values.get("input") is None:
         raise BadInput(f'{location}: "input" is missing', "add the question, as text or as a mapping")
