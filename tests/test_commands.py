@@ -891,9 +891,9 @@ def test_the_package_lists_its_public_names() -> None:
 @pytest.mark.parametrize(
     ("name", "header", "message"),
     [
-        ("cases.csv", "id;input;expected", "its fields are separated by semicolons, not by commas"),
-        ("cases.csv", "id\tinput\texpected", "its fields are separated by tabs, not by commas"),
-        ("cases.tsv", "id,input,expected", "its fields are separated by commas, not by tabs"),
+        ("cases.csv", "id;input;expected", "its fields are separated by semicolons, not commas"),
+        ("cases.csv", "id\tinput\texpected", "its fields are separated by tabs, not commas"),
+        ("cases.tsv", "id,input,expected", "its fields are separated by commas, not tabs"),
     ],
 )
 def test_a_table_with_another_separator_is_known(folder: Folder, name: str, header: str, message: str) -> None:

@@ -313,7 +313,7 @@ def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -
     for command in found["fix"].split(" && "):
         done = renamed.anew(*command.split()[1:], "--yes")
         assert done.code == 0, done.err
-        assert done.out.endswith("now: 1 run, 24 rows\n")
+        assert done.out.endswith(" in 1 run, 24 rows\n")
     assert run(renamed).code == 0
     rows = renamed.sql(
         "select variant, params_learning_rate l, confidence c, count(*) n from predictions group by 1, 2, 3", store
