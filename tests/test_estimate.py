@@ -362,7 +362,8 @@ def test_the_share_of_the_quota_is_said_and_what_is_left_of_it(paid: Folder, mon
     assert "takes 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
     paid.cases(40)
     short = paid.abreast("check", "spec.yaml", "--fresh")
-    assert "takes 80 of 50 in 5 h (160%), 30 left now: the run pauses until there is room" in short.err
+    assert "takes 80 of 50 in 5 h (160%), 30 left now\n" in short.err
+    assert "help: the run pauses until there is room" in short.err
     assert numbers(paid, "--fresh")["quotas"] == [
         {"target": "python:paid:predict", "needed": 80, "most": 50, "window_s": 18000.0, "used": 20}
     ]
@@ -435,7 +436,7 @@ def test_on_a_terminal_it_asks(dear: Folder, said: str, code: int, runs: int) ->
         os.close(ours)
         os.close(theirs)
     assert done.returncode == code, done.stderr
-    assert "this will cost about $80.00 (40 trials): go on? [y/N]" in done.stderr
+    assert "this will cost about $80.00 (40 trials): continue? [y/N]" in done.stderr
     assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == runs
     if code == 0:
         assert json.loads(done.stdout)[0]["executed"] == 40, "the question is not on standard output"

@@ -108,7 +108,7 @@ def introduce(prepared: Prepared) -> None:
     _print_plan(prepared)
     for finding in prepared.findings:
         if not finding.aside:
-            say(f"  {_MARKS[finding.level]} {finding.check}: {_sentence(finding)}")
+            _print_finding(finding)
     _print_series(prepared.series)
 
 
@@ -117,14 +117,16 @@ def review(prepared: Prepared, verbose: bool) -> None:
     _print_plan(prepared)
     width = max(len(finding.check) for finding in prepared.findings) + 1
     for finding in prepared.findings:
-        say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {_sentence(finding)}")
+        _print_finding(finding, width)
         for line in finding.details if verbose else ():
             say(f"    {' ' * width} {line}")
     _print_series(prepared.series)
 
 
-def _sentence(finding: Finding) -> str:
-    return finding.message + (f": {finding.fix}" if finding.fix and finding.level != "pass" else "")
+def _print_finding(finding: Finding, width: int = 0) -> None:
+    say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {finding.message}")
+    if finding.fix and finding.level != "pass":
+        say(f"    help: {finding.fix}")
 
 
 def _print_series(series: Series) -> None:
