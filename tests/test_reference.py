@@ -487,10 +487,10 @@ def twice(function):
 def cached(x: int, /, *more, key=None, **rest) -> "int":
     return x
 class Box:
-    __slots__ = ("value",)
-    def __init__(self): self.value = {1, 2}
+    __slots__ = ("held",)
+    def __init__(self): self.held = {1, 2}
     @property
-    def width(self): return [x for x in self.value if x] + [*range(3)]
+    def width(self): return [x for x in self.held if x] + [*range(3)]
     @classmethod
     def make(cls): return cls()
 PATTERN, WORDS = re.compile("a+", re.I), frozenset("xyz")

@@ -306,9 +306,8 @@ def _check_name(value: str) -> str:
 
 
 Name = Annotated[str, Field(strict=True), AfterValidator(_check_name), Expects("text", "put it in quotes")]
-Settings = Annotated[Any, WithJsonSchema({"type": ["object", "null"]})]
-Function = Annotated[Any, WithJsonSchema({"type": ["string", "null"]})]
-CasesField = Annotated[Any, WithJsonSchema({})]  # written out in json_schema()
+TargetField = Annotated[Any, WithJsonSchema({"type": ["string", "null"]})]
+AnyField = Annotated[Any, WithJsonSchema({})]  # described in json_schema()
 ScorersField = Annotated[
     list[Any],
     WithJsonSchema(
@@ -319,7 +318,6 @@ ScorersField = Annotated[
         }
     ),
 ]
-VariantsField = Annotated[Any, WithJsonSchema({})]  # written out in json_schema()
 
 
 class Spec(StrictModel):
@@ -327,19 +325,19 @@ class Spec(StrictModel):
 
     name: Name = "experiment"
     description: Annotated[str, Expects("text", "put it in quotes")] = ""
-    cases: CasesField
+    cases: AnyField
     repeats: Annotated[StrictInt, Field(ge=1, le=100_000), Expects("a whole number from 1 to 100,000")] = 1
     baseline: Annotated[Name | None, Expects("the name of a variant, as text", "put it in quotes")] = setting(
         None, "The variant that the others are compared with (default: the first)"
     )
-    target: Function = setting(None, "The target of variants without their own")
+    target: TargetField = setting(None, "The target of variants without their own")
     executor: Annotated[Executor, Expects("auto, thread or process")] = setting(
         "auto", "Where Python functions run by default: thread (for waiting) or process (for computing)"
     )
     params: Annotated[dict[str, Any], Expects("a mapping such as {temperature: 0}")] = Field(
         default_factory=dict, description="Parameters of every variant"
     )
-    variants: VariantsField = None
+    variants: AnyField = None
     grid: Annotated[dict[str, list[Any]] | None, Expects("a mapping of lists such as {model: [haiku, sonnet]}")] = (
         setting(None, "Variants by product, instead of variants")
     )
