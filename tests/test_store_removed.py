@@ -29,7 +29,7 @@ def saved_copy(folder: Folder, done: Done) -> tuple[str, str]:
     paid = len(calls(folder))
     assert paid < 2 * CASES
     assert f"{paid} of {2 * CASES} trials are stored" in done.err
-    run, _, copy = shlex.split(done.err.split("abreast resume")[-1].splitlines()[0])
+    run, _, copy = shlex.split(done.err.split("abreast resume")[-1].splitlines()[0].rstrip("`"))
     assert folder.sql("select count(*) as n from predictions where status = 'ok'", copy) == [{"n": paid}]
     return run, copy
 

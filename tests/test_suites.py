@@ -198,7 +198,7 @@ def test_a_word_that_is_nothing_names_the_suites(suite: Folder) -> None:
 def test_the_name_of_a_suite_goes_before_a_file_of_that_name(suite: Folder) -> None:
     suite.write("tiny", "name: file\n")
     assert suite.abreast("check", "tiny").code == 0
-    assert 'a spec ends in .yaml, .yml, .toml, .json, not ""' in suite.abreast("check", "./tiny").err
+    assert 'unknown extension ""; a spec ends in .yaml, .yml, .toml, .json' in suite.abreast("check", "./tiny").err
 
 
 def test_flags_that_are_there_already_cannot_be_added(suite: Folder) -> None:
