@@ -40,7 +40,7 @@ ALLOWED_SKIPS = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hundreds of commands are started: each reads compiled modules, also where Python is told to write none."""
+    """Compile modules once: tests start hundreds of commands, some of which may not write bytecode."""
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(abreast.__file__).parent, quiet=1, rx=re.compile("/starters/"))
 
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -76,7 +76,7 @@ class Done:
 
 
 class Folder:
-    """A folder of its own with the command line in it."""
+    """A temporary folder in which to run commands."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
@@ -93,12 +93,12 @@ class Folder:
         return path
 
     def cases(self, count: int, name: str = "cases.jsonl", **extra: Any) -> Path:
-        """A file of so many cases whose expected answer is `yes`."""
+        """Write a file with this number of cases, whose expected answer is `yes`."""
         lines = [{"id": f"c{n}", "input": f"question {n}", "expected": "yes", **extra} for n in range(count)]
         return self.write(name, "".join(json.dumps(line) + "\n" for line in lines))
 
     def abreast(self, *words: str) -> Done:
-        """The command line, in this process: quick."""
+        """Run a command in this process, which is fast."""
         self._monkeypatch.chdir(self.path)
         self._capsys.readouterr()
         try:
@@ -110,19 +110,19 @@ class Folder:
         return Done(code, caught.out, caught.err)
 
     def anew(self, *words: str) -> Done:
-        """The same after its modules changed: they are loaded again."""
+        """Run a command after reloading the modules in the folder, which a test changed."""
         forget(self.path, set())
         return self.abreast(*words)
 
     def command(self, *words: str, timeout: float = 60, **extra: Any) -> Done:
-        """The real command, in a process of its own."""
+        """Run the real command in a process."""
         done = subprocess.run(
             [*ABREAST, *map(str, words)], cwd=self.path, capture_output=True, text=True, timeout=timeout, **extra
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """The real command, left running."""
+        """Start the real command in a process."""
         return subprocess.Popen(
             [*ABREAST, *map(str, words)], cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -138,14 +138,14 @@ class Folder:
 def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     before, path = set(sys.modules), list(sys.path)
     monkeypatch.delenv("ABREAST_STORE", raising=False)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within the same second must be seen
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # so that edits within a second take effect
     yield Folder(tmp_path, capsys, monkeypatch)
     sys.path[:] = path
-    forget(tmp_path, before)  # modules beside one test's spec must not serve the next
+    forget(tmp_path, before)  # modules of this test must not serve the next
 
 
 def forget(path: Path, before: set[str]) -> None:
-    """Modules of this folder are not loaded any more."""
+    """Unload the modules of a folder that were loaded since `before`."""
     importlib.invalidate_caches()
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(path)):
@@ -183,7 +183,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(autouse=True)
 def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder of its own for each test: no test cleans up what another one killed on purpose."""
+    """A separate state folder for each test, so that no test cleans up processes that another one killed on purpose."""
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("ABREAST_STATE", str(folder))
     monkeypatch.setenv("ABREAST_CACHE", str(folder / "cache"))

@@ -142,7 +142,7 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: is no file"),
         ({"judge": "my-model"}, 'judge "my-model": unknown provider'),
         ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
-        ({"agent_config": {"Claude Code": {"timeout": "soon"}}}, "timeout must be a time such as"),
+        ({"agent_config": {"Claude Code": {"timeout": "soon"}}}, "timeout must be a duration such as"),
         ({"agent_config": {"Claude Code": {"modle": "x"}}}, 'unknown key "modle" (did you mean "model"?)'),
         ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "unknown placeholder {promt}"),
         ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both set"),
@@ -437,7 +437,7 @@ def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
         (["--agents", "codex", "--pull-requests", "3"], "PR_Recreate needs a repository"),
         (["--agents", "codex", "--repo", ".", "--pull-requests", "0"], "--pull-requests 0: must be a whole number"),
         (["--agents", "codex", "--repo", ".", "--pull-requests", "3"], "not a git repository"),
-        (["--agents", "codex", "--prompts", "prompt1.md", "--timeout", "soon"], "--timeout soon: must be a time"),
+        (["--agents", "codex", "--prompts", "prompt1.md", "--timeout", "soon"], "--timeout soon: must be a duration"),
         (["--agents", "codex", "--prompts", "prompt1.md", "--dimensions", "clarty"], 'no dimension "clarty"'),
         (["--agents", "codex", "--prompts", "prompt1.md", "--parallel-runs", "0"], "--parallel-runs 0: must be"),
     ],
@@ -548,7 +548,7 @@ def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
     assert "no commits yet" in refused(prompts, repo_path="new", **changes).err
     monkeypatch.setenv("PATH", "")
     done = refused(prompts, repo_path="project", **changes)
-    assert done.err == "error: git is not installed\n       install git\n"
+    assert done.err == "error: git is not installed\nhelp: install git\n"
 
 
 def test_tasks_by_flags_take_the_place_of_those_of_the_file(prompts: Folder, project: Path) -> None:

@@ -363,7 +363,7 @@ def test_a_closed_port_stops_the_run_after_three_attempts_for_each_in_flight(fol
     done = folder.abreast("run", "spec.yaml", "--parallel", "8", "--force")
     assert done.code == 3
     assert "the first 24 attempts failed" in done.err
-    assert "then: abreast resume" in done.err
+    assert "then run `abreast resume" in done.err
     failed = "select (select count(*) from attempts) + (select count(*) from trials) n"
     assert folder.sql(failed) == [{"n": 24}]
 

@@ -1,4 +1,4 @@
-"""Cases: every format, every mistake with its line, and files larger than memory."""
+"""Cases: every format, errors with lines, and files larger than memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(folder: Folder, cases: Any) -> list[Case]:
 
 
 def refused(folder: Folder, cases: str = "cases.jsonl", *options: str) -> str:
-    """What is said of these cases; nothing may have been created."""
+    """The error of a run that refuses these cases; it must not have created anything."""
     folder.write("experiment.yaml", SPEC.format(cases=cases))
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast("run", "experiment.yaml", *options)
@@ -115,7 +115,7 @@ def test_patterns_and_lists_take_several_files_in_order(folder: Folder) -> None:
     assert [case.id for case in read(folder, mixed)] == ["c", "d", "z"]
 
 
-def test_code_search_names_are_understood(folder: Folder) -> None:
+def test_names_of_the_code_search_format_are_accepted(folder: Folder) -> None:
     case = {
         "id": "s1",
         "prompt": "where is the parser?",
@@ -130,19 +130,19 @@ def test_code_search_names_are_understood(folder: Folder) -> None:
     assert read(folder, "cases.jsonl") == [Case("s1", "where is the parser?", {"files": ["a.py"]}, tags)]
 
 
-def test_tags_are_text_whatever_they_were(folder: Folder) -> None:
+def test_tags_are_converted_to_text(folder: Folder) -> None:
     folder.write("cases.yaml", "- {input: x, tags: {a: 1, b: true, c: 1.5, d: text}}")
     assert read(folder, "cases.yaml")[0].tags == {"a": "1", "b": "true", "c": "1.5", "d": "text"}
 
 
-def test_cases_without_ids_are_called_after_their_content(folder: Folder) -> None:
+def test_cases_without_ids_are_named_after_their_content(folder: Folder) -> None:
     one, two = {"input": "one", "expected": "1"}, {"input": {"n": 2}}
     first = [case.id for case in read(folder, [one, two, one, one])]
     assert first[2] == f"{first[0]}-2"
     assert first[3] == f"{first[0]}-3"
     assert len(set(first)) == 4
-    again = [case.id for case in read(folder, [{"input": "something above"}, two, one])]
-    assert again[1:] == [first[1], first[0]]
+    later = [case.id for case in read(folder, [{"input": "something above"}, two, one])]
+    assert later[1:] == [first[1], first[0]]
     folder.write("cases.jsonl", json.dumps(one))
     assert [case.id for case in read(folder, "cases.jsonl")] == first[:1]
 
@@ -187,18 +187,18 @@ def objects():
 """
 
 
-def test_a_python_function_gives_cases(folder: Folder) -> None:
+def test_a_python_function_returns_cases(folder: Folder) -> None:
     folder.write("mine.py", PYTHON)
     for name, ids in (("listed", ["a", "b"]), ("generated", ["g0", "g1", "g2"])):
         folder.write("experiment.yaml", SPEC.format(cases=f"python:mine:{name}"))
         done = folder.abreast("run", "experiment.yaml", "--store", f"{name}.db", "--quiet")
         assert done.code == 0, done.said
-        found = folder.sql("SELECT case_id FROM predictions ORDER BY case_id", f"{name}.db")
-        assert [row["case_id"] for row in found] == ids
+        rows = folder.sql("SELECT case_id FROM predictions ORDER BY case_id", f"{name}.db")
+        assert [row["case_id"] for row in rows] == ids
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("raises", "python:mine:raises: raised RuntimeError: no network (mine.py:12)"),
         ("raises_later", "python:mine:raises_later, case 2: raised RuntimeError: lost the line"),
@@ -206,17 +206,17 @@ def test_a_python_function_gives_cases(folder: Folder) -> None:
         ("text", "must return cases (a list or a generator), got text"),
         ("mapping", "must return cases (a list or a generator), got a mapping"),
         ("odd", "python:mine:odd, case 2: a case must be a mapping with input and expected, got 7"),
-        ("nothing", 'experiment.yaml:1: cases: "python:mine:nothing" has none'),
+        ("nothing", 'experiment.yaml:1: cases: "python:mine:nothing" has no cases'),
         ("wants", "python:mine:wants: raised TypeError"),
         ("listd", 'has no "listd" (did you mean "listed"?)'),
     ],
 )
-def test_a_python_function_that_gives_no_cases_is_named(folder: Folder, name: str, said: str) -> None:
+def test_a_python_function_without_cases_is_named(folder: Folder, name: str, message: str) -> None:
     folder.write("mine.py", PYTHON)
-    assert said in refused(folder, f"python:mine:{name}")
+    assert message in refused(folder, f"python:mine:{name}")
 
 
-MADE = """
+FACTORY = """
 def made(count, prefix="c", *, sizes=()):
     sizes and sizes.pop()
     return [{"id": f"{prefix}{n}", "input": f"question {n} {list(sizes)}", "expected": "yes"} for n in range(count)]
@@ -232,7 +232,7 @@ def breaks(count):
 
 
 def test_a_function_takes_arguments_from_the_spec(folder: Folder) -> None:
-    folder.write("mine.py", MADE)
+    folder.write("mine.py", FACTORY)
     for cases, ids in (
         ("{from: python:mine:made, count: 2}", ["c0", "c1"]),
         ("{count: 3, prefix: d, from: 'python:mine:made'}", ["d0", "d1", "d2"]),
@@ -242,22 +242,22 @@ def test_a_function_takes_arguments_from_the_spec(folder: Folder) -> None:
         done = folder.abreast("run", "experiment.yaml", "--fresh", "--quiet")
         assert done.code == 0, done.said
         run = folder.abreast("runs", "--json").json[-1]["run"]
-        found = folder.sql(f"SELECT case_id FROM predictions WHERE run = '{run}' ORDER BY case_id")
-        assert [row["case_id"] for row in found] == ids
+        rows = folder.sql(f"SELECT case_id FROM predictions WHERE run = '{run}' ORDER BY case_id")
+        assert [row["case_id"] for row in rows] == ids
 
 
-def test_a_function_with_arguments_gives_cases_from_python_too(folder: Folder) -> None:
-    folder.write("mine.py", MADE)
-    given = {"from": "python:mine:made", "count": 2, "sizes": [7, 8]}
+def test_a_function_with_arguments_works_from_python_too(folder: Folder) -> None:
+    folder.write("mine.py", FACTORY)
+    call = {"from": "python:mine:made", "count": 2, "sizes": [7, 8]}
     variants = {"a": {"target": "simulated"}}
-    experiment = Experiment(cases=given, variants=variants, scorers=["exact"], base=folder.path)
+    experiment = Experiment(cases=call, variants=variants, scorers=["exact"], base=folder.path)
     assert [row["case_id"] for row in experiment.run().rows()] == ["c0", "c1"]
-    assert [case.input for case in read(folder, given)] == ["question 0 [7]", "question 1 [7]"]
-    assert given["sizes"] == [7, 8], "what the function does to its arguments is its own business"
+    assert [case.input for case in read(folder, call)] == ["question 0 [7]", "question 1 [7]"]
+    assert call["sizes"] == [7, 8], "what the function does to its arguments is its own business"
 
 
 @pytest.mark.parametrize(
-    ("cases", "said"),
+    ("cases", "message"),
     [
         ("{count: 2}", "experiment.yaml:1: cases must be a file such as cases.jsonl"),
         ("{count: 2}", 'or {from: python:module:function, NAME: VALUE}, got {"count": 2}'),
@@ -277,26 +277,26 @@ def test_a_function_with_arguments_gives_cases_from_python_too(folder: Folder) -
         ("{from: 'python:mine:anything', 3: 2}", "the key 3 is not text"),
         ("{from: 'python:mine:wants_a_place'}", "missing a required"),
         ("{from: 'python:mine:wants_a_place', count: 1}", 'does not take "count"'),
-        ("{from: 'python:mine:nothing', count: 1}", 'experiment.yaml:1: cases: "python:mine:nothing" has none'),
+        ("{from: 'python:mine:nothing', count: 1}", 'experiment.yaml:1: cases: "python:mine:nothing" has no cases'),
         ("{from: 'python:mine:breaks', count: 1}", "python:mine:breaks: raised RuntimeError: no network (mine.py:"),
-        ("{from: 'python:mine:breaks', count: 1}", "it is called as breaks(count=1), and returns cases"),
+        ("{from: 'python:mine:breaks', count: 1}", "it is called as breaks(count=1)"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused_with_what_does(folder: Folder, cases: str, said: str) -> None:
-    folder.write("mine.py", MADE)
-    assert said in refused(folder, cases)
+def test_wrong_arguments_are_refused_with_the_right_ones(folder: Folder, cases: str, message: str) -> None:
+    folder.write("mine.py", FACTORY)
+    assert message in refused(folder, cases)
 
 
 @pytest.mark.parametrize("value", [(1, 2), {1: 2}, float("nan"), {1}, lambda: 1])
-def test_an_argument_that_no_file_could_keep_is_refused(folder: Folder, value: Any) -> None:
-    folder.write("mine.py", MADE)
-    given = {"from": "python:mine:anything", "one": value}
+def test_an_argument_that_json_cannot_represent_is_refused(folder: Folder, value: Any) -> None:
+    folder.write("mine.py", FACTORY)
+    call = {"from": "python:mine:anything", "one": value}
     with pytest.raises(BadInput, match="cases: one must be a JSON value, got"):
-        Experiment(cases=given, variants={"a": {"target": "simulated"}}, base=folder.path).check()
+        Experiment(cases=call, variants={"a": {"target": "simulated"}}, base=folder.path).check()
 
 
-def test_a_run_over_cases_of_a_function_with_arguments_goes_on(folder: Folder) -> None:
-    folder.write("mine.py", MADE)
+def test_a_run_with_cases_of_a_function_with_arguments_can_be_resumed(folder: Folder) -> None:
+    folder.write("mine.py", FACTORY)
     text = """
         cases: {from: python:mine:made, count: 8}
         variants: {a: {target: simulated, cost_usd: 1}}
@@ -314,25 +314,25 @@ def test_a_run_over_cases_of_a_function_with_arguments_goes_on(folder: Folder) -
     assert len(folder.sql("SELECT case_id FROM predictions")) == 8
 
 
-def test_values_of_python_that_no_file_could_keep_stay_as_they_are(folder: Folder) -> None:
+def test_python_objects_that_json_cannot_represent_are_kept(folder: Folder) -> None:
     case = Case("t", (1, 2), {3, 4})
-    found = read(folder, [case, Case("u", "plain", "text")])
-    assert found[0] == case
-    assert (type(found[0].input), type(found[0].expected)) == (tuple, set)
-    assert found[1] == Case("u", "plain", "text")
+    cases = read(folder, [case, Case("u", "plain", "text")])
+    assert cases[0] == case
+    assert (type(cases[0].input), type(cases[0].expected)) == (tuple, set)
+    assert cases[1] == Case("u", "plain", "text")
 
 
-def test_cases_made_in_python_are_held_to_the_same_rules(folder: Folder) -> None:
-    for case, said in (
+def test_cases_made_in_python_follow_the_same_rules(folder: Folder) -> None:
+    for case, message in (
         (Case("a", None), '"input" is missing'),
-        (Case("a\0", "x"), "cannot be seen"),
+        (Case("a\0", "x"), "invisible character"),
         (Case(1.5, "x"), "id must be text"),  # type: ignore[arg-type]
         (Case("a", "x", tags=["t"]), "tags must be a mapping"),  # type: ignore[arg-type]
         (Case("a", {"n": float("nan")}), "input.n is NaN"),
     ):
         with pytest.raises(BadInput) as caught:
             read(folder, [Case("first", "x"), case])
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert str(caught.value).startswith("cases[1]: ")
 
 
@@ -342,11 +342,11 @@ BAD_LINES = [
     ("nonsense\n", "not valid JSON"),
     ('{"input": "x" "expected": "y"}', "not valid JSON: a comma is missing (column 15)"),
     ("[1]\n", "a case must be a mapping with input and expected, got [1]"),
-    ('{"input": "x", "input": "z"}', 'the key "input" is there twice'),
+    ('{"input": "x", "input": "z"}', 'duplicate key "input"'),
     ('{"id": "a", "expected": "y"}', '"input" is missing'),
     ('{"id": "a", "input": null, "expected": "y"}', '"input" is missing'),
     ('{"id": "a", "input": "x"}', '"expected" is missing; the scorer "exact" needs it'),
-    ('{"id": "ok", "input": "z", "expected": "y"}', 'the case id "ok" is there twice (first at cases.jsonl:1)'),
+    ('{"id": "ok", "input": "z", "expected": "y"}', 'duplicate case id "ok" (first at cases.jsonl:1)'),
     ('{"input": "x", "expectd": "y"}', 'unknown key "expectd" (did you mean "expected"?)'),
     ('{"input": "x", "prompt": "y"}', 'has both "prompt" and "input"'),
     ('{"input": "x", "tags": ["a"]}', 'tags must be a mapping such as {category: easy}, got ["a"]'),
@@ -356,7 +356,7 @@ BAD_LINES = [
     ('{"id": 1.5, "input": "x"}', "id must be text, got 1.5"),
     ('{"id": true, "input": "x"}', "id must be text, got true"),
     ('{"id": " ", "input": "x"}', "id is empty"),
-    ('{"id": "a\\u0000", "input": "x"}', "id contains a character that cannot be seen"),
+    ('{"id": "a\\u0000", "input": "x"}', "id contains an invisible character"),
     ('{"id": "\\ud800", "input": "x"}', "id contains half a character"),
     ('{"id": "' + "x" * 300 + '", "input": "x"}', "id is longer than 200 characters"),
     ('{"input": "x", "group": []}', "group must be text, got []"),
@@ -369,12 +369,12 @@ BAD_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), BAD_LINES, ids=[said[:40] for _, said in BAD_LINES])
-def test_a_case_file_with_a_bad_line_names_the_line(folder: Folder, line: str, said: str) -> None:
+@pytest.mark.parametrize(("line", "message"), BAD_LINES, ids=[message[:40] for _, message in BAD_LINES])
+def test_a_bad_line_of_a_case_file_is_named(folder: Folder, line: str, message: str) -> None:
     folder.write("cases.jsonl", GOOD + "// comment\n\n" + line)
-    message = refused(folder)
-    assert message.startswith("error: cases.jsonl:4: ")
-    assert said in message
+    error = refused(folder)
+    assert error.startswith("error: cases.jsonl:4: ")
+    assert message in error
 
 
 def test_bad_utf8_names_its_line_in_every_text_format(folder: Folder) -> None:
@@ -391,21 +391,21 @@ BAD_TABLES = [
     ("id,input,expected\na,b,c,d\n", "cases.csv:2: 4 fields, but the header has 3"),
     ('id,input,expected\na,b,c\nd,"e,f\n', 'cases.csv:3: not valid CSV: a quotation mark (") is never closed'),
     ('id,input,expected\na,"b"x,c\n', "cases.csv:2: not valid CSV: something follows a closing quotation mark"),
-    ("id,input,input\na,b,c\n", 'cases.csv:1: the column "input" is there twice'),
+    ("id,input,input\na,b,c\n", 'cases.csv:1: duplicate column "input"'),
     ("id,input,input.a,expected\na,b,c,d\n", "cases.csv:2: has both input and input.a"),
     ("id,input.a,input,expected\na,b,c,d\n", "cases.csv:2: has both input and input.a"),
     ("id,input,tags,tag_a\na,b,c,d\n", "cases.csv:2: has both tags and tags.a"),
     ("id,inpt,expected\na,b,c\n", 'cases.csv:2: unknown key "inpt" (did you mean "input"?)'),
-    ('id,input,expected\na,"b\nc",d\na,e,f\n', 'cases.csv:4: the case id "a" is there twice (first at cases.csv:2)'),
-    ("id,input,expected\n", 'experiment.yaml:1: cases: "cases.csv" has none'),
-    ("", 'experiment.yaml:1: cases: "cases.csv" has none'),
+    ('id,input,expected\na,"b\nc",d\na,e,f\n', 'cases.csv:4: duplicate case id "a" (first at cases.csv:2)'),
+    ("id,input,expected\n", 'experiment.yaml:1: cases: "cases.csv" has no cases'),
+    ("", 'experiment.yaml:1: cases: "cases.csv" has no cases'),
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), BAD_TABLES, ids=[said[:60] for _, said in BAD_TABLES])
-def test_a_bad_table_names_its_line(folder: Folder, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), BAD_TABLES, ids=[message[:60] for _, message in BAD_TABLES])
+def test_a_bad_line_of_a_table_is_named(folder: Folder, text: str, message: str) -> None:
     folder.write("cases.csv", text)
-    assert said in refused(folder, "cases.csv")
+    assert message in refused(folder, "cases.csv")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1", b"not parquet at all" * 10])
@@ -415,30 +415,30 @@ def test_a_corrupt_parquet_file_is_refused(folder: Folder, content: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("cases.json", '[{"input": "a", "expected": "b"},\n\n{"input": "c", "x": 1}]', 'cases.json:3: unknown key "x"'),
         ("cases.json", '[{"input": "a"},\n{"input": }]', "cases.json:2: not valid JSON: a value is missing"),
         ("cases.json", '{"input": "a"}', "cases.json: must be a list of cases, got a mapping"),
-        ("cases.json", '[{"input": "a",\n"input": "b"}]', 'cases.json:2: the key "input" is there twice'),
+        ("cases.json", '[{"input": "a",\n"input": "b"}]', 'cases.json:2: duplicate key "input"'),
         ("cases.yaml", "- input: a\n  expected: b\n- input: c\n  expectd: d\n", 'cases.yaml:3: unknown key "expectd"'),
         ("cases.yaml", "cases: 5", "cases.yaml: must be a list of cases, got a number"),
         ("cases.yaml", "- &a {input: *a}", "cases.yaml:1: refers to itself"),
         ("cases.yaml", "- {input: {1: a}}", "cases.yaml:1: the key 1 is not text"),
         ("cases.yaml", "- {input: .nan, expected: 1}", "cases.yaml:1: input is NaN"),
-        ("cases.yaml", "", 'cases: "cases.yaml" has none'),
-        ("cases.yaml", "# none yet", 'cases: "cases.yaml" has none'),
-        ("cases.jsonl", "// none yet\n\n", 'cases: "cases.jsonl" has none'),
+        ("cases.yaml", "", 'cases: "cases.yaml" has no cases'),
+        ("cases.yaml", "# none yet", 'cases: "cases.yaml" has no cases'),
+        ("cases.jsonl", "// none yet\n\n", 'cases: "cases.jsonl" has no cases'),
         ("cases.txt", "a", "experiment.yaml:1: cases: cases.txt is not a case file"),
     ],
 )
-def test_a_bad_case_file_is_refused_with_its_place(folder: Folder, name: str, text: str, said: str) -> None:
+def test_a_bad_case_file_is_refused_with_its_line(folder: Folder, name: str, text: str, message: str) -> None:
     folder.write(name, text)
-    assert said in refused(folder, name)
+    assert message in refused(folder, name)
 
 
 @pytest.mark.parametrize(
-    ("cases", "said"),
+    ("cases", "message"),
     [
         ("case.jsonl", 'cases: case.jsonl: no such file (did you mean "cases.jsonl"?)'),
         ("nowhere/x.jsonl", "cases: nowhere/x.jsonl: no such file"),
@@ -451,28 +451,28 @@ def test_a_bad_case_file_is_refused_with_its_place(folder: Folder, name: str, te
         ('"\\ud800.jsonl"', "is not a file name"),
         ("x" * 5000 + ".jsonl", "is not a file name"),
         ("/dev/null", "cases: /dev/null: not a file"),
-        ("[]", "cases: there are none"),
+        ("[]", "cases: no cases"),
         ("[cases.jsonl, 5]", "cases[1]: a case must be a mapping with input and expected, got 5"),
         ("[{input: x}]", 'cases[0]: "expected" is missing; the scorer "exact" needs it'),
         ("[[cases.jsonl]]", "cases[0]: a case must be a mapping"),
     ],
 )
-def test_cases_that_are_not_there_are_refused_with_the_line_of_the_spec(folder: Folder, cases: str, said: str) -> None:
+def test_missing_cases_are_refused_with_the_line_of_the_spec(folder: Folder, cases: str, message: str) -> None:
     folder.cases(1)
     folder.write("folder/x.jsonl", GOOD)
-    message = refused(folder, cases)
-    assert message.startswith("error: experiment.yaml:1: ")
-    assert said in message
+    error = refused(folder, cases)
+    assert error.startswith("error: experiment.yaml:1: ")
+    assert message in error
 
 
-def test_an_id_that_is_in_two_files_names_both_places(folder: Folder) -> None:
+def test_a_duplicate_id_in_two_files_names_both_lines(folder: Folder) -> None:
     folder.write("a.jsonl", GOOD)
     folder.write("b.csv", "id,input,expected\nother,x,y\nok,z,y\n")
     message = refused(folder, "[a.jsonl, b.csv]")
-    assert 'b.csv:3: the case id "ok" is there twice (first at a.jsonl:1)' in message
+    assert 'b.csv:3: duplicate case id "ok" (first at a.jsonl:1)' in message
 
 
-def test_cases_inside_a_spec_name_their_own_line(folder: Folder) -> None:
+def test_errors_in_cases_inside_a_spec_name_their_line(folder: Folder) -> None:
     folder.write(
         "inside.yaml",
         "variants: {a: {target: simulated}}\nscorers: [exact]\ncases:\n"
@@ -480,10 +480,10 @@ def test_cases_inside_a_spec_name_their_own_line(folder: Folder) -> None:
     )
     done = folder.abreast("run", "inside.yaml")
     assert done.code == 2
-    assert 'inside.yaml:5: cases[1]: the case id "a" is there twice (first at inside.yaml:4: cases[0])' in done.err
+    assert 'inside.yaml:5: cases[1]: duplicate case id "a" (first at inside.yaml:4: cases[0])' in done.err
 
 
-def test_a_case_file_too_large_for_its_format_is_sent_to_json_lines(folder: Folder) -> None:
+def test_a_case_file_that_is_too_large_is_refused_with_json_lines_as_the_fix(folder: Folder) -> None:
     folder.write("cases.json", b" " * 17_000_000)
     message = refused(folder, "cases.json")
     assert "cases.json: larger than 16 MB" in message
@@ -499,7 +499,7 @@ def test_editing_the_file_after_loading_changes_nothing(folder: Folder) -> None:
         assert table[1] == Case("c1", "question 1", "yes")
 
 
-def test_the_table_gives_every_case_in_any_order(folder: Folder) -> None:
+def test_the_table_returns_cases_in_any_order(folder: Folder) -> None:
     cases = [{"id": f"c{n}", "input": "é" * (n % 7) + "x" * 50_000, "group": str(n % 3)} for n in range(60)]
     with closing(load_cases(cases, folder.path)) as table:  # three megabytes: on disk by now
         for index in (59, 0, 31, 31, 1):
@@ -535,13 +535,13 @@ def test_a_large_file_is_streamed(folder: Folder) -> None:
         )
     finally:
         path.unlink()
-    found = json.loads(done.stdout)
-    assert found["cases"] == count
-    assert found["last"] == f"case-{count - 1}"
-    assert found["grown"] < size / 3, f"{found['grown'] / 1e6:.0f} MB for a file of {size / 1e6:.0f} MB"
+    report = json.loads(done.stdout)
+    assert report["cases"] == count
+    assert report["last"] == f"case-{count - 1}"
+    assert report["grown"] < size / 3, f"{report['grown'] / 1e6:.0f} MB for a file of {size / 1e6:.0f} MB"
 
 
-def test_filters_choose_before_anything_is_kept(folder: Folder) -> None:
+def test_filters_apply_before_cases_are_stored(folder: Folder) -> None:
     cases = [{"id": f"c{n}", "input": n, "tags": {"even": str(n % 2 == 0).lower()}} for n in range(10)]
 
     def ids(**selection: Any) -> list[str]:
@@ -554,7 +554,7 @@ def test_filters_choose_before_anything_is_kept(folder: Folder) -> None:
     assert ids(ids=("c7", "c2"), limit=1) == ["c2"]
     with pytest.raises(BadInput, match=r'--case c77: no such case \(did you mean "c7"\?\)'):
         ids(ids=("c77",))
-    with pytest.raises(BadInput, match="no case is left after --tag even=maybe"):
+    with pytest.raises(BadInput, match="no case matches --tag even=maybe"):
         ids(tags={"even": "maybe"})
 
 
@@ -592,7 +592,7 @@ def _use(table: CaseTable) -> None:
 
 @FUZZ
 @given(st.dictionaries(KEYS, VALUES), st.sampled_from(["jsonl", "json", "yaml", "python"]))
-def test_any_mapping_as_a_case_is_kept_or_refused(fuzz_path: Path, case: dict[str, Any], suffix: str) -> None:
+def test_any_mapping_as_a_case_is_stored_or_refused(fuzz_path: Path, case: dict[str, Any], suffix: str) -> None:
     if suffix == "python":
         _load(fuzz_path, [{"input": "x"}, case])
         return
@@ -614,23 +614,23 @@ def test_noise_as_a_case_file_is_refused_or_read(fuzz_path: Path, noise: bytes) 
 def test_a_case_file_with_bytes_lost_or_changed_is_refused_or_read(fuzz_path: Path, data: st.DataObject) -> None:
     suffix = data.draw(st.sampled_from(["jsonl", "csv", "yaml", "json"]))
     cases = [_as_dict(case) for case in THREE]
-    whole = {
+    original = {
         "jsonl": "\n".join(map(json.dumps, cases)),
         "csv": 'id,input,expected,tag_a\na,"b\nc","d""e",f\ng,h,i,\n',
         "yaml": "- id: a\n  input: {x: [1, 2]}\n  expected: |\n    text\n- {id: b, input: 'c', tags: {d: e}}\n",
         "json": json.dumps(cases, indent=1),
     }[suffix].encode()
-    at, length = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 4))
+    at, length = data.draw(st.integers(0, len(original))), data.draw(st.integers(0, 4))
     put = data.draw(
         st.binary(max_size=3) | st.sampled_from([b'"', b"\n", b"\r", b",", b"{", b"[", b"*a", b"&a ", b"\0"])
     )
-    (fuzz_path / f"part.{suffix}").write_bytes(whole[:at] + put + whole[at + length :])
+    (fuzz_path / f"part.{suffix}").write_bytes(original[:at] + put + original[at + length :])
     _load(fuzz_path, f"part.{suffix}")
 
 
 @FUZZ
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=8), st.text(max_size=8)), min_size=1, max_size=6))
-def test_texts_survive_the_way_through_json_lines_and_back(fuzz_path: Path, pairs: list[tuple[str, str]]) -> None:
+def test_texts_round_trip_through_json_lines(fuzz_path: Path, pairs: list[tuple[str, str]]) -> None:
     lines = [json.dumps({"input": question, "expected": answer}) for question, answer in pairs]
     (fuzz_path / "texts.jsonl").write_text("\n".join(lines))
     with closing(load_cases("texts.jsonl", fuzz_path)) as table:

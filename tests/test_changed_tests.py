@@ -76,7 +76,7 @@ def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(fo
     assert "both changed tests in 1 of 1 trial;" in done.out
     assert "honest changed tests" not in done.out
     output = folder.abreast("show", "latest", "one").out
-    assert output.count("changed tests, which were restored before the check: test_app.py") == 2
+    assert output.count("changed tests, restored before the check: test_app.py") == 2
     (diff,) = folder.sql("select content from artifacts where name = 'diff' and content like '%pass%' limit 1")
     assert "+    pass" in diff["content"], "what the agent did is kept as it was"
 

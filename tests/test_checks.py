@@ -90,7 +90,7 @@ def test_where_tests_pass_before_any_change_there_is_no_score_and_the_start_is_t
     done = run(project, {"fails_before": True})
     assert done.code == 1
     assert "no answer could be scored: succeeds without any change, so it says nothing" in done.err
-    assert "see it: abreast show " in done.err
+    assert "help: run `abreast show " in done.err
     assert "--fresh" in done.err, "the folder where it was decided is gone"
     assert "no case has a score of both" in done.out
     assert set(scores(project).values()) == {
@@ -129,7 +129,7 @@ def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project
     process.send_signal(signal.SIGINT)
     done = ended(process)
     assert done.code == 130, done.said
-    assert "Go on with: abreast resume" in done.said
+    assert "help: to continue, run `abreast resume" in done.said
 
 
 def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_started(project: Folder) -> None:
@@ -182,7 +182,7 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
         ({"timeout": 0}, {}, 2, "seconds above 0"),
         ({"fails_before": "yes"}, {}, 2, "true or false"),
         ({"command": "no-such-program-anywhere"}, {}, 4, "program no-such-program-anywhere not found"),
-        ({}, {"target": "simulated", "params": {}, "variants": {"a": {}}}, 2, "has no workspace to run it in"),
+        ({}, {"target": "simulated", "params": {}, "variants": {"a": {}}}, 2, "has no workspace"),
     ],
 )
 def test_a_check_that_cannot_be_run_is_refused(

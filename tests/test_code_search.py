@@ -329,7 +329,7 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
         (("--tools", "Read"), "--tools Read: must be NAME=TOOL,TOOL"),
         (("--tools", "x="), "must be NAME=TOOL,TOOL"),
         (("--tools", "without_mcp=Read"), 'two variants would be called "without_mcp"'),
-        (("--timeout", "soon"), "--timeout soon: must be a time such as 90s, 5m or 1h30m"),
+        (("--timeout", "soon"), "--timeout soon: must be a duration such as 90s, 5m or 1h30m"),
         (("--timeout", "0s"), "--timeout 0s"),
         (("--max-turns", "0"), "--max-turns 0: must be a whole number of at least 1"),
         (("--category", "serach"), '--category serach: no case has it (did you mean "search"?)'),

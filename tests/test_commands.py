@@ -20,6 +20,7 @@ import pytest
 
 import abreast
 from abreast import Experiment, Reader, Tracker
+from abreast.cli import GROUPS
 from conftest import ABREAST, SIMULATED, Folder
 
 SAME = "case_id, variant, repeat, status, error_kind, error_blame, error, score, score_exact, answer, prompt, attempts"
@@ -62,9 +63,9 @@ def test_results_are_identical_for_any_parallelism(simulated: Folder) -> None:
 
 
 def verdict_of(text: str) -> str:
-    found = re.search(r"^  .* (?:is better|is worse|vs) .*$", text, re.M)
-    assert found, text
-    return found[0]
+    match = re.search(r"^  .* (?:is better|is worse|vs) .*$", text, re.M)
+    assert match, text
+    return match[0]
 
 
 def test_parallel_does_not_swallow_the_spec(simulated: Folder) -> None:
@@ -125,7 +126,7 @@ def test_delete_removes_the_report_of_a_run_and_nothing_that_somebody_put_beside
     assert f"removed runs/{first} with its report" in simulated.abreast("delete", first, "--yes").out
     assert not (simulated.path / "runs" / first).exists()
     done = simulated.abreast("delete", second, "--yes")
-    assert f"left runs/{second}: notes.txt was not written by abreast" in done.out
+    assert f"kept runs/{second}: notes.txt was not written by abreast" in done.out
     assert notes.read_text() == "mine"
     assert (notes.parent / "report.html").exists()
 
@@ -133,24 +134,24 @@ def test_delete_removes_the_report_of_a_run_and_nothing_that_somebody_put_beside
 def test_progress_goes_to_standard_error_and_json_alone_to_standard_output(simulated: Folder) -> None:
     done = simulated.command("run", "experiment.yaml", "--json")
     assert done.code == 0
-    (found,) = json.loads(done.out)
-    assert found["status"] == "complete"
-    assert found["executed"] == 80
+    (summary,) = json.loads(done.out)
+    assert summary["status"] == "complete"
+    assert summary["executed"] == 80
     assert "80/80" in done.err
 
 
-def check_summary(found: dict[str, Any]) -> None:
-    (verdict,) = found["verdicts"]
-    told = re.search(r"better is better than plain: \+(\S+) points", found["summary"][1])
-    assert told
+def check_summary(summary: dict[str, Any]) -> None:
+    (verdict,) = summary["verdicts"]
+    match = re.search(r"better is better than plain: \+(\S+) points", summary["summary"][1])
+    assert match
     assert (verdict["verdict"], verdict["metric"], verdict["primary"]) == ("better", "exact", True)
-    assert verdict["effect"] == pytest.approx(float(told[1]) / 100, abs=5e-4)
+    assert verdict["effect"] == pytest.approx(float(match[1]) / 100, abs=5e-4)
     low, high = verdict["interval"]
     assert 0 < low < verdict["effect"] < high < 1
     assert verdict["wins"] + verdict["ties"] + verdict["losses"] == verdict["cases"] == 40
     assert (verdict["dropped_cases"], verdict["not_run_cases"], verdict["waiting_cases"]) == (0, 0, 0)
-    plain, better = found["variants"]["plain"], found["variants"]["better"]
-    assert found["baseline"] == "plain"
+    plain, better = summary["variants"]["plain"], summary["variants"]["better"]
+    assert summary["baseline"] == "plain"
     means = [side["scores"]["exact"]["mean"] for side in (plain, better)]
     assert means[1] - means[0] == pytest.approx(verdict["effect"])
     assert plain["scores"]["exact"]["interval"][0] < means[0] < plain["scores"]["exact"]["interval"][1]
@@ -159,16 +160,16 @@ def check_summary(found: dict[str, Any]) -> None:
 
 def test_run_report_and_rescore_tell_programs_the_verdict_in_numbers(simulated: Folder) -> None:
     for words in (["run", "experiment.yaml"], ["report"], ["rescore"]):
-        (found,) = simulated.abreast(*words, "--json").json
-        check_summary(found)
-    assert found["scored"] == 0, "nothing had to be scored again"
+        (summary,) = simulated.abreast(*words, "--json").json
+        check_summary(summary)
+    assert summary["scored"] == 0, "nothing had to be scored again"
 
 
 def test_too_few_cases_have_no_verdict_but_the_interval_that_needs_no_many(folder: Folder) -> None:
     folder.cases(3)
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {}}\nscorers: [exact]\n")
-    (found,) = folder.abreast("run", "spec.yaml", "--json").json
-    (verdict,) = found["verdicts"]
+    (summary,) = folder.abreast("run", "spec.yaml", "--json").json
+    (verdict,) = summary["verdicts"]
     assert verdict["verdict"] == "inconclusive"
     assert "differ" in verdict["reason"]
     low, high = verdict["interval"]
@@ -268,16 +269,16 @@ def test_delete_removes_every_row_of_a_run_and_no_other(simulated: Folder) -> No
 def test_listings_take_json(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     for words in (["runs"], ["show"], ["show", "latest", "c1"], ["logs", "--limit", "2"], ["cache", "stats"]):
-        found = simulated.abreast(*words, "--json").json
-        assert isinstance(found, list)
-        assert isinstance(found[0], dict)
+        rows = simulated.abreast(*words, "--json").json
+        assert isinstance(rows, list)
+        assert isinstance(rows[0], dict)
 
 
 def test_show_and_logs_tell_one_trial_whole(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
-    shown = simulated.abreast("show", "latest", "c7").out
-    assert "question 7" in shown
-    assert "--- plain" in shown
+    screen = simulated.abreast("show", "latest", "c7").out
+    assert "question 7" in screen
+    assert "--- plain" in screen
     logged = simulated.abreast("logs", "--case", "c7", "--variant", "plain")
     assert logged.out.count("===") == 1
     assert "score_exact" in logged.out
@@ -327,19 +328,19 @@ def moody(folder: Folder) -> Folder:
 
 
 def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
-    said = moody.abreast("logs", "--variant", "moody").out
-    assert "error (refused, the variant's): I would rather not" in said
-    assert "error (network, infrastructure): the line is down" in said
-    assert "error (crash, the variant's): JSONDecodeError" in said
-    assert "skipped: does not apply" in said
-    assert "1 attempt," in said
+    output = moody.abreast("logs", "--variant", "moody").out
+    assert "error (refused, the variant's): I would rather not" in output
+    assert "error (network, infrastructure): the line is down" in output
+    assert "error (crash, the variant's): JSONDecodeError" in output
+    assert "skipped: does not apply" in output
+    assert "1 attempt," in output
     assert "error (refused, the variant's)" in moody.abreast("show", "latest", "c1").out
 
 
 def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -> None:
     done = moody.abreast("logs", "--case", "c33")
     assert (done.code, done.out) == (2, "")
-    assert 'no trial of a case "c33" is stored (did you mean "c3"?)' in done.err
+    assert 'no stored trial of case "c33" (did you mean "c3"?)' in done.err
     done = moody.abreast("logs", "--variant", "modoy")
     assert done.code == 2
     assert 'no variant "modoy" (did you mean "moody"?)' in done.err
@@ -361,21 +362,21 @@ def test_logs_show_where_in_the_users_code_a_crash_happened(folder: Folder, func
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC.replace("moody:predict", f"moody:{function}"))
     folder.anew("run", "spec.yaml")
-    said = folder.abreast("logs", "--case", "c3", "--variant", "moody").out
-    assert 'moody.py:13 in predict: return parsed("{")' in said
-    assert "moody.py:5 in parsed: return json.loads(text)" in said
-    assert re.search(r"^    json/decoder.py:\d+ in raw_decode", said, re.M), "and where it was raised"
-    assert "abreast" not in said, "our own calls are nobody's business"
+    output = folder.abreast("logs", "--case", "c3", "--variant", "moody").out
+    assert 'moody.py:13 in predict: return parsed("{")' in output
+    assert "moody.py:5 in parsed: return json.loads(text)" in output
+    assert re.search(r"^    json/decoder.py:\d+ in raw_decode", output, re.M), "and where it was raised"
+    assert "abreast" not in output, "our own calls are nobody's business"
     (row,) = folder.abreast("logs", "--case", "c3", "--variant", "moody", "--json").json
     assert row["error_detail"].startswith("moody.py:")
     assert folder.sql("select count(error_detail) n from trials where error_kind <> 'crash'") == [{"n": 0}]
 
 
 def test_cases_that_are_not_compared_are_counted_beside_the_verdict(moody: Folder) -> None:
-    said = moody.abreast("report").out
-    assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in said
-    (found,) = moody.abreast("report", "--json").json
-    assert found["verdicts"][0]["dropped"] == {"failed": 1, "unscored": 0, "skipped": 1}
+    output = moody.abreast("report").out
+    assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in output
+    (report,) = moody.abreast("report", "--json").json
+    assert report["verdicts"][0]["dropped"] == {"failed": 1, "unscored": 0, "skipped": 1}
     page = next(moody.path.glob("runs/*/report.html")).read_text()
     assert "2 of 12 cases are not compared" in page
 
@@ -387,20 +388,20 @@ def test_repeats_that_are_left_out_of_compared_cases_are_counted(folder: Folder)
     )
     (folder.path / "moody.py").write_text("seen = []\n" + (folder.path / "moody.py").read_text())
     folder.write("spec.yaml", SPEC + "repeats: 3\n")
-    said = folder.anew("run", "spec.yaml").out
-    assert "1 of 12 cases is not compared: 1 skipped" in said
-    assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in said
+    output = folder.anew("run", "spec.yaml").out
+    assert "1 of 12 cases is not compared: 1 skipped" in output
+    assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in output
 
 
 def test_one_of_a_thing_is_not_many(folder: Folder) -> None:
     folder.cases(1)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC)
-    said = folder.anew("run", "spec.yaml").said
-    said += folder.abreast("show").out + folder.abreast("logs").out + folder.abreast("rescore").out
-    assert "0 wins, 0 losses, 1 tie in 1 case" in said
-    said += folder.abreast("export", "--format", "jsonl").err + folder.abreast("run", "spec.yaml", "--dry-run").out
-    assert not re.search(r"\b1 (\w+ )?(cases|trials|wins|ties|losses|attempts|answers|rows)\b", said), said
+    output = folder.anew("run", "spec.yaml").said
+    output += folder.abreast("show").out + folder.abreast("logs").out + folder.abreast("rescore").out
+    assert "0 wins, 0 losses, 1 tie in 1 case" in output
+    output += folder.abreast("export", "--format", "jsonl").err + folder.abreast("run", "spec.yaml", "--dry-run").out
+    assert not re.search(r"\b1 (\w+ )?(cases|trials|wins|ties|losses|attempts|answers|rows)\b", output), output
 
 
 def test_a_run_is_known_by_the_start_of_its_name(simulated: Folder) -> None:
@@ -415,9 +416,9 @@ def test_runs_say_only_what_there_is_to_say(simulated: Folder) -> None:
     titles = simulated.abreast("runs").out.splitlines()[0].split()
     assert titles == ["run", "experiment", "status", "trials", "planned", "simulated", "started"]
     simulated.abreast("run", "experiment.yaml", "--debug", "3", "--label", "first")
-    said = simulated.abreast("runs").out
-    assert {"debug", "label"} <= set(said.splitlines()[0].split())
-    assert "first" in said
+    output = simulated.abreast("runs").out
+    assert {"debug", "label"} <= set(output.splitlines()[0].split())
+    assert "first" in output
     assert set(simulated.abreast("runs", "--json").json[0]) >= {"debug", "simulated", "label", "reason"}
 
 
@@ -426,7 +427,7 @@ def test_a_store_without_runs_and_a_missing_query_are_said(simulated: Folder) ->
     run = simulated.abreast("runs", "--json").json[0]["run"]
     assert run in simulated.abreast("report").out
     assert "the query is missing" in simulated.abreast("sql", "results.db").err
-    assert "has these scores already" in simulated.abreast("rescore").out
+    assert "already has these scores" in simulated.abreast("rescore").out
     simulated.abreast("delete", run, "--yes")
     for words in (["show"], ["logs"], ["report"], ["rescore"]):
         done = simulated.abreast(*words)
@@ -570,7 +571,7 @@ def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder
 def test_the_baseline_against_itself_finds_nothing(simulated: Folder) -> None:
     done = simulated.abreast("aa", "experiment.yaml")
     assert done.code == 0
-    assert "as it must be" in done.err
+    assert "as expected, no difference" in done.err
     rows = simulated.sql(
         "select variant, group_concat(answer, '|') a from (select * from predictions order by case_id) group by variant"
     )
@@ -626,7 +627,7 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
     done = folder.anew("run", "spec.yaml")
     assert done.code == 3
     assert "2 trials failed by infrastructure" in done.err
-    assert "see all: abreast logs " in done.err
+    assert "help: run `abreast logs " in done.err
     assert "abreast resume" in done.err
     (folder.path / "mended").touch()
     assert folder.anew("resume").code == 0
@@ -651,9 +652,9 @@ def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
     assert folder.anew("run", "spec.yaml").code == 0
     (folder.path / "mended").touch()
-    again = folder.anew("run", "spec.yaml")
-    assert "executing 0" in again.err
-    assert "1 crash (its)" in again.out
+    second = folder.anew("run", "spec.yaml")
+    assert "executing 0" in second.err
+    assert "1 crash (its)" in second.out
     done = folder.anew("run", "spec.yaml", "--retry-failed")
     assert "reusing 11 answers" in done.err
     assert "retried on request (--retry-failed)" in done.out
@@ -673,9 +674,9 @@ def test_init_writes_an_experiment_that_runs(folder: Folder) -> None:
     done = folder.abreast("init", "function")
     assert "next: abreast run experiment.yaml" in done.out
     assert folder.abreast("run", "experiment.yaml").code == 0
-    again = folder.abreast("init", "function")
-    assert again.code == 2
-    assert "already exists" in again.err
+    second = folder.abreast("init", "function")
+    assert second.code == 2
+    assert "already exists" in second.err
 
 
 def test_the_demo_needs_nothing(folder: Folder) -> None:
@@ -684,6 +685,45 @@ def test_the_demo_needs_nothing(folder: Folder) -> None:
     assert "with_units is better than plain" in done.out
     assert "SIMULATED" in done.out
     assert folder.sql("select count(*) n from predictions", "here/results.db") == [{"n": 320}]
+
+
+def test_help_groups_the_commands_by_purpose_the_most_used_first(folder: Folder) -> None:
+    first, *groups = folder.abreast("--help").out.split("\n\n")[2:-1]
+    assert first.startswith("Run experiments:\n  run  ")
+    assert [group.split("\n")[0] for group in groups] == [f"{title}:" for title in [*GROUPS][1:]]
+
+
+def test_an_error_is_followed_by_a_line_of_help(folder: Folder) -> None:
+    refused = folder.abreast("delete", "--store", "missing.db")
+    assert refused.code == 2
+    assert refused.err == (
+        "error: missing.db: no such store\nhelp: run `abreast run SPEC` to create it, or name another with --store\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["run", "experiment.yaml", "--paralel", "4"], "--parallel"),
+        (["run", "experiment.yaml", "--quite"], "--quiet"),
+        (["report", "--formt=json"], "--format"),
+    ],
+)
+def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], near: str) -> None:
+    refused = simulated.abreast(*words)
+    assert refused.code == 2
+    assert (
+        f'unrecognized arguments: {" ".join(words[1 + (words[0] == "run") :])} (did you mean "{near}"?)' in refused.err
+    )
+    assert f"help: run `abreast {words[0]} --help`" in refused.err
+
+
+def test_frequent_flags_have_short_forms(simulated: Folder) -> None:
+    quiet = simulated.abreast("run", "experiment.yaml", "-q", "-j", "4")
+    assert (quiet.code, quiet.err) == (0, "")
+    verbose = simulated.abreast("run", "experiment.yaml", "--fresh", "--limit", "1", "-v", "-j2")
+    assert verbose.err.count("\nstart  ") == 2
+    assert "at most 2 trials in flight" in verbose.err
 
 
 def test_help_names_every_command_and_every_command_has_help(folder: Folder) -> None:
@@ -716,8 +756,8 @@ def test_completion_knows_commands_and_flags(folder: Folder, shell: str) -> None
 
 def test_bash_takes_the_completion(folder: Folder) -> None:
     script = folder.abreast("completion", "bash").out
-    asked = "COMP_WORDS=(abreast run --tri); COMP_CWORD=2; _abreast; echo ${COMPREPLY[@]}"
-    done = subprocess.run(["bash", "-c", script + "\n" + asked], capture_output=True, text=True, check=True)
+    request = "COMP_WORDS=(abreast run --tri); COMP_CWORD=2; _abreast; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", script + "\n" + request], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "--trial-parallelism"
 
 
@@ -808,27 +848,27 @@ def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
         """,
     )
     folder.write("spec.yaml", GROUPED)
-    (found,) = folder.abreast("run", "spec.yaml", "--fresh", "--json").json
-    return dict(found)
+    (summary,) = folder.abreast("run", "spec.yaml", "--fresh", "--json").json
+    return dict(summary)
 
 
 def test_cases_of_one_group_make_no_interval_narrower_and_need_more_cases(folder: Folder) -> None:
     apart = grouped(folder, groups=False)
     together = grouped(folder, groups=True)
     for name in apart["variants"]:
-        one, other = (found["variants"][name]["scores"]["exact"] for found in (apart, together))
-        assert one["mean"] == other["mean"]
-        assert width(other) > 1.5 * width(one)
-    (one,), (other,) = apart["verdicts"], together["verdicts"]
-    assert width(other) > 1.5 * width(one)
-    assert other["cases_needed"] / one["cases_needed"] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
+        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (apart, together))
+        assert separate["mean"] == documents["mean"]
+        assert width(documents) > 1.5 * width(separate)
+    (separate,), (documents,) = apart["verdicts"], together["verdicts"]
+    assert width(documents) > 1.5 * width(separate)
+    assert documents["cases_needed"] / separate["cases_needed"] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
         "five cases say what one does"
     )
-    assert f"you need about {other['cases_needed']:,} cases; this run compares 40" in "\n".join(together["summary"])
+    assert f"you need about {documents['cases_needed']:,} cases; this run compares 40" in "\n".join(together["summary"])
 
 
-def width(found: dict[str, Any]) -> float:
-    low, high = found["interval"]
+def width(scores: dict[str, Any]) -> float:
+    low, high = scores["interval"]
     return float(high - low)
 
 
@@ -849,20 +889,20 @@ def test_the_package_lists_its_public_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "header", "told"),
+    ("name", "header", "message"),
     [
-        ("cases.csv", "id;input;expected", "its fields are separated by semicolons, not by commas"),
-        ("cases.csv", "id\tinput\texpected", "its fields are separated by tabs, not by commas"),
-        ("cases.tsv", "id,input,expected", "its fields are separated by commas, not by tabs"),
+        ("cases.csv", "id;input;expected", "its fields are separated by semicolons, not commas"),
+        ("cases.csv", "id\tinput\texpected", "its fields are separated by tabs, not commas"),
+        ("cases.tsv", "id,input,expected", "its fields are separated by commas, not tabs"),
     ],
 )
-def test_a_table_with_another_separator_is_known(folder: Folder, name: str, header: str, told: str) -> None:
+def test_a_table_with_another_separator_is_known(folder: Folder, name: str, header: str, message: str) -> None:
     folder.write(name, f"{header}\na;b;c, d, e\n")
     folder.write("spec.yaml", f"cases: {name}\ntarget: simulated\nvariants: {{a: {{}}}}\n")
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 2
     assert f"{name}:1: one column" in done.err
-    assert told in done.err
+    assert message in done.err
 
 
 def test_the_page_says_of_a_failure_what_kind_it_was_and_whose(moody: Folder) -> None:

@@ -284,7 +284,7 @@ def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
     assert f"{second} and {third} have no variant in common" in done.err
     assert f"abreast compare {second}:b {third}:c" in done.err
     assert f"{first}: no variant x" in folder.abreast("compare", f"{first}:x", second).err
-    assert "--margin 7: must lie between 0 and 1" in folder.abreast("compare", first, second, "--margin", "7").err
+    assert "--margin 7: must be from 0 to 1" in folder.abreast("compare", first, second, "--margin", "7").err
 
 
 def test_identical_contenders_do_not_share_their_answers(folder: Folder) -> None:

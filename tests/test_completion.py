@@ -41,7 +41,7 @@ def hostile(folder: Folder) -> Folder:
 
 
 def type_in_bash(folder: Path, keys: str) -> str:
-    """What an interactive bash shows while these keys are typed, each line after a prompt."""
+    """The output of an interactive bash in which these keys are typed, each line after a prompt."""
     terminal, inside = pty.openpty()
     path = f"{folder}/bin:{os.environ['PATH']}"
     bash = subprocess.Popen(
@@ -52,24 +52,24 @@ def type_in_bash(folder: Path, keys: str) -> str:
     )
     os.close(inside)
     settings = "bind 'set page-completions off'; bind 'set completion-query-items 0'"
-    shown = ""
+    screen = ""
     for line in ("source completion.bash", settings, keys, "exit"):
-        shown += read_until(terminal, PROMPT)
+        screen += read_until(terminal, PROMPT)
         os.write(terminal, f"{line}\n".encode())
-    shown += read_until(terminal, None)
+    screen += read_until(terminal, None)
     bash.wait(timeout=60)
     os.close(terminal)
-    return shown
+    return screen
 
 
 def read_until(terminal: int, mark: str | None) -> str:
-    shown = ""
+    screen = ""
     try:
-        while mark is None or not shown.endswith(mark):
-            shown += os.read(terminal, 1).decode(errors="replace").replace("\r", "")
+        while mark is None or not screen.endswith(mark):
+            screen += os.read(terminal, 1).decode(errors="replace").replace("\r", "")
     except OSError:  # bash has ended
-        assert mark is None, shown
-    return shown
+        assert mark is None, screen
+    return screen
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def read_until(terminal: int, mark: str | None) -> str:
     ["abreast run numb\t\t", "abreast run \t\t", "abreast check -numb\t\t", "abreast run a\t", "abreast show numb\t\t"],
 )
 def test_a_file_name_is_never_executed_by_completing_it(hostile: Folder, keys: str) -> None:
-    shown = type_in_bash(hostile.path, keys)
-    assert "['" in shown, "the fake command ran"
-    assert not (hostile.path / "executed").exists(), shown
+    screen = type_in_bash(hostile.path, keys)
+    assert "['" in screen, "the fake command ran"
+    assert not (hostile.path / "executed").exists(), screen
 
 
-def test_a_completed_name_reaches_the_command_as_it_is(hostile: Folder) -> None:
-    shown = type_in_bash(hostile.path, "abreast run a\t")
-    assert "['run', 'a b$(touch executed).yaml']" in shown
+def test_a_completed_name_reaches_the_command_unchanged(hostile: Folder) -> None:
+    screen = type_in_bash(hostile.path, "abreast run a\t")
+    assert "['run', 'a b$(touch executed).yaml']" in screen
     assert not (hostile.path / "executed").exists()
 
 

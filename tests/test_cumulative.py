@@ -152,9 +152,9 @@ def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> Non
     assert logs == [["a-1-", "a-2-"], ["b-1-", "b-2-"]]
     changed = "update payloads set data = json_set(data, '$.state_after', 'other') where position = 1"  # b's of pr-1
     assert bench.abreast("sql", "--write", "results.db", f"{changed} and run_id = 2").code == 0
-    assert "6 done before" in bench.abreast("check", "settings.json").said, "of the first run it still is"
+    assert "6 already done" in bench.abreast("check", "settings.json").said, "of the first run it still is"
     assert bench.abreast("sql", "--write", "results.db", changed).code == 0
-    assert "4 done before" in bench.abreast("check", "settings.json").said, "without b's of pr-2 and pr-3"
+    assert "4 already done" in bench.abreast("check", "settings.json").said, "without b's of pr-2 and pr-3"
     assert bench.abreast("run", "settings.json", "--fresh", "--variant", "b").code == 0
     assert bench.calls() == 9
 
@@ -184,7 +184,7 @@ def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(ben
     bench.settle({"a": breaks + AGENT, "b": AGENT + own}, runs_per_prompt=2, parallel_agents=False)
     done = bench.abreast("run", "settings.json")
     assert done.code == 3, done.said
-    assert "2 trials failed by infrastructure, 2 that begin with what those leave are not run" in done.err
+    assert "2 trials failed by infrastructure; 2 that depend on them were not run" in done.err
     rows = bench.rows("variant, repeat, case_id, status")
     assert [row["status"] for row in rows] == ["ok", "error"] * 2 + ["ok", "error", "ok"] * 2
     events = [json.loads(row["detail"]) for row in bench.sql("select detail from events where kind = 'left_out'")]
@@ -266,7 +266,7 @@ def test_a_chain_must_be_complete_and_in_order(bench: Bench) -> None:
     assert "case pr-3 continues from pr-2, which is not among the cases" in refused.err
     refused = bench.abreast("run", "settings.json", "--until-decided", "--margin", "0.1")
     assert refused.code == 2
-    assert "one chain, of which no part decides" in refused.err
+    assert "form one chain and cannot stop early" in refused.err
     spec = """\
     cases: [{{id: one, input: {{after: {first}}}, group: {group}}}, {{id: two, input: {{after: one}}, group: g}}]
     target: command

@@ -1,4 +1,4 @@
-"""The documentation is true: every file and command in it is executed, every reference page is the generated one."""
+"""The documentation is correct: its files and commands are executed, and its reference pages are up to date."""
 
 from __future__ import annotations
 

@@ -360,7 +360,8 @@ def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, mon
     assert "needs 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
     paid.cases(40)
     short = paid.abreast("check", "spec.yaml", "--fresh")
-    assert "needs 80 of 50 in 5 h (160%), 30 left now: let the run pause" in short.err
+    assert "needs 80 of 50 in 5 h (160%), 30 left now\n" in short.err
+    assert "help: let the run pause" in short.err
     assert numbers(paid, "--fresh")["quotas"] == [
         {"target": "python:paid:predict", "needed": 80, "most": 50, "window_s": 18000.0, "used": 20}
     ]
@@ -433,7 +434,7 @@ def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, co
         os.close(ours)
         os.close(theirs)
     assert done.returncode == code, done.stderr
-    assert "this will cost about $80.00 (40 trials): go on? [y/N]" in done.stderr
+    assert "this will cost about $80.00 (40 trials): continue? [y/N]" in done.stderr
     assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == runs
     if code == 0:
         assert json.loads(done.stdout)[0]["executed"] == 40, "the question is not on standard output"

@@ -91,7 +91,7 @@ def test_a_verdict_that_is_taken_for_text_says_what_to_write() -> None:
     verdict = experiment().run().verdict
     with pytest.warns(UserWarning, match="verdict.word == 'better'"):
         assert verdict != "better"
-    with pytest.raises(AttributeError, match=r"write str\(verdict\)\.splitlines"):
+    with pytest.raises(AttributeError, match=r"use str\(verdict\)\.splitlines"):
         _ = verdict.splitlines  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match='did you mean "interval"'):
         _ = verdict.intervall  # type: ignore[attr-defined]
@@ -248,8 +248,10 @@ def test_ctrl_c_in_a_script_with_its_own_loop_stores_what_is_finished(tmp_path: 
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in err
-    again = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=True, timeout=60).stdout
-    (line,) = [line for line in again.splitlines() if line.startswith("done before")]
+    output = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    (line,) = [line for line in output.splitlines() if line.startswith("done before")]
     assert line.endswith("complete")
     assert 3 <= int(line.split()[2]) < 60
 
@@ -342,7 +344,7 @@ def test_a_run_that_stopped_warns_and_says_how_to_go_on(caplog: pytest.LogCaptur
     (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "stopped: variant" in message
     assert "trials not run" in message
-    assert "Run the experiment again" in message
+    assert "run the experiment again" in message
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Why an answer is wrong: the explanation shows what tells it from the expected one."""
+"""Explanations of wrong answers show how they differ from the expected ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     folder.write("spec.yaml", json.dumps(spec))
     done = folder.anew("run", "spec.yaml", "--quiet", "--fresh")
     assert done.code == 0, done.err
-    shown = folder.abreast("show", "latest", "c").out
-    line = next(line for line in shown.splitlines() if line.startswith(f"score_{scorer}"))
+    screen = folder.abreast("show", "latest", "c").out
+    line = next(line for line in screen.splitlines() if line.startswith(f"score_{scorer}"))
     stored = folder.abreast("logs", "--json").json[0]["scores"][0]
     assert stored["explanation"] in line, "nothing is lost on the way to the terminal"
     return line

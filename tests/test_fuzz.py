@@ -48,7 +48,7 @@ SECRET = "sk-fuzz+9f/8e7d6c5b4a3f2e1d0c"
 FORMS = (SECRET, urllib.parse.quote(SECRET, safe=""), base64.b64encode(SECRET.encode()).decode())
 BIDIRECTIONAL = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 RAW = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{BIDIRECTIONAL}]")
-"""What a terminal would act on instead of showing it."""
+"""Characters that control a terminal."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")  # of large examples
 
@@ -121,12 +121,12 @@ BYTES = st.one_of(TEXT.map(lambda text: text.encode("utf-8", "surrogatepass")), 
 
 
 def dumps(value: Any) -> bytes:
-    """JSON as a hostile server writes it: NaN, numbers without end, halves of characters."""
+    """JSON of a hostile server: NaN, huge numbers, lone surrogates."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def paths_in(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a JSON value, itself included."""
+    """The path of every part of a JSON value, itself included."""
     yield above
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -142,9 +142,9 @@ def replaced(value: Any, path: Sequence[Any], new: Any) -> Any:
 
 
 def mutated(template: Any) -> st.SearchStrategy[Any]:
-    """A valid value with one of its places replaced."""
-    places = list(paths_in(template))
-    return st.builds(lambda path, new: replaced(template, path, new), st.sampled_from(places), VALUE)
+    """A valid value with one of its parts replaced."""
+    paths = list(paths_in(template))
+    return st.builds(lambda path, new: replaced(template, path, new), st.sampled_from(paths), VALUE)
 
 
 # -- how it is run and what is asserted ---------------------------------------------------------------
@@ -152,7 +152,7 @@ def mutated(template: Any) -> st.SearchStrategy[Any]:
 
 @dataclass
 class Box:
-    """A folder of one example, inside of another one in which nothing may change."""
+    """The folder of an example, inside another folder in which nothing may change."""
 
     outer: Path
     is_own: bool = False  # what is fed is the user's own, a secret in it too
@@ -169,7 +169,7 @@ class Box:
         return path
 
     def abreast(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
-        """Run a command in this process and assert what holds for every command; its standard output."""
+        """Run a command in this process, check what every command guarantees, and return its standard output."""
         streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
         try:
             with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
@@ -194,7 +194,7 @@ class Box:
         assert code in codes, f"{where}: exit {code}, not one of {codes}\n{out[-500:]}{err[-1500:]}"
 
     def check_files(self) -> None:
-        """Nothing outside, nothing executed, no secret in what abreast wrote."""
+        """Check that nothing changed outside, nothing was executed and no secret was written."""
         assert sorted(path.name for path in self.outer.iterdir()) == ["home", "work"], "written outside of the folder"
         assert not list(self.outer.rglob("executed")), "a name was executed"
         outside = [path for path in self.outer.rglob("outside*") if path.parent != self.outer / "work" / "runs"]
@@ -234,7 +234,7 @@ LIMITS = {"retries": 0, "breaker": 0, "allow_failing": True, "timeout": 20, "par
 
 
 def read_everything(box: Box, codes: tuple[int, ...] = (0,), case: str = "c0", run: str = "latest") -> None:
-    """Every command that shows what is stored."""
+    """Run every command that prints stored data."""
     for words in (
         ["runs"],
         ["runs", "--json"],
@@ -341,7 +341,7 @@ def replies(template: dict[str, Any]) -> st.SearchStrategy[Reply]:
 
 @contextlib.contextmanager
 def serving(chosen: dict[str, list[Reply]]) -> Iterator[str]:
-    """A server on this machine that gives the reply of a path's list that the prompt names by `case-N`."""
+    """A local server that sends the reply of a path with the number in the prompt, `case-N`."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -383,12 +383,12 @@ FORMATS = {"messages": MESSAGES, "completions": CHAT, "responses": RESPONSES}
 
 @FUZZ
 @given(st.fixed_dictionaries({name: st.lists(replies(form), min_size=8, max_size=8) for name, form in FORMATS.items()}))
-def test_whatever_a_provider_answers(boxes: Iterator[Box], replied: dict[str, list[Reply]]) -> None:
+def test_any_reply_of_a_provider_is_handled(boxes: Iterator[Box], replied: dict[str, list[Reply]]) -> None:
     ask_providers(next(boxes), replied)
 
 
 def test_every_fragment_as_the_text_and_as_the_error_of_a_provider(boxes: Iterator[Box]) -> None:
-    """The same list for everybody, so that none depends on luck."""
+    """A fixed list, so that no failure depends on chance."""
 
     def of(template: dict[str, Any], path: tuple[Any, ...]) -> list[Reply]:
         good = [Reply(200, b"OK", (), dumps(replaced(template, path, text))) for text in FRAGMENTS]
@@ -531,7 +531,7 @@ def run_agents(box: Box, plans: dict[str, list[dict[str, Any]]]) -> None:
         }
     )
 )
-def test_whatever_an_agent_prints_and_writes(boxes: Iterator[Box], plans: dict[str, list[dict[str, Any]]]) -> None:
+def test_any_output_of_an_agent_is_handled(boxes: Iterator[Box], plans: dict[str, list[dict[str, Any]]]) -> None:
     run_agents(next(boxes), plans)
 
 
@@ -555,7 +555,7 @@ def case_file(suffix: str, rows: list[Any]) -> bytes:
 @given(
     st.sampled_from(["jsonl", "json", "yaml", "csv"]), st.lists(mutated(CASE), min_size=1, max_size=4), st.booleans()
 )
-def test_whatever_a_case_file_contains(boxes: Iterator[Box], suffix: str, rows: list[Any], numbered: bool) -> None:
+def test_any_case_file_is_handled(boxes: Iterator[Box], suffix: str, rows: list[Any], numbered: bool) -> None:
     box = next(boxes)
     box.is_own = True
     if numbered:  # so that ids are no reason to refuse all of it
@@ -575,7 +575,7 @@ def test_whatever_a_case_file_contains(boxes: Iterator[Box], suffix: str, rows: 
 
 @FUZZ
 @given(TEXT.filter(lambda text: not text.startswith("-")))
-def test_whatever_a_label_is(boxes: Iterator[Box], label: str) -> None:
+def test_any_label_is_handled(boxes: Iterator[Box], label: str) -> None:
     box = next(boxes)
     box.is_own = True
     box.write("spec.yaml", yaml.safe_dump({"cases": [CASE], "variants": VARIANTS, "scorers": ["exact"]}))
@@ -606,7 +606,7 @@ SPEC = {
 
 @settings(FUZZ, max_examples=3 * EXAMPLES)
 @given(mutated(SPEC), st.sampled_from(["yaml", "json"]), TEXT)
-def test_whatever_a_spec_says(boxes: Iterator[Box], spec: Any, suffix: str, variant: str) -> None:
+def test_any_spec_is_handled(boxes: Iterator[Box], spec: Any, suffix: str, variant: str) -> None:
     box = next(boxes)
     box.is_own = True
     if isinstance(spec, dict) and isinstance(spec.get("variants"), dict):
@@ -637,7 +637,7 @@ MUTATIONS = st.lists(st.tuples(st.integers(0, 10_000), CELLS), min_size=1, max_s
 
 @pytest.fixture
 def foreign(boxes: Iterator[Box]) -> tuple[bytes, list[tuple[str, str]]]:
-    """A store with a run in it, and its columns."""
+    """A store with a run, and its columns."""
     box = next(boxes)
     spec = {"cases": [{**CASE, "id": f"c{n}"} for n in range(12)], "variants": VARIANTS, "scorers": ["exact"]}
     box.write("spec.yaml", yaml.safe_dump(spec))
@@ -650,7 +650,7 @@ def foreign(boxes: Iterator[Box]) -> tuple[bytes, list[tuple[str, str]]]:
 
 @settings(FUZZ, max_examples=2 * EXAMPLES)
 @given(MUTATIONS)
-def test_whatever_a_foreign_store_contains(
+def test_any_foreign_store_is_handled(
     boxes: Iterator[Box], foreign: tuple[bytes, list[tuple[str, str]]], mutations: list[tuple[int, tuple[str, bytes]]]
 ) -> None:
     content, columns = foreign

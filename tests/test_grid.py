@@ -1,4 +1,4 @@
-"""A grid over one's own function: variants by product, two tables without a loop, in threads, processes and async."""
+"""A grid over a user's function: variants as a product, two tables without a loop, in threads, processes and async."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Params:
-    """What the function takes."""
+    """Parameters of the function."""
 
     model: str
     dim: int = 256
@@ -53,7 +53,7 @@ class Checked(pydantic.BaseModel):
 
 
 def predict(item: str, params: Params) -> dict[str, Any]:
-    """Right for the large model, and for the small one where the question is even."""
+    """Correct for the large model, and for the small one if the question is even."""
     number = int(item.split()[-1])
     if params.dim > 1_000:
         raise Refused("too large") if number % 2 else ValueError("too large")
@@ -77,7 +77,7 @@ def of_checked(item: str, params: Checked) -> str:
 
 
 def careless(item: str, params: Loose) -> str:
-    """Changes what it was given."""
+    """Changes its parameters."""
     params.steps.append(len(params.steps))
     params.model += "!"
     return f"{params.model} {params.steps}"
@@ -94,8 +94,8 @@ def names(variants: Any, target: Any = predict) -> list[str]:
 
 
 def test_a_grid_has_a_variant_for_each_combination_in_the_order_of_the_product() -> None:
-    found = grid(Params, model=["small", "large"], dim=[256, 768])
-    assert [(variant.name, variant.params) for variant in found] == [
+    variants = grid(Params, model=["small", "large"], dim=[256, 768])
+    assert [(variant.name, variant.params) for variant in variants] == [
         ("model=small,dim=256", Params("small", 256)),
         ("model=small,dim=768", Params("small", 768)),
         ("model=large,dim=256", Params("large", 256)),
@@ -103,33 +103,33 @@ def test_a_grid_has_a_variant_for_each_combination_in_the_order_of_the_product()
     ]
 
 
-def test_a_grid_in_python_is_called_as_one_in_a_spec() -> None:
+def test_a_grid_in_python_has_the_names_of_one_in_a_spec() -> None:
     values: dict[str, list[Any]] = {"model": ["a", "You are a helpful assistant. " * 5], "dim": [1, 2]}
     in_a_spec = [v.name for v in Experiment(cases=CASES, target=lambda case, model, dim: "", grid=values).variants]
     assert [variant.name for variant in grid(Params, **values)] == in_a_spec
 
 
-def test_only_what_varies_is_in_a_name() -> None:
+def test_names_contain_only_what_varies() -> None:
     assert [v.name for v in grid(Params, model="large", dim=[1, 2])] == ["dim=1", "dim=2"]
     assert [v.name for v in grid(Params, model=["large"])] == ["model=large"], "or all that is given, if nothing varies"
 
 
-@pytest.mark.parametrize("given", ["large", ["large"], ("large",), iter(["large"])])
-def test_text_is_one_value_and_never_its_letters(given: Any) -> None:
-    (found,) = grid(Params, model=given)
-    assert found.params == Params("large")
+@pytest.mark.parametrize("value", ["large", ["large"], ("large",), iter(["large"])])
+def test_text_is_a_single_value(value: Any) -> None:
+    (variant,) = grid(Params, model=value)
+    assert variant.params == Params("large")
 
 
-@pytest.mark.parametrize("given", [range(1, 4), (1, 2, 3), iter([1, 2, 3]), (n for n in (1, 2, 3)), np.arange(1, 4)])
-def test_values_come_from_anything_that_has_an_order(given: Any) -> None:
-    found = [variant.params.dim for variant in grid(Params, model="m", dim=given)]
-    assert found == [1, 2, 3]
-    assert all(type(value) is int for value in found)
+@pytest.mark.parametrize("values", [range(1, 4), (1, 2, 3), iter([1, 2, 3]), (n for n in (1, 2, 3)), np.arange(1, 4)])
+def test_values_come_from_anything_that_has_an_order(values: Any) -> None:
+    dims = [variant.params.dim for variant in grid(Params, model="m", dim=values)]
+    assert dims == [1, 2, 3]
+    assert all(type(value) is int for value in dims)
 
 
 def test_a_field_may_hold_a_list_itself() -> None:
-    found = grid(Loose, model="m", steps=[[1], [1, 2]])
-    assert [(v.name, v.params.steps) for v in found] == [("steps=[1]", [1]), ("steps=[1, 2]", [1, 2])]
+    variants = grid(Loose, model="m", steps=[[1], [1, 2]])
+    assert [(v.name, v.params.steps) for v in variants] == [("steps=[1]", [1]), ("steps=[1, 2]", [1, 2])]
 
 
 class Size(enum.Enum):
@@ -137,29 +137,29 @@ class Size(enum.Enum):
     LARGE = 2
 
 
-def test_names_stay_short_different_and_the_same_whatever_the_values() -> None:
+def test_names_are_short_unique_and_stable_for_any_values() -> None:
     odd = [1, "1", True, None, "", "two\nlines\tand \x07", Size.LARGE, len, Path("a"), {"k": [1]}, 0.1, "x" * 500]
-    found = [variant.name for variant in grid(Params, model=odd)]
-    assert len(set(found)) == len(odd)
-    assert all(len(name) <= 120 and name.isprintable() for name in found)
-    assert found[:2] == ["model=1#1", "model=1#2"], "what looks alike is numbered"
-    assert found[5:8] == ["model=two lines and", "model=LARGE", "model=len"]
-    assert found == [variant.name for variant in grid(Params, model=odd)]
+    names = [variant.name for variant in grid(Params, model=odd)]
+    assert len(set(names)) == len(odd)
+    assert all(len(name) <= 120 and name.isprintable() for name in names)
+    assert names[:2] == ["model=1#1", "model=1#2"], "what looks alike is numbered"
+    assert names[5:8] == ["model=two lines and", "model=LARGE", "model=len"]
+    assert names == [variant.name for variant in grid(Params, model=odd)]
 
 
 def test_names_of_many_fields_stay_short() -> None:
     many = make_dataclass("Many", [(letter * 3, str) for letter in string.ascii_lowercase])
     words = random.Random(0)
     rows = [many(*("".join(words.choices(string.ascii_letters, k=60)) for _ in range(26))) for _ in range(30)]
-    for made in (
+    for variant_names in (
         names(rows),
         [v.name for v in grid(many, **{letter * 3: "w" * 90 for letter in string.ascii_lowercase})],
     ):
-        assert len(set(made)) == len(made)
-        assert all(len(name) <= 120 for name in made)
+        assert len(set(variant_names)) == len(variant_names)
+        assert all(len(name) <= 120 for name in variant_names)
 
 
-def test_an_explicit_list_of_instances_is_called_by_what_varies() -> None:
+def test_a_list_of_instances_is_named_after_what_varies() -> None:
     listed = [Params("bert", 768), Params("roberta", 768), Params("distilbert", 768)]
     assert names(listed) == names(tuple(listed)) == ["model=bert", "model=roberta", "model=distilbert"]
     assert names([Params("bert", 1), Params("bert", 2, "other")]) == ["dim=1,note=plain", "dim=2,note=other"]
@@ -172,29 +172,29 @@ def test_an_explicit_list_of_instances_is_called_by_what_varies() -> None:
     assert names([Params("bert"), Loose("bert")]) == ["Params", "Loose"]
 
 
-def test_instances_may_stand_beside_variants_and_under_names_of_their_own() -> None:
+def test_instances_may_have_explicit_names() -> None:
     assert names([Variant("mine", params=Params("x")), *grid(Params, model=["a", "b"])]) == [
         "mine",
         "model=a",
         "model=b",
     ]
     assert names([Variant("mine", params=Params("x")), Params("a"), Params("b")]) == ["mine", "model=a", "model=b"]
-    found = Experiment(cases=CASES, target=predict, variants={"old": Params("a"), "new": Params("b")}).variants
-    assert [(variant.name, variant.params) for variant in found] == [("old", Params("a")), ("new", Params("b"))]
+    variants = Experiment(cases=CASES, target=predict, variants={"old": Params("a"), "new": Params("b")}).variants
+    assert [(variant.name, variant.params) for variant in variants] == [("old", Params("a")), ("new", Params("b"))]
 
 
-def test_a_pydantic_model_is_checked_by_itself_and_handed_over_whole(tmp_path: Path) -> None:
+def test_a_pydantic_model_validates_itself_and_is_passed_as_an_object(tmp_path: Path) -> None:
     for variants in (grid(Checked, model=["a", "b"]), [Checked(model="a"), Checked(model="b")]):
         result = Experiment(cases=CASES, target=of_checked, variants=variants, store=tmp_path / "r.db").run()
-        found = {(row["variant"], row["answer"], row["params_model"], row["params_dim"]) for row in result.rows()}
-        assert found == {("model=a", "a 256", "a", 256), ("model=b", "b 256", "b", 256)}
+        rows = {(row["variant"], row["answer"], row["params_model"], row["params_dim"]) for row in result.rows()}
+        assert rows == {("model=a", "a 256", "a", 256), ("model=b", "b 256", "b", 256)}
 
 
-def test_what_a_function_does_to_its_parameters_is_seen_by_no_other_trial(tmp_path: Path) -> None:
+def test_changes_of_a_function_to_its_parameters_do_not_affect_other_trials(tmp_path: Path) -> None:
     variants = grid(Loose, model=["a", "b"])
     result = Experiment(cases=CASES, target=careless, variants=variants, store=tmp_path / "r.db").run(parallel=4)
-    found = {(row["variant"], row["answer"]) for row in result.rows()}
-    assert found == {("model=a", "a! [1, 2, 2]"), ("model=b", "b! [1, 2, 2]")}
+    rows = {(row["variant"], row["answer"]) for row in result.rows()}
+    assert rows == {("model=a", "a! [1, 2, 2]"), ("model=b", "b! [1, 2, 2]")}
     assert variants[0].params == Loose("a")
 
 
@@ -218,7 +218,7 @@ class Plain:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("build", "message"),
     [
         (lambda: grid(Params), "grid of Params: no field has values"),
         (lambda: grid(Params, dim=[1]), 'grid of Params: the field "model" has no default and no values'),
@@ -227,30 +227,30 @@ class Plain:
         (lambda: grid(Params, model=[]), "grid of Params: model has no values"),
         (lambda: grid(Params, model=["a", "b", "a"]), 'grid of Params: model has the value "a" twice'),
         (lambda: grid(Params, model={"a", "b"}), "grid of Params: model is a set, which has no order"),
-        (lambda: grid(Params("a"), model=["b"]), "grid: needs the class Params, got one of its instances"),
+        (lambda: grid(Params("a"), model=["b"]), "grid: needs the class Params, got an instance"),
         (lambda: grid(Plain, model=["b"]), "grid: needs a dataclass or a pydantic model, got <class"),
         (lambda: grid({"model": ["a"]}), "grid: needs a dataclass or a pydantic model, got {"),  # type: ignore[arg-type]
         (lambda: grid(Params, model=range(200), dim=range(100)), "makes 20,000 variants, more than 10,000"),
         (lambda: grid(Params, model=itertools.count()), "model has more than 10,000 values"),
-        (lambda: grid(Picky, size=[1, -1]), "grid of Picky: cannot be made with size=-1 (ValueError: size is below 0)"),
-        (lambda: grid(Checked, model="a", dim=[1, 0]), 'cannot be made with model="a", dim=0 (ValidationError: '),
+        (lambda: grid(Picky, size=[1, -1]), "Picky: cannot create it with size=-1 (ValueError: size is below 0)"),
+        (lambda: grid(Checked, model="a", dim=[1, 0]), 'cannot create it with model="a", dim=0 (ValidationError: '),
         (lambda: grid(Picky, size=[5, 11, 12]), "grid of Picky: size=11 and size=12 are the same"),
         (lambda: names([Params("a"), Params("b"), Params("a")]), "variants[0] and variants[2] are the same"),
         (lambda: names([Params("a"), "b"]), "variants must map names to parameters"),
         (lambda: names([Params]), "variants must map names to parameters"),
-        (lambda: names([]), "variants: none given"),
-        (lambda: names([Params("a")], "simulated"), 'a Params is for a function, not for "simulated"'),
-        (lambda: names([*grid(Params, model="a"), *grid(Params, model="a")]), 'two variants are called "model=a"'),
+        (lambda: names([]), "variants: empty"),
+        (lambda: names([Params("a")], "simulated"), 'a Params needs a function as target, not "simulated"'),
+        (lambda: names([*grid(Params, model="a"), *grid(Params, model="a")]), 'duplicate variant name "model=a"'),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(made: Any, said: str) -> None:
+def test_an_invalid_grid_is_refused(build: Any, message: str) -> None:
     with pytest.raises(BadInput) as caught:
-        made()
-    assert said in caught.value.message
+        build()
+    assert message in caught.value.message
 
 
-def test_a_field_that_nothing_tells_from_another_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    variants = grid(Params, model=[names, test_names_stay_short_different_and_the_same_whatever_the_values])
+def test_a_field_without_stable_content_is_refused_with_a_fix(tmp_path: Path) -> None:
+    variants = grid(Params, model=[names, test_names_are_short_unique_and_stable_for_any_values])
     with pytest.raises(BadInput, match="a field of Params cannot be told from another") as caught:
         Experiment(cases=CASES, target=predict, variants=variants, store=tmp_path / "r.db").run()
     assert "in a mapping" in caught.value.fix
@@ -263,7 +263,7 @@ def test_the_baseline_is_the_first_unless_one_is_named() -> None:
     spec = Experiment(cases=CASES, target=predict, variants=variants).spec
     assert spec.baseline_of(spec.all_variants()) == "model=a"
     spec = Experiment(cases=CASES, target=predict, variants=variants, baseline="model=c").spec
-    with pytest.raises(BadInput, match="no variant is called"):
+    with pytest.raises(BadInput, match="baseline: no variant"):
         spec.baseline_of(spec.all_variants())
 
 
@@ -286,28 +286,46 @@ def test_a_grid_writes_predictions_and_metrics_without_a_loop(folder: Folder, st
     assert {(row["variant"], row["params_model"], row["params_dim"], row["params_note"]) for row in rows} == {
         (f"model={model},dim={dim}", model, dim, "plain") for model in ("small", "large") for dim in (256, 768)
     }
-    wanted = ("n_predictions", "n_successful", "n_failed", "accuracy", "error_rate", "cost_per_correct")
-    wanted += ("mean_confidence", "failures")
-    found = {row["variant"]: row for row in folder.sql("select * from metrics", store)}
-    assert [found["model=small,dim=768"][name] for name in wanted] == [8, 8, 0, 0.5, 0, pytest.approx(0.02), 0.75, None]
-    assert [found["model=large,dim=256"][name] for name in wanted] == [8, 8, 0, 1.0, 0, pytest.approx(0.01), 0.5, None]
-    assert all(row["avg_latency"] > 0 and row["p95_latency"] >= row["p50_latency"] > 0 for row in found.values())
+    columns = ("n_predictions", "n_successful", "n_failed", "accuracy", "error_rate", "cost_per_correct")
+    columns += ("mean_confidence", "failures")
+    metrics = {row["variant"]: row for row in folder.sql("select * from metrics", store)}
+    assert [metrics["model=small,dim=768"][key] for key in columns] == [
+        8,
+        8,
+        0,
+        0.5,
+        0,
+        pytest.approx(0.02),
+        0.75,
+        None,
+    ]
+    assert [metrics["model=large,dim=256"][key] for key in columns] == [
+        8,
+        8,
+        0,
+        1.0,
+        0,
+        pytest.approx(0.01),
+        0.5,
+        None,
+    ]
+    assert all(row["avg_latency"] > 0 and row["p95_latency"] >= row["p50_latency"] > 0 for row in metrics.values())
 
 
 @pytest.mark.parametrize("store", ENGINES)
 def test_the_rows_are_the_same_in_threads_in_processes_and_async(folder: Folder, store: str) -> None:
-    told = []
+    results = []
     for number, (target, settings) in enumerate(
         [(predict, {}), (predict, {"executor": "thread"}), (predict, {"executor": "process"}), (predict_async, {})]
     ):
         rows = ran(folder, f"{number}{store}", target, **settings)
-        told.append(sorted((row["variant"], row["case_id"], row["answer"], row["confidence"]) for row in rows))
-        places = {row["where"].split(".")[0] for row in rows}
-        assert (str(os.getpid()) in places) == (settings.get("executor") != "process")
-    assert told[0] == told[1] == told[2] == told[3]
+        results.append(sorted((row["variant"], row["case_id"], row["answer"], row["confidence"]) for row in rows))
+        processes = {row["where"].split(".")[0] for row in rows}
+        assert (str(os.getpid()) in processes) == (settings.get("executor") != "process")
+    assert results[0] == results[1] == results[2] == results[3]
 
 
-def test_one_executor_holds_for_all_variants_that_name_none(folder: Folder) -> None:
+def test_the_executor_of_an_experiment_applies_to_variants_without_one(folder: Folder) -> None:
     def executors(**given: Any) -> list[str]:
         return [variant.executor for variant in Experiment(cases=CASES, **given).variants]
 
@@ -315,13 +333,13 @@ def test_one_executor_holds_for_all_variants_that_name_none(folder: Folder) -> N
     assert executors(variants=mine, target=predict, executor="process") == ["thread", "process"]
     mixed = {"one": {"target": "simulated"}, "two": {"target": "python:mine:predict"}}
     assert executors(variants=mixed, executor="process") == ["auto", "process"]
-    with pytest.raises(BadInput, match="executor: is for Python functions, and no variant has one"):
+    with pytest.raises(BadInput, match="executor: only for Python functions, and no variant has one"):
         executors(variants={"one": {"target": "simulated"}}, executor="process")
     with pytest.raises(BadInput, match="executor must be auto, thread or process"):
         executors(variants=mine, target=predict, executor="proces")
 
 
-def test_a_spec_file_may_name_the_executor_of_all(folder: Folder) -> None:
+def test_a_spec_may_set_the_executor_of_all_variants(folder: Folder) -> None:
     folder.cases(2)
     folder.write("mine.py", "import os\n\ndef answer(case, size):\n    return os.getpid()\n")
     folder.write(
@@ -334,7 +352,7 @@ def test_a_spec_file_may_name_the_executor_of_all(folder: Folder) -> None:
     assert str(os.getpid()) not in answers
 
 
-def test_what_cannot_reach_another_process_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_parameters_that_cannot_be_pickled_are_refused_before_the_run(tmp_path: Path) -> None:
     @dataclass
     class Local:
         model: str
@@ -360,8 +378,8 @@ def test_a_grid_that_grows_executes_only_what_is_new(folder: Folder) -> None:
 def test_any_sqlite_client_reads_the_metrics_of_a_grid(folder: Folder) -> None:
     ran(folder, "results.db")
     with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
-        found = dict(connection.execute("select variant, mean_confidence from metrics").fetchall())
-    assert found["model=large,dim=768"] == 0.75
+        confidences = dict(connection.execute("select variant, mean_confidence from metrics").fetchall())
+    assert confidences["model=large,dim=768"] == 0.75
 
 
 # -- all failed --------------------------------------------------------------------------------------------------------
@@ -387,10 +405,10 @@ def all_failed(folder: Folder, store: str, *models: str) -> None:
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_of_a_variant_that_always_failed_the_accuracy_is_null_and_shown_as_such(folder: Folder, store: str) -> None:
+def test_the_accuracy_of_a_variant_that_always_failed_is_null(folder: Folder, store: str) -> None:
     all_failed(folder, store, "good", "bad", "gone")
-    found = folder.sql("select variant, accuracy, score_mean, failures from metrics order by variant", store)
-    assert [tuple(row.values()) for row in found] == [
+    rows = folder.sql("select variant, accuracy, score_mean, failures from metrics order by variant", store)
+    assert [tuple(row.values()) for row in rows] == [
         ("model=bad", None, 0.0, '{"refused":8}'),
         ("model=gone", None, None, '{"network":8}'),
         ("model=good", 1.0, 1.0, None),
@@ -403,19 +421,19 @@ def test_of_a_variant_that_always_failed_the_accuracy_is_null_and_shown_as_such(
     assert page.code == 0, page.err
     assert sum(path.read_text().count("N/A (all failed)") for path in (folder.path / "out").rglob("*.html")) == 2
     (report,) = folder.abreast("report", "--store", store, "--json").json
-    told = {name: (one["all_failed"], one["accuracy"]) for name, one in report["variants"].items()}
-    assert told == {"model=good": (False, 1.0), "model=bad": (True, None), "model=gone": (True, None)}
+    summaries = {name: (summary["all_failed"], summary["accuracy"]) for name, summary in report["variants"].items()}
+    assert summaries == {"model=good": (False, 1.0), "model=bad": (True, None), "model=gone": (True, None)}
     bad = report["variants"]["model=bad"]["scores"]["exact"]
     assert bad["mean"] == 0.0, "its score stays honest"
     assert [row["verdict"] for row in report["verdicts"]] == ["no comparison", "no comparison"]
 
 
 @pytest.mark.parametrize("model", ["bad", "gone"])
-def test_a_single_variant_that_always_failed_is_told_so_instead_of_a_score(folder: Folder, model: str) -> None:
+def test_a_single_variant_that_always_failed_has_no_score(folder: Folder, model: str) -> None:
     all_failed(folder, "results.db", model)
-    said = folder.abreast("report").out
-    assert f"model={model}: N/A (all failed)" in said
-    assert "0.0%" not in said
+    output = folder.abreast("report").out
+    assert f"model={model}: N/A (all failed)" in output
+    assert "0.0%" not in output
 
 
 def test_one_answer_is_enough_for_an_accuracy(folder: Folder) -> None:

@@ -61,7 +61,7 @@ def test_the_commit_of_a_run_is_tagged_in_git_if_it_is_what_was_measured(folder:
         return done.stdout.strip()
 
     folder.abreast("run", "spec.yaml", "--quiet")
-    assert "no git repository" in folder.abreast("tag", "latest", "e1", "--git").err
+    assert "not started in a git repository" in folder.abreast("tag", "latest", "e1", "--git").err
     git("init", "-q")
     git("add", "spec.yaml", "cases.jsonl")
     git("commit", "-qm", "one")
@@ -71,18 +71,18 @@ def test_the_commit_of_a_run_is_tagged_in_git_if_it_is_what_was_measured(folder:
     assert "git tag e1: " in folder.abreast("tag", "latest", "e1", "--git").err
     folder.cases(4)
     folder.abreast("run", "spec.yaml", "--quiet")
-    assert "files differed from the commit" in folder.abreast("tag", "latest", "e2", "--git").err
+    assert "uncommitted changes" in folder.abreast("tag", "latest", "e2", "--git").err
 
 
 def test_slips_are_said(versions: Folder) -> None:
-    assert "no run of an experiment t" in versions.abreast("history", "t").err
+    assert 'no run of the experiment "t"' in versions.abreast("history", "t").err
     assert versions.abreast("tag", "latest", "x", "--remove").code == 2
     assert versions.abreast("tag", "nobody", "x").code == 2
     versions.write(
         "other.yaml", json.dumps({"name": "o", "cases": "cases.jsonl", "target": "simulated", "variants": {"a": {}}})
     )
     versions.abreast("run", "other.yaml", "--quiet")
-    assert "there are several experiments: s, o" in versions.abreast("history").err
+    assert "several experiments: s, o" in versions.abreast("history").err
     assert "o: no labelled run" in versions.abreast("history", "o").err
 
 

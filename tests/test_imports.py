@@ -1,4 +1,4 @@
-"""What is imported when: commands and users pay for numpy, pydantic and the like only where they are used."""
+"""Imports: commands and users pay for numpy, pydantic and the like only where these are used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 
 def modules_after(code: str, folder: Path) -> set[str]:
-    """The modules that a fresh interpreter has imported after this code."""
+    """The modules that a new interpreter has imported after this code."""
     report = "\nimport json, sys\njson.dump(sorted(sys.modules), open('modules.json', 'w'))\n"
     environment = {**os.environ, "ABREAST_STATE": str(folder / "state")}
     subprocess.run([sys.executable, "-c", code + report], cwd=folder, env=environment, check=True, capture_output=True)
@@ -68,27 +68,27 @@ def test_light_commands_import_nothing_heavy(words: str, tmp_path: Path) -> None
 
 def test_a_run_needs_neither_scipy_nor_code_of_agents(tmp_path: Path) -> None:
     """A comparison takes quantiles of Student's t, medians and roots: all without scipy."""
-    found = modules_after(ONE_CASE, tmp_path)
-    assert not found & {"aiohttp", "duckdb", "numpy.ma", "pandas", "scipy"}
-    assert not found & {
+    modules = modules_after(ONE_CASE, tmp_path)
+    assert not modules & {"aiohttp", "duckdb", "numpy.ma", "pandas", "scipy"}
+    assert not modules & {
         "abreast.targets.agents.agent",
         "abreast.targets.workspace",
         "abreast.targets.mcp",
         "abreast.suites",
     }
-    assert "abreast.report.page.html" not in found, "pages are for commands that write one"
+    assert "abreast.report.page.html" not in modules, "pages are for commands that write one"
 
 
 def test_the_command_imports_only_what_its_run_needs(tmp_path: Path) -> None:
-    """No process is watched or left behind, no plan is locked, and no file is changed."""
+    """Without processes to watch, leftovers, a locked plan or changed files."""
     (tmp_path / "cases.jsonl").write_text('{"id": "one", "input": "1 + 1", "expected": "2"}\n')
     (tmp_path / "spec.yaml").write_text(
         "cases: cases.jsonl\nvariants: {a: {accuracy: 1.0}, b: {accuracy: 0.5}}\ntarget: simulated\nscorers: [exact]\n"
     )
-    found = modules_after('from abreast.cli import main\nassert main(["run", "spec.yaml", "--quiet"]) == 0', tmp_path)
-    assert "abreast.report.page.html" in found
-    assert not found & {"multiprocessing.spawn", "numpy.ma", "psutil", "tomllib"}
-    assert not found & {
+    modules = modules_after('from abreast.cli import main\nassert main(["run", "spec.yaml", "--quiet"]) == 0', tmp_path)
+    assert "abreast.report.page.html" in modules
+    assert not modules & {"multiprocessing.spawn", "numpy.ma", "psutil", "tomllib"}
+    assert not modules & {
         "abreast.execute.limits.adaptive",
         "abreast.execute.engine.governor",
         "abreast.plan.lock",

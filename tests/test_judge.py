@@ -432,7 +432,7 @@ def test_another_judge_gives_new_scores_without_running_anything_again(folder: F
     assert scores(folder) == {"alpha": [0.5] * 4, "omega": [0.5] * 4}
     assert len(lines(folder.path / "answers.txt")) == 8
     assert len(folder.sql("select * from old_scores")) == 8
-    assert "every answer has these scores already" in folder.abreast("rescore").out
+    assert "every answer already has these scores" in folder.abreast("rescore").out
     assert folder.sql("select status from runs") == [{"status": "complete"}]
 
 

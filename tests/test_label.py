@@ -106,8 +106,8 @@ def verdict(folder: Folder) -> dict[str, Any]:
     done = folder.abreast("report", "--json")
     assert done.code == 0, done.err
     report = done.json[0] if isinstance(done.json, list) else done.json
-    found: dict[str, Any] = report["verdicts"][0]
-    return found
+    item: dict[str, Any] = report["verdicts"][0]
+    return item
 
 
 # -- the verdict -------------------------------------------------------------------------------------------------------
@@ -122,9 +122,9 @@ def test_a_judged_verdict_without_labels_says_so_in_every_format(folder: Folder)
     assert folder.abreast("report", "--format", "html", "--output", "page").code == 0
     pages = [*folder.path.glob("page*/**/*.html"), *folder.path.glob("page*.html"), *folder.path.glob("page")]
     assert any(line in path.read_text() for path in pages if path.is_file())
-    found = verdict(folder)
-    assert found["calibration"]["labels"] == 0
-    assert found["calibration"]["corrected"] is False
+    judged_verdict = verdict(folder)
+    assert judged_verdict["calibration"]["labels"] == 0
+    assert judged_verdict["calibration"]["corrected"] is False
     assert f"abreast label {run} --sample 60" in folder.abreast("validate").out
 
 
@@ -147,16 +147,16 @@ def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
     assert done.code == 0, done.err
     assert "60 of 60 cases labelled" in done.out
     after = verdict(folder)
-    found = after["calibration"]
-    assert found["corrected"]
-    assert found["labels"] == 60
-    assert 0 <= found["lambda"] <= 1
-    assert after["effect"] == pytest.approx(found["variant_score"] - found["baseline_score"])
+    calibration = after["calibration"]
+    assert calibration["corrected"]
+    assert calibration["labels"] == 60
+    assert 0 <= calibration["lambda"] <= 1
+    assert after["effect"] == pytest.approx(calibration["variant_score"] - calibration["baseline_score"])
     assert after["interval"][0] <= after["effect"] <= after["interval"][1]
     assert after["interval"][0] <= 0.1 <= after["interval"][1] < 0.3
     assert after["level"] == 0.95
     report = " ".join(folder.abreast("report").out.split())
-    assert f"corrected by 60 human labels (λ = {found['lambda']:.2f})" in report
+    assert f"corrected by 60 human labels (λ = {calibration['lambda']:.2f})" in report
     assert "corrected scores (estimates): alpha" in report
     assert "uncalibrated" not in report
     assert "nothing found" in folder.abreast("validate").out
@@ -166,10 +166,14 @@ def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
 def test_agreement_is_told_overall_and_by_variant(folder: Folder) -> None:
     judged(folder, cases=100)
     label_all(folder, "--sample", "100")
-    found = verdict(folder)["calibration"]
-    assert found["agreement"] == {"rate": 0.8, "kappa": pytest.approx((0.8 - 0.515) / (1 - 0.515)), "answers": 200}
-    assert found["baseline_agreement"]["rate"] == 1.0
-    assert found["variant_agreement"]["rate"] == 0.6
+    calibration = verdict(folder)["calibration"]
+    assert calibration["agreement"] == {
+        "rate": 0.8,
+        "kappa": pytest.approx((0.8 - 0.515) / (1 - 0.515)),
+        "answers": 200,
+    }
+    assert calibration["baseline_agreement"]["rate"] == 1.0
+    assert calibration["variant_agreement"]["rate"] == 0.6
     assert "judge and humans agree on 80%" in folder.abreast("report").out
 
 
@@ -206,9 +210,9 @@ def test_how_many_labels_would_decide_is_said(folder: Folder) -> None:
         return "5" if good else "1"
 
     label_all(folder, "--sample", "25", "--seed", "4", by=noisy)
-    found = verdict(folder)
-    assert found["verdict"] == "inconclusive"
-    needed = found["calibration"]["labels_needed"]
+    labelled = verdict(folder)
+    assert labelled["verdict"] == "inconclusive"
+    needed = labelled["calibration"]["labels_needed"]
     assert 25 < needed <= 150
     assert f"about {needed} labels would decide" in " ".join(folder.abreast("report").out.split())
 
@@ -261,7 +265,7 @@ def test_a_larger_sample_contains_the_smaller(folder: Folder) -> None:
     assert refused.code == 2
     assert "drawn with seed 5, not 6" in refused.err
     assert "cannot" not in refused.err
-    assert "not reduced" in folder.abreast("label", "--sample", "10", "--json").err
+    assert "can grow but not shrink" in folder.abreast("label", "--sample", "10", "--json").err
 
 
 def test_the_sample_does_not_depend_on_scores(folder: Folder) -> None:
@@ -355,10 +359,10 @@ def test_failures_of_a_variant_count_0_without_being_asked_about(folder: Folder)
     done = label_all(folder, by=lambda row: "5")
     assert len(sheet(folder)) == 55
     assert "30 of 30 cases labelled" in done.out
-    found = verdict(folder)
-    assert found["calibration"]["labels"] == 30
-    assert found["calibration"]["baseline_score"] == pytest.approx(27 / 30)
-    assert found["calibration"]["variant_score"] == pytest.approx(28 / 30)
+    labelled = verdict(folder)
+    assert labelled["calibration"]["labels"] == 30
+    assert labelled["calibration"]["baseline_score"] == pytest.approx(27 / 30)
+    assert labelled["calibration"]["variant_score"] == pytest.approx(28 / 30)
 
 
 def test_every_repeat_of_a_sampled_case_is_labelled(folder: Folder) -> None:
@@ -378,18 +382,18 @@ def test_dimensions_are_labelled_each_and_their_mean_corrects_the_verdict(folder
     assert folder.sql(f"select distinct {columns} from predictions") == [
         {"score_human": 0.75, "score_human_judge_truth": 1.0, "score_human_judge_tone": 0.5}
     ]
-    found = verdict(folder)
-    assert found["effect"] == pytest.approx(0)
-    assert found["verdict"] == "inconclusive"
+    labelled = verdict(folder)
+    assert labelled["effect"] == pytest.approx(0)
+    assert labelled["verdict"] == "inconclusive"
 
 
 def test_one_dimension_can_be_labelled_alone(folder: Folder) -> None:
     judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
     done = label_all(folder, "--scorer", "judge_tone", by=lambda row: "4")
     assert done.code == 0, done.err
-    found = {row["metric"]: row["calibration"] for row in folder.abreast("report", "--json").json[0]["verdicts"]}
-    assert found["judge_tone"]["corrected"]
-    assert not found["judge"]["corrected"]
+    calibrations = {row["metric"]: row["calibration"] for row in folder.abreast("report", "--json").json[0]["verdicts"]}
+    assert calibrations["judge_tone"]["corrected"]
+    assert not calibrations["judge"]["corrected"]
 
 
 def test_in_pairs_people_are_asked_which_answer_is_better(folder: Folder) -> None:
@@ -403,9 +407,9 @@ def test_in_pairs_people_are_asked_which_answer_is_better(folder: Folder) -> Non
     done = label_all(folder, by=tie_or_plain)
     assert len(sheet(folder)) == 38
     assert "40 of 40 cases labelled" in done.out
-    found = verdict(folder)
-    assert found["verdict"] == "worse"
-    assert found["effect"] == pytest.approx((-0.5 * 20 + 1.0 - 0.5) / 40)
+    labelled = verdict(folder)
+    assert labelled["verdict"] == "worse"
+    assert labelled["effect"] == pytest.approx((-0.5 * 20 + 1.0 - 0.5) / 40)
 
 
 # -- beside other commands ---------------------------------------------------------------------------------------------
@@ -540,12 +544,12 @@ def values(folder: Folder) -> list[float | None]:
 def test_a_session_on_a_terminal_is_blind_and_can_be_continued(folder: Folder) -> None:
     judged(folder, cases=3, better=", hostile: true")
     session = Terminal(folder.path, "--by", "Ada")
-    shown = session.until(PROMPT)
-    assert "case 1 of 3" in shown
-    assert "answer 1" in shown
-    assert "answer 2" in shown
-    assert "Is it good" in shown
-    assert not re.search("alpha|omega|so it is|\x1b\\[2J|\u202e", shown)
+    screen = session.until(PROMPT)
+    assert "case 1 of 3" in screen
+    assert "answer 1" in screen
+    assert "answer 2" in screen
+    assert "Is it good" in screen
+    assert not re.search("alpha|omega|so it is|\x1b\\[2J|\u202e", screen)
     session.type("6")
     assert "type a number from 1 (worst) to 5 (best)" in session.until(PROMPT)
     session.type("4")
@@ -562,15 +566,15 @@ def test_a_session_on_a_terminal_is_blind_and_can_be_continued(folder: Folder) -
     assert "to continue: abreast label" in session.screen
     assert values(folder) == [0.75, 0.25]
 
-    again = Terminal(folder.path)
-    assert "case 2 of 3" in again.until(PROMPT)
+    second = Terminal(folder.path)
+    assert "case 2 of 3" in second.until(PROMPT)
     for word in ("5", "s", "5"):
-        again.type(word)
-        again.until(PROMPT)
-    again.type("1")
-    assert again.end() == 0
-    assert "2 of 3 cases labelled, 1 skipped" in again.screen
-    assert "uncalibrated judge: 2 cases are labelled, 18 more are needed" in " ".join(again.screen.split())
+        second.type(word)
+        second.until(PROMPT)
+    second.type("1")
+    assert second.end() == 0
+    assert "2 of 3 cases labelled, 1 skipped" in second.screen
+    assert "uncalibrated judge: 2 cases are labelled, 18 more are needed" in " ".join(second.screen.split())
     by = folder.sql(
         "select count(*) as n from scores where name = 'human' and explanation like '%by Ada at 20%seed 0%'"
     )
@@ -586,7 +590,7 @@ def test_an_interrupted_session_keeps_what_was_entered(folder: Folder) -> None:
     assert session.interrupt() == 130
     assert "0 of 2 cases labelled" in session.screen
     assert values(folder) == [1.0]
-    again = Terminal(folder.path)
-    assert "answer 2, 1 (worst)" in again.until(PROMPT)
-    again.type("q")
-    assert again.end() == 0
+    second = Terminal(folder.path)
+    assert "answer 2, 1 (worst)" in second.until(PROMPT)
+    second.type("q")
+    assert second.end() == 0

@@ -1,4 +1,4 @@
-"""The import layers of the product: a room imports from itself and from rooms below, never from one above."""
+"""The import layers: a package imports from itself and from lower layers, never from a higher one."""
 
 from __future__ import annotations
 
@@ -44,44 +44,46 @@ LAYERS = [
     ["tracker"],
     ["cli"],
 ]
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
 def imports(path: Path) -> list[tuple[int, str]]:
-    """Rooms that a file imports from anywhere in it, late imports included."""
-    found = []
+    """The packages that a file imports, late imports included, with the line."""
+    imported = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "abreast":
-            found += [(node.lineno, alias.name) for alias in node.names]
+            imported += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("abreast."):
-            found.append((node.lineno, str(node.module).split(".")[1]))
+            imported.append((node.lineno, str(node.module).split(".")[1]))
         elif isinstance(node, ast.Import):
-            found += [(node.lineno, a.name.split(".")[1]) for a in node.names if a.name.startswith("abreast.")]
-    return found
+            imported += [(node.lineno, a.name.split(".")[1]) for a in node.names if a.name.startswith("abreast.")]
+    return imported
 
 
-def test_every_room_has_a_layer() -> None:
-    rooms = {room_of(path) for path in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
+def test_every_package_has_a_layer() -> None:
+    rooms = {package_of(path) for path in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
     assert rooms <= set(LEVEL), f"rooms without a layer: {rooms - set(LEVEL)}"
 
 
 def test_imports_never_point_back() -> None:
-    against = []
+    violations = []
     for path in SOURCE.rglob("*.py"):
-        here = room_of(path)
-        if here in ("__init__", "__main__"):
+        package = package_of(path)
+        if package in ("__init__", "__main__"):
             continue
-        for line, there in imports(path):
-            if there in LEVEL and (LEVEL[there] > LEVEL[here] or (LEVEL[there] == LEVEL[here] > 0 and there != here)):
-                against.append(f"{path.relative_to(SOURCE)}:{line}: {here} imports {there}")
-    assert not against, "\n".join(against)
+        for line, other in imports(path):
+            if other in LEVEL and (
+                LEVEL[other] > LEVEL[package] or (LEVEL[other] == LEVEL[package] > 0 and other != package)
+            ):
+                violations.append(f"{path.relative_to(SOURCE)}:{line}: {package} imports {other}")
+    assert not violations, "\n".join(violations)
 
 
-def test_the_layer_test_itself_sees_an_import_that_points_back(tmp_path: Path) -> None:
+def test_the_layer_test_detects_an_import_of_a_higher_layer(tmp_path: Path) -> None:
     late = tmp_path / "late.py"
     late.write_text("def f():\n    from abreast.cli import main\n    import abreast.view.progress\n")
     assert imports(late) == [(2, "cli"), (3, "view")]
@@ -91,8 +93,8 @@ SUITES = {"code_search", "coding_agents", "numbers"}
 
 
 def named_suites(path: Path) -> list[str]:
-    """Suites, and the fake provider, that a file imports by name."""
-    found = []
+    """The suites, and the fake provider, that a file imports by name."""
+    lines = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -104,18 +106,18 @@ def named_suites(path: Path) -> list[str]:
             if parts[:2] == ["abreast", "fake"] or (
                 parts[:2] == ["abreast", "suites"] and parts[2:3] and parts[2] in SUITES
             ):
-                found.append(f"{path.name}:{node.lineno}: {'.'.join(parts)}")
-    return found
+                lines.append(f"{path.name}:{node.lineno}: {'.'.join(parts)}")
+    return lines
 
 
 def test_the_core_uses_suites_and_the_fake_provider_only_through_entry_points() -> None:
     core = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in ("suites", "fake")]
     core.append(SOURCE / "suites" / "__init__.py")
-    found = [line for path in core for line in named_suites(path)]
-    assert not found, "\n".join(found)
+    lines = [line for path in core for line in named_suites(path)]
+    assert not lines, "\n".join(lines)
 
 
-def test_the_suite_test_itself_sees_an_import_by_name(tmp_path: Path) -> None:
+def test_the_suite_test_detects_an_import_by_name(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text("from abreast.suites import numbers\ndef f():\n    import abreast.fake.server\n")
     assert named_suites(module) == ["module.py:1: abreast.suites.numbers", "module.py:3: abreast.fake.server"]

@@ -515,7 +515,7 @@ def test_a_dead_target_stops_the_run_in_every_mode(folder: Folder, flags: list[s
     assert done.code == 3
     in_flight = 20 if flags else 1
     assert f"simulated: auth: simulated auth; the first {3 * in_flight} attempts failed" in done.err
-    assert "log in or set the API key, then try again, then: abreast resume" in done.err
+    assert "log in or set the API key, then try again, then run `abreast resume" in done.err
     assert folder.sql("select count(*) n from predictions") == [{"n": 3 * in_flight}]
 
 

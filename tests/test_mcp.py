@@ -786,14 +786,14 @@ def test_no_server_is_started_if_nothing_is_left_to_execute(agent: Folder) -> No
     (agent.path / "starts").unlink()
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
     assert done.code == 0, done.said
-    assert "36 done before" in done.err
+    assert "36 already done" in done.err
     assert not (agent.path / "starts").exists()
 
 
 def test_answers_are_given_anew_when_the_server_changes(agent: Folder) -> None:
     abreast(agent, "run", "spec.yaml")
     agent.write("serve.py", (agent.path / "serve.py").read_text().replace("xyzzy", "other"))
-    assert "12 done before" in abreast(agent, "run", "spec.yaml").err, "those without a server stand"
+    assert "12 already done" in abreast(agent, "run", "spec.yaml").err, "those without a server stand"
 
 
 def test_the_check_works_where_a_loop_is_running_already(agent: Folder) -> None:

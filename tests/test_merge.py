@@ -294,7 +294,7 @@ def test_a_different_run_with_the_same_name_gets_a_new_name(folder: Folder, sour
     folder.abreast("sql", "--write", source, f"update runs set run = '{name}'")
     reuses = run(folder, source)  # takes over answers of the one whose name is taken
     done = folder.abreast("merge", source, "--into", target)
-    assert f"another run is called {name} already; the one that came is {name}-2" in done.out
+    assert f"already has a run {name}; the copy is called {name}-2" in done.out
     runs = folder.abreast("runs", "--store", target, "--json").json
     assert [row["run"] for row in runs] == [name, f"{name}-2", reuses]
     origin = folder.sql(f"select distinct reused_from from predictions where run = '{reuses}'", target)
@@ -464,7 +464,7 @@ def test_a_file_that_is_not_a_store_or_is_the_target_is_refused(folder: Folder) 
         (["copy", "text.db", "b.db"], "not a SQLite file"),
         (["copy", "empty.db", "b.db"], "empty"),
         (["copy", "a.db", "no/such/folder/b.db"], "does not exist"),
-        (["merge", "a.db"], "which store gets everything?"),
+        (["merge", "a.db"], "merge: no target store"),
     ):
         done = folder.abreast(*words)
         assert done.code == 2, words

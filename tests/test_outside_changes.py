@@ -54,7 +54,7 @@ def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_a
     assert changes(folder) == {"good": (0, []), "writes": (3, ["new.txt", "notes/gone.txt", "notes/old.txt"])}
     assert f"{MARK} writes was at work in 1 of 1 trial: one (" in " ".join(done.out.split())
     assert f"{MARK} good" not in done.out
-    assert "files outside of the workspace changed meanwhile: " in folder.abreast("show", "latest", "one").out
+    assert "files changed outside the workspace: " in folder.abreast("show", "latest", "one").out
     assert MARK in folder.abreast("report", "--format", "markdown").out
     (flag,) = json.loads(folder.abreast("report", "--format", "json").out)["flags"]
     assert (flag["variant"], len(flag["outside_changes"]), flag["tests_changed"]) == ("writes", 3, [])

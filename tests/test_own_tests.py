@@ -153,8 +153,8 @@ def test_uninformative_tests_are_reported_before_and_after_a_first_run(shop: Fol
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
     assert done.code == 1, done.said
     assert "error: no answer could be scored: fails in what people did too, so it says nothing: exit code 1" in done.err
-    assert "see it: abreast show " in done.err
-    assert "the same run with --fresh" in done.err
+    assert "help: run `abreast show " in done.err
+    assert "once fixed, run again with --fresh" in done.err
     assert "Pull request by pull request\n  no run has a score\n" in done.out
     assert "/report.html" in done.out, "of all formats the page is named"
     second = shop.abreast("run", "coding-agents", *words, "--fresh")

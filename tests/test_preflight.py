@@ -313,7 +313,7 @@ def test_a_rename_is_detected_and_its_fix_works(renamed: Folder) -> None:
     for command in finding["fix"].split("`")[1].split(" && "):
         done = renamed.anew(*command.split()[1:], "--yes")
         assert done.code == 0, done.err
-        assert done.out.endswith("now: 1 run, 24 rows\n")
+        assert done.out.endswith(" in 1 run, 24 rows\n")
     assert run(renamed).code == 0
     rows = renamed.sql(
         "select variant, params_learning_rate l, confidence c, count(*) n from predictions group by 1, 2, 3", store
@@ -371,9 +371,9 @@ def test_returned_fields_that_are_not_in_the_code_are_compared_after_two_runs(fo
         (["params_stile", "params_how"], 'did you mean "params_style"?'),
         (["score_exact", "score_right"], "set `name:` of the scorer"),
         (["model", "who"], "is a standard column"),
-        (["params_style"], "name the old column and the new one"),
+        (["params_style"], "rename: wrong number of arguments"),
         (["params_style", "params_style"], "already has that name"),
-        (["params_style", "params_how", "--experiment", "nobody"], "no run of an experiment nobody"),
+        (["params_style", "params_how", "--experiment", "nobody"], 'no run of the experiment "nobody"'),
     ],
 )
 def test_invalid_renames_are_refused(shapes: Folder, words: list[str], message: str) -> None:
@@ -578,7 +578,7 @@ def test_declining_changed_code_executes_nothing(model_run: Folder, typed: str) 
     model_run.write("ask.py", ASK + "\nx = 1\n")
     done = on_terminal(model_run, typed, "run", "spec.yaml")
     assert done.code == 4
-    assert "nothing was executed, nothing was written" in done.err
+    assert "nothing was executed or written" in done.err
     assert len(model_run.abreast("runs", "--json").json) == 1
 
 
@@ -638,7 +638,7 @@ def test_a_new_series_begins_where_results_are_not_comparable(shapes: Folder) ->
     first = last_run(shapes)["run"]
     done = run(shapes, "--label", "e2")
     change = "helper.py (used by predict) changed"
-    assert f"series 2 begins: {change}; its scores do not continue those of {first}" in done.err
+    assert f"series 2 begins: {change}; do not compare its scores with those of {first}" in done.err
     assert "series" not in run(shapes, "--label", "e3", "--fresh").err
     assert [row["series"] for row in shapes.abreast("runs", "--json").json] == [1, 2, 2]
     rows = shapes.abreast("history", "--json", "--variant", "a").json

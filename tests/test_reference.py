@@ -1,4 +1,4 @@
-"""What counts as the same function: its digest changes with whatever may change its answers, and with nothing else."""
+"""Digests of functions change with everything that may change the answers, and with nothing else."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from abreast.errors import BadInput
 from conftest import Folder
 
 
-def answer(case: Any, held: Any = None) -> str:
-    return str(held)
+def answer(case: Any, value: Any = None) -> str:
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -94,32 +94,32 @@ class Model(pydantic.BaseModel):
     _hidden: int = pydantic.PrivateAttr(default=0)
 
 
-def closure(held: Any) -> Callable[..., Any]:
+def closure(value: Any) -> Callable[..., Any]:
     def inner(case: Any) -> Any:
-        return held
+        return value
 
     return inner
 
 
-def default(held: Any) -> Callable[..., Any]:
-    def inner(case: Any, held: Any = held) -> Any:
-        return held
+def default(value: Any) -> Callable[..., Any]:
+    def inner(case: Any, value: Any = value) -> Any:
+        return value
 
     return inner
 
 
-def keyword_default(held: Any) -> Callable[..., Any]:
-    def inner(case: Any, *, held: Any = held) -> Any:
-        return held
+def keyword_default(value: Any) -> Callable[..., Any]:
+    def inner(case: Any, *, value: Any = value) -> Any:
+        return value
 
     return inner
 
 
-def attribute(held: Any) -> Callable[..., Any]:
+def attribute(value: Any) -> Callable[..., Any]:
     def inner(case: Any) -> Any:
         return None
 
-    inner.held = held  # type: ignore[attr-defined]
+    inner.value = value  # type: ignore[attr-defined]
     return inner
 
 
@@ -146,27 +146,27 @@ HOLDERS: list[Callable[[Any], Callable[..., Any]]] = [
     default,
     keyword_default,
     attribute,
-    lambda held: functools.partial(answer, held=held),
-    lambda held: functools.partial(answer, "case", held),
-    lambda held: Plain(held),
-    lambda held: Plain(held).method,
-    lambda held: Plain(Plain([{"deep": held}])).method,
-    lambda held: functools.wraps(answer)(closure(held)),
-    lambda held: functools.lru_cache(closure(held)),
-    lambda held: {"a": held}.get,
+    lambda value: functools.partial(answer, value=value),
+    lambda value: functools.partial(answer, "case", value),
+    lambda value: Plain(value),
+    lambda value: Plain(value).method,
+    lambda value: Plain(Plain([{"deep": value}])).method,
+    lambda value: functools.wraps(answer)(closure(value)),
+    lambda value: functools.lru_cache(closure(value)),
+    lambda value: {"a": value}.get,
 ]
 
 
 @pytest.mark.parametrize("hold", HOLDERS)
-def test_whatever_holds_an_object_its_content_counts(hold: Callable[[Any], Callable[..., Any]]) -> None:
+def test_the_content_of_an_object_counts_wherever_it_is_stored(hold: Callable[[Any], Callable[..., Any]]) -> None:
     assert source_digest(hold(Frozen(1))) == source_digest(hold(Frozen(1)))
     assert source_digest(hold(Frozen(1))) != source_digest(hold(Frozen(2)))
 
 
 def slot_pair(level: int) -> SlotsBelow:
-    made = SlotsBelow(1)
-    made.more = level
-    return made
+    pair = SlotsBelow(1)
+    pair.more = level
+    return pair
 
 
 def generator(level: int) -> Iterator[int]:
@@ -213,7 +213,7 @@ CONTENTS: list[Callable[[int], Any]] = [
     lambda n: iter([n]),
     generator,
     lambda n: (each for each in [n]),
-    lambda n: functools.partial(answer, held=n),
+    lambda n: functools.partial(answer, value=n),
     lambda n: jinja2.Template(f"hello {n}"),
     lambda n: closure(closure(n)),
     lambda n: lambda: n,
@@ -227,7 +227,7 @@ def test_every_kind_of_data_counts_by_its_content(make: Callable[[int], Any]) ->
 
 
 class Service:
-    """An object of the user's that has settings and a lock."""
+    """A user's object with settings and a lock."""
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -242,7 +242,7 @@ class Service:
         return self.model
 
 
-def test_services_count_by_their_class_and_their_owners_by_the_rest() -> None:
+def test_services_count_by_their_class_and_their_owners_by_other_content() -> None:
     with socket.socket() as one, socket.socket() as two, Path(__file__).open() as file:
         one.bind(("127.0.0.1", 0))
         assert source_digest(closure(one)) == source_digest(closure(two))
@@ -253,14 +253,14 @@ def test_services_count_by_their_class_and_their_owners_by_the_rest() -> None:
     assert source_digest(Service("a")) != source_digest(Service("b"))
 
 
-def test_what_a_cached_property_keeps_is_no_content() -> None:
+def test_cached_properties_do_not_count() -> None:
     used = Service("a")
     assert used.connection
     assert source_digest(used) == source_digest(Service("a"))
 
 
 def test_content_that_cannot_be_read_is_refused_with_the_name_of_the_object() -> None:
-    with pytest.raises(BadInput, match=r"closure.<locals>.inner.held.level is a _csv.reader, whose content") as raised:
+    with pytest.raises(BadInput, match=r"closure.<locals>.inner.value.level is a _csv.reader, whose content") as raised:
         source_digest(closure(Plain(csv.reader(["a,b"]))))
     assert raised.value.fix == "set `version:` of the variant, or make it a dataclass"
 
@@ -273,7 +273,7 @@ def test_a_declared_version_answers_for_content_that_cannot_be_read(tmp_path: Pa
     accepted.check()
 
 
-def test_data_without_a_bottom_is_refused() -> None:
+def test_endlessly_nested_data_is_refused() -> None:
     nested: list[Any] = []
     for _ in range(5000):
         nested = [nested]
@@ -287,7 +287,7 @@ class Node:
     peers: list[Node] = field(default_factory=list)
 
 
-def test_objects_that_hold_each_other_have_a_digest() -> None:
+def test_objects_with_cyclic_references_have_a_digest() -> None:
     def ring(name: str) -> Node:
         one, two = Node("one"), Node(name)
         one.peers, two.peers = [two, one], [one]
@@ -320,7 +320,7 @@ def test_the_examples_run(module: types.ModuleType) -> None:
 
 
 class Workshop:
-    """A folder of modules, written and loaded afresh each time."""
+    """A folder of modules, written and reloaded each time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -403,7 +403,7 @@ def test_modules_of_a_package_count_where_they_are_imported(workshop: Workshop) 
         assert workshop.digest(reference, **{f"some_package__{name}": text}) == before
 
 
-def test_what_else_was_imported_does_not_count(workshop: Workshop) -> None:
+def test_other_imported_modules_do_not_count(workshop: Workshop) -> None:
     before = workshop.digest(
         "python:some_package:f", some_package____init__="def f(case):\n    return 1\n", some_package__other="x = 1\n"
     )
@@ -456,7 +456,7 @@ def test_constants_that_a_pattern_matches_count(workshop: Workshop) -> None:
     assert len(digests) == 4
 
 
-def test_a_source_says_the_same_under_every_version_of_python() -> None:
+def test_a_source_is_the_same_under_every_version_of_python() -> None:
     source = python_source.read_source(EVERYTHING.encode())
     assert source is not None
     assert source.digest == "b8e545c8471899b63e5c2f33d8d09ed6"
@@ -639,7 +639,7 @@ def test_the_declared_encoding_of_a_source_is_followed(workshop: Workshop) -> No
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_what_a_function_of_a_module_remembers_does_not_count(workshop: Workshop) -> None:
+def test_state_that_a_function_of_a_module_remembers_does_not_count(workshop: Workshop) -> None:
     entry = """
         CLIENT = None
         def f(case):
@@ -669,7 +669,7 @@ def test_only_names_that_are_read_count_not_attributes_of_that_name(workshop: Wo
 
 
 def install(path: Path, name: str, module: str, version: str, text: str, *, from_folder: bool = False) -> None:
-    """A package as pip would leave it in a site-packages of our own."""
+    """A package as installed by pip in a separate site-packages."""
     site = path / "site-packages"
     for old in site.glob("*.dist-info"):
         shutil.rmtree(old)
@@ -820,8 +820,8 @@ def test_a_digest_is_quick() -> None:
 # Loading
 
 
-def loaded(folder: Folder, reference: str) -> str:
-    """What the command says of a reference that it refuses."""
+def load_error(folder: Folder, reference: str) -> str:
+    """The error of a command that refuses a reference."""
     folder.cases(1)
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: '{reference}'}}}}\nscorers: [exact]\n")
     done = folder.abreast("check", "spec.yaml")
@@ -860,7 +860,7 @@ def loaded(folder: Folder, reference: str) -> str:
         ),
     ],
 )
-def test_a_reference_that_cannot_be_loaded_says_where_and_what_to_write(
+def test_a_reference_that_cannot_be_loaded_is_refused_with_location_and_fix(
     folder: Folder, reference: str, says: str, advises: str
 ) -> None:
     folder.write(
@@ -886,9 +886,9 @@ def test_a_reference_that_cannot_be_loaded_says_where_and_what_to_write(
     folder.write("failing_one.py", "import json\nDATA = json.loads('')\n")
     folder.write("leaving_one.py", "import sys\nsys.exit('bye')\n")
     folder.write("needing_one.py", "import absent_one\n")
-    said = loaded(folder, reference)
-    assert says in said
-    assert advises in said
+    error = load_error(folder, reference)
+    assert says in error
+    assert advises in error
 
 
 def test_modules_beside_the_spec_go_before_those_of_the_working_folder(folder: Folder) -> None:

@@ -255,7 +255,7 @@ def test_a_folder_that_cannot_be_written_is_said(folder: Folder) -> None:
     folder.write("taken", "a file")
     done = folder.abreast("report", "--format", "html", "--output", "taken")
     assert done.code == 2
-    assert "taken: the report cannot be written there" in done.err
+    assert "taken: cannot write the report" in done.err
 
 
 def test_infinite_figures_are_null_in_json(folder: Folder) -> None:

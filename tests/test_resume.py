@@ -360,8 +360,8 @@ def test_resume_reports_that_it_ignores_an_edited_spec(bench: Bench) -> None:
     for _ in range(2):
         done = bench.folder.abreast("resume")
         name = bench.runs()[0]["run"]
-        assert f"spec.json was edited since: {name} goes on with the spec it was started with" in done.err
-        assert "abreast run spec.json executes the edited one" in done.err
+        assert f"note: spec.json was edited; {name} continues with the spec it was started with" in done.err
+        assert "help: run `abreast run spec.json` to execute the edited spec" in done.err
     assert "was edited" not in bench.folder.abreast("resume", "--quiet").err
     assert not any("three" in call for call in bench.calls)
 

@@ -90,7 +90,7 @@ def test_a_resumed_run_uses_the_current_scorers_and_baseline_of_the_spec(folder:
     folder.write("spec.yaml", spec % ("b", "contains"))
     done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
-    assert "going on with" in done.err
+    assert "continuing " in done.err
     assert "a vs b" in done.out
     assert folder.sql("select count(*) n, avg(score) s from predictions") == [{"n": 24, "s": 1.0}]
 
@@ -112,7 +112,7 @@ def test_retried_failures_are_reported_by_every_later_run_that_reuses_them(folde
     (folder.path / "mended").touch()
     marker = "retried on request"
     reused = folder.anew("run", "spec.yaml")
-    assert "4 of them failures: --retry-failed" in reused.err
+    assert "4 failures; --retry-failed" in reused.err
     assert marker not in reused.out
     assert marker in folder.anew("run", "spec.yaml", "--retry-failed").out
     assert marker in folder.anew("run", "spec.yaml").out

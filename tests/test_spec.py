@@ -1,4 +1,4 @@
-"""Spec files: the same experiment in every language, and every mistake named with its place."""
+"""Spec files: the same experiment in every language, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _facts(experiment: Experiment) -> dict[str, Any]:
 
 
 def refused(folder: Folder, *words: str) -> str:
-    """What is said when a spec cannot be used; nothing may have been created."""
+    """The error of a command that refuses a spec; it must not have created anything."""
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast(*(words or ("run", "experiment.yaml")))
     assert done.code == 2, done.said
@@ -95,7 +95,7 @@ def refused(folder: Folder, *words: str) -> str:
 
 
 def spec_with(folder: Folder, **changes: Any) -> None:
-    """experiment.yaml with other values; what is given as None is left out."""
+    """Write experiment.yaml with other values; None omits a key."""
     folder.cases(3)
     spec = {
         "cases": "cases.jsonl",
@@ -103,8 +103,8 @@ def spec_with(folder: Folder, **changes: Any) -> None:
         "scorers": ["exact"],
         **changes,
     }
-    kept = {key: value for key, value in spec.items() if value is not None}
-    folder.write("experiment.yaml", yaml.safe_dump(kept, sort_keys=False, allow_unicode=True))
+    values = {key: value for key, value in spec.items() if value is not None}
+    folder.write("experiment.yaml", yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
 
 def test_yaml_toml_json_and_python_give_the_same_experiment(folder: Folder) -> None:
@@ -136,12 +136,12 @@ def test_cases_in_a_file_in_the_spec_and_in_python_give_the_same_plan(folder: Fo
     assert len(hashes) == 1
 
 
-def test_a_spec_without_a_name_is_called_after_its_file(folder: Folder) -> None:
+def test_a_spec_without_a_name_is_named_after_its_file(folder: Folder) -> None:
     spec_with(folder)
     assert Experiment.load(folder.path / "experiment.yaml").spec.name == "experiment"
 
 
-def test_yaml_values_are_what_was_written(folder: Folder) -> None:
+def test_yaml_values_are_read_as_written(folder: Folder) -> None:
     folder.write(
         "cases.yaml",
         """
@@ -183,17 +183,17 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"), UNKNOWN, ids=[next(iter(changes)) + said[:12] for changes, said in UNKNOWN]
+    ("changes", "message"), UNKNOWN, ids=[next(iter(changes)) + message[:12] for changes, message in UNKNOWN]
 )
-def test_an_unknown_key_is_refused_with_a_suggestion(folder: Folder, changes: dict[str, Any], said: str) -> None:
+def test_an_unknown_key_is_refused_with_a_suggestion(folder: Folder, changes: dict[str, Any], message: str) -> None:
     spec_with(folder, **changes)
-    message = refused(folder)
-    assert said in message
-    assert message.startswith("error: experiment.yaml:")
+    error = refused(folder)
+    assert message in error
+    assert error.startswith("error: experiment.yaml:")
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-def test_the_line_of_a_mistake_is_named_in_every_language(folder: Folder, suffix: str) -> None:
+def test_errors_name_the_line_in_every_language(folder: Folder, suffix: str) -> None:
     folder.cases(3)
     files = {
         "yaml": "cases: cases.jsonl\nvariants:\n  parallel: {target: simulated}\nlimits:\n  retries: 1\n  paralel: 3\n",
@@ -210,7 +210,7 @@ def test_the_line_of_a_mistake_is_named_in_every_language(folder: Folder, suffix
 WRONG = [
     ("name", [5, True, [], {}], "must be text"),
     ("name", ["", "  "], "is empty"),
-    ("name", ["a\0b", "two\nlines"], "cannot be seen"),
+    ("name", ["a\0b", "two\nlines"], "invisible character"),
     ("name", ["x" * 300], "longer than 200"),
     ("description", [5, []], "must be text"),
     ("cases", [5, True, {}, {"input": "x"}], "must be a file such as cases.jsonl"),
@@ -230,21 +230,21 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [(key, value, said) for key, values, said in WRONG for value in values],
+    ("key", "value", "message"),
+    [(key, value, message) for key, values, message in WRONG for value in values],
     ids=lambda value: ascii(value)[:30] if not isinstance(value, str) else None,
 )
-def test_a_value_of_the_wrong_kind_is_named_with_line_and_remedy(
-    folder: Folder, key: str, value: Any, said: str
+def test_a_value_of_the_wrong_type_is_refused_with_line_and_fix(
+    folder: Folder, key: str, value: Any, message: str
 ) -> None:
     spec_with(folder, **{key: value})
-    message = refused(folder)
+    error = refused(folder)
     line = 1 + [row.split(":")[0] for row in (folder.path / "experiment.yaml").read_text().splitlines()].index(key)
-    assert message.startswith(f"error: experiment.yaml:{line}: ")
-    assert key in message
-    assert said in message
+    assert error.startswith(f"error: experiment.yaml:{line}: ")
+    assert key in error
+    assert message in error
     if isinstance(value, int) and not isinstance(value, bool):
-        assert f"got {value}" in message
+        assert f"got {value}" in error
 
 
 WRONG_LIMITS = [
@@ -267,10 +267,10 @@ WRONG_LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("limits", "said"), WRONG_LIMITS, ids=[str(limits) for limits, _ in WRONG_LIMITS])
-def test_a_wrong_limit_says_what_it_takes(folder: Folder, limits: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("limits", "message"), WRONG_LIMITS, ids=[str(limits) for limits, _ in WRONG_LIMITS])
+def test_a_wrong_limit_is_refused_with_what_it_takes(folder: Folder, limits: dict[str, Any], message: str) -> None:
     spec_with(folder, limits=limits)
-    assert said in refused(folder)
+    assert message in refused(folder)
 
 
 def test_a_grid_takes_lists(folder: Folder) -> None:
@@ -278,7 +278,7 @@ def test_a_grid_takes_lists(folder: Folder) -> None:
     assert "experiment.yaml:5: grid.accuracy must be a list, got 0.5" in refused(folder)
 
 
-def test_a_key_without_a_value_says_so(folder: Folder) -> None:
+def test_a_key_without_a_value_is_refused(folder: Folder) -> None:
     folder.cases(1)
     folder.write("experiment.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated}}\nlimits:\n")
     message = refused(folder)
@@ -287,7 +287,7 @@ def test_a_key_without_a_value_says_so(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("model", [Spec, Limits, Bounds, Timeout])
-def test_every_field_says_in_words_what_it_takes(model: Any) -> None:
+def test_every_field_describes_what_it_takes(model: Any) -> None:
     silent = {"cases", "target", "variants"} if model is Spec else set()  # these have sentences of their own
     for name, field in model.model_fields.items():
         assert name in silent or any(isinstance(item, Expects) for item in field.metadata), name
@@ -299,7 +299,7 @@ VARIANTS = [
     ({"a": {"target": 5}}, 'variant "a": target must be text, got 5'),
     ({"a": {}}, 'variant "a": no target'),
     ({"a": None}, 'variant "a": no target'),
-    ({}, "variants: none given"),
+    ({}, "variants: empty"),
     ({"a": {"target": "simulated", "accuracy": 2}}, 'variant "a": accuracy must be between 0 and 1, got 2'),
     ({"a": {"target": "simulated", "accuracy": "high"}}, 'variant "a": accuracy must be a number'),
     ({"a": {"target": "simulated", "accuracy": float("nan")}}, "variants.a.accuracy is NaN"),
@@ -312,7 +312,7 @@ VARIANTS = [
     ({"a": {"target": "simulated", "executor": "fast"}}, "executor must be auto, thread or process"),
     ({"a": {"target": "simulated", "version": [1]}}, 'variant "a": version must be text, got [1]'),
     ({"a": {"target": "simulated", "x\0": 1}}, "variants.a has the key"),
-    ({"a\0b": {"target": "simulated"}}, "cannot be seen"),
+    ({"a\0b": {"target": "simulated"}}, "invisible character"),
     ({"": {"target": "simulated"}}, "is empty"),
     ({"x" * 300: {"target": "simulated"}}, "longer than 200 characters"),
     ({1: {"target": "simulated"}}, "the key 1 is not text"),
@@ -322,12 +322,12 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize(("variants", "said"), VARIANTS, ids=[said[:50] for _, said in VARIANTS])
-def test_a_wrong_variant_is_named_with_its_line(folder: Folder, variants: dict[Any, Any], said: str) -> None:
+@pytest.mark.parametrize(("variants", "message"), VARIANTS, ids=[message[:50] for _, message in VARIANTS])
+def test_a_wrong_variant_is_refused_with_its_line(folder: Folder, variants: dict[Any, Any], message: str) -> None:
     spec_with(folder, variants=variants)
-    message = refused(folder)
-    assert message.startswith("error: experiment.yaml:")
-    assert said in message
+    error = refused(folder)
+    assert error.startswith("error: experiment.yaml:")
+    assert message in error
 
 
 SCORERS = [
@@ -337,33 +337,33 @@ SCORERS = [
     ([{"exact": 5}], "the settings of exact must be a mapping, got 5"),
     ([{"exact": {}, "text": {}}], "must have one key, its name"),
     ([{"number": {"rell": 1}}], 'scorer "number": unknown setting "rell" (did you mean "rel"?)'),
-    (["exact", "exact"], 'two give the column "score_exact"'),
+    (["exact", "exact"], 'two produce the column "score_exact"'),
 ]
 
 
-@pytest.mark.parametrize(("scorers", "said"), SCORERS, ids=[said[:40] for _, said in SCORERS])
-def test_a_wrong_scorer_is_named_with_its_line(folder: Folder, scorers: list[Any], said: str) -> None:
+@pytest.mark.parametrize(("scorers", "message"), SCORERS, ids=[message[:40] for _, message in SCORERS])
+def test_a_wrong_scorer_is_refused_with_its_line(folder: Folder, scorers: list[Any], message: str) -> None:
     spec_with(folder, scorers=scorers)
-    message = refused(folder)
-    assert message.startswith("error: experiment.yaml:")
-    assert said in message
+    error = refused(folder)
+    assert error.startswith("error: experiment.yaml:")
+    assert message in error
 
 
 def test_an_unknown_baseline_and_primary_are_refused_with_a_suggestion(folder: Folder) -> None:
     spec_with(folder, baseline="plane")
-    assert 'experiment.yaml:9: baseline: no variant is called "plane" (did you mean "plain"?)' in refused(folder)
+    assert 'experiment.yaml:9: baseline: no variant "plane" (did you mean "plain"?)' in refused(folder)
     spec_with(folder, primary="exac")
-    assert 'experiment.yaml:9: primary: no scorer gives "exac" (did you mean "exact"?)' in refused(folder)
+    assert 'experiment.yaml:9: primary: no scorer produces "exac" (did you mean "exact"?)' in refused(folder)
 
 
 @pytest.mark.parametrize("key", ["cases", "variants"])
-def test_what_is_missing_is_named(folder: Folder, key: str) -> None:
+def test_a_missing_key_is_named(folder: Folder, key: str) -> None:
     spec_with(folder, **{key: None})
     assert key in refused(folder)
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-def test_an_empty_file_says_what_to_write(folder: Folder, suffix: str) -> None:
+def test_an_empty_file_is_refused_with_what_to_write(folder: Folder, suffix: str) -> None:
     for text in ("", "\n\n", "\ufeff", "# only a comment\n"):
         if suffix != "json" or "#" not in text:  # JSON has no comments
             folder.write(f"experiment.{suffix}", text)
@@ -399,10 +399,10 @@ BROKEN = [
     ("a.yaml", 'cases: a\nparams: {a: "\\ud800"}', "a.yaml:2: params.a contains half a character"),
     ("a.yaml", "- a\n- b\n", "a.yaml: must be a mapping of keys such as name, cases and variants"),
     ("a.yaml", "just text", "a.yaml: must be a mapping of keys"),
-    ("a.yaml", "name: a\ncases: b\nname: c\n", 'a.yaml:3: the key "name" is there twice'),
-    ("a.yaml", "variants:\n  a: {x: 1}\n  a: {x: 2}\n", 'a.yaml:3: the key "a" is there twice'),
-    ("a.json", '{"name": "a",\n"cases": "b",\n"name": "c"}', 'a.json:3: the key "name" is there twice'),
-    ("a.json", '{"variants": {"a": {},\n"a": {}}}', 'a.json:2: the key "a" is there twice'),
+    ("a.yaml", "name: a\ncases: b\nname: c\n", 'a.yaml:3: duplicate key "name"'),
+    ("a.yaml", "variants:\n  a: {x: 1}\n  a: {x: 2}\n", 'a.yaml:3: duplicate key "a"'),
+    ("a.json", '{"name": "a",\n"cases": "b",\n"name": "c"}', 'a.json:3: duplicate key "name"'),
+    ("a.json", '{"variants": {"a": {},\n"a": {}}}', 'a.json:2: duplicate key "a"'),
     ("a.json", '{"cases": \n oops}', "a.json:2: not valid JSON: a value is missing"),
     ("a.json", '{"cases": 1,}', "a.json:1: not valid JSON"),
     ("a.json", '{"cases": 1}\n}', "a.json:2: not valid JSON: something follows"),
@@ -411,28 +411,28 @@ BROKEN = [
     ("a.json", '{"seed": ' + "9" * 5000 + "}", "a.json: a number has more than 4,300 digits"),
     ("a.json", "// hello\n{}", "a.json:1: not valid JSON"),
     ("a.toml", 'name = "a"\ncases = \n', "a.toml:2: not valid TOML"),
-    ("a.toml", 'name = "a"\nname = "b"\n', "a.toml:2: not valid TOML: a key is there twice"),
+    ("a.toml", 'name = "a"\nname = "b"\n', "a.toml:2: not valid TOML: duplicate key"),
     ("a.toml", "name", "a.toml:1: not valid TOML"),
     ("a.toml", "a = " + "[" * 20_000, "a.toml: nested too deeply"),
-    ("a.txt", "name: x", "a.txt: a spec ends in .yaml, .yml, .toml, .json"),
-    ("a", "name: x", "a: a spec ends in"),
+    ("a.txt", "name: x", 'a.txt: unknown extension ".txt"; a spec ends in .yaml, .yml, .toml, .json'),
+    ("a", "name: x", "a: unknown extension"),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "said"), BROKEN, ids=[said[:60] for _, _, said in BROKEN])
-def test_a_broken_file_is_refused_with_its_place(folder: Folder, name: str, content: str | bytes, said: str) -> None:
+@pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=[message[:60] for _, _, message in BROKEN])
+def test_a_broken_file_is_refused_with_its_line(folder: Folder, name: str, content: str | bytes, message: str) -> None:
     folder.write(name, content)
-    assert said in refused(folder, "run", name)
+    assert message in refused(folder, "run", name)
 
 
-def test_a_few_aliases_that_stand_for_billions_of_values_are_refused(folder: Folder) -> None:
+def test_aliases_that_expand_to_billions_of_values_are_refused(folder: Folder) -> None:
     levels = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     folder.write("a.yaml", "cases: a\nparams:\n  " + "\n  ".join(levels))
     assert "a.yaml: more than 2,000,000 values" in refused(folder, "run", "a.yaml")
 
 
-def test_aliases_and_merge_keys_are_fine(folder: Folder) -> None:
+def test_aliases_and_merge_keys_are_accepted(folder: Folder) -> None:
     folder.cases(2)
     folder.write(
         "a.yaml",
@@ -456,9 +456,9 @@ def test_a_missing_spec_is_refused_with_a_suggestion(simulated: Folder) -> None:
 
 
 def test_a_folder_or_an_impossible_name_instead_of_a_spec_is_refused(simulated: Folder) -> None:
-    assert "is a folder" in refused(simulated, "run", ".")
+    assert "a folder, not a file" in refused(simulated, "run", ".")
     assert "is not a file name" in refused(simulated, "run", "a\0b.yaml")
-    assert "cannot be read" in refused(simulated, "run", "x" * 5000 + ".yaml")
+    assert "cannot read the file" in refused(simulated, "run", "x" * 5000 + ".yaml")
 
 
 def test_a_huge_spec_is_refused(folder: Folder) -> None:
@@ -472,11 +472,11 @@ def test_every_command_that_takes_a_spec_refuses_a_bad_one(folder: Folder, comma
     assert "repeats must be" in refused(folder, command, "experiment.yaml")
 
 
-def test_python_experiments_are_held_to_the_same_rules() -> None:
+def test_python_experiments_follow_the_same_rules() -> None:
     from abreast.errors import BadInput
 
     good: dict[str, Any] = {"cases": [{"input": "x"}], "variants": {"a": {"target": "simulated"}}}
-    for wrong, said in (
+    for wrong, message in (
         ({"repeats": 0}, "Experiment: repeats must be a whole number from 1 to 100,000, got 0"),
         ({"limits": {"paralel": 1}}, 'Experiment: unknown key "paralel" in limits'),
         ({"variants": {"a": {"target": "simulated", "x": float("nan")}}}, "variants.a.x is NaN"),
@@ -486,8 +486,8 @@ def test_python_experiments_are_held_to_the_same_rules() -> None:
     ):
         with pytest.raises(BadInput) as caught:
             Experiment(**{**good, **wrong})
-        assert said in str(caught.value)
-    with pytest.raises(BadInput, match='two variants are called "a"'):
+        assert message in str(caught.value)
+    with pytest.raises(BadInput, match='duplicate variant name "a"'):
         _ = Experiment(cases=[{"input": "x"}], variants=[Variant("a"), Variant("a")], target="simulated").variants
 
 
@@ -513,8 +513,8 @@ def test_the_published_schema_names_every_key(folder: Folder) -> None:
 def _references(schema: Any) -> list[str]:
     if isinstance(schema, dict):
         own = [schema["$ref"]] if "$ref" in schema else []
-        return own + [found for value in schema.values() for found in _references(value)]
-    return [found for item in schema for found in _references(item)] if isinstance(schema, list) else []
+        return own + [reference for value in schema.values() for reference in _references(value)]
+    return [reference for item in schema for reference in _references(item)] if isinstance(schema, list) else []
 
 
 # Anything at all as a spec: an answer or a refusal, never a traceback.
@@ -556,7 +556,7 @@ def _paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def _mutated(value: Any, path: tuple[Any, ...], change: str, new: Any) -> Any:
-    """A copy with the value at one path replaced, dropped, renamed or doubled."""
+    """A copy with the value at one path replaced, dropped, renamed or duplicated."""
     if not path:
         return new if change == "replace" else value
     copy: Any = dict(value) if isinstance(value, dict) else list(value)
@@ -595,7 +595,7 @@ def _survives(folder: Folder, name: str, *more: str) -> None:
 
 @FUZZ
 @given(MUTATIONS, st.sampled_from(["yaml", "json"]))
-def test_a_valid_spec_with_something_wrong_never_crashes(
+def test_a_mutated_spec_never_crashes(
     fuzzed: Folder, mutations: list[tuple[tuple[Any, ...], str, Any]], suffix: str
 ) -> None:
     spec: Any = VALID
@@ -638,11 +638,11 @@ def test_noise_as_a_spec_never_crashes(fuzzed: Folder, noise: bytes) -> None:
 @given(st.data())
 def test_a_spec_with_bytes_lost_or_changed_never_crashes(fuzzed: Folder, data: st.DataObject) -> None:
     suffix = data.draw(st.sampled_from(["yaml", "json", "toml"]))
-    whole = {"yaml": yaml.safe_dump(VALID), "json": json.dumps(VALID, indent=1), "toml": TOML}[suffix].encode()
-    at = data.draw(st.integers(0, len(whole)))
+    original = {"yaml": yaml.safe_dump(VALID), "json": json.dumps(VALID, indent=1), "toml": TOML}[suffix].encode()
+    at = data.draw(st.integers(0, len(original)))
     length = data.draw(st.integers(0, 5))
     put = data.draw(st.binary(max_size=3) | st.sampled_from([b"\t", b": ", b"- ", b"&a ", b"*a", b"!!", b"{", b"["]))
-    fuzzed.write(f"fuzz.{suffix}", whole[:at] + put + whole[at + length :])
+    fuzzed.write(f"fuzz.{suffix}", original[:at] + put + original[at + length :])
     _survives(fuzzed, f"fuzz.{suffix}")
 
 
@@ -683,7 +683,7 @@ KEPT = st.recursive(
     st.lists(st.tuples(TEXTS, KEPT, KEPT), min_size=1, max_size=2, unique_by=lambda case: case[0]),
     st.lists(TEXTS, min_size=1, max_size=3, unique=True),
 )
-def test_whatever_is_accepted_runs(
+def test_an_accepted_spec_runs(
     fuzzed: Folder, params: Any, tags: Any, cases: list[tuple[str, Any, Any]], names: list[str]
 ) -> None:
     for store in fuzzed.path.glob("fuzz.db*"):
@@ -716,6 +716,6 @@ def fuzzed(fuzz_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     return folder
 
 
-def test_the_front_door_returns_a_code(simulated: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_returns_an_exit_code(simulated: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(simulated.path)
     assert main(["check", "experiment.yaml"]) == 0

@@ -28,8 +28,8 @@ def saved_copy(folder: Folder, done: Done) -> tuple[str, str]:
     assert done.code == 3, done.err
     paid = len(calls(folder))
     assert paid < 2 * CASES
-    assert f"{paid} of {2 * CASES} trials are stored and safe" in done.err
-    run, _, copy = shlex.split(done.err.split("abreast resume")[-1].splitlines()[0])
+    assert f"{paid} of {2 * CASES} trials are stored" in done.err
+    run, _, copy = shlex.split(done.err.split("abreast resume")[-1].splitlines()[0].rstrip("`"))
     assert folder.sql("select count(*) as n from predictions where status = 'ok'", copy) == [{"n": paid}]
     return run, copy
 

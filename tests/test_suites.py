@@ -198,7 +198,7 @@ def test_a_word_that_is_nothing_names_the_suites(suite: Folder) -> None:
 def test_the_name_of_a_suite_goes_before_a_file_of_that_name(suite: Folder) -> None:
     suite.write("tiny", "name: file\n")
     assert suite.abreast("check", "tiny").code == 0
-    assert 'a spec ends in .yaml, .yml, .toml, .json, not ""' in suite.abreast("check", "./tiny").err
+    assert 'unknown extension ""; a spec ends in .yaml, .yml, .toml, .json' in suite.abreast("check", "./tiny").err
 
 
 def test_flags_that_are_there_already_cannot_be_added(suite: Folder) -> None:
@@ -276,7 +276,7 @@ def test_a_run_whose_cases_exist_only_in_python_goes_on_by_the_same_command(suit
     assert suite.abreast(*words, "2").code == 3
     refused = suite.abreast("resume")
     assert refused.code == 2
-    assert "the same command goes on with it: abreast run tiny" in refused.err
+    assert "run `abreast run tiny` with the same flags" in refused.err
     done = suite.abreast(*words, "100")
     assert done.code == 0, done.err
     assert done.json[0]["done_before"] > 0

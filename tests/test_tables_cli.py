@@ -97,7 +97,7 @@ def test_an_empty_table_says_where_there_are_rows(folder: Folder) -> None:
         tracker.log({"a": 1})
     done = folder.abreast("head")
     assert (done.code, done.out) == (0, "")
-    assert "there are rows in notes (1)" in done.err
+    assert "tables with rows: notes (1)" in done.err
     assert folder.abreast("head", "--json").json == []
 
 

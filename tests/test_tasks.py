@@ -161,7 +161,7 @@ def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
         (["new", "code-search", "--last", "3"], "--last is for abreast cases new coding-agents"),
         (["new", "coding-agents", "--cases", "x"], "--cases is for abreast cases list"),
         (["list", "--branch", "x"], "abreast cases list: --branch is for abreast cases new coding-agents"),
-        (["new", "coding-agent"], 'none to be made for "coding-agent" (did you mean "coding-agents"?)'),
+        (["new", "coding-agent"], 'cannot make cases for "coding-agent" (did you mean "coding-agents"?)'),
         (["new", "coding-agents", "--last", "0"], "--last 0: must be a whole number"),
         (["new", "coding-agents", "--last", "3", "--commits", "x"], "--commits and --last cannot be combined"),
         (["new", "coding-agents", "--repo", str(shop.path), "--model", "x"], '--model "x": unknown provider'),
@@ -274,7 +274,7 @@ def test_a_missing_key_is_said_before_anything_is_asked(
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     done = new(folder, shop, "--model", MODEL, code=2)
-    assert "ANTHROPIC_API_KEY is not set\n       export ANTHROPIC_API_KEY=..." in done.err
+    assert "ANTHROPIC_API_KEY is not set\nhelp: export ANTHROPIC_API_KEY=..." in done.err
 
 
 def test_a_model_finds_words_where_a_message_has_none(
@@ -497,6 +497,6 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())
     again = folder.abreast(*words, *agents)
     assert again.code == 0, again.said
-    assert "4 trials · 2 done before" in again.said
+    assert "4 trials · 2 already done" in again.said
     assert [row["answer"] for row in folder.sql(answers)].count(f"{two['task']}, please") == 1
     assert len(folder.sql(answers)) == 3

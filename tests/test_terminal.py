@@ -188,14 +188,14 @@ def in_terminal(path: Path, words: Sequence[str], columns: int = 100, **environm
 def program_in_terminal(path: Path, program: Sequence[str], columns: int, **environment: str) -> tuple[int, str]:
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    known = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+    inherited = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     with subprocess.Popen(
         program,
         cwd=path,
         stdin=inside,
         stdout=inside,
         stderr=inside,
-        env={**known, "TERM": "xterm-256color", **environment},
+        env={**inherited, "TERM": "xterm-256color", **environment},
         start_new_session=True,
     ) as process:
         os.close(inside)
@@ -332,6 +332,12 @@ def test_our_own_styles_stay(stored: Path) -> None:
     assert "\x1b" not in in_terminal(stored, ["report"], TERM="dumb")[1]
 
 
+def test_no_color_turns_colors_off(stored: Path) -> None:
+    _, text = in_terminal(stored, ["report"], NO_COLOR="1")
+    assert "other is worse than good" in text
+    assert not re.search(r"\x1b\[[0-9;]*[34][0-7]", text)
+
+
 def test_data_in_a_pipe_is_exact(hostile: Path) -> None:
     def output(*words: str) -> bytes:
         environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
@@ -431,7 +437,7 @@ def test_names_that_are_not_utf8_are_errors_that_say_so(stored: Path) -> None:
         (["run", f"{broken}.yaml"], "no such file"),
         (["run", "bad.yaml", "--store", f"{broken}.db"], "not valid UTF-8"),
         (["sql", "results.db", f"select '{broken}'"], "sql: "),
-        (["show", "latest", broken], "no trial of a case"),
+        (["show", "latest", broken], "no stored trial of case"),
         (["report", broken], "no run"),
     ):
         done = subprocess.run([*ABREAST, *words], cwd=stored, capture_output=True)
@@ -464,8 +470,8 @@ def writes(source: str) -> list[int]:
 def test_only_the_output_package_writes_to_the_terminal() -> None:
     files = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in PROTOCOLS]
     product = [path for path in files if not {"output", "starters"} & set(path.relative_to(SOURCE).parts)]
-    found = [f"{path.relative_to(SOURCE)}:{line}" for path in product for line in writes(path.read_text())]
-    assert not found, f"use abreast.output instead: {', '.join(found)}"
+    lines = [f"{path.relative_to(SOURCE)}:{line}" for path in product for line in writes(path.read_text())]
+    assert not lines, f"use abreast.output instead: {', '.join(lines)}"
 
 
 def test_the_search_for_writes_sees_them() -> None:

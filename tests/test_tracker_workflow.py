@@ -147,7 +147,9 @@ def test_values_can_be_set_for_a_tracker_or_where_another_column_has_a_value(wor
 def test_the_set_command_reports_what_it_changes(workdir: Folder) -> None:
     for model in "ab":
         Tracker("results.db", params={"model": model}, track_id=f"track-{model}").log({"accuracy": 0.9})
-    assert workdir.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a").code == 2  # nobody to confirm
+    refused = workdir.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a")
+    assert refused.code == 2, "there is no terminal to confirm on"
+    assert "help: run `abreast set accuracy 0.8 --where model=a --yes" in refused.err
     assert "1 row" in workdir.abreast("set", "results.db", "accuracy", "0.8", "--where", "model=a", "--yes").out
     assert workdir.abreast("set", "checked", "true", "--track-id", "track-b", "--yes").code == 0
     rows = Reader("results.db").to_df()

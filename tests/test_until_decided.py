@@ -430,7 +430,7 @@ def test_starts_wait_for_a_slow_scorer(folder: Folder) -> None:
 def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
     path = spec(folder, 150, CLEAR, until_decided=True)
     name = stopped(folder, folder.abreast("run", path))["run"]
-    assert f"abreast resume {name} goes on with the one that stopped early" in folder.abreast("resume").err
+    assert f"abreast resume {name}` to continue the one that stopped early" in folder.abreast("resume").err
     done = folder.abreast("resume", name)
     assert done.code == 0, done.err
     row = the_run(folder)
@@ -530,8 +530,8 @@ def test_an_invalid_setting_is_refused_with_a_fix(folder: Folder, key: str, valu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--margin", "0"], "--margin 0: must be a number above 0 and below 1"),
-        (["--margin", "nan"], "--margin nan: must be a number above 0 and below 1"),
+        (["--margin", "0"], "--margin 0: must be above 0 and below 1"),
+        (["--margin", "nan"], "--margin nan: must be above 0 and below 1"),
         (["--min-cases", "3"], "--min-cases 3: must be a whole number of at least 10"),
     ],
 )
@@ -562,8 +562,8 @@ def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
     assert folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.05").code == 3
     done = folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.3")
     assert done.code == 4
-    assert "was started with a margin of 0.05 and is not finished: the rule of a verdict is fixed before" in done.err
-    assert "--margin: a run goes on as it was started" in folder.abreast("resume", "--margin", "0.3").err
+    assert "was started with a margin of 0.05 and is not finished; the decision rule of a run cannot change" in done.err
+    assert "--margin cannot change in a started run" in folder.abreast("resume", "--margin", "0.3").err
     assert folder.abreast("report", "--json").json[0]["margin"] == 0.05
 
 

@@ -18,71 +18,71 @@ def variants_of(**spec: Any) -> list[Variant]:
 
 
 def test_a_grid_is_a_product_in_the_order_it_is_written() -> None:
-    found = variants_of(target="simulated", grid={"model": ["haiku", "sonnet"], "temperature": [0, 1]})
-    assert [variant.name for variant in found] == [
+    variants = variants_of(target="simulated", grid={"model": ["haiku", "sonnet"], "temperature": [0, 1]})
+    assert [variant.name for variant in variants] == [
         "model=haiku,temperature=0",
         "model=haiku,temperature=1",
         "model=sonnet,temperature=0",
         "model=sonnet,temperature=1",
     ]
-    assert found[2].params == {"model": "sonnet", "temperature": 0}
+    assert variants[2].params == {"model": "sonnet", "temperature": 0}
 
 
 def test_names_in_a_grid_stay_readable_whatever_the_values() -> None:
     long = "You are a helpful assistant.\nAnswer briefly, and only with what you know."
-    found = variants_of(target="simulated", grid={"prompt": [long, long + " Really."], "flag": [True, None, [1]]})
-    names = [variant.name for variant in found]
+    variants = variants_of(target="simulated", grid={"prompt": [long, long + " Really."], "flag": [True, None, [1]]})
+    names = [variant.name for variant in variants]
     assert names[0] == "prompt=You are a helpful assistant. A…#1,flag=true"
     assert names[1].endswith("flag=null")
     assert names[2].endswith("flag=[1]")
     assert len(set(names)) == 6
-    assert found[0].params["prompt"] == long
+    assert variants[0].params["prompt"] == long
 
 
 def test_a_grid_may_choose_the_target() -> None:
-    found = variants_of(grid={"target": ["simulated", "mock"]})
-    assert [(variant.name, variant.target) for variant in found] == [
+    variants = variants_of(grid={"target": ["simulated", "mock"]})
+    assert [(variant.name, variant.target) for variant in variants] == [
         ("target=simulated", "simulated"),
         ("target=mock", "mock"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("grid", "said"),
+    ("grid", "message"),
     [
-        ({}, "grid: has no parameters"),
+        ({}, "grid: empty"),
         ({"a": []}, "grid: a has no values"),
-        ({"a": [1, 1]}, 'two variants are called "a=1"'),
+        ({"a": [1, 1]}, 'duplicate variant name "a=1"'),
         ({letter: list(range(10)) for letter in "abcdefgh"}, "grid: makes 100,000,000 variants, more than 10,000"),
     ],
 )
-def test_a_grid_that_makes_no_sense_is_refused(folder: Folder, grid: dict[str, Any], said: str) -> None:
+def test_a_grid_that_makes_no_sense_is_refused(folder: Folder, grid: dict[str, Any], message: str) -> None:
     folder.cases(2)
     folder.write("experiment.yaml", yaml.safe_dump({"cases": "cases.jsonl", "target": "simulated", "grid": grid}))
     done = folder.abreast("run", "experiment.yaml")
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert done.err.startswith("error: experiment.yaml:")
 
 
 def test_variants_and_grid_together_are_refused() -> None:
-    with pytest.raises(BadInput, match="variants and grid are both given"):
+    with pytest.raises(BadInput, match="variants and grid exclude each other"):
         variants_of(target="simulated", variants={"a": {}}, grid={"x": [1]})
 
 
 def test_shared_parameters_reach_every_variant_and_its_own_win() -> None:
-    found = variants_of(target="simulated", params={"a": 1, "b": 2}, variants={"x": {"b": 3}, "y": None})
-    assert [variant.params for variant in found] == [{"a": 1, "b": 3}, {"a": 1, "b": 2}]
+    variants = variants_of(target="simulated", params={"a": 1, "b": 2}, variants={"x": {"b": 3}, "y": None})
+    assert [variant.params for variant in variants] == [{"a": 1, "b": 3}, {"a": 1, "b": 2}]
 
 
 def test_a_variant_has_its_own_target_or_the_shared_one() -> None:
-    found = variants_of(target="simulated", variants={"x": {"target": "mock"}, "y": {}})
-    assert [variant.target for variant in found] == ["mock", "simulated"]
+    variants = variants_of(target="simulated", variants={"x": {"target": "mock"}, "y": {}})
+    assert [variant.target for variant in variants] == ["mock", "simulated"]
 
 
 def test_version_and_executor_are_no_parameters() -> None:
-    (found,) = variants_of(variants={"x": {"target": "python:math:sqrt", "version": 2, "executor": "thread", "p": 1}})
-    assert (found.version, found.executor, found.params) == ("2", "thread", {"p": 1})
+    (variant,) = variants_of(variants={"x": {"target": "python:math:sqrt", "version": 2, "executor": "thread", "p": 1}})
+    assert (variant.version, variant.executor, variant.params) == ("2", "thread", {"p": 1})
 
 
 def test_the_first_variant_is_the_baseline_unless_another_is_named(simulated: Folder) -> None:
@@ -145,30 +145,30 @@ def test_limit_takes_the_first(tagged: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--case", "c44"], '--case c44: no such case (did you mean "c4"?)'),
         (["--case", "c1", "--case", "zzz"], "--case zzz: no such case (known: c0, c1"),
         (["--tag", "level"], "--tag level: must be KEY=VALUE"),
         (["--tag", "=odd"], "--tag =odd: must be KEY=VALUE"),
-        (["--tag", "level=none"], "no case is left after --tag level=none"),
-        (["--case", "c1", "--tag", "level=even"], "no case is left after --case c1 --tag level=even"),
+        (["--tag", "level=none"], "no case matches --tag level=none"),
+        (["--case", "c1", "--tag", "level=even"], "no case matches --case c1 --tag level=even"),
         (["--variant", "c"], "--variant c: no such variant (known: a, b)"),
-        (["--limit", "0"], "a limit of 0 cases leaves none"),
-        (["--limit", "-1"], "a limit of -1 cases leaves none"),
+        (["--limit", "0"], "a limit of 0 leaves no cases"),
+        (["--limit", "-1"], "a limit of -1 leaves no cases"),
         (["--limit", "x"], "--limit"),
         (["--repeats", "0"], "--repeats 0: must be a whole number of at least 1"),
         (["--seed", "-1"], "--seed -1: must be a whole number of at least 0"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(tagged: Folder, options: list[str], said: str) -> None:
+def test_a_filter_that_makes_no_sense_is_refused(tagged: Folder, options: list[str], message: str) -> None:
     before = sorted(path.name for path in tagged.path.iterdir())
     done = tagged.abreast("run", "experiment.yaml", *options)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert sorted(path.name for path in tagged.path.iterdir()) == before
 
 
 def test_variants_with_the_same_name_in_python_are_refused() -> None:
-    with pytest.raises(BadInput, match='two variants are called "a"'):
+    with pytest.raises(BadInput, match='duplicate variant name "a"'):
         variants_of(target="simulated", variants=[Variant("a"), Variant("a")])

@@ -46,27 +46,18 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Late, so that `abreast --help` and `from abreast import stats` load only what they use.
-_HOMES = {
-    "Answer": "model",
-    "Case": "model",
-    "Experiment": "experiment.facade",
-    "Options": "experiment.options",
-    "Reader": "tracker.reader",
-    "Request": "model",
-    "Result": "experiment.result",
-    "Score": "model",
-    "Scorer": "scorers.base",
-    "Target": "targets.base",
-    "Tracker": "tracker.tracker",
-    "Trial": "model",
-    "Usage": "model",
-    "Variant": "model",
-    "VariantVerdict": "experiment.result",
-    "check_data_committed": "tracker.validation",
-    "grid": "spec.grid",
-    "pre_experiment_validation": "tracker.validation",
-    "validate_schema_before_experiment": "tracker.validation",
+# Imported on first use, so that `abreast --help` and `from abreast import stats` load only what they need.
+_EXPORTS = {
+    "experiment.facade": ("Experiment",),
+    "experiment.options": ("Options",),
+    "experiment.result": ("Result", "VariantVerdict"),
+    "model": ("Answer", "Case", "Request", "Score", "Trial", "Usage", "Variant"),
+    "scorers.base": ("Scorer",),
+    "spec.grid": ("grid",),
+    "targets.base": ("Target",),
+    "tracker.reader": ("Reader",),
+    "tracker.tracker": ("Tracker",),
+    "tracker.validation": ("check_data_committed", "pre_experiment_validation", "validate_schema_before_experiment"),
 }
 
 
@@ -75,6 +66,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"abreast.{_HOMES[name]}"), name)
+    for module, names in _EXPORTS.items():
+        if name in names:
+            return getattr(import_module(f"abreast.{module}"), name)
     raise AttributeError(f"module 'abreast' has no attribute {name!r}")

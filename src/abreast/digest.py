@@ -19,7 +19,7 @@ SIZE = 12  # bytes; 24 hexadecimal digits
 
 
 def digest(value: Any) -> str:
-    """A digest of the content of `value`. Text is hashed as it is: it is what most cases are."""
+    """A digest of the content of `value`. Text, the most frequent input, is hashed directly."""
     if isinstance(value, str):
         return hashlib.blake2b(b"s" + value.encode("utf-8", "surrogatepass"), digest_size=SIZE).hexdigest()
     text = json.dumps(canonical(value), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
@@ -27,14 +27,14 @@ def digest(value: Any) -> str:
 
 
 def compose(*parts: str | int) -> str:
-    """One digest out of several: cheap enough to do once a trial."""
+    """A digest of several parts, cheap enough for every trial."""
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=SIZE).hexdigest()
 
 
 def canonical(value: Any, unknown: Callable[[Any], Any] | None = None) -> Any:
-    """`value` as plain JSON data that keeps its type apart from look-alikes (1 and 1.0, a tuple and a list).
+    """`value` as plain JSON data in which types stay distinct (1 and 1.0, a tuple and a list).
 
-    `unknown` says what an object of no known kind is; else it is what its representation says.
+    `unknown` converts objects of other types, which are otherwise converted by their repr.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -59,7 +59,7 @@ def canonical(value: Any, unknown: Callable[[Any], Any] | None = None) -> Any:
 
 def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
     module = type(value).__module__
-    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # a worker's name for it
+    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # the same in a worker
     if isinstance(value, tuple):
         return {"tuple": [canonical(item, unknown) for item in value]}
     if isinstance(value, set | frozenset):
@@ -88,11 +88,10 @@ def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
 
 
 def _canonical_frame(value: Any, unknown: Callable[[Any], Any] | None) -> dict[str, Any]:
-    """Frames and columns of pandas and polars: every value with the names and types, and the index if there is one."""
+    """A frame or column of pandas or polars: values, names, types, and the index if there is one."""
     if hasattr(value, "columns"):
-        column = value.iloc.__getitem__ if hasattr(value, "iloc") else value.to_series
-        places = [(slice(None), at) if hasattr(value, "iloc") else at for at in range(len(value.columns))]
-        content: Any = [_canonical_frame(column(place), unknown) for place in places]
+        column = (lambda at: value.iloc[:, at]) if hasattr(value, "iloc") else value.to_series
+        content: Any = [_canonical_frame(column(at), unknown) for at in range(len(value.columns))]
         names = [canonical(name, unknown) for name in value.columns]
     else:
         content = canonical(value.to_numpy(), unknown)
@@ -105,7 +104,7 @@ def _by_representation(kind: str, value: Any) -> Any:
     text = repr(value)
     if f"{id(value):x}" in text.lower():
         raise TypeError(
-            f"{kind} has no stable content to tell one from another: its repr is its address. "
+            f"{kind} has no stable content: its repr contains its address. "
             "Give it a __repr__, or use a dataclass, a mapping or plain values"
         )
     return {"object": kind, "text": text}

@@ -1,7 +1,7 @@
-"""The errors of the product.
+"""The errors of the package, in two families.
 
-Two families. `AbreastError` is what a command ends with: one line that says what and where, one that says what to do.
-`TrialError` is what a target raises during a trial; its class decides whether it is retried and whose fault it is.
+An `AbreastError` ends a command: its message says what is wrong and where, its fix what to do. A `TrialError` is raised
+by a target during a trial; its class decides whether it is retried and who is to blame.
 
 >>> raise_for = RateLimited("slow down", retry_after=2.0)
 >>> raise_for.kind, raise_for.blame, raise_for.retry_after
@@ -21,19 +21,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from abreast import rate_headers as announced
+from abreast import rate_headers
 from abreast.model import Answer, Blame, Failure, RateLimits
 from abreast.sizes import LARGEST_ANSWER_SIZE, megabytes
 
 LONGEST_RETRY_AFTER_S = 3600.0
-LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
-MOST_CALLS = 16  # of a deeper stack the first and the last are kept
+LONGEST_DETAIL = 4_000  # characters of the calls that led to a crash
+MOST_CALLS = 16  # a deeper stack is cut in the middle
 MOST_CALLS_IN_MESSAGE = 3
-MOST_KNOWN = 20  # names listed when none is near
+MOST_NAMES = 20  # names listed if none is similar
 
 
 class AbreastError(Exception):
-    """Something a user can cause and mend. Shown without a traceback; the process ends with `exit_code`."""
+    """An error that users can cause and fix. Printed without a traceback; the process ends with `exit_code`."""
 
     exit_code = 2
 
@@ -42,7 +42,7 @@ class AbreastError(Exception):
         self.message = message
         self.fix = fix
         if fix:
-            self.add_note(fix)  # a traceback shows it
+            self.add_note(fix)  # shown in tracebacks
 
 
 class BadInput(AbreastError):
@@ -50,7 +50,7 @@ class BadInput(AbreastError):
 
 
 class PluginError(BadInput):
-    """A package registered something that does not do what its interface asks for."""
+    """A plugin does not implement its interface."""
 
 
 class StoreError(AbreastError):
@@ -58,7 +58,7 @@ class StoreError(AbreastError):
 
 
 class Incomplete(AbreastError):
-    """The run ended before its plan; what is done is stored, and `resume` goes on."""
+    """The run stopped before the end of its plan; finished trials are stored, and `resume` continues it."""
 
     exit_code = 3
 
@@ -69,26 +69,28 @@ class PreflightRefused(AbreastError):
     exit_code = 4
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean "variants"?)`, or nothing."""
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """` (did you mean "variants"?)`, or empty if no name is similar."""
     import difflib  # late: only for messages
 
-    found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return f' (did you mean "{found[0]}"?)' if found else ""
+    matches = difflib.get_close_matches(word, sorted(names), n=1, cutoff=0.6)
+    return f' (did you mean "{matches[0]}"?)' if matches else ""
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """` (did you mean "variants"?)`, or the known names, or nothing."""
-    names = sorted(known)
-    if told := did_you_mean(word, names):
-        return told
-    more = f" and {len(names) - MOST_KNOWN:,} more" if len(names) > MOST_KNOWN else ""
-    return f" (known: {', '.join(names[:MOST_KNOWN])}{more})" if names else ""
+def suggestion(word: str, names: Iterable[str]) -> str:
+    """` (did you mean "variants"?)`, or a list of the names if none is similar."""
+    names = sorted(names)
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    listed = f" (known: {', '.join(names[:MOST_NAMES])}{more})" if names else ""
+    return did_you_mean(word, names) or listed
 
 
 class TrialError(Exception):
-    """Raised by a target: the attempt gave no answer. The `headers` of the response say when to try again, `fix` says
-    what the user can do, and `answer` is what was used, paid and said until then."""
+    """Raised by a target if an attempt gives no answer.
+
+    The `headers` of the response say when to retry, `fix` what the user can do, and `answer` is the partial answer with
+    its usage and cost.
+    """
 
     kind = "crash"
     blame: Blame = "variant"
@@ -105,9 +107,10 @@ class TrialError(Exception):
         super().__init__(message or self.kind)
         self.fix = fix
         self.answer = answer
-        told = retry_after if retry_after is not None or headers is None else announced.retry_after(headers)
-        self.retry_after = _seconds(told)
-        self.rate = None if headers is None else announced.rate_limits(headers)
+        if retry_after is None and headers is not None:
+            retry_after = rate_headers.retry_after(headers)
+        self.retry_after = _seconds(retry_after)
+        self.rate = None if headers is None else rate_headers.rate_limits(headers)
 
 
 class RateLimited(TrialError):
@@ -118,80 +121,78 @@ class RateLimited(TrialError):
 
 
 class Transient(TrialError):
-    """A passing fault of the network or the provider. Retried."""
+    """A transient fault of the network or the provider. Retried."""
 
     kind = "network"
     blame: Blame = "infrastructure"
 
 
 class Unauthenticated(TrialError):
-    """No key, a wrong key, not logged in. Never retried: the next one fails too."""
+    """A missing or wrong key, or not logged in. Not retried: the next attempt would fail too."""
 
     kind = "auth"
     blame: Blame = "infrastructure"
 
 
 class TimedOut(TrialError):
-    """The variant was too slow. Its own failure."""
+    """The variant was too slow. The variant's fault."""
 
     kind = "timeout"
 
 
 class Refused(TrialError):
-    """The model declined to answer. Its own failure."""
+    """The model declined to answer. The variant's fault."""
 
     kind = "refused"
 
 
 class TooLong(TrialError):
-    """The request does not fit the model. Its own failure."""
+    """The request is too long for the model. The variant's fault."""
 
     kind = "too_long"
 
 
 class TooBig(TrialError):
-    """The answer is larger than `limits: answer_size`. Its own failure: paid for, and not repeated."""
+    """The answer is larger than `limits: answer_size`. The variant's fault; not retried."""
 
     kind = "too_big"
 
     @classmethod
-    def of(cls, what: str, most: int, answer: Answer | None = None) -> TooBig:
-        message = f"{what}; at most {megabytes(most)} are stored"
-        most_allowed = megabytes(LARGEST_ANSWER_SIZE)
-        fix = f"ask for less, or raise limits: answer_size (up to {most_allowed}) and run with --retry-failed"
-        return cls(message, fix=fix, answer=answer)
+    def of(cls, size: str, most: int, answer: Answer | None = None) -> TooBig:
+        largest = megabytes(LARGEST_ANSWER_SIZE)
+        fix = f"ask for less, or raise limits: answer_size (up to {largest}) and run with --retry-failed"
+        return cls(f"{size}; at most {megabytes(most)} are stored", fix=fix, answer=answer)
 
 
 class NoAnswer(TrialError):
-    """The target came back with nothing. Its own failure."""
+    """The target returned nothing. The variant's fault."""
 
     kind = "no_answer"
 
 
 class McpFailed(TrialError):
-    """An MCP server of the variant did not start: what was measured is not the variant. Retried."""
+    """An MCP server of the variant did not start, so the variant was not measured. Retried."""
 
     kind = "mcp_failed"
     blame: Blame = "infrastructure"
 
 
 class ToolDenied(TrialError):
-    """A tool that the agent asked for was denied: what was measured is the permissions. Not retried."""
+    """A tool call of the agent was denied, so its permissions were measured. Not retried."""
 
     kind = "tool_denied"
     blame: Blame = "infrastructure"
 
 
 class Rejected(TrialError):
-    """The provider does not take such a request: an unknown model, a parameter it does not know. Nothing was measured,
-    and the next one fails too: not retried."""
+    """The provider rejects such requests, for an unknown model or parameter. Nothing was measured; not retried."""
 
     kind = "rejected"
     blame: Blame = "infrastructure"
 
 
 class Crashed(TrialError):
-    """The target broke. Its own failure."""
+    """The target crashed. The variant's fault."""
 
 
 class Classified(TrialError):
@@ -203,16 +204,16 @@ class Classified(TrialError):
 
 
 class Skipped(TrialError):
-    """Not a failure: this trial does not apply. The message is the reason."""
+    """Not a failure: the trial does not apply, for the reason in the message."""
 
     kind = "skipped"
 
 
 def classify(error: BaseException, in_user_code: bool = False) -> Failure:
-    """The failure behind any exception: typed ones say it themselves, SDK ones by their HTTP status, the rest by their
-    classes and by what caused them. Nothing that an exception does when it is looked at breaks this.
+    """The failure behind any exception: a `TrialError` defines it, SDK exceptions by their HTTP status, others by their
+    classes and causes. Never raises, whatever the exception does when it is inspected.
 
-    If a user's function raised it, infrastructure is only presumed unless the exception is typed: the function could
+    For an untyped exception of a user's function, blame on infrastructure is marked as presumed: the function might
     raise it instead of a wrong answer.
 
     >>> classify(ConnectionResetError("peer went away")).blame
@@ -225,42 +226,41 @@ def classify(error: BaseException, in_user_code: bool = False) -> Failure:
     'crash'
     """
     message = _text(error) if _is(error, TrialError) else _message(error)
-    for each, meant in _chain(error):
-        failure = _verdict(each, message if each is error else f"{message} (caused by {_message(each)})")
-        if failure is not None and (meant or failure.blame == "infrastructure"):
-            typed = _is(each, TrialError)
-            presumed = in_user_code and not typed and failure.blame == "infrastructure"
+    for cause, is_explicit in _chain(error):
+        failure = _own_failure(cause, message if cause is error else f"{message} (caused by {_message(cause)})")
+        if failure is not None and (is_explicit or failure.blame == "infrastructure"):
+            presumed = in_user_code and not _is(cause, TrialError) and failure.blame == "infrastructure"
             return _located(replace(failure, presumed=True) if presumed else failure, error)
     return _located(Failure("crash", "variant", message), error)
 
 
 def _located(failure: Failure, error: BaseException) -> Failure:
-    """Add where the exception was raised, unless it is typed: those are raised on purpose."""
+    """The failure with the calls that led to it, unless it is a `TrialError`, which is raised on purpose."""
     if _is(error, TrialError):
         return failure
     try:
         return replace(failure, detail=where_raised(error))
-    except Exception:  # noqa: BLE001 - a user's exception, and sources that may be gone
+    except Exception:  # noqa: BLE001 - a user's exception; sources may be gone
         return failure
 
 
 def where_raised(error: BaseException) -> str:
-    """The calls in the user's own code that led to an exception and to what caused it, a line each.
+    """The calls in user code that led to an exception and its causes, one per line.
 
-    Calls inside of libraries are left out, but for the one that raised.
+    Calls inside libraries are omitted, except the one that raised.
     """
     lines: list[str] = []
-    for each, meant in _chain(error):
-        calls = _calls(each)
-        if each is not error and (calls or meant):
-            lines.append(f"{'caused by' if meant else 'while handling'} {_message(each)}")
+    for cause, is_explicit in _chain(error):
+        calls = _calls(cause)
+        if cause is not error and (calls or is_explicit):
+            lines.append(f"{'caused by' if is_explicit else 'while handling'} {_message(cause)}")
         lines += calls
     text = "\n".join(lines)
     return text if len(text) <= LONGEST_DETAIL else text[: LONGEST_DETAIL - 2] + " …"
 
 
 def location(detail: str) -> str:
-    """The last calls before an exception, outermost first, from what `where_raised` returned.
+    """The last calls before an exception, outermost first, from the result of `where_raised`.
 
     >>> location("predict.py:4 in predict: return half(case)\\npredict.py:9 in half: 1 / 0\\ncaused by KeyError: 'x'")
     'predict.py:4 in predict: return half(case) > predict.py:9 in half: 1 / 0'
@@ -278,15 +278,19 @@ def _calls(error: BaseException) -> list[str]:
         if not entry.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
             steps.append((entry.tb_frame, entry.tb_lineno))
         entry = entry.tb_next
-    written = [step for step in steps if not step[0].f_code.co_filename.startswith(_standard_library())]
-    users = [step for step in written if not any(name in step[0].f_code.co_filename for name in _INSTALLED)] or written
-    if not users:
+    outside_stdlib = [step for step in steps if not step[0].f_code.co_filename.startswith(_standard_library())]
+    in_user_code = [
+        step for step in outside_stdlib if not any(folder in step[0].f_code.co_filename for folder in _INSTALLED)
+    ]
+    calls = in_user_code or outside_stdlib
+    if not calls:
         return []
-    kept = users if users[-1] is steps[-1] else [*users, steps[-1]]
-    lines = [_call(*step) for step in (kept if len(kept) <= MOST_CALLS else kept[:4] + kept[4 - MOST_CALLS :])]
-    if len(kept) > MOST_CALLS:
-        lines.insert(4, f"… {len(kept) - MOST_CALLS:,} calls more …")
-    return lines
+    if calls[-1] is not steps[-1]:
+        calls.append(steps[-1])
+    if len(calls) <= MOST_CALLS:
+        return [_call(*step) for step in calls]
+    lines = [_call(*step) for step in calls[:4] + calls[4 - MOST_CALLS :]]
+    return [*lines[:4], f"… {len(calls) - MOST_CALLS:,} more calls …", *lines[4:]]
 
 
 def _call(frame: FrameType, number: int) -> str:
@@ -295,16 +299,15 @@ def _call(frame: FrameType, number: int) -> str:
 
     path = frame.f_code.co_filename
     source = linecache.getline(path, number, frame.f_globals).strip()
-    return f"{_shown(path)}:{number} in {frame.f_code.co_name}" + (f": {source[:200]}" if source else "")
+    return f"{_short_path(path)}:{number} in {frame.f_code.co_name}" + (f": {source[:200]}" if source else "")
 
 
-def _shown(path: str) -> str:
-    """A file as one would name it: from this folder, or from where its library begins."""
+def _short_path(path: str) -> str:
+    """A path relative to the installed packages, the standard library or the working folder."""
     for folder in (*_INSTALLED, *_standard_library()):
         if folder in path:
             return path.rpartition(folder)[2]
-    here = str(Path.cwd()) + os.sep
-    return path.removeprefix(here)
+    return path.removeprefix(str(Path.cwd()) + os.sep)
 
 
 @cache
@@ -320,25 +323,25 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 
 def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """The exception and what is behind it, nearest first; with False, what was only being handled when it came."""
+    """The exception and its causes, nearest first; False marks exceptions that were only being handled."""
     pending: list[tuple[BaseException, bool]] = [(error, True)]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while pending:
-        each, meant = pending.pop(0)
-        if id(each) in seen:
+        cause, is_explicit = pending.pop(0)
+        if id(cause) in visited:
             continue
-        seen.add(id(each))
-        yield each, meant
-        members = _peek(each, "exceptions")
-        behind = [_peek(each, "__cause__"), _peek(each, "reason"), *(members if type(members) is tuple else ())]
-        pending += [(found, meant) for found in behind if _is(found, BaseException)]
-        context = _peek(each, "__context__")
-        if _is(context, BaseException) and not _peek(each, "__suppress_context__"):
+        visited.add(id(cause))
+        yield cause, is_explicit
+        members = _peek(cause, "exceptions")
+        causes = [_peek(cause, "__cause__"), _peek(cause, "reason"), *(members if type(members) is tuple else ())]
+        pending += [(item, is_explicit) for item in causes if _is(item, BaseException)]
+        context = _peek(cause, "__context__")
+        if _is(context, BaseException) and not _peek(cause, "__suppress_context__"):
             pending.append((context, False))
 
 
-def _verdict(error: BaseException, message: str) -> Failure | None:
-    """What one exception says about itself, without what is behind it; None if it says nothing."""
+def _own_failure(error: BaseException, message: str) -> Failure | None:
+    """The failure of an exception without regard to its causes; None if unknown."""
     if _is(error, TrialError):
         return _typed(error, message)
     status = _status(error)
@@ -346,7 +349,8 @@ def _verdict(error: BaseException, message: str) -> Failure | None:
         return _by_status(status, message, *_headers(error))
     names = {kind.__name__ for kind in type(error).__mro__}
     number = _peek(error, "errno") if _is(error, OSError) else None
-    if _is(error, MemoryError) or number in _EXHAUSTED or _is_out_of_threads(error, message):
+    is_out_of_threads = _is(error, RuntimeError) and "can't start new thread" in message
+    if _is(error, MemoryError) or number in _EXHAUSTED or is_out_of_threads:
         return Failure("resources", "infrastructure", message)
     if number in _NETWORK_ERRNOS:
         return Failure("network", "infrastructure", message)
@@ -359,7 +363,7 @@ def _verdict(error: BaseException, message: str) -> Failure | None:
     return None
 
 
-# By name: the classes of SDKs and of heavy modules of the standard library are known without importing them.
+# By name, to recognise classes of SDKs and heavy standard modules without importing them.
 _NETWORK_NAMES = {
     *("ConnectionError", "gaierror", "herror", "SSLError", "ContentTooShortError", "ChunkedEncodingError"),
     *("ConnectError", "ReadError", "WriteError", "CloseError", "NetworkError", "RemoteProtocolError", "ProtocolError"),
@@ -382,9 +386,9 @@ _BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
 
 
 def _typed(error: BaseException, message: str) -> Failure:
-    known = _peek(error, "failure")
-    if type(known) is Failure:
-        return known
+    failure = _peek(error, "failure")
+    if type(failure) is Failure:
+        return failure
     kind, blame = _peek(error, "kind"), _peek(error, "blame")
     detail, rate, fix = _peek(error, "detail"), _peek(error, "rate"), _peek(error, "fix")
     return Failure(
@@ -398,12 +402,8 @@ def _typed(error: BaseException, message: str) -> Failure:
     )
 
 
-def _is_out_of_threads(error: BaseException, message: str) -> bool:
-    return _is(error, RuntimeError) and "can't start new thread" in message
-
-
 def _status(error: BaseException) -> int | None:
-    if _is(error, SystemExit):  # its code is the shell's
+    if _is(error, SystemExit):  # its code is an exit code
         return None
     response = _peek(error, "response")
     for owner, name in ((error, "status_code"), (error, "status"), (error, "code"), (response, "status_code")):
@@ -426,16 +426,16 @@ def _by_status(status: int, message: str, retry_after: float | None, rate: RateL
 
 
 def _headers(error: BaseException) -> tuple[float | None, RateLimits | None]:
-    """What the headers of the response behind an exception say: when to try again, and what is left."""
+    """Retry time and rate limits from the headers of the response behind an exception."""
     for owner in (_peek(error, "response"), error):
         headers = _peek(owner, "headers")
         if headers is not None:
-            return _seconds(announced.retry_after(headers)), announced.rate_limits(headers)
+            return _seconds(rate_headers.retry_after(headers)), rate_headers.rate_limits(headers)
     return None, None
 
 
 def _seconds(value: Any) -> float | None:
-    """A wait that can be kept: finite, not negative, an hour at most.
+    """A valid delay: finite, not negative, at most an hour.
 
     >>> _seconds("2.5"), _seconds(-1), _seconds("nan"), _seconds("soon"), _seconds(1e9)
     (2.5, None, None, None, 3600.0)
@@ -444,13 +444,13 @@ def _seconds(value: Any) -> float | None:
         return None
     try:
         seconds = float(value)
-    except Exception:  # noqa: BLE001 - a header or a user's value: whatever it is, it is no number
+    except Exception:  # noqa: BLE001 - any object from a header or user code
         return None
     return min(seconds, LONGEST_RETRY_AFTER_S) if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _is(value: Any, kind: type) -> bool:
-    """By the type alone: `isinstance` also asks the object, which may answer with an exception."""
+    """`isinstance` by the type alone, because the object's `__class__` may raise."""
     return issubclass(type(value), kind)
 
 

@@ -1,4 +1,4 @@
-"""File names for texts from anywhere: the name of a run in a foreign store, a case id, the name of an artifact."""
+"""Safe file names for foreign text: names of runs, case ids, names of artifacts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import contextlib
 import re
 from pathlib import Path
 
-LONGEST = 48  # characters of a text that its file name shows
+LONGEST = 48  # characters of a text in its file name
 LONGEST_NAME = 200  # bytes; file systems allow 255, and suffixes are added
 _PLAIN = re.compile(rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,{LONGEST - 2}}}[A-Za-z0-9])?")
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)  # by Windows
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)  # on Windows
 
 
 def safe_file_name(text: str, digits: int = 8) -> str:
-    """A name for a file or folder that stays in its folder and needs no quotes: the text itself if it is such a name,
-    else its letters and so many digits of its digest.
+    """A file name without separators that needs no quoting: the text itself if possible, else its letters and a digest.
 
     >>> safe_file_name("brave-otter-4821"), safe_file_name("gpt-4.1"), safe_file_name("../../etc/passwd")
     ('brave-otter-4821', 'gpt-4.1', 'etc-passwd-3754d6cb')
@@ -27,7 +26,7 @@ def safe_file_name(text: str, digits: int = 8) -> str:
 
 
 def _with_digest(text: str, digits: int) -> str:
-    import hashlib  # late: takes long to import, and most names are plain
+    import hashlib  # late: slow to import, and most names are plain
 
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     letters = re.sub("[^A-Za-z0-9]+", "-", text[: 10 * LONGEST])[:LONGEST].strip("-") or "unnamed"
@@ -35,7 +34,7 @@ def _with_digest(text: str, digits: int) -> str:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a text that a user chose is the plain name of a visible file.
+    """Whether a text from a user is the plain name of a visible file.
 
     >>> is_file_name("my results.csv"), is_file_name("Überblick.md")
     (True, True)
@@ -53,7 +52,7 @@ def is_file_name(text: str) -> bool:
 
 
 class FileNames:
-    """A safe file name for each text, the same for the same text, different for different ones.
+    """A unique safe file name for each text.
 
     >>> names = FileNames()
     >>> names.of("pr-12"), names.of("../../etc/passwd"), names.of("PR-12")
@@ -62,19 +61,21 @@ class FileNames:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()  # in lower case: some file systems ignore case
+        self._used: set[str] = set()  # in lower case: some file systems ignore case
 
     def of(self, text: str) -> str:
         if text not in self._names:
             candidates = [safe_file_name(text), *(_with_digest(text, digits) for digits in range(8, 65))]
-            name = next(candidate for candidate in candidates if candidate.lower() not in self._taken)
-            self._taken.add(name.lower())
+            name = next(candidate for candidate in candidates if candidate.lower() not in self._used)
+            self._used.add(name.lower())
             self._names[text] = name
         return self._names[text]
 
 
 def relative_path(path: Path) -> str:
     """A path as one would type it in the working folder."""
-    with contextlib.suppress(ValueError):
-        return str(path.resolve().relative_to(Path.cwd()))
-    return str(path)
+    text = str(path)
+    with contextlib.suppress(ValueError, OSError, RuntimeError):
+        folder, full = Path.cwd(), path.absolute()
+        text = str((full if full.is_relative_to(folder) else path.resolve()).relative_to(folder))
+    return text if text.isprintable() else ascii(text)

@@ -1,6 +1,6 @@
 """The vocabulary: every word of the product on one page.
 
-Read this first and the rest is guessable. The same words stand in the docs, the spec, the database and the code.
+Read this first and the rest is guessable. Docs, spec, database and code use the same words.
 Nothing here reads, writes or waits.
 """
 
@@ -17,7 +17,7 @@ Blame = Literal["variant", "infrastructure", "unknown"]
 CostBasis = Literal["reported", "estimated", "included", "unknown"]
 Executor = Literal["auto", "thread", "process"]
 Placeholder = Literal["case", "folder", "tests"]
-"""What differs in the command of a check: the case's id, the folder of the spec, the case's own test files."""
+"""Placeholders in the command of a check: the id of the case, the folder of the spec, the test files of the case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def is_of_fields(kind: type) -> bool:
 
 
 def has_fields(params: Any) -> bool:
-    """Whether parameters are an object that a function receives whole: `function(item, params)`.
+    """Whether parameters are an object with fields, which a function receives as such: `function(item, params)`.
 
     >>> has_fields(Case("c", "?")), has_fields(Case), has_fields({"style": "brief"})
     (True, False, False)
@@ -133,7 +133,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a provider says of one rate: how much in all, how much is left, and in how many seconds it is full again."""
+    """One rate as a provider announces it: the limit, what remains, and the seconds until it is reset."""
 
     limit: float | None = None
     remaining: float | None = None
@@ -149,18 +149,18 @@ class RateLimits:
 
 
 STATE = "state"
-"""The artifact that another trial begins with: for programs, and of no use to people."""
+"""The artifact that another trial starts from. It is for programs and not shown."""
 
 TEST_FILES, OUTSIDE_FILES = "test_files_changed", "outside_files_changed"
-"""Lists of files in the data of an answer: tests that the agent changed, and files outside of its workspace that
-changed while it was at work. Stored only if there is something in them."""
+"""Lists of files in the data of an answer: tests that the agent changed, and files outside its workspace that changed
+while it ran. Stored only if not empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not
-    stored: it tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff.
-    `waited_s` is how long an agent waited to repeat requests that its provider refused: no part of its latency.
+    """What a target returned. `data` holds further named values; each becomes its own column. `rate` is not stored: it
+    tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff. `waited_s` is how long
+    an agent waited to repeat requests that its provider refused; it is no part of the latency.
 
     Examples:
         >>> Answer("42").text
@@ -209,11 +209,11 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A command that is run in the workspace of a trial when its agent has ended; a scorer reads how it went.
+    """A command that runs in the workspace of a trial after its agent has ended; a scorer reads the outcome.
 
-    `command` are words, or with `shell` one text. With `fails_before` it is also run on what the trial began with. With
-    `own` each case brings its tests; then there may be no command, and it is known by the kind of their files. `tests`
-    are globs of the files that decide it, which are restored before it runs; None if they are found by a rule.
+    `command` is a list of words, or with `shell` a single text. With `fails_before` it also runs on the initial
+    workspace. With `own` each case has its own tests; the command may then be inferred from their type. `tests` are
+    globs of the test files, which are restored before it runs; None if they are found by a rule.
 
     >>> Check("tests", ("pytest", "{tests}")).names("tests")
     True
@@ -227,14 +227,14 @@ class Check:
     own: bool = False
     tests: tuple[str, ...] | None = None
 
-    def names(self, what: Placeholder) -> bool:
-        """Whether the command has a place for it. Nothing is put into the text of a shell: there it is a variable."""
-        mark = variable_of(what) if self.shell else f"{{{what}}}"
+    def names(self, placeholder: Placeholder) -> bool:
+        """Whether the command uses the placeholder, which is `{NAME}` or, in a shell, a variable."""
+        mark = variable_of(placeholder) if self.shell else f"{{{placeholder}}}"
         return any(mark in word for word in self.command)
 
 
 def variable_of(placeholder: str) -> str:
-    """By which a shell knows it.
+    """The environment variable of a placeholder.
 
     >>> variable_of("case")
     'ABREAST_CASE'
@@ -246,7 +246,7 @@ def variable_of(placeholder: str) -> str:
 class Outcome:
     """What became of one attempt, and how long each part of it took.
 
-    A failure may have an answer beside it: what was used and paid until then. It is stored, and never scored.
+    A failure may come with an answer, for its usage and cost. Such an answer is stored and never scored.
     """
 
     status: Status

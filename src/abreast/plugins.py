@@ -1,4 +1,4 @@
-"""Plugins: targets, scorers, suites and other parts that installed packages register as entry points."""
+"""Plugins: targets, scorers, suites and other parts that packages register as entry points."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ GROUPS: dict[Kind, str] = {
     "store": "abreast.stores",
     "format": "abreast.formats",
 }
-LONGEST_VALUE = 100  # characters of a wrong value that a message shows
+LONGEST_VALUE = 100  # characters of a wrong value in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point of one of our groups. Whatever is wrong with it is reported with the package it comes from."""
+    """An entry point of one of our groups. Errors name the package that registered it."""
 
     kind: Kind
     point: EntryPoint
@@ -42,7 +42,7 @@ class Plugin:
 
     @property
     def package(self) -> str | None:
-        """The distribution and its version, such as `my-package 1.0`."""
+        """Name and version of the distribution, such as `my-package 1.0`."""
         return None if self.point.dist is None else f"{self.point.dist.name} {self.point.dist.version}"
 
     def error(self, problem: str) -> PluginError:
@@ -52,32 +52,32 @@ class Plugin:
     def load(self) -> Any:
         return self.call("importing it", self.point.load)
 
-    def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call code of the plugin. What it raises becomes a `PluginError`, unless it is an error of abreast already."""
+    def call(self, action: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call code of the plugin. Exceptions become a `PluginError`, unless they are errors of abreast."""
         try:
             return function(*arguments)
         except (AbreastError, TrialError):
             raise
         except (Exception, SystemExit) as error:
             failure = classify(error)
-            place = location(failure.detail)
-            raise self.error(f"{what} failed: {failure.message}{f', at {place}' if place else ''}") from error
+            where = location(failure.detail)
+            raise self.error(f"{action} failed: {failure.message}{f', at {where}' if where else ''}") from error
 
-    def build(self, what: str, names: Sequence[str], *arguments: Any) -> Any:
-        """Load the factory and call it with these arguments; `names` are what the docs call them."""
-        factory = self.load()
+    def build(self, description: str, names: Sequence[str], *arguments: Any) -> Any:
+        """Load the factory and call it with these arguments, whose documented names are `names`."""
+        factory, rule = self.load(), f"its entry point must be {description}"
         if not callable(factory):
-            self.refuse(f"its entry point must be {what}", factory)
+            self.refuse(rule, factory)
         if inspect.iscoroutinefunction(factory):
-            raise self.error(f"its entry point must be {what}; it must not be async")
-        self.check_call(f"its entry point must be {what}", factory, names)
+            raise self.error(f"{rule}; it must not be async")
+        self.check_call(rule, factory, names)
         return self.call(f"{self.point.attr or self.point.module}({', '.join(names)})", factory, *arguments)
 
     def check_call(self, rule: str, function: Any, names: Sequence[str]) -> None:
-        """Refuse a function that cannot be called with this many arguments."""
+        """Refuse a function that does not take these arguments."""
         try:
             signature = inspect.signature(function)
-        except (TypeError, ValueError):  # some builtins have none
+        except (TypeError, ValueError):  # some builtins have no signature
             return
         try:
             signature.bind(*names)
@@ -86,12 +86,12 @@ class Plugin:
             raise self.error(f"{rule}, called as ({', '.join(names)}), got {name}{signature}") from None
 
     def check_method(self, owner: Any, name: str, names: Sequence[str], is_awaited: bool = False) -> None:
-        """Refuse an object whose method is missing, or cannot be called so."""
-        method, kind, called = getattr(owner, name, None), type(owner).__name__, f"{name}({', '.join(names)})"
+        """Refuse an object without this method, or whose method does not take these arguments."""
+        method, kind, signature = getattr(owner, name, None), type(owner).__name__, f"{name}({', '.join(names)})"
         if not callable(method):
-            raise self.error(f"{kind} has no method {called}")
+            raise self.error(f"{kind} has no method {signature}")
         if is_async(method) != is_awaited:
-            raise self.error(f"{kind}.{called} must {'' if is_awaited else 'not '}be async")
+            raise self.error(f"{kind}.{signature} must {'' if is_awaited else 'not '}be async")
         self.check_call(f"{name} is a method of a {self.kind}", method, names)
 
     def refuse(self, rule: str, value: Any) -> NoReturn:
@@ -99,7 +99,7 @@ class Plugin:
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling this gives a coroutine."""
+    """Whether calling this returns a coroutine."""
     while isinstance(function, partial):
         function = function.func
     inner = inspect.unwrap(function)
@@ -107,7 +107,7 @@ def is_async(function: Any) -> bool:
 
 
 class _Completed:
-    """An object of a plugin, with the defaults of a base class for what it lacks."""
+    """An object of a plugin, with the defaults of a base class for missing members."""
 
     def __init__(self, loaded: Any, defaults: Any) -> None:
         self._loaded, self._defaults = loaded, defaults
@@ -117,37 +117,37 @@ class _Completed:
 
 
 def completed(loaded: Any, base: type[Base]) -> Base:
-    """What a plugin loads to as an instance of `base`, also if it is a module or an object of another class."""
+    """A loaded plugin as an instance of `base`, even if it is a module or an object of another class."""
     return loaded if isinstance(loaded, base) else cast(Base, _Completed(loaded, base()))
 
 
 def find_plugin(kind: Kind, name: str) -> Plugin | None:
-    """The plugin of this name. Two packages that register different things under one name are refused."""
+    """The plugin with this name. Two packages with different plugins of one name are refused."""
     from importlib.metadata import entry_points  # late: takes 20 ms to import
 
-    found = [Plugin(kind, point) for point in entry_points(group=GROUPS[kind], name=name)]
-    if len({plugin.point.value for plugin in found}) > 1:
+    plugins = [Plugin(kind, point) for point in entry_points(group=GROUPS[kind], name=name)]
+    if len({plugin.point.value for plugin in plugins}) > 1:
         raise PluginError(
-            f'{kind} "{name}" is registered by {" and by ".join(str(plugin.package) for plugin in found)}',
+            f'{kind} "{name}" is registered by {" and by ".join(str(plugin.package) for plugin in plugins)}',
             "uninstall one of them",
         )
-    return found[0] if found else None
+    return plugins[0] if plugins else None
 
 
 def plugin_names(kind: Kind) -> list[str]:
-    """The names that packages register; nothing is imported."""
+    """The names of registered plugins; nothing is imported."""
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group=GROUPS[kind])})
 
 
 def plugin_names_at_start(kind: Kind) -> list[str]:
-    """The same without another look at all packages, which takes 4 ms: what is installed later is not found."""
+    """`plugin_names` from the cached entry points, which saves 4 ms and ignores later installations."""
     return sorted(name for group, name in _registered_names(tuple(sys.path)) if group == GROUPS[kind])
 
 
 def refuse_clash(kind: Kind, name: str) -> None:
-    """Refuse a plugin that has the name of something built in: it would never be used."""
+    """Refuse a plugin with the name of a built-in, because it would never be used."""
     is_registered = (GROUPS[kind], name) in _registered_names(tuple(sys.path))
     plugin = find_plugin(kind, name) if is_registered else None
     if plugin is not None:
@@ -158,14 +158,14 @@ def refuse_clash(kind: Kind, name: str) -> None:
 
 @lru_cache(maxsize=1)
 def _registered_names(path: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """Group and name of all entry points on this path, read once."""
+    """Group and name of all entry points on this path, cached."""
     from importlib.metadata import distributions
 
     return frozenset((point.group, point.name) for package in distributions() for point in package.entry_points)
 
 
 def describe(value: Any) -> str:
-    """A wrong value for a message: what it is, and its text if that is short.
+    """A wrong value for a message: its type, and its repr if that is short.
 
     >>> describe("yes"), describe(None), describe(int), describe(describe)
     ("the str 'yes'", 'None', 'the class int', 'the function describe')
@@ -181,8 +181,5 @@ def describe(value: Any) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 - an object of a plugin
         return f"an object of type {kind}"
-    return (
-        f"the {kind} {text}"
-        if len(text) <= LONGEST_VALUE and "object at 0x" not in text
-        else f"an object of type {kind}"
-    )
+    is_readable = len(text) <= LONGEST_VALUE and "object at 0x" not in text
+    return f"the {kind} {text}" if is_readable else f"an object of type {kind}"

@@ -1,4 +1,4 @@
-"""Settings by name: each is taken out and checked, and what is left over is an error.
+"""Settings by name: each is taken and checked; an unknown one is an error.
 
 >>> settings = Settings('variant "short"', {"temperature": 0.5})
 >>> settings.take("temperature", 1.0, lambda value: 0 <= value <= 2, "a number from 0 to 2")
@@ -15,50 +15,50 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 
-DEEPEST = 50  # of a value in values
-LONGEST_SHOWN = 500  # characters of a value that is refused
+DEEPEST = 50  # levels of nested values
+LONGEST_VALUE = 500  # characters of a refused value in a message
 
 
 class Settings:
-    """What a user wrote for one thing; `where` begins every message about it."""
+    """The settings that a user wrote for one thing; `where` prefixes errors."""
 
-    what = "setting"
+    noun = "setting"
 
-    def __init__(self, where: str, given: Mapping[str, Any]) -> None:
+    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
         self.where = where
-        self.given = dict(given)
-        self.left = dict(given)
-        self.known: list[str] = []
+        self.values = dict(values)
+        self.remaining = dict(values)
+        self.names: list[str] = []
 
     def take(self, key: str, default: Any, check: Callable[[Any], bool], expects: str) -> Any:
         """The value of `key`, checked; `expects` completes "must be ..."."""
-        self.known.append(key)
-        value = self.left.pop(key, default)
-        if key in self.given and not _holds(check, value):
-            raise BadInput(f"{self.where}: {key} must be {expects}, got {_shown(value)}")
+        self.names.append(key)
+        value = self.remaining.pop(key, default)
+        if key in self.values and not _holds(check, value):
+            raise BadInput(f"{self.where}: {key} must be {expects}, got {_describe(value)}")
         return value
 
     def done(self) -> None:
-        """Refuse what nothing took."""
-        for key in self.left:
-            raise BadInput(f'{self.where}: unknown {self.what} "{key}"{suggestion(str(key), self.known)}')
+        """Refuse settings that were not taken."""
+        for key in self.remaining:
+            raise BadInput(f'{self.where}: unknown {self.noun} "{key}"{suggestion(str(key), self.names)}')
 
 
 def _holds(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether a check says yes; a value that it cannot even look at is none that it takes."""
+    """Whether a value passes a check; one for which the check raises does not."""
     try:
         return check(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return False
 
 
-def _shown(value: Any) -> str:
-    """A value in a message: not all of a very long one."""
+def _describe(value: Any) -> str:
+    """A value in a message, cut if it is long."""
     try:
-        shown = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
-        shown = reprlib.repr(value) if not isinstance(value, int) else "a number of too many digits"
-    return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or deeply nested lists
+        text = reprlib.repr(value) if not isinstance(value, int) else "a number of too many digits"
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 
 
 def is_text(value: Any) -> bool:
@@ -78,7 +78,7 @@ def is_texts(value: Any) -> bool:
 
 
 def is_json(value: Any, deepest: int = DEEPEST) -> bool:
-    """Whether JSON can say it: no dates, no infinite numbers, and not endlessly deep.
+    """Whether JSON can represent a value: no dates, no infinite numbers, not too deeply nested.
 
     >>> is_json({"a": [1, None]}), is_json(float("inf")), is_json({1, 2})
     (True, False, False)
@@ -86,16 +86,16 @@ def is_json(value: Any, deepest: int = DEEPEST) -> bool:
     if value is None or isinstance(value, str | bool):
         return True
     if isinstance(value, int | float):
-        return math.isfinite(value)  # a number that is too large for this raises
+        return math.isfinite(value)  # raises for a number that is too large
     if deepest and isinstance(value, list | tuple):
-        return all(is_json(each, deepest - 1) for each in value)
+        return all(is_json(item, deepest - 1) for item in value)
     if deepest and isinstance(value, Mapping):
-        return all(isinstance(key, str | int) and is_json(each, deepest - 1) for key, each in value.items())
+        return all(isinstance(key, str | int) and is_json(item, deepest - 1) for key, item in value.items())
     return False
 
 
 def is_encodable(value: str) -> bool:
-    r"""Whether a program can be given this text: no lone surrogates, no NUL.
+    r"""Whether a text can be passed to a program: no lone surrogates, no NUL.
 
     >>> is_encodable("ä"), is_encodable("\ud800"), is_encodable("a\0")
     (True, False, False)
@@ -107,7 +107,7 @@ def is_encodable(value: str) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2**53  # as JSON can say it
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2**53  # as JSON can represent it
 
 
 def is_mapping_of_texts(value: Any) -> bool:

@@ -19,7 +19,7 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that whatever cleans up after Ctrl-C does so after them."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that they are cleaned up after like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -37,10 +37,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def detach_closed_terminal() -> None:
-    """Replace standard streams of a terminal that is gone by /dev/null: every write to them would fail."""
+    """Replace standard streams of a closed terminal by /dev/null, because every write to them would fail."""
     for stream in (0, 1, 2):
         with contextlib.suppress(OSError):
             if stat.S_ISCHR(os.fstat(stream).st_mode) and not os.isatty(stream):
-                nowhere = os.open(os.devnull, os.O_RDWR)
-                os.dup2(nowhere, stream)
-                os.close(nowhere)
+                null = os.open(os.devnull, os.O_RDWR)
+                os.dup2(null, stream)
+                os.close(null)

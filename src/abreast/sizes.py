@@ -1,4 +1,4 @@
-"""How much of what others produce is kept: sizes, and the head and tail of what is too large.
+"""Sizes of foreign values, and excerpts of text that is too large.
 
 SQLite refuses rows above 1 GB, and a row holds a prompt, an answer and a raw response.
 """
@@ -9,33 +9,31 @@ from typing import Any
 
 ANSWER_SIZE = 64_000_000  # bytes; the default of `limits: answer_size`
 LARGEST_ANSWER_SIZE = 200_000_000
-EXCERPT = 1_000_000  # characters kept of a text that is too large
+EXCERPT = 1_000_000  # characters of an excerpt
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def text_size(text: str) -> int:
-    """Bytes of a text in UTF-8."""
+    """Size of a text in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def value_size(value: Any) -> int:
-    """About how many bytes a value has as JSON; objects of other classes are not looked into.
+    """The approximate size of a value as JSON, in bytes; objects of other classes count as 8.
 
     >>> value_size({"answer": "abc", "pages": [1, 2]})
     30
     """
-    size, pending, seen = 0, [value], set[int]()
+    size, pending, visited = 0, [value], set[int]()
     while pending:
         item = pending.pop()
-        if item is None:
-            size += 8
-        elif isinstance(item, str):
+        if isinstance(item, str):
             size += text_size(item)
         elif isinstance(item, (bytes, bytearray)):
             size += len(item)
         elif isinstance(item, _CONTAINERS):
-            if id(item) not in seen:
-                seen.add(id(item))
+            if id(item) not in visited:
+                visited.add(id(item))
                 pending += [*item, *item.values()] if isinstance(item, dict) else item
         else:
             size += 8

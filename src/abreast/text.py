@@ -1,4 +1,4 @@
-"""Text from outside: valid Unicode, printable on a terminal or page, and exact in JSON."""
+"""Foreign text: made valid Unicode, printable on a terminal or page, and exact in JSON."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 import time
 from typing import Any
 
-# Characters that a terminal or browser obeys, hides or reorders text by: control characters except tab and line feed,
-# bidirectional controls, zero-width and blank-looking characters (but not the joiners that scripts and emoji need),
-# language tags, noncharacters and surrogates.
+# Characters that control a terminal or browser, are invisible or reorder text: control characters except tab and line
+# feed, bidirectional controls, zero-width and blank-looking characters (but not the joiners that scripts and emoji
+# need), language tags, noncharacters and surrogates.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -18,12 +18,12 @@ _SURROGATE = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # in JSON
 
 
 def printable(text: str) -> str:
-    r"""Replace every character that a terminal or browser would obey, hide or reorder text by.
+    r"""Replace characters that control a terminal or browser, are invisible or reorder text.
 
     >>> printable("a\x00b\x1b[31m"), printable("user\u202etxt.exe"), printable("plain\n\ttext")
     ('a␀b␛[31m', 'user‹U+202E›txt.exe', 'plain\n\ttext')
     """
-    if (text.isascii() and text.isprintable()) or not _UNPRINTABLE.search(text):  # most text, without a regex
+    if (text.isascii() and text.isprintable()) or not _UNPRINTABLE.search(text):  # the fast path for most text
         return text
     return _UNPRINTABLE.sub(_symbol, text)
 
@@ -40,7 +40,7 @@ def _symbol(match: re.Match[str]) -> str:
 
 
 def storable(text: str) -> str:
-    r"""Replace lone surrogates, which neither UTF-8 nor any database can hold.
+    r"""Replace lone surrogates, which UTF-8 and databases cannot store.
 
     >>> storable("a\ud800")
     'a?'
@@ -53,7 +53,7 @@ def storable(text: str) -> str:
 
 
 def parse_json(content: str | bytes) -> Any:
-    r"""Parse JSON from outside; its escapes may spell lone surrogates, which are replaced.
+    r"""Parse foreign JSON, replacing lone surrogates in its escapes.
 
     >>> parse_json(r'{"error": "bad \ud800, good \ud83d\ude00"}')
     {'error': 'bad ?, good 😀'}
@@ -64,7 +64,7 @@ def parse_json(content: str | bytes) -> Any:
 
 
 def dump_json(value: Any, **options: Any) -> str:
-    r"""JSON in which whatever is not printable is escaped: safe on a terminal, and the same data.
+    r"""JSON with unprintable characters escaped: safe on a terminal, and the same data.
 
     >>> dump_json({"a": "ä \x9b31m \u202e"})
     '{"a": "ä \\u009b31m \\u202e"}'
@@ -73,7 +73,7 @@ def dump_json(value: Any, **options: Any) -> str:
 
 
 def moment(at: float | None) -> str | None:
-    """A time as text that sorts.
+    """A timestamp as sortable text.
 
     >>> moment(0.0), moment(None)
     ('1970-01-01T00:00:00Z', None)

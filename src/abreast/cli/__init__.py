@@ -1,4 +1,4 @@
-"""The front door. It holds no logic; a command is loaded only when it is called."""
+"""The command line. It holds no logic; a command is loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
-from abreast.errors import AbreastError, BadInput, suggestion
-from abreast.output import echo, protect, say, write_error
+from abreast.errors import AbreastError, BadInput, did_you_mean, suggestion
+from abreast.output import echo, protect, say, say_problem, write_error
 from abreast.signals import interrupting
 
 if TYPE_CHECKING:
@@ -22,61 +23,60 @@ if TYPE_CHECKING:
     from abreast.suites import Suite
 
 _WITH_SPEC = ("run", "check", "aa")
-_EXECUTING = ("run", "resume", "aa", "demo")  # they turn the garbage collector on when trials start
-_WITH_OUTCOME = ("run", "resume", "aa", "compare")  # their exit code is a verdict, also if its text cannot be written
-COMMANDS = {
-    "run": "preflight, execute, verdict",
-    "check": "preflight only: nothing is executed",
-    "resume": "go on where a run stopped",
-    "report": "the report of a run",
-    "compare": "runs against each other, paired by case",
-    "label": "label a blind sample of judged answers by hand, to correct the verdict",
-    "rescore": "new or changed scorers on stored answers; nothing is run again",
-    "validate": "look for what makes a result untrustworthy",
-    "aa": "self-test: the baseline against itself must find nothing",
-    "runs": "the runs in a store",
-    "tag": "give a run a label, such as a version",
-    "history": "an experiment over its labelled runs, with a verdict from each to the next",
-    "show": "one run, or one case of it with all answers",
-    "logs": "prompts, answers, errors and attempts of single trials",
-    "ls": "the tables of a store, or the values of a column",
-    "head": "the first rows of a table",
-    "tail": "the last rows of a table",
-    "columns": "the columns of a table, with their types",
-    "stats": "the columns of a table in figures; its best and its worst rows",
-    "plot": "columns of a table as a picture in the terminal",
-    "sql": "ask the store in its own SQL",
-    "export": "rows as CSV, parquet or JSON lines",
-    "copy": "a store, or tables of it, into another store",
-    "merge": "several stores into one; nothing is lost, nothing doubled",
-    "delete": "remove runs, or what a tracker wrote, with everything that is theirs",
-    "rename": "another name for a parameter or returned field of stored rows",
-    "set": "write a value into a column of tracked rows",
-    "assets": "objects that trackers keep beside a store: list, export or delete them",
-    "cache": "what can be reused; clear it",
-    "clean": "remove processes and folders that killed runs left behind",
-    "suites": "experiments that packages bring along, run by their name",
-    "cases": "the cases of an experiment: list them; new ones for code-search and coding-agents",
-    "init": "write a small experiment to start from",
-    "demo": "a simulated experiment, from cases to verdict",
-    "spec-schema": "the JSON Schema of spec files",
-    "completion": "shell completion for bash, zsh or fish",
+_EXECUTING = ("run", "resume", "aa", "demo")  # these turn the garbage collector on when trials start
+_WITH_OUTCOME = ("run", "resume", "aa", "compare")  # these keep their exit code even if the text cannot be written
+GROUPS = {  # module of `abreast.cli.commands` and summary of each command
+    "Run experiments": {
+        "run": ("run", "run the checks, execute the trials and print the verdict"),
+        "check": ("run", "run the checks only; nothing is executed"),
+        "resume": ("run", "continue a run that stopped"),
+        "init": ("start", "write a small experiment to start from"),
+        "demo": ("run", "run a simulated experiment, from cases to verdict"),
+        "suites": ("start", "list the experiments that packages provide, run by name"),
+        "cases": ("cases", "list the cases of an experiment, or make new ones for code-search and coding-agents"),
+    },
+    "Read results": {
+        "report": ("report", "print or write the report of a run"),
+        "compare": ("report", "compare runs with each other, paired by case"),
+        "show": ("trials", "show one run, or one of its cases with all answers"),
+        "logs": ("trials", "show prompts, answers, errors and attempts of single trials"),
+        "runs": ("runs", "list the runs of a store"),
+        "history": ("runs", "show an experiment over its labelled runs, with a verdict from each to the next"),
+        "tag": ("runs", "give a run a label, such as a version"),
+    },
+    "Check results and correct scores": {
+        "validate": ("report", "look for what makes a result untrustworthy"),
+        "aa": ("run", "self-test: compare the baseline with itself, which must show no difference"),
+        "rescore": ("rescore", "apply new or changed scorers to stored answers; nothing is run again"),
+        "label": ("label", "label a blind sample of judged answers by hand, to correct the verdict"),
+    },
+    "Query tables": {
+        "sql": ("rows", "query the store in its own SQL"),
+        "export": ("rows", "export rows as CSV, parquet or JSON lines"),
+        "head": ("tables", "print the first rows of a table"),
+        "tail": ("tables", "print the last rows of a table"),
+        "ls": ("tables", "list the tables of a store, or the values of a column"),
+        "columns": ("tables", "list the columns of a table, with their types"),
+        "stats": ("tables", "print summary statistics per column, or the rows with the highest or lowest values"),
+        "plot": ("tables", "plot columns of a table in the terminal"),
+    },
+    "Manage stores": {
+        "copy": ("stores", "copy a store, or tables of it, into another store"),
+        "merge": ("stores", "merge stores without losing or duplicating rows"),
+        "delete": ("stores", "delete runs, or the rows of a tracker"),
+        "rename": ("rows", "rename a parameter or returned field of stored rows"),
+        "set": ("rows", "set the value of a column in tracked rows"),
+        "cache": ("caches", "show or clear what can be reused"),
+        "assets": ("caches", "list, export or delete objects that trackers store beside the rows"),
+        "clean": ("caches", "remove processes and folders that killed runs left behind"),
+    },
+    "Set up editors and shells": {
+        "spec-schema": ("start", "print the JSON Schema of spec files"),
+        "completion": ("start", "print shell completion for bash, zsh or fish"),
+    },
 }
-
-_MODULES = {  # of `abreast.cli.commands`, with the commands that each declares
-    "run": ("run", "check", "resume", "aa", "demo"),
-    "rescore": ("rescore",),
-    "label": ("label",),
-    "cases": ("cases",),
-    "start": ("init", "suites", "spec-schema", "completion"),
-    "report": ("report", "compare", "validate"),
-    "runs": ("runs", "tag", "history"),
-    "trials": ("show", "logs"),
-    "tables": ("ls", "head", "tail", "columns", "stats", "plot"),
-    "rows": ("sql", "export", "set", "rename"),
-    "stores": ("copy", "merge", "delete"),
-    "caches": ("cache", "assets", "clean"),
-}
+_MODULES = {name: module for commands in GROUPS.values() for name, (module, _) in commands.items()}
+COMMANDS = {name: summary for commands in GROUPS.values() for name, (_, summary) in commands.items()}
 
 EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input or spec · 3 incomplete, can be resumed ·
             4 preflight refused · 130 interrupted"""
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not problem:
         return code
     keeps_code = words[0] in _WITH_OUTCOME if words else False
-    say(f"{'warning' if keeps_code else 'error'}: cannot write to standard output: {problem}")
+    say_problem("warning" if keeps_code else "error", f"cannot write to standard output: {problem}")
     return code if keeps_code else code or BadInput.exit_code
 
 
@@ -100,8 +100,10 @@ _is_collector_paused = False
 
 
 def _pause_collector() -> None:
-    """Turn the garbage collector off until trials start: it would search the modules being loaded again and again. Only
-    for a process that is nothing but this command."""
+    """Turn the garbage collector off until trials start: it would search the modules being loaded again and again.
+
+    Only for a process that runs nothing but this command.
+    """
     global _is_collector_paused
     atexit.register(gc.freeze)  # else Python searches all objects for cycles before it frees them
     _is_collector_paused = gc.isenabled()
@@ -109,7 +111,7 @@ def _pause_collector() -> None:
 
 
 def resume_collector() -> None:
-    """Turn the garbage collector on again; what was loaded meanwhile stays, and is never searched."""
+    """Turn the garbage collector on again, without searching what was loaded meanwhile."""
     global _is_collector_paused
     if _is_collector_paused:
         _is_collector_paused = False
@@ -118,7 +120,7 @@ def resume_collector() -> None:
 
 
 def _run(words: list[str]) -> int:
-    """The exit code of a command, after a message if it failed."""
+    """Run a command, print a message if it fails, and return the exit code."""
     traceback = "--debug-traceback" in words
     words = [word for word in words if word != "--debug-traceback"]
     try:
@@ -127,9 +129,7 @@ def _run(words: list[str]) -> int:
     except AbreastError as error:
         if traceback:
             raise
-        _say_redacted(f"error: {error.message}")
-        if error.fix:
-            _say_redacted(f"       {error.fix}")
+        _say_error(error.message, error.fix)
         return error.exit_code
     except KeyboardInterrupt:
         say("interrupted")
@@ -143,17 +143,17 @@ def _run(words: list[str]) -> int:
         return 2
 
 
-def _say_redacted(text: str, longest: int | None = None) -> None:
-    """Print a message about an error, which may quote what the user wrote or a file contains."""
+def _say_error(message: str, fix: str = "", longest: int | None = None) -> None:
+    """Print an error, which may quote what the user wrote or a file contains."""
     from abreast.output.listings import cut
     from abreast.redaction import redact_log
 
-    text = redact_log(text)
-    say(text if longest is None else cut(text, longest))
+    message = redact_log(message)
+    say_problem("error", message if longest is None else cut(message, longest), redact_log(fix))
 
 
 def _check_encoding(words: list[str]) -> None:
-    """Refuse what no shell can pass, but a program that calls `main` can."""
+    """Refuse arguments that no shell can pass, but a program that calls `main` can."""
     for word in words:
         try:
             os.fsencode(word)
@@ -164,10 +164,10 @@ def _check_encoding(words: list[str]) -> None:
 def _report_unexpected(error: Exception) -> None:
     if isinstance(error, OSError):  # such as a name that is too long for a file
         file = "" if error.filename is None else f": {error.filename}"
-        _say_redacted(f"error: {error.strerror or error}{file}", 300)
-        return
-    _say_redacted(f"error: unexpected {type(error).__name__}: {error}")
-    say("       the store is damaged, or this is a bug; --debug-traceback shows where")
+        _say_error(f"{error.strerror or error}{file}", longest=300)
+    else:
+        fix = "the store is damaged, or this is a bug; add --debug-traceback to see where"
+        _say_error(f"unexpected {type(error).__name__}: {error}", fix)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -180,19 +180,19 @@ def _dispatch(words: list[str]) -> int:
         return 0
     name = words[0]
     if name not in COMMANDS:
-        _say_redacted(f'error: no command "{name}"{suggestion(name, COMMANDS)}')
+        _say_error(f'no command "{name}"{suggestion(name, COMMANDS)}', "run `abreast --help` to list the commands")
         return 2
     words = _with_optional_values(name, words[1:])
     suite = _suite_in(name, words)
     parser = parser_of(name, suite)
-    try:  # intermixed parsing forgets a `--` before a name such as -rf
+    try:  # intermixed parsing drops a `--` before a name such as -rf
         parsed = parser.parse_args(words) if "--" in words else parser.parse_intermixed_args(words)
     except BadInput as error:
         if suite is not None or name not in _WITH_SPEC:
             raise
-        from abreast.cli.spec_argument import misspelt
+        from abreast.cli.spec_argument import misspelt_suite
 
-        raise misspelt(words) or error from None
+        raise misspelt_suite(words) or error from None
     parsed.suite = suite
     if name not in _EXECUTING:
         resume_collector()
@@ -200,35 +200,42 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _suite_in(name: str, words: list[str]) -> Suite | None:
-    """The suite that SPEC names, if this command has a SPEC."""
+    """The suite that the SPEC argument names, if the command has one."""
     if name not in _WITH_SPEC:
         return None
-    from abreast.cli.spec_argument import suite_in, suite_of_file
+    from abreast.cli.spec_argument import suite_by_name, suite_of_file
 
-    def parser(suite: Suite | None) -> argparse.ArgumentParser:
-        return parser_of(name, suite)
-
-    return suite_in(words, parser) or suite_of_file(words, parser)
+    parser_with = partial(parser_of, name)
+    return suite_by_name(words, parser_with) or suite_of_file(words, parser_with)
 
 
 def overview() -> str:
     width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
-    return f"""abreast: run LLM and agent benchmarks side by side, and know which one is better
+    groups = (
+        "\n".join([f"{title}:", *(f"  {name:<{width}}  {summary}" for name, (_, summary) in commands.items())])
+        for title, commands in GROUPS.items()
+    )
+    return "\n\n".join(
+        [
+            "abreast: run LLM and agent benchmarks side by side, and know which one is better",
+            "usage: abreast COMMAND ...",
+            *groups,
+            f"Run `abreast COMMAND --help` for the flags of a command; `abreast demo` shows an example.\n{EXIT_CODES}",
+        ]
+    )
 
-usage: abreast COMMAND ...
 
-{commands}
-
-abreast COMMAND --help tells more; abreast demo shows it.
-{EXIT_CODES}"""
+_UNRECOGNIZED = "unrecognized arguments: "  # as argparse begins the message
 
 
 class Parser(argparse.ArgumentParser):
-    """One line about what is wrong, not a page of usage."""
+    """Reports a wrong argument in one line, not with a page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{self.prog}: {message}", f"{self.prog} --help")
+        words = message.removeprefix(_UNRECOGNIZED).split() if message.startswith(_UNRECOGNIZED) else []
+        flag = next((word.partition("=")[0] for word in words if word.startswith("--")), "")
+        near = did_you_mean(flag, self._option_string_actions)
+        raise BadInput(f"{self.prog}: {message}{near}", f"run `{self.prog} --help` to see its arguments")
 
     def _print_message(self, message: str, file: object = None) -> None:
         echo(message.removesuffix("\n"))  # --help
@@ -237,12 +244,12 @@ class Parser(argparse.ArgumentParser):
 def _declared(name: str) -> Command:
     from abreast.cli.command import DECLARED
 
-    import_module(f"abreast.cli.commands.{next(module for module, names in _MODULES.items() if name in names)}")
+    import_module(f"abreast.cli.commands.{_MODULES[name]}")
     return DECLARED[name]
 
 
 def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:
-    """The parser of one command; with a suite, the one of that command for this suite."""
+    """The parser of a command; with a suite, including the flags of that suite."""
     command = _declared(name)
     parser = Parser(
         prog=f"abreast {name}",
@@ -253,12 +260,12 @@ def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:
     )
     command.add_arguments(parser)
     if suite is not None:
-        _turn_to(parser, suite)
+        _add_suite(parser, suite)
     return parser
 
 
-def _turn_to(parser: argparse.ArgumentParser, suite: Suite) -> None:
-    """What `abreast run NAME` takes: all that `abreast run` does, and what the suite adds."""
+def _add_suite(parser: argparse.ArgumentParser, suite: Suite) -> None:
+    """Make this the parser of `abreast run SUITE`: the same flags and those of the suite."""
     from abreast import suites
 
     parser.prog += f" {suite.name}"
@@ -266,11 +273,11 @@ def _turn_to(parser: argparse.ArgumentParser, suite: Suite) -> None:
     parser.epilog = "\n\n".join(filter(None, [parser.epilog, suites.epilog(suite)])) or None
     for action in parser._actions:
         if action.dest == "spec":
-            action.help = argparse.SUPPRESS  # stands before the flags already
+            action.help = argparse.SUPPRESS  # it is part of `prog`
     suites.add_arguments(suite, parser)
 
 
-# Flags that may stand alone, with the value they have then; a following word is a value only if it matches.
+# Flags with an optional value: the value they have without one, and what a following word must match to be taken.
 _OPTIONAL = {
     "--parallel": ("variants", r"auto|-?\d+"),
     "-j": ("variants", r"auto|-?\d+"),
@@ -281,7 +288,7 @@ _OPTIONAL = {
 
 def _with_optional_values(name: str, words: list[str]) -> list[str]:
     """`--parallel spec.yaml` becomes `--parallel=variants spec.yaml`; `--parallel 4` becomes `--parallel=4`."""
-    if name not in ("run", "check", "resume", "aa", "demo"):
+    if name not in (*_EXECUTING, "check"):
         return words
     joined: list[str] = []
     index = 0

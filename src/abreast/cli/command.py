@@ -1,4 +1,4 @@
-"""How a command is declared: its arguments and the function that does it. Shared arguments are defined once, here."""
+"""Declaration of commands: arguments and the function that runs. Shared arguments are defined once, here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from abreast.store import ENGINES
 Main = Callable[[argparse.Namespace], int | None]
 Definition = tuple[tuple[str, ...], dict[str, Any]]
 Argument = str | Definition | Callable[[argparse.ArgumentParser], None]
-"""Names of shared arguments, what `argument` returns, or a function that adds several."""
+"""Names of shared arguments, a definition made by `argument`, or a function that adds several arguments."""
 
 TABLE = "predictions"
 
@@ -26,7 +26,7 @@ def flag(name: str, text: str) -> Definition:
 
 
 def words(metavar: str, nargs: str = "*", text: str | None = None) -> Definition:
-    """Positional words, of which one may name the store."""
+    """Positional words, one of which may name the store."""
     return argument("words", metavar=metavar, nargs=nargs, help=text)
 
 
@@ -40,18 +40,18 @@ SHARED = {
     ),
     "--variant": argument("--variant", metavar="NAME", help="only this variant"),
     "--columns": argument("--columns", metavar="A,B", help="only these columns"),
-    "--table": argument("--table", metavar="T", help=f"the table ({TABLE} if left out); abreast ls lists them"),
-    "--engine": argument("--engine", choices=tuple(ENGINES), help="found out from the file if left out"),
+    "--table": argument("--table", metavar="T", help=f"the table (default: {TABLE}); `abreast ls` lists tables"),
+    "--engine": argument("--engine", choices=tuple(ENGINES), help="default: detected from the file"),
     "--yes": flag("--yes", "do not ask for confirmation"),
-    "--no-pictures": flag("--no-pictures", "a page without pictures, and no picture files"),
-    "--no-artifacts": flag("--no-artifacts", "a page alone, without files beside it of what trials left"),
+    "--no-pictures": flag("--no-pictures", "write the page without pictures, and no picture files"),
+    "--no-artifacts": flag("--no-artifacts", "write only the page, no trial artifacts"),
     "--fail-if": argument(
-        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...'
+        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "score < 0.8", ...'
     ),
     "--store": argument(
-        "--store", metavar="S", help="the store; else $ABREAST_STORE, else the only one in this folder"
+        "--store", metavar="S", help="the store (default: $ABREAST_STORE, else the only store in this folder)"
     ),
-    "--json": flag("--json", "a list of objects on standard output, nothing else"),
+    "--json": flag("--json", "print only a JSON list of objects on standard output"),
 }
 
 
@@ -74,7 +74,7 @@ DECLARED: dict[str, Command] = {}
 
 
 def command(name: str, *arguments: Argument, epilog: str | None = None) -> Callable[[Main], Main]:
-    """Declare a command. Its function returns the exit code; None is 0."""
+    """Declare a command. The decorated function returns the exit code; None means 0."""
 
     def declare(main: Main) -> Main:
         DECLARED[name] = Command(main, arguments, epilog)

@@ -1,4 +1,4 @@
-"""What is printed and asked around an execution, for every command that executes."""
+"""Output and questions around an execution, for every command that executes trials."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from abreast import suites
 from abreast.analyse.decision import gates
 from abreast.cli import resume_collector, store_argument
 from abreast.cli.commands.run import options_of
-from abreast.cli.reports import results_line, tell_unmet, write_reports, write_results
+from abreast.cli.reports import print_unmet, results_line, write_reports, write_results
 from abreast.errors import BadInput, PreflightRefused
 from abreast.experiment.ending import ending_lines, exit_code, judge_self_comparison, summary_of
 from abreast.experiment.execution import RunExecution
 from abreast.experiment.launch import progress_display
 from abreast.experiment.stored import shown_params
+from abreast.filenames import relative_path
 from abreast.model import Request
-from abreast.output import confirm, console, echo, is_interactive, listings, say
+from abreast.output import confirm, console, echo, is_interactive, listings, say, say_problem
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
 from abreast.report.words.verdict_sentence import SIMULATED
@@ -41,11 +42,11 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
-    """Preflight, execute, verdict, report."""
+    """Check, execute, and print the verdict and report."""
     required = [gates.read(text) for text in args.fail_if]
-    catalogue.named(args.format, not args.no_pictures)  # refused now, not after the run
+    catalogue.named(args.format, not args.no_pictures)  # refuse unknown formats before the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
-        raise BadInput(f"--output {args.output}: is no folder", "name a folder; it is made if it is not there")
+        raise BadInput(f"--output {args.output}: not a folder", "name a folder; it is created if missing")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
         for gate in required:
             gates.check(gate, [variant.name for variant in prepared.setup.plan.variants])
@@ -64,8 +65,8 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
 
 
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
-    """Execute the baseline twice under two names; a difference found is a fault of the set-up."""
-    args.fresh = True  # answers of yesterday test nothing
+    """Compare the baseline with itself under two names; a difference is a fault of the setup."""
+    args.fresh = True  # reused answers test nothing
     with contextlib.closing(experiment.against_itself().prepare(options_of(args))) as prepared:
         if not args.quiet:
             introduce(prepared)
@@ -76,12 +77,15 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     if code:
         return code
     is_sound, sentence = judge_self_comparison(result.analysis)
-    say(f"  {sentence}" if is_sound else f"error: {sentence}")
-    return 0 if is_sound else 1
+    if is_sound:
+        say(f"  {sentence}")
+    else:
+        say_problem("error", sentence)
+    return int(not is_sound)
 
 
 def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
-    """Exit 4 before anything is spent; if a target cannot be used, a suite may know a way without it."""
+    """Exit 4 before anything is spent. If a target is unusable, add the advice of the suite."""
     by_target = any(finding.check == "targets" and finding.level == "fail" for finding in prepared.findings)
     with _suite_advice(args) if by_target else contextlib.nullcontext():
         prepared.refuse_if_failed()
@@ -89,7 +93,7 @@ def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _suite_advice(args: argparse.Namespace) -> Iterator[None]:
-    """Add what a suite advises somebody who cannot use a target."""
+    """Add the advice of a suite on how to run without an unusable target."""
     try:
         yield
     except PreflightRefused as error:
@@ -100,32 +104,34 @@ def _suite_advice(args: argparse.Namespace) -> Iterator[None]:
 
 
 def introduce(prepared: Prepared) -> None:
-    """Print the plan, and the findings that matter before every run."""
+    """Print the plan and the findings that matter before every run."""
     _print_plan(prepared)
     for finding in prepared.findings:
         if not finding.aside:
-            say(f"  {_MARKS[finding.level]} {finding.check}: {_sentence(finding)}")
+            _print_finding(finding)
     _print_series(prepared.series)
 
 
 def review(prepared: Prepared, verbose: bool) -> None:
-    """Print the plan and every finding, one below the other, with details if `verbose`."""
+    """Print the plan and all findings, with details if `verbose`."""
     _print_plan(prepared)
     width = max(len(finding.check) for finding in prepared.findings) + 1
     for finding in prepared.findings:
-        say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {_sentence(finding)}")
+        _print_finding(finding, width)
         for line in finding.details if verbose else ():
             say(f"    {' ' * width} {line}")
     _print_series(prepared.series)
 
 
-def _sentence(finding: Finding) -> str:
-    return finding.message + (f": {finding.fix}" if finding.fix and finding.level != "pass" else "")
+def _print_finding(finding: Finding, width: int = 0) -> None:
+    say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {finding.message}")
+    if finding.fix and finding.level != "pass":
+        say(f"    help: {finding.fix}")
 
 
 def _print_series(series: Series) -> None:
     if series.since is not None:
-        say(f"  · series {series.number} begins: {series.why}; its scores do not continue those of {series.since}")
+        say(f"  · series {series.number} begins: {series.why}; do not compare its scores with those of {series.since}")
 
 
 def _print_plan(prepared: Prepared) -> None:
@@ -135,49 +141,48 @@ def _print_plan(prepared: Prepared) -> None:
     done = prepared.done_before + len(prepared.reuses)
     say(
         f"  {prepared.setup.spec.name} · {many(len(plan.cases), 'case')} × {many(len(plan.variants), 'variant')} × "
-        f"{many(plan.repeats, 'repeat')} = {many(len(plan), 'trial')} · {done:,} done before"
+        f"{many(plan.repeats, 'repeat')} = {many(len(plan), 'trial')} · {done:,} already done"
     )
 
 
 def consult(prepared: Prepared, args: argparse.Namespace) -> None:
-    """On a terminal, ask about what changed and what is missing; elsewhere the run goes on."""
+    """On a terminal, ask about what changed and what is missing; elsewhere the run continues."""
     if not args.yes and (args.quiet or args.json or not is_interactive()):
         return
     for question in prepared.questions:
-        answer = "no" if question.stops == "yes" else "yes"  # what --yes means: go on
-        if not args.yes:
-            answer = "yes" if confirm(question.text) else "no"
+        continues = "no" if question.stops == "yes" else "yes"
+        answer = continues if args.yes else "yes" if confirm(question.text) else "no"
         if answer == question.stops:
             for number, step in enumerate(question.steps, 1):
                 say(f"  {number}. {step}")
-            what = "first the steps above" if question.steps else "the code that is measured changed"
-            raise PreflightRefused(f"{what}: nothing was executed, nothing was written", "then run again")
+            why = "the steps above come first" if question.steps else "the measured code changed"
+            fix = "follow the steps, then run again" if question.steps else "check the code, then run again"
+            raise PreflightRefused(f"{why}; nothing was executed or written", fix)
         prepared.record_answer(question, answer)
 
 
 def confirm_cost(prepared: Prepared, yes: bool) -> None:
-    """Ask before a run that costs a lot."""
+    """Ask before an expensive run."""
     if prepared.question is None or yes:
         return
     if not is_interactive():
         above = f"more than limits.ask_above_usd (${prepared.setup.spec.limits.ask_above_usd:,.2f})"
-        message = f"{prepared.question}, {above}, and nobody can be asked here"
-        raise PreflightRefused(message, "--yes agrees to it; --budget USD caps it")
-    if not confirm(f"{prepared.question}: go on?"):
-        message = "not agreed to: nothing was executed, nothing was written"
-        raise PreflightRefused(message, "--limit N tries a few cases")
+        message = f"{prepared.question}, {above}, and there is no terminal to confirm on"
+        raise PreflightRefused(message, "use --yes to accept the cost, or --budget USD to cap it")
+    if not confirm(f"{prepared.question}: continue?"):
+        raise PreflightRefused("not confirmed; nothing was executed or written", "use --limit N to try a few cases")
 
 
 def _print_reused(prepared: Prepared) -> None:
     if prepared.continues:
         broken = len(prepared.broken)
-        again = f" ({many(broken, 'failure')} that stopped it among them; --allow-failing keeps them)" if broken else ""
-        say(f"  going on with {prepared.continues}: {many(prepared.to_execute, 'trial')} left{again}")
+        repeated = f" (with {many(broken, 'failure')} that stopped it; --allow-failing keeps them)" if broken else ""
+        say(f"  continuing {prepared.continues}: {many(prepared.to_execute, 'trial')} left{repeated}")
     elif prepared.reuses:
         failures = sum(reuse.failed for reuse in prepared.reuses)
-        which = f" ({failures:,} of them failures: --retry-failed executes those again)" if failures else ""
+        failed = f" ({many(failures, 'failure')}; --retry-failed executes them again)" if failures else ""
         say(
-            f"  reusing {many(len(prepared.reuses), 'answer')} of earlier runs{which}, executing "
+            f"  reusing {many(len(prepared.reuses), 'answer')} of earlier runs{failed}, executing "
             f"{prepared.to_execute:,} (--fresh executes all)"
         )
 
@@ -186,7 +191,7 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
     import asyncio
 
     resume_collector()
-    with _listening(prepared, args) as listeners, _suite_advice(args):  # refused in there: a warm-up failed
+    with _listening(prepared, args) as listeners, _suite_advice(args):  # a failed warm-up raises PreflightRefused
         result = asyncio.run(RunExecution(prepared, listeners).run())
     if result.in_flight.most and not args.quiet:
         say(f"  {in_flight_line(result.in_flight.asked, result.in_flight.mean, result.in_flight.most)}")
@@ -207,7 +212,7 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Li
 
 
 def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> int:
-    """Write the reports, print the verdict and how the run ended, and return the exit code."""
+    """Write the reports, print the verdict and how the run ended; return the exit code."""
     from abreast.report.formats.terminal import render
 
     analysis, pictures = result.analysis, not args.no_pictures
@@ -222,19 +227,19 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
         terminal = console()
         terminal.print()
         terminal.print(render(analysis, where), crop=False)
-        lines = [f"  report   {store_argument.shown(report)}"] if report else []
+        lines = [f"  report   {relative_path(report)}"] if report else []
         query = f"select * from predictions where run = '{result.run}'"
-        rows = f'  rows     abreast sql {shlex.quote(store_argument.shown(result.store))} "{query}"'
+        rows = f'  rows     abreast sql {shlex.quote(relative_path(result.store))} "{query}"'
         for line in (*lines, *results_line(results), rows):
             terminal.print(line, soft_wrap=True)  # not cut, so that it can be copied
     for line in ending_lines(result, command, where):
         say(line)
     code = exit_code(result)
-    return code if code > 1 else tell_unmet(unmet) or code
+    return code if code > 1 else print_unmet(unmet) or code
 
 
 def dry_run(prepared: Prepared) -> None:
-    """Print what would be sent: one request per variant."""
+    """Print the request of each variant that would be sent first."""
     from abreast.preflight.checks.targets import render_request
 
     introduce(prepared)

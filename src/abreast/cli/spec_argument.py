@@ -1,4 +1,4 @@
-"""What SPEC means: a file, or a suite by its name."""
+"""The SPEC argument: a spec file, or the name of a suite."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast import suites
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean
 from abreast.suites import Suite
 
 if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
 
 _SPEC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")  # of files, never of suites
-HELP = "a spec file (YAML, TOML or JSON), or the name of a suite: abreast suites"
+HELP = "a spec file (YAML, TOML or JSON), or the name of a suite (`abreast suites` lists them)"
+LIST_SUITES = "run `abreast suites` to list the suites"
+ParserFactory = Callable[[Suite | None], argparse.ArgumentParser]
 
 
-def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
-    """The suite whose name stands where SPEC does, as the flags of that suite have it; None if there is none."""
-    named = [word for word in words if not word.startswith("-") and not word.endswith(_SPEC_SUFFIXES)]
-    for name in suites.names() if named else ():
-        if name not in named:
+def suite_by_name(words: Sequence[str], parser_with: ParserFactory) -> Suite | None:
+    """The suite that the SPEC argument names, parsed with the flags of that suite; None if it names none."""
+    candidates = [word for word in words if not word.startswith("-") and not word.endswith(_SPEC_SUFFIXES)]
+    for name in suites.names() if candidates else ():
+        if name not in candidates:
             continue
         try:
             suite = suites.load(name)
             parser = parser_with(suite)
-        except BadInput:  # is said only if it is the one that is meant
+        except BadInput:  # matters only if SPEC is this suite
             if _spec(parser_with(None), words) == name:
                 raise
             continue
@@ -36,8 +38,8 @@ def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argpars
     return None
 
 
-def suite_of_file(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
-    """The suite that takes the file that stands where SPEC does, instead of its flags; None if there is none."""
+def suite_of_file(words: Sequence[str], parser_with: ParserFactory) -> Suite | None:
+    """The suite that reads the settings file in the SPEC argument; None if it is no such file."""
     for word in dict.fromkeys(words):
         if word.endswith(".json") and not word.startswith("-"):
             suite = suites.reader_of(Path(word))
@@ -47,7 +49,7 @@ def suite_of_file(words: Sequence[str], parser_with: Callable[[Suite | None], ar
 
 
 def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
-    """The word for SPEC, whatever is wrong with the others."""
+    """The SPEC argument, even if other arguments are wrong."""
     for action in parser._actions:
         action.type = action.choices = None
         action.required = action.dest == "spec"
@@ -57,12 +59,12 @@ def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
         parsed, _ = parser.parse_known_intermixed_args([word for word in words if word not in ("-h", "--help")])
     except BadInput:
         return None
-    word: str | None = parsed.spec
-    return word
+    spec: str | None = parsed.spec
+    return spec
 
 
 def experiment_of(args: argparse.Namespace) -> Experiment:
-    """The experiment that is meant. Options are read after it: a suite may change them."""
+    """The experiment to run. Read options after this: a suite may change them."""
     from abreast.experiment.facade import Experiment
 
     if args.suite is not None:
@@ -71,39 +73,36 @@ def experiment_of(args: argparse.Namespace) -> Experiment:
         return Experiment.load(Path(args.spec))
     except BadInput as error:
         if isinstance(error.__context__, FileNotFoundError) and _may_be_a_name(args.spec):
-            raise _no_such(error) from None
+            raise _no_such_spec(error) from None
         raise
 
 
 def experiment_in(path: Path) -> Experiment:
-    """The experiment that a file describes by itself: a spec, or what a suite takes instead of its flags."""
+    """The experiment in a spec file, or in a settings file of a suite."""
     from abreast.cli import parser_of
     from abreast.experiment.facade import Experiment
 
     suite = suites.reader_of(path)
     if suite is None:
         return Experiment.load(path)
-    parsed = parser_of("run", suite).parse_args([str(path)])
-    return suites.experiment_of(suite, parsed)
+    return suites.experiment_of(suite, parser_of("run", suite).parse_args([str(path)]))
 
 
-def misspelt(words: Sequence[str]) -> BadInput | None:
-    """Whose flags are not known, if the first word is nearly the name of a suite: it has them."""
+def misspelt_suite(words: Sequence[str]) -> BadInput | None:
+    """The error for a misspelt suite name, whose flags are unknown for that reason; None if it is not one."""
     word = next((word for word in words if not word.startswith("-")), "")
-    near = suggestion(word, suites.names()) if _may_be_a_name(word) and not Path(word).exists() else ""
-    said = f"{word}: no such file{near}"
-    return BadInput(said, "abreast suites lists the suites") if "did you mean" in near else None
+    near = did_you_mean(word, suites.names()) if _may_be_a_name(word) and not Path(word).exists() else ""
+    return BadInput(f"{word}: no such file{near}", LIST_SUITES) if near else None
 
 
 def _may_be_a_name(word: str) -> bool:
     return Path(word).name == word and not Path(word).suffix
 
 
-def _no_such(error: BadInput) -> BadInput:
-    """No file is called so; a suite may have been meant."""
-    known = suites.names()
-    word, said, _ = error.message.partition(": no such file")
-    near = suggestion(word, known)
-    if "did you mean" in near:
-        return BadInput(f"{word}{said}{near}", "abreast suites lists the suites")
-    return BadInput(error.message, f"name a spec file, or a suite: {', '.join(known)}" if known else error.fix)
+def _no_such_spec(error: BadInput) -> BadInput:
+    """The error for a missing file that may be a misspelt suite name."""
+    names = suites.names()
+    word, problem, _ = error.message.partition(": no such file")
+    if near := did_you_mean(word, names):
+        return BadInput(f"{word}{problem}{near}", LIST_SUITES)
+    return BadInput(error.message, f"name a spec file, or a suite: {', '.join(names)}" if names else error.fix)

@@ -128,7 +128,7 @@ class ActiveExecution:
             plan=execution.plan,
             emit=self._listener.event,
             stop=self._state.stop,
-            spent=self._prior_use() if execution.limits.count_what_is_spent else (),
+            spent=self._prior_use() if execution.limits.needs_spending else (),
             waits_for_quota=execution.waits_for_quota,
             own_failures=store.own_failures(run_id),
             answered=store.answered(run_id),

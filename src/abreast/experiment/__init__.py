@@ -1,1 +1,1 @@
-"""The public façade. It only wires the rooms together."""
+"""The public `Experiment`: preparation, execution and results of a run."""

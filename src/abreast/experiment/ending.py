@@ -1,4 +1,4 @@
-"""How a run ended: its exit code, why it ended and how to go on, and its summary as JSON."""
+"""How a run ended: exit code, reason, how to continue, and the summary as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Incomplete
+from abreast.filenames import relative_path
 from abreast.preflight.checks import cost
-from abreast.spec.values import shown_path
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -31,32 +31,35 @@ def exit_code(result: Result) -> int:
 
 
 def ending_lines(result: Result, command: str, where: str) -> Iterator[str]:
-    """Sentences on a run that did not end as planned. `where` is the option that names its store."""
+    """Lines about a run that did not end as planned. `where` is the flag that names its store."""
     analysis, stored, run = result.analysis, result.analysis.stored, result.run
     if result.stopped == "interrupted":
-        yield f"  stored {stored:,} of {result.planned:,}. Go on with: abreast resume {run}{where}"
+        yield f"  stored {stored:,} of {result.planned:,}"
+        yield f"help: to continue, run `abreast resume {run}{where}`"
         return
     if result.status == "stopped_early":
         yield f"  {_not_needed(result)}"
-        yield f"       to run the rest all the same: abreast resume {run}{where}"
+        yield f"help: to run the rest anyway, run `abreast resume {run}{where}`"
     elif result.status != "complete":
-        left = result.planned - stored
-        yield f"{'stopped' if left else 'incomplete'}: {analysis.run['reason']}"
-        yield f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost"
-        if not left and (failed := [at for at, summary in enumerate(analysis.variants) if summary.errors]):
+        missing = result.planned - stored
+        yield f"{'stopped' if missing else 'incomplete'}: {analysis.run['reason']}"
+        yield f"  {stored:,} of {result.planned:,} done and stored, {missing:,} not run, nothing lost"
+        if not missing and (failed := [at for at, summary in enumerate(analysis.variants) if summary.errors]):
             kind, message, _ = analysis.rows.first_error(failed[0])
-            yield f"       first error: {kind}: {message[:LONGEST_ERROR]}"
-            yield f"       see all: abreast logs {run} --errors{where}"
-        for line in _ways_on(result, command, where):
-            yield f"       {line}"
+            yield f"  first error: {kind}: {message[:LONGEST_ERROR]}"
+            yield f"help: run `abreast logs {run} --errors{where}` to see all errors"
+        for fix in _ways_to_continue(result, command, where):
+            yield f"help: {fix}"
         return
     if analysis.is_without_answer:
-        yield f"error: no trial gave an answer. See why: abreast logs {run}{where}"
+        yield "error: no trial gave an answer"
+        yield f"help: run `abreast logs {run}{where}` to see why"
     elif analysis.is_without_score:
         yield from _why_unscored(analysis, where)
     elif analysis.is_without_comparison:
         errors = " --errors" if any(summary.errors for summary in analysis.variants) else ""
-        yield f"error: this run allows no comparison. See why: abreast logs {run}{errors}{where}"
+        yield "error: this run allows no comparison"
+        yield f"help: run `abreast logs {run}{errors}{where}` to see why"
 
 
 def _not_needed(result: Result) -> str:
@@ -72,62 +75,66 @@ def _not_needed(result: Result) -> str:
 
 
 def _saved_usd(result: Result) -> float | None:
-    """Estimate from the mean cost of each variant's trials; None if that of one is unknown."""
+    """Estimate from the mean cost per trial of each variant; None if one is unknown."""
     saved, planned = 0.0, result.planned // len(result.analysis.variants)
     for variant in result.analysis.variants:
-        left, paid = planned - variant.trials, variant.trials - variant.reused
-        if left and (variant.cost_usd is None or not paid):
+        missing, paid = planned - variant.trials, variant.trials - variant.reused
+        if missing and (variant.cost_usd is None or not paid):
             return None
-        saved += left * (variant.cost_usd or 0.0) / max(1, paid)
+        saved += missing * (variant.cost_usd or 0.0) / max(1, paid)
     return saved
 
 
-def _ways_on(result: Result, command: str, where: str) -> list[str]:
-    """What to do after a run that stopped, with the commands to paste."""
+def _ways_to_continue(result: Result, command: str, where: str) -> list[str]:
     resume = f"abreast resume {result.run}{where}"
     if result.stopped == "failing":
-        again = f"{_run_again(result, command)} (answers of variants that did not change are reused)"
-        return [f"{result.fix or 'fix it'}, then {again}", f"to continue as it is: {resume} --allow-failing"]
-    if result.stopped == "budget":
-        return [resume + (" --budget USD" if "--budget" in result.fix else "")]
-    return [f"{result.fix}, then: {resume}" if result.fix else resume]
+        rerun = f"{_rerun(result, command)}; answers of unchanged variants are reused"
+        return [f"{result.fix or 'fix it'}, then {rerun}", f"to continue as it is, run `{resume} --allow-failing`"]
+    if result.stopped == "budget" and "--budget" in result.fix:
+        return [f"run `{resume} --budget USD`"]
+    if result.fix and result.stopped != "budget":
+        return [f"{result.fix}, then run `{resume}`"]
+    return [f"run `{resume}`"]
 
 
-def _run_again(result: Result, command: str) -> str:
-    """`run again: abreast run spec.yaml`; without the command if the run has no spec file of its own."""
+def _rerun(result: Result, command: str) -> str:
+    """How to run it again; without a command if the run has no spec file."""
     spec = json.loads(result.analysis.run["spec"])
     if not spec["origin"] or spec["suite"]:
         return "run it again"
-    name = shlex.quote(shown_path(Path(spec["origin"])))
+    name = shlex.quote(relative_path(Path(spec["origin"])))
     flags = " with the same flags" if any(spec["options"].values()) else ""
-    return f"run again: abreast {command} {name}{flags}"
+    return f"run `abreast {command} {name}` again{flags}"
 
 
 def _why_unscored(analysis: Analysis, where: str) -> Iterator[str]:
     """The most frequent reason why answers have no score, and what to do."""
     run, reason = analysis.run["run"], analysis.rows.why_unscored()
     if reason is None:
-        yield f"error: no answer could be scored. See why: abreast logs {run}{where}"
+        yield "error: no answer could be scored"
+        yield f"help: run `abreast logs {run}{where}` to see why"
         return
     why, case = reason
-    # What tests decided in the agent's workspace cannot be scored anew: the workspace is gone.
+    # Tests ran in the agent's workspace, which is gone: rescore cannot repeat them.
     by_tests = any(isinstance(scorer, dict) and "tests" in scorer for scorer in analysis.rows.spec.get("scorers") or [])
-    again = "; when it is mended: the same run with --fresh" if by_tests else ""
+    rerun = "; once fixed, run again with --fresh" if by_tests else ""
     yield f"error: no answer could be scored: {why}"
-    yield f"       see it: abreast show {run} {shlex.quote(case)}{where}{again}"
+    yield f"help: run `abreast show {run} {shlex.quote(case)}{where}` to see one{rerun}"
 
 
 def judge_self_comparison(analysis: Analysis) -> tuple[bool, str]:
-    """Whether a comparison of the baseline with itself found nothing, as it must, and a sentence about it."""
+    """Whether the baseline shows no difference from itself, and a sentence about it."""
     verdicts = [comparison.verdict for comparison in analysis.comparisons]
     if any(verdict.word in ("better", "worse") for verdict in verdicts):
-        return False, "a difference was found where there is none: something favours one side (order, state, cache)"
-    few = next((verdict.reason for verdict in verdicts if verdict.reason), "")
-    return True, f"nothing found, but {few}" if few else "as it must be: nothing found between the baseline and itself"
+        return False, "the baseline differs from itself: something favours one side (order, state, cache)"
+    reservation = next((verdict.reason for verdict in verdicts if verdict.reason), "")
+    if reservation:
+        return True, f"no difference found, but {reservation}"
+    return True, "as expected, no difference between the baseline and itself"
 
 
 def summary_of(result: Result, report: Path | None, results: Sequence[Path] = ()) -> dict[str, Any]:
-    """What the report says, and how this execution came to it."""
+    """The report as JSON, with the counts and files of this execution."""
     from abreast.report.formats import json_report
 
     return {

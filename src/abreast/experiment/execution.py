@@ -1,4 +1,4 @@
-"""Execution of a prepared run: take the lease, reuse answers, execute the rest, analyse."""
+"""Execution of a prepared run: claim it, reuse answers, execute the rest, analyse."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from abreast.store import Lease, NewRun, Store, StoreVanished, open_store
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.views import add_columns
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.analyse.decision.sequential import UntilDecided
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class RunExecution:
     """One execution of a prepared run.
 
-    On a loop that it does not own, signals are left alone: cancel it by `interrupt`, which is None before it begins.
+    On a loop that it does not own, it handles no signals: cancel it by `interrupt`, which is None before it begins.
     """
 
     def __init__(self, prepared: Prepared, listeners: Sequence[Listener] = (), owns_loop: bool = True) -> None:
@@ -56,7 +57,7 @@ class RunExecution:
             ending = await self._execute(lease)
             status, reason = self._status(lease, ending)
             self._store.finish(lease, status, reason)
-        except StoreVanished as error:  # whatever is at the path now is not this run's store
+        except StoreVanished as error:  # the file at the path is no longer this run's store
             if error.copy is None:
                 raise Incomplete(error.message, error.fix) from error
             with open_store(error.copy) as store:
@@ -78,8 +79,8 @@ class RunExecution:
             self._listener.event("warning", message=error.message)
         if ending.stopped == "warmup":
             stored = self._store.run(lease.run)["stored_trials"]
-            safe = f"{stored:,} of {planned:,} trials are stored and safe" if stored else "nothing was executed"
-            raise PreflightRefused(f"{ending.why}; {safe}", f"{ending.fix}, then: abreast resume {lease.run}")
+            progress = f"{stored:,} of {planned:,} trials are stored" if stored else "nothing was executed"
+            raise PreflightRefused(f"{ending.why}; {progress}", f"{ending.fix}, then run `abreast resume {lease.run}`")
         from abreast.analyse.run import analyse  # late: trials can start without it
 
         analysis = await asyncio.to_thread(analyse, self._store, lease.run)  # the loop may be a user's
@@ -125,34 +126,34 @@ class RunExecution:
         self.interrupt = interrupt
 
     def _early_stop(self, run_id: int) -> UntilDecided | None:
-        """The rule that may end the run early, with everything that the run has stored."""
+        """The rule that may end the run early, fed with the stored outcomes."""
         setup, plan, spec, score = self._setup, self._plan, self._setup.spec, self._setup.primary
         if not spec.until_decided or score is None or len(plan.variants) < 2:
             return None
-        from abreast.analyse.decision.sequential import UntilDecided  # late: most runs decide at their end
+        from abreast.analyse.decision.sequential import UntilDecided  # late: most runs do not stop early
         from abreast.analyse.decision.verdicts import Rule
 
         rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent, plan.population)
         stop = UntilDecided(plan, setup.baseline, score, rule, spec.min_cases)
         per_case = len(plan.variants) * plan.repeats
         is_done = plan.done.reshape(-1, per_case).all(axis=1)
-        own = np.zeros(len(plan.cases), dtype=np.bool_)
+        has_own_trial = np.zeros(len(plan.cases), dtype=np.bool_)
         version = setup.primary_version
         assert version is not None
-        # Scores by an earlier version of the scorer do not count: those answers are about to be scored again.
-        stored = self._store.queries.outcomes(run_id, score, version)
-        for position, status, blame, value, is_scored, is_reused in stored:
+        # Scores by an earlier version of the scorer do not count: those answers will be scored again.
+        outcomes = self._store.queries.outcomes(run_id, score, version)
+        for position, status, blame, value, is_scored, is_reused in outcomes:
             if not is_reused:
-                own[position // per_case] = True
+                has_own_trial[position // per_case] = True
             if not plan.done[position] or (status == "ok" and not is_scored):
-                continue  # it is executed again, or scored in a moment
+                continue  # will be executed or scored in this execution
             score_of_trial = 0.0 if status == "error" and blame == "variant" else value
             stop.observe(position, score_of_trial, status == "skipped")
-        stop.begun = np.flatnonzero(own & ~is_done).tolist()
+        stop.begun = np.flatnonzero(has_own_trial & ~is_done).tolist()
         return stop
 
     def _begin(self) -> Lease:
-        """Enter a new run with the answers it reuses, or take over the one to continue."""
+        """Begin a new run with the answers it reuses, or claim the run to continue."""
         prepared, setup, store = self._prepared, self._setup, self._store
         if prepared.lock is not None:
             prepared.lock.write()
@@ -164,11 +165,11 @@ class RunExecution:
             with store.change() as connection:
                 add_columns(connection, self._columns())
         else:
-            known = store.queries.run_names() if store.exists() else set()
+            names = store.queries.run_names() if store.exists() else set()
             cases = self._plan.cases
             indexes = sorted({self._plan.parts(reuse.position)[0] for reuse in prepared.reuses})
             rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
-            lease = store.begin(self._new_run(new_name(known)), rows, prepared.reuses, setup.options.fresh)
+            lease = store.begin(self._new_run(new_name(names)), rows, prepared.reuses, setup.options.fresh)
         sources = [reuse.run_id for reuse in prepared.reuses]
         if setup.options.retry_failed or (sources and store.any_retried_failures(sources)):
             store.note_retried_failures(lease)
@@ -178,16 +179,10 @@ class RunExecution:
 
     def _new_run(self, name: str) -> NewRun:
         plan, setup = self._plan, self._setup
+        parts = zip(plan.variants, setup.targets, plan.digests, plan.variant_occurrence, strict=True)
         variants = [
-            (
-                index,
-                variant.name,
-                target.name,
-                to_json(shown_params(variant)),
-                plan.digests[index],
-                plan.variant_occurrence[index],
-            )
-            for index, (variant, target) in enumerate(zip(plan.variants, setup.targets, strict=True))
+            (index, variant.name, target.name, to_json(shown_params(variant)), digest, occurrence)
+            for index, (variant, target, digest, occurrence) in enumerate(parts)
         ]
         return NewRun(
             run=name,
@@ -216,31 +211,30 @@ class RunExecution:
     def _status(self, lease: Lease, ending: Ending) -> tuple[str, str | None]:
         """Status of the run that ended, and the reason if it is not complete."""
         self._store.close()
-        left = len(self._plan) - len(final_positions(self._plan, self._store, lease.run_id))
-        may_be_done = not left or ending.stopped == "decided"  # else nobody needs to look at every answer
-        is_scored = may_be_done and not any(True for _ in unscored(self._store, lease.run_id, self._setup.scorers))
-        why = "the store could not be written for a while" if ending.stopped == "store" else ending.why
-        if left and ending.stopped == "decided" and is_scored:
+        missing = len(self._plan) - len(final_positions(self._plan, self._store, lease.run_id))
+        may_be_complete = not missing or ending.stopped == "decided"  # else do not read every answer
+        is_scored = may_be_complete and not any(True for _ in unscored(self._store, lease.run_id, self._setup.scorers))
+        why = "the store could not be written" if ending.stopped == "store" else ending.why
+        if missing and ending.stopped == "decided" and is_scored:
             return "stopped_early", ending.why
-        if left:
-            return "incomplete", why or self._failed(lease, left)
+        if missing:
+            return "incomplete", why or self._failures(lease, missing)
         if not is_scored:
-            return "incomplete", why or "answers are left that could not be scored"
+            return "incomplete", why or "some answers could not be scored"
         return "complete", None
 
-    def _failed(self, lease: Lease, left: int) -> str:
-        """`2 trials failed by infrastructure, 3 that begin with what those leave are not run`."""
-        after = len(self._plan) - self._store.queries.trial_state(lease.run_id)[0]
-        failed = left - after
-        message = f"{failed:,} trial{'s' if failed > 1 else ''} failed by infrastructure"
-        return f"{message}, {after} that begin with what those leave are not run" if after else message
+    def _failures(self, lease: Lease, missing: int) -> str:
+        """`2 trials failed by infrastructure; 3 that depend on them were not run`."""
+        not_run = len(self._plan) - self._store.queries.trial_state(lease.run_id)[0]
+        message = f"{many(missing - not_run, 'trial')} failed by infrastructure"
+        return f"{message}; {not_run:,} that depend on them were not run" if not_run else message
 
 
 def _incomplete(error: StoreError, run: str, store: Store, planned: int, option: str = "") -> Incomplete:
     try:
         stored = store.run(run)["stored_trials"]
-    except AbreastError:  # the store is gone, or the run is
+    except AbreastError:  # the store or the run is gone
         return Incomplete(error.message, error.fix)
-    first = f"{error.fix.split(', then')[0]}, then: " if error.fix else ""
-    message = f"{error.message}; {stored} of {planned} trials are stored and safe"
-    return Incomplete(message, f"{first}abreast resume {run}{option}")
+    first = f"{error.fix.split(', then')[0]}, then " if error.fix else ""
+    message = f"{error.message}; {stored:,} of {planned:,} trials are stored"
+    return Incomplete(message, f"{first}run `abreast resume {run}{option}`")

@@ -1,4 +1,4 @@
-"""The public façade: `Experiment(...).check()`, `.run()`, `.report()`."""
+"""The public `Experiment`, with `check`, `run`, `arun` and `report`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.experiment.execution import RunExecution
-from abreast.experiment.launch import in_thread, observed, run_in_thread, run_on_loop, warn_if_useless
+from abreast.experiment.launch import in_thread, observed, run_in_thread, run_on_loop, warn_without_result
 from abreast.experiment.options import Options, accepts
 from abreast.experiment.preparation import Prepared, prepare
 from abreast.experiment.result import Result
@@ -88,11 +88,11 @@ class Experiment:
         self.spec: Spec = validated(settings, "Experiment")
         self.base = Path(base)
         self.origin: Path | None = None
-        self.notes: tuple[str, ...] = ()  # what a suite wants to be known before a run
+        self.notes: tuple[str, ...] = ()  # notes of a suite, reported before a run
 
     @classmethod
     def load(cls, path: str | Path) -> Experiment:
-        """The experiment in a spec file. What it names is looked for beside it."""
+        """Load a spec file. Files it names are relative to its folder."""
         return cls.of(load_spec(Path(path)), Path(path).resolve().parent, Path(path))
 
     @classmethod
@@ -103,25 +103,27 @@ class Experiment:
 
     @classmethod
     def reopen(cls, store: Store, run: str | None = None) -> tuple[Experiment, Options]:
-        """The experiment of a run that is not complete (the last one if none is named), and how it was started."""
+        """The experiment of an incomplete run (default: the last one), and the options it was started with."""
         spec, base, origin, options = reopened(store, run)
         return cls.of(spec, base, origin), Options(store=store.path, **options)
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """The contenders, defaults filled in."""
+        """The contenders with defaults filled in."""
         return self.spec.all_variants()
 
     @accepts(Options, try_tests=0, online=False)
     def check(self, options: Options) -> list[Finding]:
-        """The checks that `run` makes first; nothing is executed and nothing is written."""
+        """Run the checks that `run` makes first; nothing is executed or written."""
         with closing(self.prepare(options)) as prepared:
             return prepared.findings
 
     @accepts(Options)
     def run(self, options: Options) -> Result:
-        """Execute what is missing and analyse the whole. Inside a running event loop, in a thread of its own: the loop
-        stands still meanwhile, which `arun` avoids."""
+        """Execute the missing trials and analyse the run.
+
+        Inside a running event loop it executes in a thread and blocks the loop, which `arun` does not.
+        """
         _refuse_worker()
         with closing(self.prepare(options)) as prepared, observed(prepared) as listeners:
             prepared.refuse_if_failed()
@@ -133,16 +135,16 @@ class Experiment:
             else:
                 result = run_in_thread(execution)
         self._conclude(result)
-        if result.stopped == "interrupted":  # what is done is stored; the script that called is interrupted too
+        if result.stopped == "interrupted":  # finished trials are stored; interrupt the script as well
             raise KeyboardInterrupt
         return result
 
     @accepts(Options)
     async def arun(self, options: Options) -> Result:
-        """The same as `run` for users who own the loop: `await experiment.arun()`, also in a notebook.
+        """`run` for users who run their own loop, also in a notebook: `await experiment.arun()`.
 
-        Async targets run on the caller's loop, others in threads. If the awaiting task is cancelled, what is in flight
-        is cancelled, what is finished is stored, and the next `run` or `arun` goes on from there.
+        Async targets run on the caller's loop, others in threads. If the awaiting task is cancelled, trials in flight
+        are cancelled, finished ones are stored, and the next `run` or `arun` continues from there.
         """
         _refuse_worker()
         prepared = await in_thread(lambda: self.prepare(options), abandon=Prepared.close)
@@ -153,13 +155,13 @@ class Experiment:
         return result
 
     def _conclude(self, result: Result) -> None:
-        """Write the files of the suite, and warn if the run says nothing."""
+        """Write the result files of the suite, and warn if the run has no result."""
         if self.spec.output is not None:
             result.write_files()
-        warn_if_useless(result)
+        warn_without_result(result)
 
     def report(self, run: str = "latest", format: str = "terminal", all_pairs: bool = False) -> str:
-        """The report of a stored run as text: terminal, markdown, json, csv, junit or html."""
+        """The report of a stored run as text; `format` is terminal, markdown, json, csv, junit or html."""
         from abreast.analyse.run import analyse  # late: most runs are read, not printed
         from abreast.report.formats import catalogue
 
@@ -167,11 +169,11 @@ class Experiment:
             return catalogue.text(catalogue.ReportRequest(analyse(store, run, all_pairs)), format)
 
     def against_itself(self) -> Experiment:
-        """The baseline under two names: an experiment that must find nothing."""
+        """An experiment that compares the baseline with itself, which must show no difference."""
         variants = self.spec.all_variants()
         name = self.spec.baseline_of(variants)
-        one = next(variant for variant in variants if variant.name == name)
-        twins = [one, replace(one, name=f"{name} again")]
+        baseline = next(variant for variant in variants if variant.name == name)
+        twins = [baseline, replace(baseline, name=f"{name} again")]
         own = self.spec.limits.variants.get(name)
         limits = {"variants": {twin.name: own for twin in twins} if own else {}}
         changes: dict[str, Any] = {
@@ -186,7 +188,7 @@ class Experiment:
         return Experiment.of(changed_spec(self.spec, changes, "A/A"), self.base, self.origin, self.notes)
 
     def prepare(self, options: Options) -> Prepared:
-        """Build everything that a run needs, and find out what can be without executing."""
+        """Build everything that a run needs, and run the checks."""
         cleanup = clean()
         with marked(reaps=False):
             setup = build_setup(self, options, cleanup)
@@ -198,7 +200,7 @@ class Experiment:
 
     @property
     def store_path(self) -> str | Path:
-        """Where its rows go."""
+        """Path or address of the store."""
         return store_path(self.spec, self.base)
 
 
@@ -206,5 +208,5 @@ def _refuse_worker() -> None:
     if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker imports the script
         raise BadInput(
             "a worker process imported the script that starts the run",
-            'put the call of .run() under: if __name__ == "__main__":',
+            'put the call of .run() under `if __name__ == "__main__":`',
         )

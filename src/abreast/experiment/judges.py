@@ -1,4 +1,4 @@
-"""The judges of an experiment, each with its target."""
+"""The judges of an experiment and their targets."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def seat(
     alone: bool = False,
     anew: bool = False,
 ) -> Panel | None:
-    """The judges among these scorers, for variants of these names and digests; None if there is none."""
+    """The judges among the scorers, prepared for variants with these names and digests; None without judges."""
     judges = [scorer for scorer in scorers if isinstance(scorer, Judge)]
     if not judges:
         return None
     index, targets = variants.index(baseline), []
     for judge in judges:
-        variant, target = _built(judge, seed, shared)
+        variant, target = _build_target(judge, seed, shared)
         judge.seat(variant_digest(variant, target), digests[index])
         targets.append(target)
     return Panel(
@@ -51,7 +51,7 @@ def seat(
     )
 
 
-def _built(judge: Judge, seed: int, shared: dict[str, Any]) -> tuple[Variant, Target]:
+def _build_target(judge: Judge, seed: int, shared: dict[str, Any]) -> tuple[Variant, Target]:
     variant = Variant(judge.name, judge.target, judge.params, judge.executor, judge.target_version)
     try:
         return variant, build(variant, seed, shared)
@@ -61,7 +61,7 @@ def _built(judge: Judge, seed: int, shared: dict[str, Any]) -> tuple[Variant, Ta
 
 
 def written_scorer(scorer: Any) -> Any:
-    """A scorer as a spec file would have it; functions by name."""
+    """A scorer as in a spec file, with functions by name."""
     if isinstance(scorer, str):
         return scorer
     if not isinstance(scorer, Mapping):
@@ -74,24 +74,24 @@ def written_scorer(scorer: Any) -> Any:
     }
 
 
-def calls_of(
-    panel: Panel, left: npt.NDArray[np.bool_], store: Store | None, run_id: int | None, reuses: Sequence[Reuse]
+def estimate_calls(
+    panel: Panel, missing: npt.NDArray[np.bool_], store: Store | None, run_id: int | None, reuses: Sequence[Reuse]
 ) -> tuple[JudgeEstimate, ...]:
-    """What judges will be asked for: answers to come, answers of the run that goes on, and answers of earlier runs that
-    they have not judged."""
-    found = []
-    of_each = left.reshape(-1, panel.variants).sum(axis=0)
+    """Estimate the calls of each judge: for trials to execute, and for unjudged answers of the continued run and of
+    earlier runs."""
+    estimates = []
+    missing_by_variant = missing.reshape(-1, panel.variants).sum(axis=0)
     for judge in panel.judges:
         judged = [index for index in range(panel.variants) if not judge.pairwise or index != panel.baseline]
-        answers, mean = int(sum(of_each[index] for index in judged)), None
+        answers, mean = int(missing_by_variant[judged].sum()), None
         if store is not None:
             if run_id is not None:
-                known = panel.unjudged(store, run_id, judge)
-                answers += sum(position % panel.variants in judged for position in known)
-            taken = [(one.run_id, one.source) for one in reuses if not one.failed and one.variant in judged]
-            answers += store.queries.count_unscored(taken, judge.name, judge.version)
+                unjudged = panel.unjudged(store, run_id, judge)
+                answers += sum(position % panel.variants in judged for position in unjudged)
+            sources = [(reuse.run_id, reuse.source) for reuse in reuses if not reuse.failed and reuse.variant in judged]
+            answers += store.queries.count_unscored(sources, judge.name, judge.version)
             mean = store.queries.mean_judge_cost(judge.name)
         calls = answers * len(judge.items)
         if calls:
-            found.append(JudgeEstimate(judge.name, calls, None if mean is None else mean * calls))
-    return tuple(found)
+            estimates.append(JudgeEstimate(judge.name, calls, None if mean is None else mean * calls))
+    return tuple(estimates)

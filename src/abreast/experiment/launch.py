@@ -1,4 +1,4 @@
-"""Executing a prepared run from Python: in a thread or on the caller's loop, with its progress and its log."""
+"""Execution of a prepared run from Python: in a thread or on the caller's loop, with progress and log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ Value = TypeVar("Value")
 
 @contextmanager
 def observed(prepared: Prepared) -> Iterator[list[Listener]]:
-    """Listeners that log what happens, and show the progress if that is wanted."""
+    """Listeners that log events, and show the progress if options ask for it."""
     options = prepared.setup.options
     log_findings(prepared.findings)
     listeners = [*options.listeners]
@@ -46,40 +47,37 @@ def progress_display(prepared: Prepared) -> Any:
 
 
 def run_in_thread(execution: RunExecution) -> Result:
-    """Execute in a thread with a loop of its own, and wait."""
-    outcome: list[Any] = []
+    """Execute in a thread with its own loop, and wait."""
+    future: Future[Result] = Future()
 
     def work() -> None:
         try:
-            outcome.append(asyncio.run(execution.run()))
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-            outcome.append(error)
-        over.set()
+            future.set_result(asyncio.run(execution.run()))
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            future.set_exception(error)
 
-    over = threading.Event()  # an interrupted `join` would take the thread for ended
-    context = contextvars.copy_context()  # a notebook finds the cell that output belongs to by it
+    context = contextvars.copy_context()  # by which a notebook finds the cell that output belongs to
     threading.Thread(target=context.run, args=(work,), name="abreast-run").start()
-    while not over.is_set():
+    while not future.done():
         try:
-            over.wait()
-        except KeyboardInterrupt:  # it ends as it does in a terminal: what is in flight may finish, or is cancelled
+            wait([future])
+        except KeyboardInterrupt:  # as in a terminal: trials in flight may finish, or are cancelled
             if execution.interrupt is None:
                 raise
             execution.interrupt()
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    result: Result = outcome[0]
-    return result
+    return future.result()
 
 
 async def run_on_loop(execution: RunExecution) -> Result:
-    """Execute on the running loop. If the caller is cancelled, cancel what is in flight and store what is finished
-    first, which takes seconds at most."""
+    """Execute on the running loop.
+
+    If the caller is cancelled, first cancel trials in flight and store finished ones, which takes seconds at most.
+    """
     task = asyncio.ensure_future(execution.run())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError as cancelled:
-        if execution.interrupt is None:  # it has not begun
+        if execution.interrupt is None:  # not begun
             task.cancel()
         else:
             execution.interrupt()
@@ -90,14 +88,14 @@ async def run_on_loop(execution: RunExecution) -> Result:
 
 
 async def _end_of(task: asyncio.Future[Any]) -> None:
-    """Wait for the end of a task that cannot be left alone. Further cancellations of the caller change nothing."""
+    """Wait until a task has ended, ignoring further cancellations of the caller."""
     while not task.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
 
 
 async def in_thread(function: Callable[[], Value], abandon: Callable[[Value], object] | None = None) -> Value:
-    """Call a function in a thread, which nothing can end: if the caller is cancelled, its value goes to `abandon`."""
+    """Call a function in a thread. If the caller is cancelled, wait for it and pass its value to `abandon`."""
     task = asyncio.ensure_future(asyncio.to_thread(function))
     try:
         return await asyncio.shield(task)
@@ -108,15 +106,15 @@ async def in_thread(function: Callable[[], Value], abandon: Callable[[Value], ob
         raise
 
 
-def warn_if_useless(result: Result) -> None:
-    """Log why a run has no answer or no score, and how to go on with one that is not complete."""
+def warn_without_result(result: Result) -> None:
+    """Log why a run has no answer or no score, and how to continue an incomplete one."""
     analysis = result.analysis
     if result.status == "incomplete":
         reason = analysis.run["reason"] or "unknown reason"
-        left = result.planned - analysis.stored
-        fix = f" {result.fix}." if result.fix else ""
-        stopped = f"{result.run}: stopped: {reason}; {left:,} of {result.planned:,} trials not run"
-        warn(f"{stopped}.{fix} Run the experiment again to continue.")
+        missing = result.planned - analysis.stored
+        first = f"{result.fix}, then run" if result.fix else "run"
+        stopped = f"{result.run}: stopped: {reason}; {missing:,} of {result.planned:,} trials not run"
+        warn(f"{stopped}; {first} the experiment again to continue")
     elif analysis.is_without_answer or analysis.is_without_score:
         from abreast.report.words.verdict_sentence import preface
 

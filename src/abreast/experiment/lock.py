@@ -1,4 +1,4 @@
-"""The locked plan of an experiment: found beside its spec, or written before its first run."""
+"""The locked plan of an experiment: read from beside its spec, or written before its first run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SUFFIX = ".lock.json"
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A locked plan, and whether this run keeps to it."""
+    """A locked plan, and whether this run follows it."""
 
     file: Path
     check: LockCheck
     unwritten: LockedPlan | None = None
 
     def write(self) -> None:
-        """Write the file, unless it was there before."""
+        """Write the file if it is new."""
         if self.unwritten is not None:
             self.unwritten.write(self.file)
 
@@ -41,13 +41,13 @@ def default_file(base: Path, origin: Path | None, experiment: str) -> Path:
 
 
 def find_lock(options: Options, default: Path, stored: LockCheck | None, plan: Callable[[], LockedPlan]) -> Lock | None:
-    """The locked plan that this run is held to; None if there is none. Debug runs are held to none.
+    """The locked plan that this run must follow, if any; debug runs follow none.
 
-    `stored` is what the run that goes on recorded, `default` the file to look for otherwise, `plan` the plan of now.
+    `stored` is the check that a continued run recorded, `default` the file to read otherwise, `plan` the current plan.
     """
     if options.lock is False or options.debug is not None:
         if options.lock:
-            raise BadInput("--lock and --debug: a debug run is not part of a plan", "leave one of them out")
+            raise BadInput("--lock and --debug exclude each other: a debug run follows no plan", "omit one of them")
         return None
     file = default if stored is None else Path(stored.file)
     if isinstance(options.lock, str | Path):

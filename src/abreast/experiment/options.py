@@ -16,21 +16,21 @@ from abreast.store.run_names import check_label
 if TYPE_CHECKING:
     from abreast.execute.listener import Listener
 
-Given = ParamSpec("Given")
+Keywords = ParamSpec("Keywords")
 Owner = TypeVar("Owner")
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line, or a call of `run`, overrides."""
+    """Overrides from the command line or a call of `run`."""
 
     parallel: int | str | Mapping[str, int] | None = None
     trial_parallelism: int | None = None
     repeats: int | None = None
     seed: int | None = None
     store: str | Path | None = None
-    case: str | Sequence[str] = ()  # a name stands for a list of it; kept as a tuple
+    case: str | Sequence[str] = ()  # stored as a tuple
     tag: Mapping[str, str] = field(default_factory=dict)
     variant: str | Sequence[str] = ()
     limit: int | None = None
@@ -47,15 +47,15 @@ class Options:
     margin: float | None = None
     min_cases: int | None = None
     label: str | None = None
-    lock: bool | str | Path | None = None  # write the plan to a file; None: compare if there is one; False: do not
+    lock: bool | str | Path | None = None  # write the plan to a file; None: only check an existing file
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False
-    try_tests: int = TRIED_CASES  # try the tests of this many cases before anything is paid for
-    try_setup: bool = True  # make the environments of workspaces before anything is paid for
-    online: bool = True  # connect to the providers before anything is paid for
+    try_tests: int = TRIED_CASES  # cases whose tests are tried before the run
+    try_setup: bool = True  # set up the environments of workspaces before the run
+    online: bool = True  # connect to the providers before the run
     resume: str | None = None
-    progress: bool = False  # show how far the run is: in a notebook below the cell, else on standard error
+    progress: bool = False  # show progress: below the cell of a notebook, else on standard error
     listeners: Sequence[Listener] = ()
 
     def __post_init__(self) -> None:
@@ -63,30 +63,35 @@ class Options:
             value = getattr(self, name)
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
         if not isinstance(self.tag, Mapping):
-            raise BadInput(f"tag: {self.tag!r} is not a mapping", 'write tag={"category": "easy"}')
+            raise BadInput(f"tag: {self.tag!r} is not a mapping", 'use tag={"category": "easy"}')
         if self.label is not None:
             check_label(self.label)
 
 
 def accepts(
-    options: Callable[Given, Options], **defaults: Any
-) -> Callable[[Callable[[Owner, Options], Value]], Callable[Concatenate[Owner, Given], Value]]:
-    """Turn a method that takes `Options` into one with the keyword arguments of `options`, typed and shown by name in
-    `help()`. An `Options` object may come first. `defaults` replace those of the class."""
-    known = inspect.signature(options).parameters
+    options: Callable[Keywords, Options], **defaults: Any
+) -> Callable[[Callable[[Owner, Options], Value]], Callable[Concatenate[Owner, Keywords], Value]]:
+    """Turn a method that takes `Options` into one with the keyword arguments of `options`.
 
-    def decorate(method: Callable[[Owner, Options], Value]) -> Callable[Concatenate[Owner, Given], Value]:
+    Type checkers and `help()` see each of them. An `Options` object may come first. `defaults` replace those of the
+    class.
+    """
+    parameters = inspect.signature(options).parameters
+
+    def decorate(method: Callable[[Owner, Options], Value]) -> Callable[Concatenate[Owner, Keywords], Value]:
         @functools.wraps(method)
-        def call(self: Owner, start: Options | None = None, /, **overrides: Any) -> Value:
+        def call(self: Owner, base: Options | None = None, /, **overrides: Any) -> Value:
             for name in overrides:
-                if name not in known:
-                    hint = did_you_mean(name, known) or f" (known: {', '.join(known)})"
+                if name not in parameters:
+                    hint = did_you_mean(name, parameters) or f" (known: {', '.join(parameters)})"
                     raise TypeError(f"no option {name!r} of a run{hint}")
-            return method(self, replace(start or Options(**defaults), **overrides))
+            return method(self, replace(base or Options(**defaults), **overrides))
 
-        own = next(iter(inspect.signature(method).parameters.values()))
-        shown = [item.replace(default=defaults.get(name, item.default)) for name, item in known.items()]
-        call.__signature__ = inspect.signature(method).replace(parameters=[own, *shown])  # type: ignore[attr-defined]
+        signature = inspect.signature(method)
+        keywords = [item.replace(default=defaults.get(name, item.default)) for name, item in parameters.items()]
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[signature.parameters["self"], *keywords]
+        )
         return call  # type: ignore[return-value]
 
     return decorate

@@ -1,4 +1,4 @@
-"""Everything that can be found out about a run before it executes."""
+"""Preparation of a run: what is stored, what is left to execute, its estimate, and the checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import PreflightRefused
 from abreast.execute.limits.failing import failures_of_broken
 from abreast.execute.sources.warmup import warmup_costs
-from abreast.experiment.judges import calls_of
+from abreast.experiment.judges import estimate_calls
 from abreast.experiment.lock import Lock, default_file, find_lock
 from abreast.experiment.setup import Setup
 from abreast.experiment.stored import shown_params, stored_spec
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A run that is ready to execute, and what the checks found."""
+    """A run that is ready to execute, with the findings of the checks."""
 
     setup: Setup
     continues: str | None  # unfinished run of the same plan
     lock: Lock | None
     reuses: list[Reuse]
-    broken: frozenset[int]  # failures that stopped the continued run: executed again
+    broken: frozenset[int]  # positions of failures that stopped the continued run; they are executed again
     done_before: int
-    seen_rows: object  # of the continued run when it was looked at
+    seen_rows: object  # state of the continued run's rows when its trials were marked
     estimate: Estimate
     provenance: dict[str, Any]
     findings: list[Finding]
-    question: str | None  # about the cost, to be answered before anything is spent
+    question: str | None  # about the cost, to answer before the run
     questions: list[PreflightQuestion]
     series: Series
 
@@ -63,7 +63,7 @@ class Prepared:
         self.setup.store.close()
 
     def refuse_if_failed(self) -> None:
-        """Raise PreflightRefused if a check failed, before anything is spent."""
+        """Raise PreflightRefused if a check failed."""
         if self.setup.options.force:
             return
         bad = ("fail", "warn") if self.setup.options.strict else ("fail",)
@@ -72,24 +72,24 @@ class Prepared:
                 raise PreflightRefused(f"{finding.check}: {finding.message}", finding.fix)
 
     def record_answer(self, question: PreflightQuestion, answer: str) -> None:
-        """Store the answer with the run, so that it is not asked again in the same state."""
+        """Record the answer with the run, so that it is not asked again in the same state."""
         self.provenance["answers"][question.matter] = {"state": question.state, "answer": answer}
 
 
 def prepare(setup: Setup) -> Prepared:
-    """Find out what is stored, what is left and what it will take, and run all checks. Nothing is written."""
-    spec, store, options = setup.spec, setup.store, setup.options
-    known = store if store.exists() else None  # the store, if it has any run
-    if known and options.label is not None:
+    """Read what is stored, estimate what is left, and run all checks. Nothing is written."""
+    spec, options = setup.spec, setup.options
+    store = setup.store if setup.store.exists() else None
+    if store and options.label is not None:
         check_label_in(store, options.label, options.resume)
     environment = read_environment(
         setup.base, setup.origin, setup.plan.variants, setup.targets, files_of(spec.cases, setup.base)
     )
     facts = {**provenance(environment.repository, setup.plan.cases, spec.seed), **environment.recorded()}
-    continued = _run_to_continue(setup) if known and not options.fresh else None
-    before: Mapping[str, Any] = json.loads(continued["provenance"]) if continued else {}
-    extension = Extension.read(before)
-    if known and not (continued or options.fresh or options.debug is not None):  # fresh and debug runs extend nothing
+    continued = _run_to_continue(setup) if store and not options.fresh else None
+    recorded: Mapping[str, Any] = json.loads(continued["provenance"]) if continued else {}
+    extension = Extension.read(recorded)
+    if store and not (continued or options.fresh or options.debug is not None):
         extension = find_extension(setup.plan, store, spec, setup.primary, setup.baseline)
     if extension is not None:
         setup = replace(setup, plan=setup.plan.extending(extension))
@@ -98,8 +98,8 @@ def prepare(setup: Setup) -> Prepared:
     lock = find_lock(
         options,
         default_file(setup.base, setup.origin, spec.name),
-        LockCheck.read(before),
-        lambda: _locked_plan(setup, known, facts["packages"].get("abreast", "unknown")),
+        LockCheck.read(recorded),
+        lambda: _locked_plan(setup, store, facts["packages"].get("abreast", "unknown")),
     )
     if lock is not None:
         facts |= lock.check.recorded()
@@ -107,11 +107,11 @@ def prepare(setup: Setup) -> Prepared:
     if continued:
         broken = _failures_to_repeat(setup, continued["run_id"])
         seen_rows = mark_stored(setup, continued["run_id"], broken)
-    elif known and not options.fresh:
+    elif store and not options.fresh:
         reuses = find_reusable(plan, setup.targets, store, not options.retry_failed)
-    estimated = estimate_run(setup, known, continued, reuses)
-    context = _context(setup, known, continued, environment, facts, extension, lock, estimated)
-    numbered = series(context)
+    estimated = estimate_run(setup, store, continued, reuses)
+    context = _context(setup, store, continued, environment, facts, extension, lock, estimated)
+    current_series = series(context)
     return Prepared(
         setup=setup,
         continues=continued["run"] if continued else None,
@@ -124,15 +124,15 @@ def prepare(setup: Setup) -> Prepared:
         provenance={
             **facts,
             "answers": still_answered(context),
-            "series": numbered.number,
-            "series_why": numbered.why,
+            "series": current_series.number,
+            "series_why": current_series.why,
             "largest_group": plan.largest_group,
             "population": plan.population,
         },
         findings=examine(context),
         question=question(context),
         questions=[] if continued else questions(context),
-        series=numbered,
+        series=current_series,
     )
 
 
@@ -143,8 +143,8 @@ def _run_to_continue(setup: Setup) -> dict[str, Any] | None:
         run = store.run(options.resume)
         if run["fingerprint"] != fingerprint:
             raise PreflightRefused(
-                f"{run['run']} cannot go on: {_what_changed(setup, run)} since it started",
-                "start a new run, which reuses every answer that still holds: abreast run SPEC",
+                f"{run['run']} cannot continue: {_changes_since(setup, run)} since it started",
+                "run `abreast run SPEC` to start a new run, which reuses every answer that is still valid",
             )
         return run
     name = store.unfinished(setup.spec.name, fingerprint)
@@ -153,37 +153,37 @@ def _run_to_continue(setup: Setup) -> dict[str, Any] | None:
     run = store.run(name)
     if bool(run["debug"]) != (options.debug is not None):
         return None
-    _refuse_another_rule(setup, run)
+    _refuse_changed_rule(setup, run)
     return run
 
 
-def _what_changed(setup: Setup, run: Mapping[str, Any]) -> str:
+def _changes_since(setup: Setup, run: Mapping[str, Any]) -> str:
     if json.loads(run["provenance"])["data_hash"] != setup.plan.cases.hash:
         return "its cases changed"
     digests = setup.store.queries.variant_digests(run["run_id"])
-    now = zip(setup.plan.variants, setup.plan.digests, strict=True)
-    changed = [variant.name for variant, digest in now if digests.get(variant.name) != digest]
+    current = zip(setup.plan.variants, setup.plan.digests, strict=True)
+    changed = [variant.name for variant, digest in current if digests.get(variant.name) != digest]
     return f"{', '.join(changed)} changed" if changed else "its plan changed"
 
 
-def _refuse_another_rule(setup: Setup, run: Mapping[str, Any]) -> None:
-    """How the verdict is reached is fixed before the first look."""
-    before = json.loads(run["spec"])
-    margin, weight = before.get("margin"), before.get("weight", "case")
+def _refuse_changed_rule(setup: Setup, run: Mapping[str, Any]) -> None:
+    """Refuse to continue a run with another decision rule: the rule is fixed before the first result."""
+    stored = json.loads(run["spec"])
+    margin, weight = stored.get("margin"), stored.get("weight", "case")
     if margin != setup.spec.margin:
-        changed = "without a margin" if margin is None else f"with a margin of {margin:g}"
+        rule = "without a margin" if margin is None else f"with a margin of {margin:g}"
     elif weight != setup.spec.weight:
-        changed = f"with weight: {weight}"
+        rule = f"with weight: {weight}"
     else:
         return
     name = run["run"]
     raise PreflightRefused(
-        f"{name} was started {changed} and is not finished: the rule of a verdict is fixed before the first look",
-        f"continue it: abreast resume {name}; or start over: --fresh",
+        f"{name} was started {rule} and is not finished; the decision rule of a run cannot change",
+        f"run `abreast resume {name}` to continue it, or use --fresh to start over",
     )
 
 
-def _locked_plan(setup: Setup, known: Store | None, version: str) -> LockedPlan:
+def _locked_plan(setup: Setup, store: Store | None, version: str) -> LockedPlan:
     from abreast.plan.lock import LockedPlan  # late: most runs have no locked plan
 
     return LockedPlan.of(
@@ -193,40 +193,43 @@ def _locked_plan(setup: Setup, known: Store | None, version: str) -> LockedPlan:
         scorer=setup.primary_version,
         baseline=setup.baseline,
         version=version,
-        earlier_runs=known.queries.count_runs(setup.spec.name) if known else 0,
+        earlier_runs=store.queries.count_runs(setup.spec.name) if store else 0,
     )
 
 
 def _failures_to_repeat(setup: Setup, run_id: int) -> frozenset[int]:
-    """Failures of the variants because of which the run was stopped."""
+    """Positions of the variants' failures that stopped the run."""
     if setup.spec.limits.allow_failing or setup.store.last_stop(run_id) != "failing":
         return frozenset()
     final = final_positions(setup.plan, setup.store, run_id)
     return failures_of_broken(setup.plan, final, setup.store.own_failures(run_id))
 
 
-def mark_stored(setup: Setup, run_id: int, again: frozenset[int], seen: object = None) -> object:
-    """Mark the stored trials of a run as done, unless its rows are still those that were `seen`."""
+def mark_stored(setup: Setup, run_id: int, repeated: frozenset[int], marked: object = None) -> object:
+    """Mark the stored trials of a run as done but for the repeated ones; skip this if its rows are as when `marked`.
+
+    Returns the state of the rows.
+    """
     state = setup.store.queries.trial_state(run_id)
-    if state != seen:
-        done = final_positions(setup.plan, setup.store, run_id, not setup.options.retry_failed, again)
+    if state != marked:
+        done = final_positions(setup.plan, setup.store, run_id, not setup.options.retry_failed, repeated)
         setup.plan.done[done] = True
     return state
 
 
 def estimate_run(
-    setup: Setup, known: Store | None, continued: Mapping[str, Any] | None, reuses: list[Reuse]
+    setup: Setup, store: Store | None, continued: Mapping[str, Any] | None, reuses: list[Reuse]
 ) -> Estimate:
     plan, spec = setup.plan, setup.spec
-    left = ~plan.done
-    left[[reuse.position for reuse in reuses]] = False
+    missing = ~plan.done
+    missing[[reuse.position for reuse in reuses]] = False
     names = [target.name for target in setup.targets]
-    past = history(known, names, plan.digests) if known else TrialHistory()
-    estimated = estimate(plan, left, setup.targets, spec.limits, past, spec.expects)
+    past = history(store, names, plan.digests) if store else TrialHistory()
+    estimated = estimate(plan, missing, setup.targets, spec.limits, past, spec.expects)
     if setup.panel is None:
         return estimated
     run_id = continued["run_id"] if continued else None
-    return replace(estimated, judges=calls_of(setup.panel, left, known, run_id, reuses))
+    return replace(estimated, judges=estimate_calls(setup.panel, missing, store, run_id, reuses))
 
 
 def _spent(setup: Setup, continued: Mapping[str, Any] | None) -> float:
@@ -242,7 +245,7 @@ def _spent(setup: Setup, continued: Mapping[str, Any] | None) -> float:
 
 def _context(
     setup: Setup,
-    known: Store | None,
+    store: Store | None,
     continued: Mapping[str, Any] | None,
     environment: Environment,
     provenance: Mapping[str, Any],
@@ -251,8 +254,8 @@ def _context(
     estimated: Estimate,
 ) -> Context:
     options, spec, panel = setup.options, setup.spec, setup.panel
-    experiments = known.queries.experiment_names(3) if known else []
-    logged = [column.name for column in known.columns() if column.kind == "metric"] if known else []
+    experiments = store.queries.experiment_names(3) if store else []
+    logged = [column.name for column in store.columns() if column.kind == "metric"] if store else []
     return Context(
         spec=spec,
         plan=setup.plan,
@@ -268,7 +271,7 @@ def _context(
         is_store_shared=any(name != spec.name for name in experiments),
         environment=environment,
         provenance=provenance,
-        previous=previous_run(known, spec.name, continued["run"] if continued else None) if known else None,
+        previous=previous_run(store, spec.name, continued["run"] if continued else None) if store else None,
         extension=extension,
         lock=lock.check if lock else None,
         writes_lock=lock is not None and lock.unwritten is not None,

@@ -1,4 +1,4 @@
-"""Scoring stored answers anew: nothing is run again, and the earlier scores are kept aside."""
+"""Scoring of stored answers again: nothing is executed, and earlier scores are kept aside."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from abreast.store.rows import score_rows
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """What it came to: so many answers have new scores, and so many wait for a judge who was stopped, and why."""
+    """Result of a rescore: how many answers have new scores, and how many still wait for a judge that stopped."""
 
     run: str
     answers: int
@@ -40,21 +40,20 @@ class Rescored:
 def rescore(
     store: Store,
     name: str,
-    given: tuple[Spec, Path] | None,
+    definition: tuple[Spec, Path] | None,
     kinds: Sequence[str] | None,
     listeners: Sequence[Listener] = (),
 ) -> Rescored:
-    """Score a run with the scorers of a spec in a folder (its own as they were, if there is none), or with these kinds
-    in addition."""
+    """Score a run with the scorers of a spec in a folder (default: the stored ones), or add scorers of these kinds."""
     run = store.run(name)
     if run["status"] == "running":
-        raise BadInput(f"{run['run']} is still running: its answers are scored as they come", "wait for it")
+        raise BadInput(f"{run['run']} is still running", "wait until it has ended")
     stored = json.loads(run["spec"])
-    spec, base = given or _scorer_spec(stored, kinds)
+    spec, base = definition or _scorer_spec(stored, kinds)
     add_to_path(base)
     scorers = build_scorers(spec, base)
     if not scorers:
-        raise BadInput("there is no scorer to score with", "name one: abreast rescore --scorer exact")
+        raise BadInput("no scorers to apply", "name one, such as `abreast rescore --scorer exact`")
     primary = run["primary_score"] if kinds and run["primary_score"] else primary_column(spec, scorers)
     run_id = int(run["run_id"])
     digests = store.queries.variant_digests(run_id)
@@ -69,55 +68,59 @@ def rescore(
     versions = {column: scorer.version for scorer in scorers for column in scorer.columns}
     store.replace_scores(run_id, versions, fresh, primary, _kept_spec(stored, spec, kinds))
     positions = {row[1] for row in fresh}
-    ended = Rescored(str(run["run"]), len(positions))
+    result = Rescored(str(run["run"]), len(positions))
     if panel is not None:
-        ended = _judged(store, ended.run, spec, panel, positions, listeners)
+        result = _judge(store, result.run, spec, panel, positions, listeners)
     store.materialise()
-    return ended
+    return result
 
 
-def _judged(
+def _judge(
     store: Store, run: str, spec: Spec, panel: Panel, positions: set[int], listeners: Sequence[Listener]
 ) -> Rescored:
-    """Under the same scheduler, limits and budget as a run, with nothing to execute."""
+    """Ask the judges, under the same scheduler, limits and budget as a run."""
     run_id = int(store.run(run)["run_id"])
-    wanted = _unjudged(store, run_id, panel)
-    if wanted and any(target.simulated for target in panel.targets):
+    unjudged = _unjudged(store, run_id, panel)
+    if not unjudged:
+        return Rescored(run, len(positions))
+    if any(target.simulated for target in panel.targets):
         store.mark_simulated(run_id)
-    ending = asyncio.run(_execution(store, run, spec, panel, listeners)) if wanted else None
+    ending = asyncio.run(_execute(store, run, spec, panel, listeners))
     store.close()
-    left = _unjudged(store, run_id, replace(panel, retries_unusable=False)) & wanted
-    number = len(positions | (wanted - left))
-    if ending is None:
-        return Rescored(run, number)
-    return Rescored(run=run, answers=number, waiting=len(left), stopped=ending.stopped, why=ending.why, fix=ending.fix)
+    waiting = _unjudged(store, run_id, replace(panel, retries_unusable=False)) & unjudged
+    return Rescored(
+        run=run,
+        answers=len(positions | (unjudged - waiting)),
+        waiting=len(waiting),
+        stopped=ending.stopped,
+        why=ending.why,
+        fix=ending.fix,
+    )
 
 
 def _unjudged(store: Store, run_id: int, panel: Panel) -> set[int]:
     return {position for judge in panel.judges for position in panel.unjudged(store, run_id, judge)}
 
 
-async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners: Sequence[Listener]) -> Ending:
-    held = store.claim(run, executes=False)
+async def _execute(store: Store, run: str, spec: Spec, panel: Panel, listeners: Sequence[Listener]) -> Ending:
+    lease = store.claim(run, executes=False)
     try:
-        nothing = Plan(CaseTable(), (), (), 1, spec.seed)
-        listener = Listeners(listeners)
         return await Execution(
-            plan=nothing,
+            plan=Plan(CaseTable(), (), (), 1, spec.seed),
             targets=(),
             scorers=(),
             limits=spec.limits,
             store=store,
-            lease=held,
-            listener=listener,
+            lease=lease,
+            listener=Listeners(listeners),
             panel=panel,
         ).run()
     finally:
-        store.give_back(held)
+        store.give_back(lease)
 
 
 def _kept_spec(stored: Mapping[str, Any], spec: Spec, kinds: Sequence[str] | None) -> dict[str, Any]:
-    """Record the scorers behind the run's scores, for resume and label."""
+    """The scorers to record with the run, for resume and label."""
     if kinds:
         return {"scorers": [*stored["scorers"], *(kind for kind in kinds if kind not in stored["scorers"])]}
     return {"scorers": [written_scorer(item) for item in spec.scorers], "primary": spec.primary}
@@ -126,6 +129,6 @@ def _kept_spec(stored: Mapping[str, Any], spec: Spec, kinds: Sequence[str] | Non
 def _scorer_spec(stored: Mapping[str, Any], kinds: Sequence[str] | None) -> tuple[Spec, Path]:
     scorers = list(kinds) if kinds else stored["scorers"]
     primary = None if kinds else stored.get("primary")
-    given = {"cases": [], "scorers": scorers, "primary": primary}
-    given |= {key: stored[key] for key in ("limits", "prices") if key in stored}
-    return validated(given, "rescore"), Path(stored["base"])
+    settings = {"cases": [], "scorers": scorers, "primary": primary}
+    settings |= {key: stored[key] for key in ("limits", "prices") if key in stored}
+    return validated(settings, "rescore"), Path(stored["base"])

@@ -1,4 +1,4 @@
-"""What a run came to: its verdict, its rows and its report."""
+"""The result of a run: its verdict, rows and report."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class ConfidenceInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariantVerdict:
-    """A variant against the baseline: a word, the effect behind it, and as text the sentences of the report.
+    """The comparison of a variant with the baseline: a word, the effect, and as text the sentences of the report.
 
-    `effect` and `interval` are differences of the score, variant minus baseline: 0.05 is five points. Where nothing is
-    compared, `word` is "no comparison", both are None, and `reason` says why.
+    `effect` and `interval` are differences of the score, variant minus baseline: 0.05 is five points. If nothing could
+    be compared, `word` is "no comparison", both are None, and `reason` says why.
     """
 
     word: Word
     effect: float | None = None
-    interval: ConfidenceInterval | None = None  # None also where there are too few cases for one
+    interval: ConfidenceInterval | None = None  # None also if there are too few cases
     level: float | None = None  # of the interval, such as 0.95
     p: float | None = None
     wins: int = 0
@@ -50,7 +50,7 @@ class VariantVerdict:
     variant: str | None = None
     baseline: str | None = None
     metric: str | None = None
-    population: Population | None = None  # whether the word is about cases in general, or about these
+    population: Population | None = None  # whether the word is about cases in general or about these
     reason: str = ""
     text: str = field(default="", repr=False)
 
@@ -59,7 +59,7 @@ class VariantVerdict:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            message = f"a verdict never equals text; compare its word: verdict.word == {other[:40]!r}"
+            message = f"a verdict never equals text; use verdict.word == {other[:40]!r}"
             warnings.warn(message, stacklevel=2)
         return isinstance(other, VariantVerdict) and astuple(self) == astuple(other)
 
@@ -70,7 +70,7 @@ class VariantVerdict:
 
         def __getattr__(self, name: str) -> Any:
             if hasattr(str, name):
-                hint = f"; a verdict is not text, write str(verdict).{name}"
+                hint = f"; a verdict is not text, use str(verdict).{name}"
             else:
                 hint = did_you_mean(name, [item.name for item in fields(self)])
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name)
@@ -78,7 +78,7 @@ class VariantVerdict:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What a run came to. Print `verdict`; the rest is for programs."""
+    """The result of a run. Print `verdict`; the rest is for programs."""
 
     run: str
     store: Path
@@ -110,13 +110,12 @@ class Result:
 
     @property
     def verdict(self) -> VariantVerdict:
-        """The verdict on the only variant, or on the first if several are compared with the baseline. Its text covers
-        all of them."""
+        """The verdict on the first variant compared with the baseline. Its text covers all of them."""
         text = self._text
         if self.analysis.comparisons:
             return _verdict_on(self.analysis.comparisons[0], text)
-        why = "there is no scorer" if self.analysis.score_name is None else "there is only one variant"
-        return VariantVerdict("no comparison", reason=why, text=text)
+        reason = "there is no scorer" if self.analysis.score_name is None else "there is only one variant"
+        return VariantVerdict("no comparison", reason=reason, text=text)
 
     @property
     def verdicts(self) -> dict[str, VariantVerdict]:
@@ -129,14 +128,16 @@ class Result:
         }
 
     def report(self, format: str = "terminal") -> str:
-        """The whole report as text: terminal, markdown, json, csv, junit or html."""
+        """The report as text; `format` is terminal, markdown, json, csv, junit or html."""
         from abreast.report.formats import catalogue
 
         return catalogue.text(catalogue.ReportRequest(self.analysis), format)
 
     def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
-        """Write the files of results that the suite of the run makes under the name `output` of the experiment: beside
-        the store, or into a folder. `run` does it at its end. What goes wrong is a warning."""
+        """Write the result files of the suite, named by `output` of the experiment, beside the store or to a folder.
+
+        `run` does this at its end. Problems are warnings.
+        """
         from abreast.report import results
 
         written = results.write(self.analysis, output, pictures)
@@ -150,29 +151,29 @@ class Result:
             return predictions(store, self.run)
 
     def to_df(self, library: str | None = None) -> Any:
-        """The rows as a frame of pandas, or where only polars is installed (or `library="polars"`), of polars."""
+        """The rows as a pandas DataFrame; of polars with `library="polars"` or if only polars is installed."""
         with open_store(self.store) as store:
             frame = tables.read(store, "predictions", tables.Condition.matching({"run": self.run}))
-            place = _plan_order(store, self.run)
+            sort_key = _plan_order(store, self.run)
         columns = frame.columns
-        keys = list(map(place, columns["case_id"], columns["repeat"], columns["variant"]))
+        keys = list(map(sort_key, columns["case_id"], columns["repeat"], columns["variant"]))
         order = sorted(range(len(frame)), key=keys.__getitem__)
         in_order: dict[str, Sequence[Any]] = {name: [column[at] for at in order] for name, column in columns.items()}
         return data_frame(tables.Frame(frame.types, in_order), library)
 
     def log(self, values: Mapping[str, Any], variant: str | None = None, segment: str = "all") -> None:
-        """A row of your own in `metrics`: of one variant, or of the run as a whole. It is kept with the run."""
+        """Add a row of your own to `metrics`, for one variant or the whole run."""
         with open_store(self.store) as store:
             store.log_metrics(self.run, variant, segment, values)
-            with suppress(StoreError):  # another process has the DuckDB file open; the row is safe and follows later
+            with suppress(StoreError):  # another process has the DuckDB file open; the row is stored and follows later
                 store.materialise()
 
     if not TYPE_CHECKING:  # for a type checker an unknown attribute stays an error
 
         def __getattr__(self, name: str) -> Any:
             instead = _INSTEAD.get(name.lower())
-            known = [item for item in dir(type(self)) if not item.startswith("_")]
-            hint = f"; write result.{instead}" if instead else did_you_mean(name, known)
+            members = [item for item in dir(type(self)) if not item.startswith("_")]
+            hint = f"; use result.{instead}" if instead else did_you_mean(name, members)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name)
 
 
@@ -218,7 +219,7 @@ def _verdict_on(item: Comparison, text: str) -> VariantVerdict:
 
 
 def _plan_order(store: Store, run: str) -> Callable[[str, int, str], tuple[int, int, int]]:
-    """A sort key by case, repeat and variant of a row."""
+    """A sort key over case, repeat and variant."""
     run_id = store.run(run)["run_id"]
     cases = {case.id: case.position for case in store.queries.stored_cases(run_id)}
     variants = {variant.name: variant.index for variant in store.queries.variants(run_id)}
@@ -227,7 +228,6 @@ def _plan_order(store: Store, run: str) -> Callable[[str, int, str], tuple[int, 
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:
     """The rows of a run in plan order."""
-    place = _plan_order(store, run)
+    sort_key = _plan_order(store, run)
     rows = store.queries.predictions(run)
-    rows.sort(key=lambda row: place(row["case_id"], row["repeat"], row["variant"]))
-    return rows
+    return sorted(rows, key=lambda row: sort_key(row["case_id"], row["repeat"], row["variant"]))

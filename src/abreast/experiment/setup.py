@@ -1,4 +1,4 @@
-"""The setup of a run: from an experiment and options to a plan, targets, scorers and a store."""
+"""Setup of a run: plan, targets, scorers and store, built from an experiment and options."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.execute.engine.base import find_engine
 from abreast.experiment.judges import seat
+from abreast.filenames import relative_path
 from abreast.plan.chains import chains_of
 from abreast.plan.keys import variant_digest
 from abreast.plan.plan import Plan
 from abreast.plan.workspace_state import WorkspaceStates
-from abreast.spec.cases import Selection, load_cases
+from abreast.spec.cases import CaseTable, Selection, load_cases
 from abreast.spec.load import validated
 from abreast.spec.schema import LEAST_CASES, Spec
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
-from abreast.spec.values import shown_path
 from abreast.store import Store, open_store
 from abreast.store.address import DEFAULT as DEFAULT_STORE
 from abreast.store.address import named_store
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Everything that a run is made of."""
+    """The parts of a run."""
 
     spec: Spec  # with the options applied
     base: Path
@@ -68,123 +68,135 @@ class Setup:
 
 def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> Setup:
     """Build targets and scorers, load the cases and open the store."""
-    base = experiment.base
+    base, origin = experiment.base, experiment.origin
     add_to_path(base)
     find_engine(options.engine)
-    spec = _overridden(experiment.spec, options)
-    variants = _selected(spec.all_variants(), options.variant)
-    baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
-    baseline = baseline or spec.baseline_of(variants)
+    spec = _apply_options(experiment.spec, options)
+    variants = _select_variants(spec.all_variants(), options.variant)
+    baseline = _baseline(spec, variants, options)
     path = store_path(experiment.spec, base, options.store)
     carrying = WorkspaceStates()
-    with _located(experiment.origin):
+    with _located(origin):
         scorers = build_scorers(spec, base)
-        checks = checks_of(scorers)
-        shared: dict[str, Any] = {
-            "base": base,
-            "store": None if "://" in str(path) else path,
-            "prices": spec.prices,
-            "answer_size": spec.limits.answer_bytes,
-            "keep_workspaces": options.keep_workspaces,
-            "checks": checks,
-        }
-        target_settings = dict(shared)  # targets add what cannot be sent to another process
-        shared["carrying"] = carrying
+        target_settings = _target_settings(spec, base, path, options, checks_of(scorers))
+        shared = {**target_settings, "carrying": carrying}  # targets add objects that other processes cannot receive
         targets = [build(variant, spec.seed, shared) for variant in variants]
-    _refuse_checks(checks, variants, targets)
+    _refuse_checks(target_settings["checks"], variants, targets)
     primary = primary_column(spec, scorers)
     cases = load_cases(spec.cases, base, _selection(options))
     try:
         check_expected(cases, scorers)
-        digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
-        before = chains_of(cases, targets)
-        _refuse_early_stop(spec, before is not None)
-        plan = Plan(
-            cases=cases,
-            variants=variants,
-            digests=digests,
-            repeats=spec.repeats,
-            seed=spec.seed,
-            sees=[target.sees for target in targets],
-            before=before,
-        )
+        plan = _build_plan(spec, cases, variants, targets)
         store = open_store(path)
         store.anchor()
-        names = [variant.name for variant in variants]
-        with _located(experiment.origin):
-            unchecked = {**shared, "checks": []}  # of judges nothing is tested
-            panel = seat(scorers, names, digests, baseline, spec.seed, unchecked, alone=options.fresh)
-        return Setup(
-            spec=spec,
-            base=base,
-            origin=experiment.origin,
-            options=options,
-            plan=plan,
-            targets=targets,
-            scorers=scorers,
-            primary=primary,
-            baseline=baseline,
-            store=store,
-            panel=panel,
-            notes=experiment.notes,
-            carrying=carrying,
-            target_settings=target_settings,
-            cleanup=cleanup,
-        )
+        with _located(origin):
+            judge_settings = {**shared, "checks": []}
+            names = [variant.name for variant in variants]
+            panel = seat(scorers, names, plan.digests, baseline, spec.seed, judge_settings, alone=options.fresh)
     except BaseException:
         cases.close()
         raise
+    return Setup(
+        spec=spec,
+        base=base,
+        origin=origin,
+        options=options,
+        plan=plan,
+        targets=targets,
+        scorers=scorers,
+        primary=primary,
+        baseline=baseline,
+        store=store,
+        panel=panel,
+        notes=experiment.notes,
+        carrying=carrying,
+        target_settings=target_settings,
+        cleanup=cleanup,
+    )
+
+
+def _baseline(spec: Spec, variants: tuple[Variant, ...], options: Options) -> str:
+    """The baseline of the spec, or the first selected variant if --variant excludes it."""
+    if options.variant and spec.baseline not in options.variant:
+        return variants[0].name
+    return spec.baseline_of(variants)
+
+
+def _target_settings(
+    spec: Spec, base: Path, store: str | Path, options: Options, checks: Sequence[Check]
+) -> dict[str, Any]:
+    return {
+        "base": base,
+        "store": None if "://" in str(store) else store,
+        "prices": spec.prices,
+        "answer_size": spec.limits.answer_bytes,
+        "keep_workspaces": options.keep_workspaces,
+        "checks": checks,
+    }
+
+
+def _build_plan(spec: Spec, cases: CaseTable, variants: tuple[Variant, ...], targets: Sequence[Target]) -> Plan:
+    digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
+    chains = chains_of(cases, targets)
+    _refuse_early_stop(spec, chains is not None)
+    return Plan(
+        cases=cases,
+        variants=variants,
+        digests=digests,
+        repeats=spec.repeats,
+        seed=spec.seed,
+        sees=[target.sees for target in targets],
+        before=chains,
+    )
 
 
 def store_path(spec: Spec, base: Path, override: str | Path | None = None) -> str | Path:
-    own = spec.store
-    beside = own if own is None or "://" in own else base / own
-    address = named_store(override, beside)
+    """Path or address of the store: the override, else the spec's, else the default beside the spec."""
+    address = named_store(override, spec.store if spec.store is None or "://" in spec.store else base / spec.store)
     return base / DEFAULT_STORE if address is None else str(address)
 
 
 @contextmanager
 def _located(origin: Path | None) -> Iterator[None]:
-    """Begin messages about what the spec names with its file."""
+    """Prefix errors with the spec file."""
     try:
         yield
     except BadInput as error:
         if origin is None:
             raise
-        raise BadInput(f"{shown_path(origin)}: {error.message}", error.fix) from error
+        raise BadInput(f"{relative_path(origin)}: {error.message}", error.fix) from error
 
 
 def _refuse_early_stop(spec: Spec, is_chained: bool) -> None:
-    """A decision on the way needs cases that say something on their own, of variants that keep together."""
+    """Refuse early stopping where variants do not advance together or cases depend on each other."""
     if spec.until_decided and spec.limits.turns:
         raise BadInput(
-            "until_decided and limits.turns: a decision on the way needs variants that keep together",
-            "leave one of them out",
+            "until_decided and limits.turns: early stopping needs variants that advance together", "omit one of them"
         )
     if spec.until_decided and is_chained:
         raise BadInput(
-            "until_decided: cases that begin with what others left are one chain, of which no part decides",
-            "leave it out",
+            "until_decided: cases that start from the workspace of others form one chain and cannot stop early",
+            "omit until_decided",
         )
 
 
 def _refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets: Sequence[Target]) -> None:
-    """Checks run in a workspace, which only agents have."""
+    """Refuse checks for targets without a workspace."""
     for variant, target in zip(variants, targets, strict=True):
         if checks and not target.has_workspace:
             raise BadInput(
-                f'scorer "{checks[0].name}": {target.name} (variant "{variant.name}") has no workspace to run it in',
+                f'scorer "{checks[0].name}": target {target.name} (variant "{variant.name}") has no workspace',
                 "use target: claude-code or target: command, or another scorer",
             )
 
 
-def _overridden(spec: Spec, options: Options) -> Spec:
+def _apply_options(spec: Spec, options: Options) -> Spec:
     """The spec with the options applied."""
     limits = spec.as_written("limits")
     if options.parallel is not None or options.trial_parallelism is not None:
         limits["parallel"] = options.parallel
     if options.budget_usd is not None and not 0 < options.budget_usd < math.inf:
-        raise BadInput(f"--budget {options.budget_usd}: must be dollars above 0")
+        raise BadInput(f"--budget {options.budget_usd}: must be above 0 dollars")
     for key in ("trial_parallelism", "budget_usd", "quota", "free_cores"):
         if getattr(options, key) is not None:
             limits[key] = getattr(options, key)
@@ -196,22 +208,22 @@ def _overridden(spec: Spec, options: Options) -> Spec:
             raise BadInput(f"--{key.replace('_', '-')} {value}: must be a whole number of at least {least}")
     margin = options.margin
     if margin is not None and not 0 < margin < 1:
-        raise BadInput(f"--margin {margin:g}: must be a number above 0 and below 1", "--margin 0.05 is five points")
+        raise BadInput(f"--margin {margin:g}: must be above 0 and below 1", "use --margin 0.05 for five points")
     names = ("repeats", "seed", "until_decided", "margin", "min_cases")
     changes = {key: value for key in names if (value := getattr(options, key)) is not None}
     return changed_spec(spec, {**changes, "limits": limits}, "options")
 
 
 def changed_spec(spec: Spec, changes: dict[str, Any], source: str) -> Spec:
-    """A validated copy of a spec; `source` begins the messages about what is wrong."""
+    """A validated copy of a spec; `source` prefixes errors."""
     return validated({**{key: getattr(spec, key) for key in Spec.model_fields}, **changes}, source)
 
 
-def _selected(variants: tuple[Variant, ...], names: Sequence[str]) -> tuple[Variant, ...]:
-    known = [variant.name for variant in variants]
+def _select_variants(variants: tuple[Variant, ...], names: Sequence[str]) -> tuple[Variant, ...]:
+    existing = [variant.name for variant in variants]
     for name in names:
-        if name not in known:
-            raise BadInput(f"--variant {name}: no such variant{suggestion(name, known)}")
+        if name not in existing:
+            raise BadInput(f"--variant {name}: no such variant{suggestion(name, existing)}")
     return tuple(variant for variant in variants if not names or variant.name in names)
 
 
@@ -219,5 +231,5 @@ def _selection(options: Options) -> Selection:
     limits = [number for number in (options.limit, options.debug) if number is not None]
     for number in limits:
         if number < 1:
-            raise BadInput(f"a limit of {number} cases leaves none", "write 1 or more")
+            raise BadInput(f"a limit of {number} leaves no cases", "use 1 or more")
     return Selection(tuple(options.case), dict(options.tag), min(limits) if limits else None)

@@ -1,4 +1,4 @@
-"""What a run keeps of its experiment, and the way back from it."""
+"""The spec as stored with a run, and the experiment restored from it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stored_spec(setup: Setup) -> dict[str, Any]:
         "prices": spec.as_written("prices"),
         "base": str(setup.base.resolve()),
         "origin": str(origin.resolve()) if origin else None,
-        "origin_digest": None if options.resume else _digest_of(origin),  # who resumes did not read the file
+        "origin_digest": None if options.resume else _digest_of(origin),  # resume does not read the file
         "options": {
             "case": list(options.case),
             "tag": dict(options.tag),
@@ -67,15 +67,15 @@ def _digest_of(path: Path | None) -> str | None:
 
 
 def edited_since(run: Mapping[str, Any]) -> Path | None:
-    """The spec file of a run, if it is not any more what the run was started from."""
+    """The spec file of a run if it has changed since the run started."""
     stored = json.loads(run["spec"])
-    before = stored.get("origin_digest")
-    now = _digest_of(Path(stored["origin"])) if before else None
-    return Path(stored["origin"]) if now is not None and now != before else None
+    recorded = stored.get("origin_digest")
+    current = _digest_of(Path(stored["origin"])) if recorded else None
+    return Path(stored["origin"]) if current is not None and current != recorded else None
 
 
 def _written_cases(cases: Any, plain: bool) -> Any:
-    """Cases that can be found again: files and references; those inside a spec file or of a suite too (`plain`)."""
+    """Cases that `resume` can load again: files, references and, if `plain`, those written in a spec or by a suite."""
     if isinstance(cases, str):
         return cases
     if isinstance(cases, Mapping):  # a function with arguments
@@ -86,7 +86,7 @@ def _written_cases(cases: Any, plain: bool) -> Any:
 
 
 def _written_variants(spec: Spec) -> dict[str, Any] | None:
-    """The contenders as a spec file would have them; None if one exists only in Python."""
+    """The variants as in a spec file; None if one exists only in Python."""
     written: dict[str, Any] = {}
     for variant in spec.all_variants():
         params = variant.params
@@ -102,36 +102,36 @@ def _written_variants(spec: Spec) -> dict[str, Any] | None:
 
 
 def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
-    """Spec, folder and file of a run that is not complete or stopped early, and the options it was started with.
+    """Spec, folder, file and options of a run that is incomplete or stopped early.
 
-    `name` is its own, or that of the spec file or the suite it was started from: then the last one is meant.
+    `name` is the run's own name, or the spec file or suite it was started from, which means its last such run.
     """
     run = _last_incomplete(store, store.runs()) if name is None else _run_to_resume(store, name)
     if run["status"] == "complete":
-        raise BadInput(f"{run['run']} is complete: there is nothing to go on with", f"abreast report {run['run']}")
+        raise BadInput(f"{run['run']} is complete; nothing to resume", f"run `abreast report {run['run']}`")
     spec, base, origin, options = spec_of(run)
-    if run["status"] == "stopped_early":  # who goes on with it wants the cases that were not needed
+    if run["status"] == "stopped_early":  # resuming it means running the remaining cases
         spec = spec.model_copy(update={"until_decided": False})
     if not base.is_dir():
-        raise BadInput(f"{run['run']} was started in {base}, which is not there any more")
+        raise BadInput(f"{run['run']} was started in {base}, which no longer exists")
     return spec, base, origin, {**options, "resume": run["run"]}
 
 
 def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
-    """What a stored run says of its experiment."""
+    """Spec, folder, file and options of a stored run."""
     stored = json.loads(run["spec"])
     base, origin, options = Path(stored.pop("base")), stored.pop("origin"), stored.pop("options")
     stored.pop("origin_digest", None)
-    options.pop("retry_failed", None)  # was asked for once, and is asked for again if it is wanted again
+    options.pop("retry_failed", None)  # applies to one execution only
     if stored["cases"] is None or stored["variants"] is None:
         if stored.get("suite"):
             suite = stored["suite"]
             raise BadInput(
                 f'{run["run"]} was started by the suite "{suite}", whose cases or variants exist only in Python',
-                f"the same command goes on with it: abreast run {suite}, with the flags it had",
+                f"run `abreast run {suite}` with the same flags to continue it",
             )
         raise BadInput(
-            f"{run['run']} was started from Python", "call .run() of the same Experiment again: it goes on with the run"
+            f"{run['run']} was started from Python", "call .run() of the same Experiment again to continue it"
         )
     spec = validated(stored, f"the spec of {run['run']}")
     return spec, base, Path(origin) if origin else None, dict(options)
@@ -145,15 +145,15 @@ def _is_started_from(run: Mapping[str, Any], name: str) -> bool:
 
 
 def _run_to_resume(store: Store, name: str) -> dict[str, Any]:
-    """The run of this name or label, or the last incomplete one that was started from this spec file or suite."""
+    """The run with this name or label, or the last incomplete run of this spec file or suite."""
     started = [run for run in store.runs() if _is_started_from(run, name)]
-    named = matching_runs(store, name)
-    if not started or named == [name]:
+    matches = matching_runs(store, name)
+    if not started or matches == [name]:
         return store.run(name)
     run = _last_incomplete(store, started)
-    if set(named) - {run["run"]}:
-        candidates = ", ".join(dict.fromkeys([*named, run["run"]]))
-        raise BadInput(f'"{name}" names a spec or suite and also matches a run: {candidates}', "write the full name")
+    if set(matches) - {run["run"]}:
+        candidates = ", ".join(dict.fromkeys([*matches, run["run"]]))
+        raise BadInput(f'"{name}" names a spec or suite and also matches a run: {candidates}', "use the full name")
     return run
 
 
@@ -163,6 +163,6 @@ def _last_incomplete(store: Store, runs: list[dict[str, Any]]) -> dict[str, Any]
         return incomplete[-1]
     early = [run["run"] for run in runs if run["status"] == "stopped_early"]
     if early:
-        fix = f"abreast resume {early[-1]} goes on with the one that stopped early"
-        raise BadInput(f"{store.path}: every run is complete, or stopped early", fix)
-    raise BadInput(f"{store.path}: every run is complete", "abreast run SPEC starts a new one")
+        fix = f"run `abreast resume {early[-1]}` to continue the one that stopped early"
+        raise BadInput(f"{store.path}: every run is complete or stopped early", fix)
+    raise BadInput(f"{store.path}: every run is complete", "run `abreast run SPEC` to start a new one")

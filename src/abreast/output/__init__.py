@@ -1,8 +1,8 @@
 """The only place that writes to the terminal.
 
-`echo` and `say` print text for people on standard output and standard error, with everything in it made printable;
-`emit` writes data for programs, exactly unless it goes to a terminal; `console` and `error_console` are for rich
-renderables. None of them raises when nobody reads: see `abreast.output.streams`.
+`echo` and `say` print text for people on standard output and standard error, with unprintable characters replaced;
+`emit` writes data for programs, exactly unless it goes to a terminal; `console` and `error_console` print rich
+renderables. None of them raises if the stream has no reader; see `abreast.output.streams`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from abreast.output.streams import encodable, is_read, protect, write_error
 from abreast.text import dump_json, printable, storable
@@ -32,6 +32,7 @@ __all__ = [
     "protect",
     "read_answer",
     "say",
+    "say_problem",
     "while_read",
     "write_error",
 ]
@@ -51,6 +52,13 @@ def say(text: str = "", end: str = "\n") -> None:
     _write(sys.stderr, printable(text) + end, flush=True)
 
 
+def say_problem(level: Literal["error", "warning", "note"], message: str, fix: str = "") -> None:
+    """Print a problem on standard error and, on the next line, what to do about it."""
+    say(f"{level}: {message}")
+    if fix:
+        say(f"help: {fix}")
+
+
 def emit(text: str) -> None:
     """Write data to standard output: exactly and in UTF-8 to a file or pipe, printable to a terminal."""
     stream = sys.stdout
@@ -68,7 +76,7 @@ def emit_json(value: Any, **options: Any) -> None:
 
 
 def while_read(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, until nobody reads standard output any more."""
+    """Yield the items until standard output has no reader any more."""
     for item in items:
         if not is_read():
             return
@@ -119,7 +127,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _write(stream: TextIO | None, text: str, flush: bool = False) -> None:
-    """Write what can be written. In a library the stream may be anything; the command line protects its own."""
+    """Write what can be written. In a library the stream may be any object; the command line protects its own."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):

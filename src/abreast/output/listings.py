@@ -1,4 +1,4 @@
-"""Listings: a table for people, a list of objects for programs."""
+"""Listings: tables for people, lists of objects for programs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from abreast.sizes import excerpt
 from abreast.text import printable
 
 CELL = 60  # characters of a value in a table
-LINE = 10_000  # of a value in a line of its own
-PASSAGE = 100_000  # of a text in lines of its own
-NARROW = 10  # of a value that stands beside others of its column
+LINE = 10_000  # characters of a value on its own line
+PASSAGE = 100_000  # characters of a text on its own lines
+NARROW = 10  # least width of a column when rows are printed side by side
 
 
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
@@ -37,56 +37,59 @@ def show_json(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows so that no line is wider than the terminal: turned on their side if they are few, so that every column
-    is seen; else as many columns as fit, and what the others are.
+    """Print rows no wider than the terminal: transposed if they are few, else the columns that fit and the names of the
+    others.
     """
     room = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
-    titles, empty = _filled(rows)
+    titles, empty = _split_columns(rows)
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
     lines = [list(map(line, titles)), *cells]
     columns = list(zip(*lines, strict=True))
     widths = [max(map(_width, column)) for column in columns]
     names = min(max(map(_width, lines[0])), room // 3)
-    each = (room - names) // len(rows) - 2
+    width = (room - names) // len(rows) - 2  # of a transposed row
     if sum(widths) + 2 * len(widths) - 2 <= room:
         _print(lines, _right(rows, titles))
-    elif each >= NARROW:
-        _print([[cut(name, names), *(cut(cell, each) for cell in column)] for name, *column in columns])
+    elif width >= NARROW:
+        _print([[cut(name, names), *(cut(cell, width) for cell in column)] for name, *column in columns])
     else:
-        shown, left = _fitting(widths, room)
-        fitting = [[cut(cells[at], most) for at, most in shown.items()] for cells in lines]
-        _print(fitting, _right(rows, [titles[at] for at in shown]))
-        name_columns("more columns", [titles[at] for at in left], "choose: --columns A,B; fewer rows show all: -n 3")
-    name_columns("empty here", empty)
+        fitting = _fitting_widths(widths, room)
+        _print(
+            [[cut(cells[at], most) for at, most in fitting.items()] for cells in lines],
+            _right(rows, [titles[at] for at in fitting]),
+        )
+        hidden = [title for at, title in enumerate(titles) if at not in fitting]
+        name_columns("more columns", hidden, "choose columns with --columns A,B, or show fewer rows with -n 3")
+    name_columns("empty", empty)
 
 
-def _filled(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """The columns with a value in these rows, those of people first; and the columns without."""
+def _split_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The columns with values, internal ones last, and the empty columns."""
     filled = [title for title in rows[0] if any(row.get(title) is not None for row in rows)]
-    own = [title for title in filled if title in _OWN]
-    people = [title for title in filled if title not in _OWN]
-    return [*people, *own] or list(rows[0]), [title for title in rows[0] if title not in filled] if filled else []
+    if not filled:
+        return list(rows[0]), []
+    return sorted(filled, key=_INTERNAL.__contains__), [title for title in rows[0] if title not in filled]
 
 
-_OWN = ("timestamp", "code_commit", "code_dirty", "cache_row", "row_id")  # what is least looked at
+_INTERNAL = ("timestamp", "code_commit", "code_dirty", "cache_row", "row_id")
 
 
-def _fitting(widths: Sequence[int], room: int) -> tuple[dict[int, int], list[int]]:
-    """Columns that fit beside each other, each with its width, and those left out."""
-    shown: dict[int, int] = {}
+def _fitting_widths(widths: Sequence[int], room: int) -> dict[int, int]:
+    """The widths of the columns that fit side by side, by index."""
+    fitting: dict[int, int] = {}
     for at, width in enumerate(widths):
         most = min(width, 24)
         if most <= room:
-            shown[at] = most
+            fitting[at] = most
             room -= most + 2
-    return shown, [at for at in range(len(widths)) if at not in shown]
+    return fitting
 
 
-def name_columns(what: str, titles: Sequence[str], advice: str = "") -> None:
+def name_columns(adjective: str, titles: Sequence[str], advice: str = "") -> None:
     """Name columns that are not shown."""
     if titles:
-        named = ", ".join(map(line, titles[:12])) + (", …" if len(titles) > 12 else "")
-        say(f"{len(titles):,} {what}: {named}" + (f"  ({advice})" if advice else ""))
+        names = ", ".join(map(line, titles[:12])) + (", …" if len(titles) > 12 else "")
+        say(f"{len(titles):,} {adjective}: {names}" + (f"  ({advice})" if advice else ""))
 
 
 def _print(lines: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> None:
@@ -104,7 +107,7 @@ def _right(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> list[boo
 
 
 def _width(text: str) -> int:
-    """How many places a terminal takes for it."""
+    """Width on a terminal, in columns."""
     if text.isascii():
         return len(text)
     return sum(
@@ -113,7 +116,7 @@ def _width(text: str) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """The text in so many places of a terminal, with an ellipsis if it is longer.
+    """The text cut to a width on a terminal, with an ellipsis.
 
     >>> cut("abcdef", 6), cut("abcdef", 4), cut("日本語", 4)
     ('abcdef', 'abc…', '日…')
@@ -133,7 +136,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same without numbers that JSON has no word for."""
+    """A value with numbers that JSON cannot represent replaced by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -149,7 +152,7 @@ def _cell(value: Any) -> str:
 
 
 def line(value: Any) -> str:
-    """A value as one line of text; of a very long one the beginning."""
+    """A value as one line of text, cut if it is very long."""
     match value:
         case None:
             return ""
@@ -164,7 +167,7 @@ def line(value: Any) -> str:
 
 
 def passage(text: str, most: int = PASSAGE) -> str:
-    """Text of a model for the terminal; of a long one the head and tail."""
+    """Text of a model for the terminal, shortened to head and tail if it is long."""
     return excerpt(text, most, "; --json prints all")
 
 

@@ -1,4 +1,4 @@
-"""The rich console of the product: its own styles take effect, those in text from outside do not."""
+"""A rich console that applies our own styles and none in foreign text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abreast.text import printable
 
 
 class PrintableText(Text):
-    """Text that is made printable before its width is measured, so that nothing of it is cropped."""
+    """Text made printable before its width is measured, so that it is not cropped."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(printable(text), **options)

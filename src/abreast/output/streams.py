@@ -1,4 +1,4 @@
-"""Standard streams that cannot end a command: what fails to be written is remembered instead of raised."""
+"""Standard streams on which a failed write is recorded instead of raised, so that it cannot end a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import select
 import sys
 from typing import TextIO
 
-# What the product itself prints, for terminals that cannot show it; anything else is escaped as in Python source.
+# Replacements for our own characters on terminals that lack them; others are escaped as in Python source.
 _ASCII = {
     **dict.fromkeys("−–—·─", "-"),
     **dict.fromkeys("█▏▎▍▌▋▊▉▘▝▀▖▞▛▗▚▐▜▄▙▟░▒▓", "#"),
@@ -34,7 +34,7 @@ _ASCII = {
     "›": ">",
 }
 _ENCODE_ERRORS = "abreast-ascii"
-_NOBODY_READS = (errno.EPIPE, errno.EBADF, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN)
+_READER_GONE = (errno.EPIPE, errno.EBADF, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN)
 
 
 def _encode_error(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -52,7 +52,7 @@ def encodable(text: str, encoding: str) -> str:
 
 
 class _Descriptor(io.FileIO):
-    """A file descriptor that remembers the first failed write and drops everything from then on."""
+    """A file descriptor that records the first failed write and drops all later ones."""
 
     error: OSError | None = None
 
@@ -71,8 +71,8 @@ class _Descriptor(io.FileIO):
 def protect() -> None:
     """Make the standard streams of this process safe to use, whatever they are connected to.
 
-    A stream that was closed is connected to the null device, so that no other file gets its number. A stream that
-    was replaced, for example by a test or a notebook, is left alone.
+    A closed stream is connected to the null device, so that no other file gets its number. A replaced stream, for
+    example of a test or notebook, is not touched.
     """
     _reserve_descriptors()
     if sys.stdin is None:
@@ -112,15 +112,15 @@ def _descriptor_of(stream: TextIO | None) -> _Descriptor | None:
 
 
 def is_read() -> bool:
-    """Whether standard output still has a reader, as far as is known."""
+    """Whether standard output still has a reader, judging by past writes."""
     descriptor = _descriptor_of(sys.stdout)
     return descriptor is None or descriptor.error is None
 
 
 def write_error() -> str:
-    """Flush standard output and say why something was not written; empty if all was, or nobody wants to read it."""
+    """Flush standard output and return why a write failed; empty if none did, or the reader is gone."""
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     descriptor = _descriptor_of(sys.stdout)
     error = descriptor.error if descriptor is not None else None
-    return "" if error is None or error.errno in _NOBODY_READS else error.strerror or str(error)
+    return "" if error is None or error.errno in _READER_GONE else error.strerror or str(error)

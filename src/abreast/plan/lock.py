@@ -12,8 +12,8 @@ import pydantic
 
 from abreast.digest import compose
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.plan.plan import Plan
-from abreast.spec.values import shown_path
 from abreast.stats import alphas
 from abreast.store.runs.provenance import LockCheck
 
@@ -102,15 +102,15 @@ class LockedPlan(LockModel):
             with file.open("x", encoding="utf-8") as stream:
                 stream.write(text)
         except FileExistsError:
-            raise BadInput(f"{shown_path(file)} already exists", "run again to compare with it") from None
+            raise BadInput(f"{relative_path(file)} already exists", "run again to compare with it") from None
         except OSError as error:
-            message = f"cannot write the plan to {shown_path(file)}: {error.strerror}"
+            message = f"cannot write the plan to {relative_path(file)}: {error.strerror}"
             raise BadInput(message, "name another file with --lock=FILE") from None
 
 
 def read_lock(file: Path) -> LockedPlan | None:
     """The plan locked in this file; None if there is no such file. Raises BadInput for any other content."""
-    name = shown_path(file)
+    name = relative_path(file)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from abreast.digest import compose
 from abreast.model import Trial, Variant
 from abreast.plan.chains import FIRST, Before, in_order
-from abreast.spec.cases import CaseTable, expand_duplicates
+from abreast.spec.cases import CaseTable, count_duplicates
 from abreast.stats.intervals.population import ALL_CASES, Population, population_of
 from abreast.store.runs.provenance import Extension
 from abreast.targets.base import Sees
@@ -52,7 +52,7 @@ class Plan:
         self._order = dispatch_order(cases.groups, seed, extension.order if extension else ())
         if before is not None:
             self._order = in_order(self._order, before)
-        self._case_occurrence = expand_duplicates(cases)
+        self._case_occurrence = count_duplicates(cases)
         self.variant_occurrence = tuple(self.digests[:i].count(digest) for i, digest in enumerate(self.digests))
         self.sees: tuple[Sees, ...] = tuple(sees or ["input"] * len(self.variants))
         self._same = tuple(self.digests.count(digest) for digest in self.digests)

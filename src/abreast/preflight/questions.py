@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from abreast.digest import compose
+from abreast.filenames import relative_path
 from abreast.preflight.checks.cases import case_changes
 from abreast.preflight.checks.code import variant_changes
 from abreast.preflight.checks.columns import OPTIONAL_FIELDS, Review, review
 from abreast.preflight.context import Context
 from abreast.preflight.finding import listed
-from abreast.spec.values import shown_path
 
 Matter = Literal["code", "fields", "aggregations"]
 
@@ -66,11 +66,11 @@ def _all_questions(context: Context) -> Iterator[PreflightQuestion]:
 def _field_steps(context: Context, columns: Review) -> Iterator[str]:
     function, parts = next(iter(context.environment.code.items()))
     keys = ", ".join(f'"{key}": ...' for name in columns.missing for key in OPTIONAL_FIELDS[name])
-    file = f" ({shown_path(parts.files[0])})" if len(parts.files) == 1 else ""
+    file = f" ({relative_path(parts.files[0])})" if len(parts.files) == 1 else ""
     yield f'also return them from {function.rpartition(":")[2]}{file}: {{"prediction": ..., {keys}}}'
     if not columns.has_segments:
         yield 'add tags to the cases, such as "tags": {"category": "easy"}'
-    store = shlex.quote(shown_path(context.store))
+    store = shlex.quote(relative_path(context.store))
     yield "try it on a few cases: abreast run SPEC --debug 5"
     yield f'look at the rows: abreast sql {store} "select * from predictions order by started_at desc limit 5"'
     yield f"then: abreast delete --debug --yes --store {store}, and run again"
@@ -79,7 +79,7 @@ def _field_steps(context: Context, columns: Review) -> Iterator[str]:
 def _metric_steps(context: Context, columns: Review) -> Iterator[str]:
     name = columns.unsummed[0]
     query = f"select run, variant, avg({name}) from predictions group by run, variant"
-    yield f'query the stored rows: abreast sql {shlex.quote(shown_path(context.store))} "{query}"'
+    yield f'query the stored rows: abreast sql {shlex.quote(relative_path(context.store))} "{query}"'
     yield f'add it to metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
 
 

@@ -69,7 +69,7 @@ class Settings(Named):
 
     def version(self, revision: int, *more: str) -> str:
         """A digest of the kind, its settings and the revision of its code. A mere `name` changes no score."""
-        given = {key: value for key, value in self.given.items() if key != "name"}
+        given = {key: value for key, value in self.values.items() if key != "name"}
         text = json.dumps([self.kind, revision, given, *more], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -363,8 +363,8 @@ def _rubric(settings: Settings) -> str | Mapping[str, str]:
 
 def _params(settings: Settings) -> dict[str, Any]:
     """What the judge does not know itself goes to its target, which will complain if it does not know it either."""
-    params = dict(settings.left)
-    settings.left.clear()
+    params = dict(settings.remaining)
+    settings.remaining.clear()
     for key in ("prompt", "transform"):
         if key in params:
             raise BadInput(

@@ -1,1 +1,1 @@
-"""The experiment as written: YAML, TOML, JSON or Python, and its cases."""
+"""The spec of an experiment, in YAML, TOML, JSON or Python, and its cases."""

@@ -1,7 +1,7 @@
-"""The cases of an experiment: read once, checked, and kept outside memory when there are many.
+"""The cases of an experiment: read once, checked, and kept on disk if there are many.
 
-A run touches a case when its trials start, so a table holds where each case stands and two digests of it. The text
-itself is copied: in memory while small, on disk when large, so that editing the file during a run changes nothing.
+A run reads a case when its trials start, so a table holds the offset and two digests of each. The text is copied, to
+memory while small and to disk when large, so that editing the case file during a run has no effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -22,18 +22,18 @@ from typing import IO, Any
 
 from abreast.code.reference import reference_in
 from abreast.digest import SIZE, digest
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.model import Case
-from abreast.spec.read_cases import Place, as_case, records
-from abreast.spec.values import is_plain, shown
-from abreast.spec.written import place_of
+from abreast.spec.read_cases import CaseLocation, as_case, location_of, records
+from abreast.spec.values import is_plain, quote
 
-IN_MEMORY = 2_000_000  # bytes of text; more goes to a file, so many at a time
+FEW_IDS = 1_000  # ids that are searched for a similar one
+IN_MEMORY = 2_000_000  # bytes of text before they are written to a file
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which cases to take: by id, by tags, the first so many."""
+    """Which cases to take: by id, by tags, the first `limit`."""
 
     ids: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -52,22 +52,22 @@ class CaseTable:
         self.ids: list[str] = []
         self.groups: list[str | None] = []
         self.tag_keys: set[str] = set()
-        self.without_expected: str | None = None  # the place of the first case that has none
-        self.has_expected = False  # at least one of them
+        self.without_expected: str | None = None  # location of the first case without it
+        self.has_expected = False  # true if any case has it
         self.hash = ""
         self._text = bytearray()
         self._file: IO[bytes] | None = None
         self._offsets = array("Q", [0])
         self._digests = bytearray()
         self._inputs = bytearray()
-        self._objects: dict[int, Case] = {}  # those of Python that no text could keep
-        self._last: tuple[int, Case] | None = None  # the case read last, if it cannot be changed
+        self._objects: dict[int, Case] = {}  # cases from Python that are not plain data
+        self._last: tuple[int, Case] | None = None  # the case read last, if it is immutable
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, index: int) -> Case:
-        """A case of the caller's own: what is done to its lists and mappings, nobody else sees."""
+        """A case that the caller may change without affecting others."""
         if index in self._objects:
             case = self._objects[index]
             return case if isinstance(case.input, str) else copy.deepcopy(case)
@@ -81,19 +81,19 @@ class CaseTable:
         return case
 
     def original(self, index: int, case: Case) -> Case:
-        """The case as it was read; `case`, which was taken from here, if nothing in it can have been changed."""
+        """The case as it was read: `case` itself if it is immutable."""
         return case if _is_immutable(case) else self[index]
 
     def digest(self, index: int) -> str:
-        """Of everything in the case."""
+        """Digest of the whole case."""
         return self._digests[index * SIZE : (index + 1) * SIZE].hex()
 
     def input_digest(self, index: int) -> str:
-        """Of what a target sees."""
+        """Digest of the input."""
         return self._inputs[index * SIZE : (index + 1) * SIZE].hex()
 
     def input_digests(self) -> bytes:
-        """All of them, one after the other."""
+        """The concatenated digests of all inputs."""
         return bytes(self._inputs)
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class CaseTable:
         self.tag_keys.update(case.tags)
 
     def seal(self) -> None:
-        """All cases are in."""
+        """Finish the table after the last case."""
         if self._file is not None:
             self._write_out()
         self.hash = hashlib.blake2b(self._digests, digest_size=SIZE).hexdigest()
@@ -152,7 +152,7 @@ def _encoded(value: Any, fallback: Callable[[Any], str] | None) -> str:
 
 
 def load_cases(cases: Any, base: Path, selection: Selection | None = None) -> CaseTable:
-    """Read, check and select. Nothing is kept if one case is wrong."""
+    """Read, check and select cases."""
     table = CaseTable()
     try:
         _fill(table, cases, base, selection or Selection())
@@ -164,42 +164,38 @@ def load_cases(cases: Any, base: Path, selection: Selection | None = None) -> Ca
 
 
 def _fill(table: CaseTable, cases: Any, base: Path, selection: Selection) -> None:
-    places = _Places()
-    for place, item in records(cases, base):
-        case = _identified(as_case(place, item), places)
-        earlier = places.find(case.id)
-        if earlier is not None:
-            raise BadInput(
-                f"{place}: the case id {shown(case.id)} is there twice (first at {earlier})",
-                "give one of them another id",
-            )
-        places.add(case.id, place)
+    locations = _CaseLocations()
+    for location, item in records(cases, base):
+        case = _with_id(as_case(location, item), locations)
+        first = locations.find(case.id)
+        if first is not None:
+            raise BadInput(f"{location}: duplicate case id {quote(case.id)} (first at {first})", "change one of them")
+        locations.add(case.id, location)
         if not selection.takes(case) or len(table) == selection.limit:
             continue
         table.has_expected = table.has_expected or case.expected is not None
         if case.expected is None and table.without_expected is None:
-            table.without_expected = str(place)
+            table.without_expected = str(location)
         try:
             table.add(case)
         except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f"{place}: the case {shown(case.id)} cannot be kept: {error}") from None
-        if len(table) == selection.limit and not selection.ids:  # ids that come later are still to be found
+            raise BadInput(f"{location}: cannot store the case {quote(case.id)}: {error}") from None
+        if len(table) == selection.limit and not selection.ids:  # with ids, check that all of them exist
             break
-    if not len(places):
+    if not len(locations):
         name = reference_in(cases)
-        told = f'"{name}" has none' if name is not None else "there are none"
-        raise BadInput(
-            f"{place_of(cases)}: {told}", 'add at least one case, such as {"input": "2 + 2", "expected": "4"}'
-        )
-    _check_selection(table, selection, places)
+        problem = f'"{name}" has no cases' if name is not None else "no cases"
+        example = 'add at least one case, such as {"input": "2 + 2", "expected": "4"}'
+        raise BadInput(f"{location_of(cases)}: {problem}", example)
+    _check_selection(table, selection, locations)
 
 
-class _Places:
-    """Where each id was first: a file and a number each, for there may be millions."""
+class _CaseLocations:
+    """The location of each id, stored compactly: there may be millions."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._sources: list[tuple[int, str]] = []  # from which case on, and what its place begins with
+        self._sources: list[tuple[int, str]] = []  # index of the first case, and its source
         self._lines = array("Q")
 
     def __len__(self) -> int:
@@ -211,60 +207,53 @@ class _Places:
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)
 
-    def add(self, case_id: str, place: Place) -> None:
-        if not self._sources or self._sources[-1][1] != place.source:
-            self._sources.append((len(self._lines), place.source))
+    def add(self, case_id: str, location: CaseLocation) -> None:
+        if not self._sources or self._sources[-1][1] != location.source:
+            self._sources.append((len(self._lines), location.source))
         self._numbers[case_id] = len(self._lines)
-        self._lines.append(place.number)
+        self._lines.append(location.number)
 
-    def find(self, case_id: str) -> Place | None:
+    def find(self, case_id: str) -> CaseLocation | None:
         index = self._numbers.get(case_id)
         if index is None:
             return None
         at = bisect_right(self._sources, index, key=lambda source: source[0]) - 1
-        return Place(self._sources[at][1], self._lines[index])
+        return CaseLocation(self._sources[at][1], self._lines[index])
 
 
-def _identified(case: Case, taken: Container[str]) -> Case:
-    """A case without an id is called after its content, so that another line above it changes nothing."""
+def _with_id(case: Case, existing: Container[str]) -> Case:
+    """The case with an id. A missing id is derived from the content, so that it does not depend on other lines."""
     if case.id:
         return case
     base = digest(case.input)[:8]
     name, number = base, 1
-    while name in taken:
+    while name in existing:
         number += 1
         name = f"{base}-{number}"
     return Case(name, case.input, case.expected, case.tags, case.group)
 
 
-def _check_selection(table: CaseTable, selection: Selection, known: _Places) -> None:
-    for wanted in selection.ids:
-        if wanted not in known:
-            some = list(itertools.islice(known, 1000))
-            raise BadInput(
-                f"--case {wanted}: no such case{suggestion(wanted, some) if len(some) <= 20 else _near(wanted, some)}"
-            )
+def _check_selection(table: CaseTable, selection: Selection, ids: Collection[str]) -> None:
+    for case_id in selection.ids:
+        if case_id not in ids:
+            hint = suggestion if len(ids) <= FEW_IDS else did_you_mean
+            raise BadInput(f"--case {case_id}: no such case{hint(case_id, itertools.islice(ids, FEW_IDS))}")
     if not len(table):
-        filters = [f"--case {wanted}" for wanted in selection.ids]
+        filters = [f"--case {case_id}" for case_id in selection.ids]
         filters += [f"--tag {key}={value}" for key, value in selection.tags.items()]
-        raise BadInput(f"no case is left after {' '.join(filters)}", "loosen the filters")
+        raise BadInput(f"no case matches {' '.join(filters)}", "relax the filters")
 
 
-def _near(wanted: str, known: list[str]) -> str:
-    hint = suggestion(wanted, known)
-    return hint if "did you mean" in hint else f" (there are {known[0]}, {known[1]} and others)"
-
-
-def expand_duplicates(table: CaseTable) -> Callable[[int], int]:
-    """How many earlier cases have the same input: the occurrence that keeps their answers apart."""
+def count_duplicates(table: CaseTable) -> Callable[[int], int]:
+    """A function from a case index to the number of earlier cases with the same input, which keeps answers apart."""
     digests = table.input_digests()
     pieces = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
     if len(set(pieces)) == len(table):
         return lambda _index: 0
-    seen: Counter[bytes] = Counter()
-    earlier: dict[int, int] = {}
+    counts: Counter[bytes] = Counter()
+    duplicates: dict[int, int] = {}
     for index, piece in enumerate(pieces):
-        if seen[piece]:
-            earlier[index] = seen[piece]
-        seen[piece] += 1
-    return lambda index: earlier.get(index, 0)
+        if counts[piece]:
+            duplicates[index] = counts[piece]
+        counts[piece] += 1
+    return lambda index: duplicates.get(index, 0)

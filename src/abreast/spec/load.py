@@ -1,4 +1,4 @@
-"""From a file to a `Spec`, with errors that name the file, the line, the value and the way out."""
+"""Loading of spec files, with errors that name file, line, value and fix."""
 
 from __future__ import annotations
 
@@ -9,82 +9,84 @@ from typing import Any
 import pydantic
 
 from abreast.errors import BadInput, suggestion
+from abreast.filenames import relative_path
 from abreast.model import Variant
 from abreast.plugins import plugin_names
 from abreast.scorers import KINDS
+from abreast.spec.read_cases import LocatedCall, LocatedCases, LocatedText
 from abreast.spec.schema import (
+    SIMULATORS,
     Bounds,
     Expectation,
     Expects,
     Limits,
-    Misplaced,
     Price,
     Spec,
+    SpecError,
     TargetLimits,
     Timeout,
     VariantLimits,
 )
 from abreast.spec.scorers import build_scorers, named_scorers, primary_column
-from abreast.spec.syntax import Places, parse, read_text
-from abreast.spec.values import At, flaw, shown, shown_path
-from abreast.spec.written import WrittenCall, WrittenCases, WrittenText
+from abreast.spec.syntax import KeyLines, parse, read_text
+from abreast.spec.values import KeyPath, find_unstorable, quote
 from abreast.targets import NAMES, build
 
-_BUILT_IN = ("simulated", "mock")
 
+def check_consistency(spec: Spec, base: Path) -> None:
+    """Check that variants, baseline, targets and scorers fit together; files are relative to `base`.
 
-def check_whole(spec: Spec, base: Path) -> None:
-    """Variants, baseline, targets and scorers fit together; files are seen from `base`. What Python functions are
-    involved is seen when it runs."""
+    Parts that need Python functions are checked when the experiment runs.
+    """
     variants = spec.all_variants()
     spec.baseline_of(variants)
     for variant in variants:
-        if _is_known_without_code(variant):
+        if _is_checkable(variant):
             try:
                 build(variant, spec.seed, {})
             except BadInput as error:
                 at = ("grid",) if spec.grid is not None else ("variants", variant.name)
-                raise Misplaced(at, error.message, error.fix) from None
+                raise SpecError(at, error.message, error.fix) from None
     kinds = [kind for kind, _ in named_scorers(spec)]
-    if not any(not isinstance(kind, str) or kind.startswith("python:") or _is_of_a_package(kind) for kind in kinds):
+    if not any(not isinstance(kind, str) or kind.startswith("python:") or _is_plugin(kind) for kind in kinds):
         primary_column(spec, build_scorers(spec, base))
 
 
-def _is_of_a_package(kind: str) -> bool:
+def _is_plugin(kind: str) -> bool:
     return kind not in KINDS and kind in plugin_names("scorer")
 
 
-def _is_known_without_code(variant: Variant) -> bool:
-    """Whether the target is our own, or none at all; others may need the network or a program to be built."""
+def _is_checkable(variant: Variant) -> bool:
+    """Whether the target can be built without user code, network or programs (or does not exist)."""
     target = variant.target
     if target is None:
         return True
     if not isinstance(target, str) or target.startswith("python:"):
         return False
-    if target in _BUILT_IN:
+    if target in SIMULATORS:
         return not isinstance(variant.params, dict) or variant.params.get("transform") is None
     return target not in NAMES and target not in plugin_names("target")
 
 
 def load_spec(path: Path) -> Spec:
-    """The experiment written in `path`; its name is the file's if it has none."""
-    text = read_text(path, "keep the cases in a file of their own")
-    data, places = parse(path, text)
-    source = shown_path(path)
+    """Load a spec file. Without a name, the experiment is named after the file."""
+    text = read_text(path, "move the cases to a separate file")
+    data, lines = parse(path, text)
+    source = relative_path(path)
     if data is None or data == {}:
-        raise BadInput(f"{source}: empty", "write at least cases: and variants:, or start with: abreast init function")
+        raise BadInput(f"{source}: empty", "add at least cases: and variants:, or run `abreast init function`")
     if not isinstance(data, Mapping):
-        raise BadInput(f"{source}: must be a mapping of keys such as name, cases and variants, got {shown(data)}")
+        raise BadInput(f"{source}: must be a mapping of keys such as name, cases and variants, got {quote(data)}")
     data = dict(data)
     if "name" not in data:
         data["name"] = _name_of(path)
     if "cases" in data:
-        data["cases"] = _with_places(data["cases"], source, places)
-    spec = validated(data, source, places)
+        data["cases"] = _located(data["cases"], source, lines)
+    spec = validated(data, source, lines)
     try:
-        check_whole(spec, path.resolve().parent)
-    except Misplaced as error:
-        raise BadInput(f"{_place(source, places, error.at)}: {error.message}", error.fix) from None
+        check_consistency(spec, path.resolve().parent)
+    except SpecError as error:
+        raise BadInput(f"{_location(source, lines, error.at)}: {error.message}", error.fix) from None
     return spec
 
 
@@ -93,44 +95,44 @@ def _name_of(path: Path) -> str:
     return name if name.strip() else "experiment"
 
 
-def _with_places(cases: Any, source: str, places: Places) -> Any:
-    """Cases that know where they are written, for the messages about them."""
-    kinds: tuple[tuple[type, Any], ...] = ((str, WrittenText), (Mapping, WrittenCall), (list, WrittenCases))
-    written = next((kind(cases) for plain, kind in kinds if isinstance(cases, plain)), None)
-    if written is None:
+def _located(cases: Any, source: str, lines: KeyLines) -> Any:
+    """The cases with their locations, for messages."""
+    kinds: tuple[tuple[type, Any], ...] = ((str, LocatedText), (Mapping, LocatedCall), (list, LocatedCases))
+    located = next((kind(cases) for plain, kind in kinds if isinstance(cases, plain)), None)
+    if located is None:
         return cases
-    written.place = _place(source, places, ("cases",))
-    if isinstance(written, WrittenCases):
-        written.places = [_place(source, places, ("cases", index)) for index in range(len(cases))]
-    return written
+    located.location = _location(source, lines, ("cases",))
+    if isinstance(located, LocatedCases):
+        located.locations = [_location(source, lines, ("cases", index)) for index in range(len(cases))]
+    return located
 
 
-def validated(data: Mapping[str, Any], source: str, places: Places | None = None) -> Spec:
-    """The spec of these keys and values; `source` begins every message."""
-    found = _first_flaw(data)
-    if found is not None:
-        at, what = found
+def validated(data: Mapping[str, Any], source: str, lines: KeyLines | None = None) -> Spec:
+    """The spec with these keys and values; `source` prefixes errors."""
+    unstorable = _first_unstorable(data)
+    if unstorable is not None:
+        at, problem = unstorable
         subject = f"{_dotted(at)} " if at else ""
-        raise BadInput(f"{_place(source, places, at)}: {subject}{what}")
+        raise BadInput(f"{_location(source, lines, at)}: {subject}{problem}")
     try:
         return Spec.model_validate(data)
     except pydantic.ValidationError as error:
-        raise _explained(error, source, places) from None
+        raise _explain(error, source, lines) from None
 
 
-def _first_flaw(data: Mapping[str, Any]) -> tuple[At, str] | None:
-    """What no file or row could keep. Cases are looked at one by one when they are read."""
+def _first_unstorable(data: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
+    """The first value that cannot be stored. Cases are checked when they are read."""
     rest: dict[Any, Any] = {key: value for key, value in data.items() if key != "cases"}
     variants = rest.get("variants")
-    if isinstance(variants, Mapping):  # names that are not text have a message of their own
+    if isinstance(variants, Mapping):  # other names have their own message
         rest["variants"] = {str(name): settings for name, settings in variants.items() if isinstance(name, str)}
     elif isinstance(variants, list | tuple):
         rest["variants"] = [item.params if isinstance(item, Variant) else item for item in variants]
-    return flaw(rest)
+    return find_unstorable(rest)
 
 
-def _place(source: str, places: Places | None, at: Sequence[str | int]) -> str:
-    line = places.line(at) if places else None
+def _location(source: str, lines: KeyLines | None, at: Sequence[str | int]) -> str:
+    line = lines.line(at) if lines else None
     return f"{source}:{line}" if line else source
 
 
@@ -141,33 +143,35 @@ def _dotted(at: Sequence[str | int]) -> str:
     return text
 
 
-def _explained(error: pydantic.ValidationError, source: str, places: Places | None) -> BadInput:
-    """The first thing that is wrong, in one sentence."""
+def _explain(error: pydantic.ValidationError, source: str, lines: KeyLines | None) -> BadInput:
+    """The first problem of a validation, in one sentence."""
     problems = error.errors(include_url=False)
-    unknown = [item for item in problems if item["type"] == "extra_forbidden"]
-    in_words = [item for item in problems if item["type"] == "value_error"]
-    first = (unknown or in_words or problems)[0]
+    unknown_keys = [item for item in problems if item["type"] == "extra_forbidden"]
+    from_validators = [item for item in problems if item["type"] == "value_error"]
+    first = (unknown_keys or from_validators or problems)[0]
     at = tuple(part for part in first["loc"] if not _is_branch(part))
-    prefix = _place(source, places, at)
+    prefix = _location(source, lines, at)
     if first["type"] == "extra_forbidden":
-        key = str(at[-1])
+        key, model = str(at[-1]), _model(at[:-1])
         inside = f" in {_dotted(at[:-1])}" if len(at) > 1 else ""
-        return BadInput(f"{prefix}: unknown key {shown(key)}{inside}{suggestion(key, _known_keys(at[:-1]))}")
+        return BadInput(
+            f"{prefix}: unknown key {quote(key)}{inside}{suggestion(key, model.model_fields if model else ())}"
+        )
     if first["type"] == "missing":
         return BadInput(f'{prefix}: "{_dotted(at)}" is missing', _HOW_TO_ADD.get(at, f"add {at[-1]}:"))
     if first["type"] == "value_error":
         return BadInput(f"{prefix}: {_dotted(at)} {first['ctx']['error']}")
-    at, value = _meant(at, first["input"], problems)
+    at, value = _intended(at, first["input"], problems)
     expects = _expects(at) or Expects(_KINDS.get(first["type"], "something else"))
-    fix = expects.fix if value is not None else f"write a value after {at[-1]}:, or remove the key"
-    return BadInput(f"{_place(source, places, at)}: {_dotted(at)} must be {expects.words}, got {shown(value)}", fix)
+    fix = expects.fix if value is not None else f"add a value after {at[-1]}:, or remove the key"
+    return BadInput(f"{_location(source, lines, at)}: {_dotted(at)} must be {expects.words}, got {quote(value)}", fix)
 
 
-_HOW_TO_ADD: dict[At, str] = {("cases",): "add a file or a list: cases: cases.jsonl"}
+_HOW_TO_ADD: dict[KeyPath, str] = {("cases",): "add a file or a list: cases: cases.jsonl"}
 
 
-def _meant(at: At, value: Any, problems: Sequence[Any]) -> tuple[At, Any]:
-    """Where a field takes one of several forms, the form that was meant: a mapping means the mapping."""
+def _intended(at: KeyPath, value: Any, problems: Sequence[Any]) -> tuple[KeyPath, Any]:
+    """The key path and value of the form that was intended, in a field with several forms: a mapping if it is one."""
     for item in problems if isinstance(value, Mapping) else ():
         deeper = tuple(part for part in item["loc"] if not _is_branch(part))
         if deeper[:-1] == at and _expects(deeper):
@@ -186,22 +190,22 @@ _KINDS = {
 }
 
 
-def _expects(at: At) -> Expects | None:
-    """What the field at this place takes, as its model says it."""
+def _expects(at: KeyPath) -> Expects | None:
+    """What the field at this key path takes, as declared by its model."""
     model = _model(at[:-1]) if at else None
     field = model.model_fields.get(str(at[-1])) if model else None
     return next((item for item in field.metadata if isinstance(item, Expects)), None) if field else None
 
 
 def _is_branch(part: str | int) -> bool:
-    """Whether pydantic put this into the path to name the form of a value it tried."""
+    """Whether pydantic added this to the path to name a form of the value that it tried."""
     return isinstance(part, str) and (
         part in ("int", "float", "str", "Bounds", "Timeout", "[key]")
         or part.startswith(("literal[", "function-", "constrained-", "nullable[", "list[", "dict["))
     )
 
 
-_MODELS: dict[At, type[pydantic.BaseModel]] = {
+_MODELS: dict[KeyPath, type[pydantic.BaseModel]] = {
     (): Spec,
     ("expects",): Expectation,
     ("limits",): Limits,
@@ -210,8 +214,8 @@ _MODELS: dict[At, type[pydantic.BaseModel]] = {
 }
 
 
-def _model(at: At) -> type[pydantic.BaseModel] | None:
-    """The model of a mapping at this place; of those whose keys are names, too."""
+def _model(at: KeyPath) -> type[pydantic.BaseModel] | None:
+    """The model of the mapping at this key path, also inside mappings by name."""
     if len(at) == 2 and at[0] == "prices":
         return Price
     if len(at) >= 3 and at[:2] == ("limits", "targets"):
@@ -219,8 +223,3 @@ def _model(at: At) -> type[pydantic.BaseModel] | None:
     if len(at) == 3 and at[:2] == ("limits", "variants"):
         return VariantLimits
     return _MODELS.get(at)
-
-
-def _known_keys(at: At) -> list[str]:
-    model = _model(at)
-    return list(model.model_fields) if model else []

@@ -1,4 +1,4 @@
-"""Reading case files, one format after the other, a case at a time: a file may be larger than memory."""
+"""Readers of case files, one case at a time: a file may be larger than memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TextIO
 
 from abreast.code.reference import load_call, load_function
 from abreast.errors import BadInput, suggestion
+from abreast.filenames import relative_path
 from abreast.model import Case
 from abreast.plugins import is_async
 from abreast.spec.syntax import json_value, near_files, parse, read_text
-from abreast.spec.values import bad_name, flaw, is_plain, kind_of, plain, shown, shown_path
-from abreast.spec.written import place_of, place_of_item
+from abreast.spec.values import find_unstorable, is_plain, kind_of, name_problem, plain, quote
 
 FIELDS = ("id", "input", "expected", "tags", "group")
-# The code-search format, by its own names.
+# names of the code-search format
 _ALIASES = {"prompt": "input", "ground_truth": "expected"}
 _TAG_FIELDS = ("category", "difficulty")
 _IGNORED = ("description",)
@@ -26,8 +26,8 @@ _PLAIN = frozenset(("id", "input", "expected"))
 _ESCAPED = re.compile("[\udc80-\udcff]")  # how Python writes bytes that are not UTF-8
 
 
-class Place(NamedTuple):
-    """Where a case stands: what the place begins with, and a number (`cases.jsonl:` and 17) if it has one."""
+class CaseLocation(NamedTuple):
+    """Where a case is written: a source such as `cases.jsonl:`, and a number such as its line."""
 
     source: str
     number: int
@@ -36,40 +36,66 @@ class Place(NamedTuple):
         return f"{self.source}{self.number}" if self.source.endswith((":", " ")) else self.source
 
 
-Record = tuple[Place, Any]
-"""Where a case stands and what stands there."""
+Record = tuple[CaseLocation, Any]
+"""The location of a case and its data."""
+
+
+class LocatedText(str):
+    """`cases:` as the name of a file, pattern or function, with its location in the spec."""
+
+    location: str
+
+
+class LocatedCall(dict[str, Any]):
+    """`cases:` as a function with arguments."""
+
+    location: str
+
+
+class LocatedCases(list[Any]):
+    """`cases:` as a list."""
+
+    location: str
+    locations: list[str]
+
+
+def location_of(cases: Any) -> str:
+    """`experiment.yaml:3: cases`, or `cases` if it is not from a file."""
+    return f"{cases.location}: cases" if isinstance(cases, LocatedText | LocatedCall | LocatedCases) else "cases"
+
+
+def _item_location(cases: Any, index: int) -> str:
+    return f"{cases.locations[index]}: cases[{index}]" if isinstance(cases, LocatedCases) else f"cases[{index}]"
 
 
 def records(cases: Any, base: Path) -> Iterator[Record]:
-    """Every case of a spec's `cases:`, in order, with its place."""
+    """The cases of a spec, in order, with their locations."""
     if isinstance(cases, str):
-        yield from _from_text(cases, base, place_of(cases))
+        yield from _from_text(cases, base, location_of(cases))
     elif callable(cases):
         yield from _from_function(cases, "cases function")
     elif isinstance(cases, Mapping):
-        call = load_call(place_of(cases), cases)
-        yield from _from_function(call, call.name, f"it is called as {call}")
+        call = load_call(location_of(cases), cases)
+        yield from _from_function(call, call.name, f"called as {call}")
     elif isinstance(cases, Iterable) and not isinstance(cases, bytes):
         for index, item in enumerate(cases):
             if isinstance(item, str):
-                yield from _from_text(item, base, place_of_item(cases, index))
+                yield from _from_text(item, base, _item_location(cases, index))
             else:
-                yield Place(place_of_item(cases, index), index), item
+                yield CaseLocation(_item_location(cases, index), index), item
     else:
-        raise BadInput(f"cases: must be a file, a list of cases, or python:module:function, got {shown(cases)}")
+        raise BadInput(f"cases: must be a file, a list of cases, or python:module:function, got {quote(cases)}")
 
 
 def files_of(cases: Any, base: Path) -> list[Path]:
-    """The files that a spec's `cases:` names."""
-    found: list[Path] = []
-    for item in [cases] if isinstance(cases, str) else cases if isinstance(cases, list | tuple) else []:
-        if isinstance(item, str) and not item.startswith("python:"):
-            found.extend(_expand(str(item), base, "cases"))
-    return found
+    """The files that `cases:` of a spec names."""
+    items = [cases] if isinstance(cases, str) else cases if isinstance(cases, list | tuple) else []
+    names = [str(item) for item in items if isinstance(item, str) and not item.startswith("python:")]
+    return [path for name in names for path in _expand(name, base, "cases")]
 
 
 def _from_text(text: str, base: Path, where: str) -> Iterator[Record]:
-    text = str(text)  # without its place: paths take plain texts only
+    text = str(text)  # not a LocatedText: Path takes str only
     if text.startswith("python:"):
         try:
             function = load_function(text)
@@ -80,33 +106,33 @@ def _from_text(text: str, base: Path, where: str) -> Iterator[Record]:
     for path in _expand(text, base, where):
         reader = _READERS.get(path.suffix.lower())
         if reader is None:
-            raise BadInput(f"{where}: {shown_path(path)} is not a case file", f"they end in {', '.join(_READERS)}")
+            raise BadInput(f"{where}: {relative_path(path)} is not a case file", f"use one of {', '.join(_READERS)}")
         try:
             yield from reader(path)
         except OSError as error:
-            raise BadInput(f"{shown_path(path)}: cannot be read ({error.strerror or error})") from None
+            raise BadInput(f"{relative_path(path)}: cannot read the file ({error.strerror or error})") from None
 
 
 def _expand(text: str, base: Path, where: str) -> list[Path]:
-    """The files behind a name or a pattern."""
-    if bad_name(text) and len(text) <= 200:
-        raise BadInput(f"{where}: {shown(text)} is not a file name", "write a file such as cases.jsonl")
+    """The files that a name or pattern matches."""
+    if name_problem(text) and len(text) <= 200:
+        raise BadInput(f"{where}: {quote(text)} is not a file name", "use a file such as cases.jsonl")
     try:
         if any(char in text for char in "*?["):
             return _matching(text, base, where)
         path = Path(text) if Path(text).is_absolute() else base / text
         if path.is_dir():
             folder = text.rstrip("/")
-            raise BadInput(f"{where}: {shown(text)} is a folder", f"write {folder}/*.jsonl")
+            raise BadInput(f"{where}: {quote(text)} is a folder", f"use {folder}/*.jsonl")
         if not path.is_file():
-            what = "not a file" if path.exists() else f"no such file{near_files(path)}"
+            problem = "not a file" if path.exists() else f"no such file{near_files(path)}"
             fix = (
-                'text names a file; write a case as {"input": "2 + 2", "expected": "4"}' if where.endswith("]") else ""
+                'write a case as {"input": "2 + 2", "expected": "4"}; text names a file' if where.endswith("]") else ""
             )
-            raise BadInput(f"{where}: {shown_path(path)}: {what}", fix)
+            raise BadInput(f"{where}: {relative_path(path)}: {problem}", fix)
     except (OSError, ValueError, NotImplementedError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise BadInput(f"{where}: {shown(text)} is not a file name ({why})") from None
+        raise BadInput(f"{where}: {quote(text)} is not a file name ({why})") from None
     return [path]
 
 
@@ -114,26 +140,24 @@ def _matching(text: str, base: Path, where: str) -> list[Path]:
     pattern = Path(text)
     anchor = Path(pattern.anchor) if pattern.is_absolute() else base
     relative = str(pattern.relative_to(pattern.anchor)) if pattern.is_absolute() else text
-    found = sorted(path for path in anchor.glob(relative) if path.is_file())
-    if not found:
-        raise BadInput(f"{where}: no file matches {shown(text)}", f"patterns are looked for in {anchor}")
-    return found
+    files = sorted(path for path in anchor.glob(relative) if path.is_file())
+    if not files:
+        raise BadInput(f"{where}: no file matches {quote(text)}", f"check the pattern; it is relative to {anchor}")
+    return files
 
 
-def _from_function(
-    function: Callable[[], Any], name: str, how: str = "it is called without arguments"
-) -> Iterator[Record]:
+def _from_function(function: Callable[[], Any], name: str, how: str = "called without arguments") -> Iterator[Record]:
     if is_async(function):
-        raise BadInput(f"{name} is async", "write a plain function that returns cases")
+        raise BadInput(f"{name} is async", "use a plain function that returns cases")
     try:
-        found = function()
-    except BadInput:  # it says itself what is wrong
+        cases = function()
+    except BadInput:
         raise
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{name}: {_crash(error)}", f"{how}, and returns cases") from error
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise BadInput(f"{name}: must return cases (a list or a generator), got {kind_of(found)}")
-    iterator = iter(found)
+        raise BadInput(f"{name}: {_describe_crash(error)}", f"fix the function; it is {how}") from error
+    if isinstance(cases, str | bytes | Mapping) or not isinstance(cases, Iterable):
+        raise BadInput(f"{name}: must return cases (a list or a generator), got {kind_of(cases)}")
+    iterator = iter(cases)
     index = 0
     while True:
         try:
@@ -143,25 +167,25 @@ def _from_function(
         except BadInput:
             raise
         except (Exception, SystemExit) as error:
-            raise BadInput(f"{name}, case {index + 1}: {_crash(error)}") from error
+            raise BadInput(f"{name}, case {index + 1}: {_describe_crash(error)}") from error
         index += 1
-        yield Place(f"{name}, case ", index), item
+        yield CaseLocation(f"{name}, case ", index), item
 
 
-def _crash(error: BaseException) -> str:
-    """What a function of the user raised, and where in its file."""
+def _describe_crash(error: BaseException) -> str:
+    """The exception that a user's function raised, and where in its file."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None:
         frames = frames.tb_next
-    at = f" ({shown_path(Path(frames.tb_frame.f_code.co_filename))}:{frames.tb_lineno})" if frames else ""
+    at = f" ({relative_path(Path(frames.tb_frame.f_code.co_filename))}:{frames.tb_lineno})" if frames else ""
     return f"raised {type(error).__name__}: {error}{at if 'abreast/spec' not in at else ''}"
 
 
 def json_lines(path: Path) -> Iterator[Record]:
-    """A value a line, each with its place; empty lines and comments (`//`) are passed over."""
-    where = shown_path(path)
+    """One value per line, with its location; empty lines and comments (`//`) are skipped."""
+    where = relative_path(path)
     source = f"{where}:"
-    decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse).decode
+    decode = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_constant).decode
     number = 0
     with path.open("rb") as file:
         for raw in file:
@@ -174,19 +198,19 @@ def json_lines(path: Path) -> Iterator[Record]:
             except UnicodeDecodeError as error:
                 raise _not_utf8(where, number, error.start) from None
             except (ValueError, RecursionError):
-                json_value(where, line.decode("utf-8"), number, unique=True)  # says what is wrong
+                json_value(where, line.decode("utf-8"), number, unique=True)  # raises BadInput with the reason
                 raise
-            yield Place(source, number), item
+            yield CaseLocation(source, number), item
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
-    return found
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("duplicate key")
+    return value
 
 
-def _refuse(word: str) -> Any:
+def _refuse_constant(word: str) -> Any:
     raise ValueError(word)
 
 
@@ -195,7 +219,7 @@ def _not_utf8(where: str, number: int, column: int) -> BadInput:
 
 
 def _table(path: Path, delimiter: str) -> Iterator[Record]:
-    where = shown_path(path)
+    where = relative_path(path)
     csv.field_size_limit(100_000_000)
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(_checked_lines(where, file), delimiter=delimiter, strict=True)
@@ -205,27 +229,25 @@ def _table(path: Path, delimiter: str) -> Iterator[Record]:
             _check_separator(where, columns, delimiter)
             for column in columns:
                 if columns.count(column) > 1:
-                    raise BadInput(f"{where}:1: the column {shown(column)} is there twice", "rename one")
+                    raise BadInput(f"{where}:1: duplicate column {quote(column)}", "rename one of them")
             number = reader.line_num + 1
             for row in reader:
                 if row:
-                    yield (
-                        Place(f"{where}:", number),
-                        _from_flat(Place(f"{where}:", number), _paired(where, number, columns, row)),
-                    )
+                    location = CaseLocation(f"{where}:", number)
+                    yield location, _from_flat(location, _with_names(location, columns, row))
                 number = reader.line_num + 1
         except csv.Error as error:
-            raise BadInput(f"{where}:{number}: not valid CSV: {_csv_words(str(error))}") from None
+            raise BadInput(f"{where}:{number}: not valid CSV: {_describe_csv_error(str(error))}") from None
 
 
 def _check_separator(where: str, columns: list[str], delimiter: str) -> None:
-    """A table of one column whose name holds a separator was written with that one."""
+    """Refuse a table with another separator: it has one column, whose name contains it."""
     for other, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
         if len(columns) == 1 and other in columns[0] and other != delimiter:
-            wanted = {",": "commas", "\t": "tabs"}[delimiter]
+            expected = {",": "commas", "\t": "tabs"}[delimiter]
             raise BadInput(
-                f"{where}:1: one column, {shown(columns[0])}: its fields are separated by {name}, not by {wanted}",
-                "name the file .tsv" if other == "\t" else f"save it with {wanted} between the fields",
+                f"{where}:1: one column, {quote(columns[0])}: its fields are separated by {name}, not {expected}",
+                "name the file .tsv" if other == "\t" else f"save it with {expected} between the fields",
             )
 
 
@@ -237,7 +259,7 @@ def _checked_lines(where: str, file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _csv_words(message: str) -> str:
+def _describe_csv_error(message: str) -> str:
     if "unexpected end of data" in message:
         return 'a quotation mark (") is never closed'
     if "expected after" in message:
@@ -245,17 +267,17 @@ def _csv_words(message: str) -> str:
     return message
 
 
-def _paired(where: str, number: int, columns: list[str], row: list[str]) -> dict[str, str]:
+def _with_names(location: CaseLocation, columns: list[str], row: list[str]) -> dict[str, str]:
     if len(row) != len(columns):
         raise BadInput(
-            f"{where}:{number}: {len(row)} fields, but the header has {len(columns)} ({', '.join(columns)})",
-            'put a field that contains the separator or a line break in quotation marks (")',
+            f"{location}: {len(row)} fields, but the header has {len(columns)} ({', '.join(columns)})",
+            'put fields that contain the separator or a line break in quotation marks (")',
         )
     return dict(zip(columns, row, strict=True))
 
 
-def _from_flat(place: Place, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A case out of columns: `input.NAME` makes a mapping, `tag_NAME` a tag; an empty cell is no value."""
+def _from_flat(location: CaseLocation, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A case from columns: `input.NAME` makes a mapping, `tag_NAME` a tag; empty cells are skipped."""
     case: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for key, value in row.items():
@@ -271,7 +293,7 @@ def _from_flat(place: Place, row: Mapping[str, Any]) -> dict[str, Any]:
             case[key] = value
     for head, mapping in parts.items():
         if case.get(head) not in ("", None):
-            raise BadInput(f"{place}: has both {head} and {head}.{next(iter(mapping))}", "keep one of the two forms")
+            raise BadInput(f"{location}: has both {head} and {head}.{next(iter(mapping))}", "keep one of the two forms")
         case[head] = mapping
     return case
 
@@ -279,29 +301,29 @@ def _from_flat(place: Place, row: Mapping[str, Any]) -> dict[str, Any]:
 def _parquet(path: Path) -> Iterator[Record]:
     from abreast.store.parquet import read_parquet  # late: it imports DuckDB
 
-    where = shown_path(path)
+    where = relative_path(path)
     try:
         for number, row in enumerate(read_parquet(path), 1):
-            place = Place(f"{where}, row ", number)
-            yield place, _from_flat(place, plain(row))
+            location = CaseLocation(f"{where}, row ", number)
+            yield location, _from_flat(location, plain(row))
     except ValueError as error:
         why = str(error).replace(str(path), where)
         raise BadInput(f"{where}: not a readable parquet file: {why}") from None
 
 
 def _document(path: Path) -> Iterator[Record]:
-    data, places = parse(path, read_text(path, "write it as .jsonl, which may be of any size"))
-    where = shown_path(path)
+    data, locations = parse(path, read_text(path, "convert it to .jsonl, which has no size limit"))
+    where = relative_path(path)
     prefix: tuple[str, ...] = ()
     if isinstance(data, Mapping) and set(data) == {"cases"}:
         data, prefix = data["cases"], ("cases",)
     if data is None:
         return
     if not isinstance(data, list):
-        raise BadInput(f"{where}: must be a list of cases, got {kind_of(data)}", "write - {input: ..., expected: ...}")
+        raise BadInput(f"{where}: must be a list of cases, got {kind_of(data)}", "use - {input: ..., expected: ...}")
     for index, item in enumerate(data):
-        line = places.line((*prefix, index))
-        yield Place(f"{where}:", line) if line else Place(f"{where}, case ", index + 1), item
+        line = locations.line((*prefix, index))
+        yield CaseLocation(f"{where}:", line) if line else CaseLocation(f"{where}, case ", index + 1), item
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
@@ -316,88 +338,88 @@ _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
 }
 
 
-def as_case(place: Place, item: Any) -> Case:
-    """A case out of what stands in a file, or a `Case` made in Python; its id is left empty if it has none."""
+def as_case(location: CaseLocation, item: Any) -> Case:
+    """A case from the data in a file or a `Case` object; its id is empty if it has none."""
     is_object = isinstance(item, Case)
     if is_object:
         item = {name: getattr(item, name) for name in FIELDS if name != "id" or item.id != ""}
     if not isinstance(item, Mapping):
         raise BadInput(
-            f"{place}: a case must be a mapping with input and expected, got {shown(item)}",
-            'such as {"input": "2 + 2", "expected": "4"}',
+            f"{location}: a case must be a mapping with input and expected, got {quote(item)}",
+            'use a mapping such as {"input": "2 + 2", "expected": "4"}',
         )
     if (
         item.keys() <= _PLAIN
         and _is_simple(item.get("id"))
         and _is_simple(item.get("input"))
-        and not bad_name(item["id"])
+        and not name_problem(item["id"])
     ):
-        case = Case(item["id"], item["input"], item.get("expected"))  # most cases, and there may be a million
+        case = Case(item["id"], item["input"], item.get("expected"))  # the fast path for most cases
     else:
-        case = _from_mapping(place, item)
+        case = _from_mapping(location, item)
     if not (_is_simple(case.input) and _is_simple(case.expected)):
-        problem = flaw({"input": case.input, "expected": case.expected})
-        # a function may take what is not plain data
+        problem = find_unstorable({"input": case.input, "expected": case.expected})
+        # cases made in Python may have other objects
         if problem is not None and (not is_object or is_plain(case.input, case.expected)):
-            raise BadInput(f"{place}: {'.'.join(map(str, problem[0]))} {problem[1]}")
+            raise BadInput(f"{location}: {'.'.join(map(str, problem[0]))} {problem[1]}")
     return case
 
 
 def _is_simple(text: Any) -> bool:
-    """Whether there is nothing to look into: a plain printable text."""
+    """Whether this is plain printable text, which needs no further check."""
     return type(text) is str and text.isascii() and text.isprintable() and text != ""
 
 
-def _from_mapping(place: Place, item: Mapping[Any, Any]) -> Case:
+def _from_mapping(location: CaseLocation, item: Mapping[Any, Any]) -> Case:
     for alias, name in _ALIASES.items():
         if alias in item and name in item:
-            raise BadInput(f'{place}: has both "{alias}" and "{name}"', "keep one of them")
+            raise BadInput(f'{location}: has both "{alias}" and "{name}"', "keep one of them")
     values = {_ALIASES.get(key, key): value for key, value in item.items() if key not in _IGNORED}
     tags = values.pop("tags", None)
     tags = {} if tags is None else tags
     if not isinstance(tags, Mapping):
-        raise BadInput(f"{place}: tags must be a mapping such as {{category: easy}}, got {shown(tags)}")
+        raise BadInput(f"{location}: tags must be a mapping such as {{category: easy}}, got {quote(tags)}")
     extra = {key: values.pop(key) for key in _TAG_FIELDS if key in values}
     extra = {key: value for key, value in extra.items() if value is not None}
     for key in values:
         if key not in FIELDS:
             raise BadInput(
-                f"{place}: unknown key {shown(key)}{suggestion(str(key), FIELDS)}",
-                f"a case has {', '.join(FIELDS)}; further values go under tags, or into input as a mapping",
+                f"{location}: unknown key {quote(key)}{suggestion(str(key), FIELDS)}",
+                f"use {', '.join(FIELDS)}; put further values under tags or into a mapping as input",
             )
     if values.get("input") is None:
-        raise BadInput(f'{place}: "input" is missing', "add what is asked, as text or as a mapping")
+        raise BadInput(f'{location}: "input" is missing', "add the question, as text or as a mapping")
     return Case(
-        _text(place, "id", values.get("id")) or "",
+        _text(location, "id", values.get("id")) or "",
         values["input"],
         values.get("expected"),
-        {_key(place, key): _tag(place, key, value) for key, value in {**tags, **extra}.items()},
-        _text(place, "group", values.get("group")),
+        {_key(location, key): _tag(location, key, value) for key, value in {**tags, **extra}.items()},
+        _text(location, "group", values.get("group")),
     )
 
 
-def _text(place: Place, key: str, value: Any) -> str | None:
+def _text(location: CaseLocation, key: str, value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise BadInput(f"{place}: {key} must be text, got {shown(value)}", "put it in quotes")
+        raise BadInput(f"{location}: {key} must be text, got {quote(value)}", "put it in quotes")
     if isinstance(value, int) and value.bit_length() > 64:
-        raise BadInput(f"{place}: {key} is too long a number", "put it in quotes")
+        raise BadInput(f"{location}: {key} is too large a number", "put it in quotes")
     text = str(value)
-    if bad_name(text):
-        raise BadInput(f"{place}: {key} {bad_name(text)}: {shown(text)}", "give it a short plain text, or leave it out")
+    if problem := name_problem(text):
+        raise BadInput(f"{location}: {key} {problem}: {quote(text)}", "use a short plain text, or omit it")
     return text
 
 
-def _key(place: Place, key: Any) -> str:
-    if not isinstance(key, str) or bad_name(key):
-        raise BadInput(f"{place}: the tag {shown(key)} is not a name", "write tags such as {category: easy}")
+def _key(location: CaseLocation, key: Any) -> str:
+    if not isinstance(key, str) or name_problem(key):
+        raise BadInput(f"{location}: the tag {quote(key)} is not a name", "use tags such as {category: easy}")
     return key
 
 
-def _tag(place: Place, key: Any, value: Any) -> str:
+def _tag(location: CaseLocation, key: Any, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str | int | float) or flaw(value) is not None:
-        raise BadInput(f"{place}: the tag {key} must be text, got {shown(value)}", "leave it out, or put it in quotes")
+    if not isinstance(value, str | int | float) or find_unstorable(value) is not None:
+        raise BadInput(f"{location}: the tag {key} must be text, got {quote(value)}", "omit it, or put it in quotes")
     return str(value)

@@ -1,4 +1,4 @@
-"""From the text of a file to its data, and where in the file each key stands."""
+"""Parsers of spec files, which also return the line of each key."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any
 
 import yaml
 
-from abreast.errors import BadInput, suggestion
-from abreast.spec.values import At, plain, shown, shown_path
+from abreast.errors import BadInput, did_you_mean
+from abreast.filenames import relative_path
+from abreast.spec.values import KeyPath, plain, quote
 
 MAX_BYTES = 16_000_000
-MAX_NODES = 2_000_000  # of a YAML file whose aliases are written out
+MAX_NODES = 2_000_000  # values in a YAML file with expanded aliases
 
-Lines = dict[At, int]
+Lines = dict[KeyPath, int]
 
 
 def read_text(path: Path, too_large: str) -> str:
-    """A file as text; `too_large` says what to do with one that does not fit."""
-    where = shown_path(path)
+    """Read a file; `too_large` is the fix if it is too large."""
+    where = relative_path(path)
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)  # no more: a device has no end
+            content = file.read(MAX_BYTES + 1)  # bounded: a device has no end
         if len(content) > MAX_BYTES:
             raise BadInput(f"{where}: larger than {MAX_BYTES // 1_000_000} MB", too_large)
         return content.decode("utf-8-sig")
@@ -34,30 +35,25 @@ def read_text(path: Path, too_large: str) -> str:
     except FileNotFoundError:
         raise BadInput(f"{where}: no such file{near_files(path)}") from None
     except IsADirectoryError:
-        raise BadInput(f"{where}: is a folder, not a file") from None
+        raise BadInput(f"{where}: a folder, not a file") from None
     except OSError as error:
-        raise BadInput(f"{_cut(where)}: cannot be read ({error.strerror or error})") from None
-    except ValueError:  # a name with a NUL or half a character in it
-        raise BadInput(f"{shown(str(path))} is not a file name") from None
+        raise BadInput(f"{where[:200]}: cannot read the file ({error.strerror or error})") from None
+    except ValueError:  # a name with NUL or a lone surrogate
+        raise BadInput(f"{quote(str(path))} is not a file name") from None
 
 
 def near_files(path: Path) -> str:
-    """` (did you mean "cases.jsonl"?)` if a file beside it is called almost so."""
+    """` (did you mean "cases.jsonl"?)` if a file in the same folder has a similar name."""
     try:
-        hint = suggestion(path.name, [entry.name for entry in path.parent.iterdir()])
+        return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
     except (OSError, ValueError):
         return ""
-    return hint if "did you mean" in hint else ""
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else text[:197] + "..."
+class KeyLines:
+    """The line of each key path in a file."""
 
-
-class Places:
-    """Where in a file each key stands: a line for a path of keys."""
-
-    def __init__(self, lines: Mapping[At, int]) -> None:
+    def __init__(self, lines: Mapping[KeyPath, int]) -> None:
         self._lines = lines
 
     def line(self, location: Sequence[str | int]) -> int | None:
@@ -66,12 +62,12 @@ class Places:
         return next((self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), None)
 
 
-def parse(path: Path, text: str) -> tuple[Any, Places]:
-    """The data in a file and where its keys stand."""
-    suffix, where = path.suffix.lower(), shown_path(path)
+def parse(path: Path, text: str) -> tuple[Any, KeyLines]:
+    """The data in a file and the lines of its keys."""
+    suffix, where = path.suffix.lower(), relative_path(path)
     parsers = {".yaml": _parse_yaml, ".yml": _parse_yaml, ".toml": _parse_toml, ".json": _parse_json}
     if suffix not in parsers:
-        raise BadInput(f'{where}: a spec ends in {", ".join(parsers)}, not "{suffix}"')
+        raise BadInput(f'{where}: unknown extension "{suffix}"; a spec ends in {", ".join(parsers)}')
     try:
         return parsers[suffix](where, text)
     except RecursionError:
@@ -79,9 +75,9 @@ def parse(path: Path, text: str) -> tuple[Any, Places]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a case's input is what was written: `yes`, `12:30`, `007` and dates stay text, `1e-3` is a number.
+    """Loader of YAML 1.2, in which `yes`, `12:30`, `007` and dates are text, and `1e-3` is a number.
 
-    As in YAML 1.2; PyYAML reads 1.1, which makes true, 750 and 7 of the first three.
+    PyYAML reads YAML 1.1, in which the first three are true, 750 and 7.
     """
 
 
@@ -110,51 +106,48 @@ for _tag, _pattern, _first in _RESOLVERS:
     _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
 
 
-def _parse_yaml(where: str, text: str) -> tuple[Any, Places]:
+def _parse_yaml(where: str, text: str) -> tuple[Any, KeyLines]:
     loader: _Loader | None = None
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
         lines: Lines = {}
         if node is None:
-            return None, Places(lines)
-        _weigh(where, node, {})
-        _note_lines(where, node, (), lines, set())
-        return _constructed(where, loader, node), Places(lines)
+            return None, KeyLines(lines)
+        _count_values(where, node, {})
+        _collect_lines(where, node, (), lines, set())
+        return _construct(where, loader, node), KeyLines(lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise BadInput(f"{where}:{mark.line + 1 if mark else 1}: not valid YAML: {_in_words(error)}") from None
+        raise BadInput(f"{where}:{mark.line + 1 if mark else 1}: not valid YAML: {_describe(error)}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise BadInput(
-            f"{where}:{line}: not valid YAML: a character that cannot be seen (U+{ord(text[error.position]):04X})",
-            "remove it",
+            f"{where}:{line}: not valid YAML: an invisible character (U+{ord(text[error.position]):04X})", "remove it"
         ) from None
     finally:
         if loader is not None:
             loader.dispose()
 
 
-def _in_words(error: yaml.MarkedYAMLError) -> str:
+def _describe(error: yaml.MarkedYAMLError) -> str:
     problem = str(error.problem or error.context)
     if r"'\t'" in problem:
         return "a tab; indent with spaces"
     if "another document" in problem:
         return "a second document begins here (---); keep one"
     if "constructor for the tag" in problem:
-        return f"{problem.removeprefix('could not determine a constructor for the tag ')} is not a tag of a spec"
+        return f"{problem.removeprefix('could not determine a constructor for the tag ')} is not a supported tag"
     if "unhashable key" in problem:
         return "a list or mapping cannot be a key"
     if "mapping values are not allowed" in problem:
-        return (
-            "a second colon in one line, or a line that is not indented as the others; put texts with a colon in quotes"
-        )
+        return "a second colon in a line, or a line with other indentation; put texts with a colon in quotes"
     return re.sub(
         r"<(\w+) (\w+)>|<(\w+)>", lambda match: f"the {match[0][1:-1]}", problem.replace("<block end>", "<end>")
     )
 
 
-def _constructed(where: str, loader: _Loader, node: yaml.Node) -> Any:
+def _construct(where: str, loader: _Loader, node: yaml.Node) -> Any:
     try:
         return loader.construct_document(node)
     except yaml.YAMLError:
@@ -165,32 +158,32 @@ def _constructed(where: str, loader: _Loader, node: yaml.Node) -> Any:
         raise BadInput(f"{where}: not valid YAML: a value does not fit its tag ({error})") from None
 
 
-def _weigh(where: str, node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values this is when aliases are written out: few lines can stand for billions."""
-    found = known.get(id(node))
-    if found is not None:
-        if found == 0:
+def _count_values(where: str, node: yaml.Node, counts: dict[int, int]) -> int:
+    """Number of values with expanded aliases: a few lines can expand to billions."""
+    count = counts.get(id(node))
+    if count is not None:
+        if count == 0:
             raise BadInput(f"{where}:{node.start_mark.line + 1}: refers to itself", "remove the alias (*name)")
-        return found
-    known[id(node)] = 0
+        return count
+    counts[id(node)] = 0
     total = 1
     if isinstance(node, yaml.CollectionNode):
         for child in node.value:
             for part in child if isinstance(child, tuple) else (child,):
-                total += _weigh(where, part, known)
+                total += _count_values(where, part, counts)
     if total > MAX_NODES:
         raise BadInput(
-            f"{where}: more than {MAX_NODES:,} values", "keep the cases in a .jsonl file, and use fewer aliases"
+            f"{where}: more than {MAX_NODES:,} values", "move the cases to a .jsonl file, and use fewer aliases"
         )
-    known[id(node)] = total
+    counts[id(node)] = total
     return total
 
 
-def _note_lines(where: str, node: yaml.Node, at: At, lines: Lines, seen: set[int]) -> None:
+def _collect_lines(where: str, node: yaml.Node, at: KeyPath, lines: Lines, visited: set[int]) -> None:
     lines.setdefault(at, node.start_mark.line + 1)
-    if id(node) in seen:
+    if id(node) in visited:
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
@@ -201,23 +194,23 @@ def _note_lines(where: str, node: yaml.Node, at: At, lines: Lines, seen: set[int
                     f'write it in quotes: "{name}"',
                 )
             if name in keys and key.tag != "tag:yaml.org,2002:merge":
-                raise _twice(where, key.start_mark.line + 1, name)
+                raise _duplicate_key(where, key.start_mark.line + 1, name)
             keys.add(name)
             lines[(*at, name)] = key.start_mark.line + 1
-            _note_lines(where, value, (*at, name), lines, seen)
+            _collect_lines(where, value, (*at, name), lines, visited)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            _note_lines(where, value, (*at, index), lines, seen)
+            _collect_lines(where, value, (*at, index), lines, visited)
 
 
-def _twice(where: str, line: int, name: str) -> BadInput:
-    return BadInput(f"{where}:{line}: the key {shown(name)} is there twice", "remove one")
+def _duplicate_key(where: str, line: int, name: str) -> BadInput:
+    return BadInput(f"{where}:{line}: duplicate key {quote(name)}", "remove one of them")
 
 
-def _parse_json(where: str, text: str) -> tuple[Any, Places]:
+def _parse_json(where: str, text: str) -> tuple[Any, KeyLines]:
     if not text.strip():
-        return None, Places({})
-    return json_value(where, text), Places(_json_lines(where, text))
+        return None, KeyLines({})
+    return json_value(where, text), KeyLines(_json_lines(where, text))
 
 
 _JSON_WORDS = {
@@ -234,29 +227,29 @@ _JSON_WORDS = {
 
 
 def json_value(where: str, text: str, line: int | None = None, unique: bool = False) -> Any:
-    """The value in a JSON text; `line` is its line if it is one of a larger file. With `unique` no key may be twice."""
+    """The value in a JSON text; `line` is its line in a larger file. With `unique`, duplicate keys are refused."""
 
     def refuse(word: str) -> Any:
-        place = line or _line_of(text, rf"(?<![\w\"]){word}(?![\w\"])")
-        raise BadInput(f"{where}:{place}: {word} is not valid JSON", 'write null, or a text in quotes: "NaN"')
+        number = line or _line_of(text, rf"(?<![\w\"]){word}(?![\w\"])")
+        raise BadInput(f"{where}:{number}: {word} is not valid JSON", 'write null, or a text in quotes: "NaN"')
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+    def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
             names = [name for name, _ in pairs]
-            raise _twice(where, line or 1, next(name for name in names if names.count(name) > 1))
-        return found
+            raise _duplicate_key(where, line or 1, next(name for name in names if names.count(name) > 1))
+        return value
 
-    place = f"{where}:{line}" if line else where
+    location = f"{where}:{line}" if line else where
     try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=once if unique else None)
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=refuse_duplicates if unique else None)
     except json.JSONDecodeError as error:
-        what = _JSON_WORDS.get(error.msg, error.msg)
-        raise BadInput(f"{where}:{line or error.lineno}: not valid JSON: {what} (column {error.colno})") from None
+        problem = _JSON_WORDS.get(error.msg, error.msg)
+        raise BadInput(f"{where}:{line or error.lineno}: not valid JSON: {problem} (column {error.colno})") from None
     except RecursionError:
-        raise BadInput(f"{place}: nested too deeply") from None
+        raise BadInput(f"{location}: nested too deeply") from None
     except ValueError:  # the interpreter's limit
-        raise BadInput(f"{place}: a number has more than 4,300 digits", "write it in quotes") from None
+        raise BadInput(f"{location}: a number has more than 4,300 digits", "write it in quotes") from None
 
 
 def _line_of(text: str, pattern: str) -> int:
@@ -268,15 +261,15 @@ _TOKEN = re.compile(r'\n|"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 class _Level:
-    """An object or list of a JSON text while it is read."""
+    """An open object or list of a JSON text."""
 
-    def __init__(self, at: At, is_object: bool) -> None:
+    def __init__(self, at: KeyPath, is_object: bool) -> None:
         self.at, self.is_object, self.wants_key = at, is_object, is_object
         self.key: str | int = 0
 
 
 def _json_lines(where: str, text: str) -> Lines:
-    """The lines of all keys and items of a valid JSON text; a key that is there twice is refused."""
+    """The lines of all keys and items of a valid JSON text; duplicate keys are refused."""
     lines: Lines = {}
     levels: list[_Level] = []
     line = 1
@@ -293,7 +286,7 @@ def _json_lines(where: str, text: str) -> Lines:
         elif level.wants_key:
             level.key, level.wants_key = str(json.loads(token)), False
             if (*level.at, level.key) in lines:
-                raise _twice(where, line, level.key)
+                raise _duplicate_key(where, line, level.key)
             lines[(*level.at, level.key)] = line
         elif token != ":":
             at = (*level.at, level.key) if levels else ()
@@ -303,23 +296,22 @@ def _json_lines(where: str, text: str) -> Lines:
     return lines
 
 
-def _parse_toml(where: str, text: str) -> tuple[Any, Places]:
+def _parse_toml(where: str, text: str) -> tuple[Any, KeyLines]:
     import tomllib  # late: most specs are YAML
 
     try:
-        return plain(tomllib.loads(text)), Places(_toml_lines(text))
+        return plain(tomllib.loads(text)), KeyLines(_toml_lines(text))
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
-        what = str(error)[: found.start()] if found else str(error)
-        what = _TOML_WORDS.get(what, what)
-        line = int(found[1]) if found and found[1] else len(text.splitlines()) or 1
-        raise BadInput(f"{where}:{line}: not valid TOML: {what}") from None
+        match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
+        problem = str(error)[: match.start()] if match else str(error)
+        line = int(match[1]) if match and match[1] else len(text.splitlines()) or 1
+        raise BadInput(f"{where}:{line}: not valid TOML: {_TOML_WORDS.get(problem, problem)}") from None
     except ValueError:  # the interpreter's limit
         raise BadInput(f"{where}: a number has more than 4,300 digits", "write it in quotes") from None
 
 
 _TOML_WORDS = {
-    "Cannot overwrite a value": "a key is there twice; remove one",
+    "Cannot overwrite a value": "duplicate key; remove one of them",
     "Invalid value": "a value is missing, or a text is not in quotes",
     "Expected '=' after a key in a key/value pair": "a key must be followed by = and a value",
     "Expected newline or end of document after a statement": "something follows after the value",
@@ -331,10 +323,10 @@ _TOML_INNER = re.compile(rf"[{{,]\s*({_TOML_KEY})\s*=")
 
 
 def _toml_lines(text: str) -> Lines:
-    """The lines of the keys, as far as they can be told without reading the values: enough to point to the place."""
+    """The lines of the keys, found without parsing the values: precise enough for messages."""
     lines: Lines = {}
-    table: At = ()
-    counts: dict[At, int] = {}
+    table: KeyPath = ()
+    counts: dict[KeyPath, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         short = line[:2000]
         if header := _TOML_HEADER.match(short):
@@ -354,5 +346,5 @@ def _toml_lines(text: str) -> Lines:
     return lines
 
 
-def _toml_path(keys: str) -> At:
+def _toml_path(keys: str) -> KeyPath:
     return tuple(part.strip("\"'") for part in re.findall(_TOML_KEY, keys))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from abreast.errors import BadInput
-from abreast.spec.values import shown_path
+from abreast.filenames import relative_path
 
 
 def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
@@ -24,7 +24,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
             if after != before:
                 _replace(target, after)
     except OSError as error:
-        message = f"{shown_path(path)}: cannot be written ({error.strerror or error})"
+        message = f"{relative_path(path)}: cannot be written ({error.strerror or error})"
         raise BadInput(message, "use another file: `--output FILE`") from None
 
 

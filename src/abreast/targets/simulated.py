@@ -319,7 +319,7 @@ def _is_allowance(value: Any) -> bool:
 
 
 def _latency(settings: Settings) -> Latency:
-    if not isinstance(settings.given.get("latency"), Mapping):
+    if not isinstance(settings.values.get("latency"), Mapping):
         seconds = settings.take("latency", 0.0, _is_none_or(_is_amount), _AMOUNT) or 0.0
         return Latency(seconds, seconds)
     expects = "seconds, {low, high} or {median, p95} in ascending order"

@@ -1,4 +1,4 @@
-"""The progress bar of a terminal. It needs rich, which takes long to import."""
+"""The progress bar of a terminal. It needs rich, which is slow to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abreast.output.rich_console import PrintableText
 from abreast.view.progress import Counts, notice
 
 SHORTEST_BAR = 8
-ROOM_FOR_BAR = 55  # in a narrower terminal the numbers are worth more
+ROOM_FOR_BAR = 55  # a narrower terminal shows numbers only
 
 
 class LiveProgress(Counts):
@@ -28,7 +28,7 @@ class LiveProgress(Counts):
         self._live.start()
 
     def _line(self) -> Table | PrintableText:
-        room = self._console.width - 3  # the margin, and a column that no terminal has to wrap
+        room = self._console.width - 3  # minus the margin, and a column to prevent wrapping
         text = self.sentence(room - SHORTEST_BAR - 2 if room >= ROOM_FOR_BAR else room)
         bar = min(32, room - cell_len(text) - 2)
         if bar < SHORTEST_BAR or room < ROOM_FOR_BAR:
@@ -41,8 +41,7 @@ class LiveProgress(Counts):
 
     def event(self, kind: str, **detail: Any) -> None:
         super().event(kind, **detail)
-        note = notice(kind, detail)
-        if note:
+        if note := notice(kind, detail):
             self._console.print(note)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What happens during a run that was started from Python, for the logger `abreast`. No handler is added to it."""
+"""The logger `abreast`, for events of runs started from Python. No handler is added to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEVELS = {
 
 
 class EventLog(Listener):
-    """What the scheduler did: problems as warnings, notices as information, everything else for debugging."""
+    """Logs events of the scheduler: problems as warnings, notices as information, others at debug level."""
 
     def event(self, kind: str, **detail: Any) -> None:
         if kind == "run_started":
@@ -34,8 +34,8 @@ class EventLog(Listener):
         elif kind == "run_finished":
             _log(logging.INFO, f"{detail['run']}: {detail['status']}, {detail['executed']:,} trials executed")
         elif message := notice(kind, detail):
-            is_intended = kind == "interrupted" and not detail["grace_s"]  # the caller cancelled it
-            level = logging.INFO if is_intended else _LEVELS.get(kind, logging.INFO)
+            is_cancelled = kind == "interrupted" and not detail["grace_s"]  # by the caller
+            level = logging.INFO if is_cancelled else _LEVELS.get(kind, logging.INFO)
             _log(level, message.removeprefix("warning: ").removeprefix("error: "))
         elif LOGGER.isEnabledFor(logging.DEBUG):
             words = describe_change(kind, detail)
@@ -43,11 +43,13 @@ class EventLog(Listener):
 
 
 class TrialLog(EventLog):
-    """Log failures and retries as well, and every trial at debug level. Used only if level INFO is enabled, because
-    it is called for each trial."""
+    """Logs failures and retries as well, and every trial at debug level.
+
+    Used only if level INFO is enabled, because it is called for each trial.
+    """
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        _log(logging.INFO, f"{trial_name(job)}: {failure.kind}: {failure.message}; again in {delay:.1f} s")
+        _log(logging.INFO, f"{trial_name(job)}: {failure.kind}: {failure.message}; retry in {delay:.1f} s")
 
     def finished(self, job: Job, outcome: Outcome) -> None:
         if outcome.failure is None:
@@ -58,12 +60,12 @@ class TrialLog(EventLog):
 
 
 def event_log() -> Listener:
-    """The listener that fits the level of the logger."""
+    """The listener for the level of the logger."""
     return TrialLog() if LOGGER.isEnabledFor(logging.INFO) else EventLog()
 
 
 def log_findings(findings: Sequence[Finding]) -> None:
-    """Log what the check before a run warns of, as information: the run goes on."""
+    """Log the warnings of the checks, as information because the run continues."""
     for finding in findings:
         if finding.level == "warn":
             fix = f": {finding.fix}" if finding.fix else ""
@@ -71,7 +73,7 @@ def log_findings(findings: Sequence[Finding]) -> None:
 
 
 def warn(message: str) -> None:
-    """Log a warning. Without any handler Python prints it on standard error."""
+    """Log a warning, which Python prints on standard error if there is no handler."""
     _log(logging.WARNING, message)
 
 

@@ -1,4 +1,4 @@
-"""The progress of a run below the cell of a notebook that started it. IPython is there if a notebook is."""
+"""The progress of a run below the notebook cell that started it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from abreast.execute.job import Job
 
 EVERY_S = 0.25
-NOTICES = 5  # the last ones that stay visible
+NOTICES = 5  # that stay visible
 
 
 def is_in_notebook() -> bool:
@@ -28,19 +28,19 @@ class NotebookProgress(Counts):
     """A line of plain text that is updated in place, below the last notices."""
 
     def __init__(self, planned: int, done_before: int, targets: Sequence[str]) -> None:
-        from IPython.display import display  # not a dependency: only in its own kernel
+        from IPython.display import display  # not a dependency, but every notebook has it
 
         super().__init__(planned, done_before, targets)
         self._notices: deque[str] = deque(maxlen=NOTICES)
         self._last = self._clock()
-        self._shown: Any = display(self._content(), raw=True, display_id=True)
+        self._display: Any = display(self._content(), raw=True, display_id=True)
 
     def _content(self) -> dict[str, str]:
         return {"text/plain": printable("\n".join([*self._notices, self.sentence()]))}
 
     def _show(self) -> None:
         self._last = self._clock()
-        self._shown.update(self._content(), raw=True)
+        self._display.update(self._content(), raw=True)
 
     def stored(self, jobs: Sequence[Job]) -> None:
         super().stored(jobs)

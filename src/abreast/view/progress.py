@@ -1,4 +1,4 @@
-"""What is seen while a run goes on: a live line in a terminal, plain lines elsewhere, one line a trial if asked for."""
+"""Progress of a run: a live line in a terminal, plain lines elsewhere, or with --verbose a line per event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from abreast.execute.failures import shows_service_is_up
 from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
 from abreast.report.words.concurrency import describe_change
-from abreast.text import dump_json
+from abreast.text import dump_json, many
 
 if TYPE_CHECKING:
     from abreast.execute.job import Job
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from abreast.view.notebook_progress import NotebookProgress
 
 
-LONG_PAUSE_S = 10.0  # what is worth a line
+LONG_PAUSE_S = 10.0  # shorter pauses are not reported
 PLAIN_EVERY_S = 5.0
-WAITING_S = 10.0  # without a first answer until that is reported
+WAITING_S = 10.0  # without a first answer, before that is reported
 RATE_OVER_S = 10.0
-HELD_BACK = {"memory_short": "memory", "processes_cut": "cores"}  # events of the governor: what is short
+HELD_BACK = {"memory_short": "memory", "processes_cut": "cores"}  # events of the governor, with the scarce resource
 RELEASED = ("memory_enough", "processes_raise")
 
 
@@ -53,7 +53,7 @@ class Counts(Listener):
         self._targets = targets
         self._clock = clock
         self._began = clock()
-        self._has_answer = False  # of any trial
+        self._has_answer = False
         self._recent: deque[tuple[float, int]] = deque([(self._began, 0)])
 
     def started(self, job: Job, in_flight: int) -> None:
@@ -87,7 +87,7 @@ class Counts(Listener):
 
     def event(self, kind: str, **detail: Any) -> None:
         if kind == "decided":
-            self.planned -= detail["saved"]  # what is left out will never be done
+            self.planned -= detail["saved"]
         elif kind in HELD_BACK:
             requested = "" if detail["requested"] is None else f"of {detail['requested']} requested, "
             self.held_back = f"({requested}limited by {HELD_BACK[kind]})"
@@ -104,7 +104,7 @@ class Counts(Listener):
         return (self.executed - executed) / elapsed if elapsed > 0 else 0.0
 
     def waiting_s(self) -> float:
-        """Seconds without an answer since the run began; 0 once there is one, or if nothing is to be done."""
+        """Seconds since the run began without an answer; 0 once there is one or nothing is left to do."""
         return 0.0 if self._has_answer or self.done >= self.planned else self._clock() - self._began
 
     def sentence(self, width: int | None = None) -> str:
@@ -119,16 +119,16 @@ class Counts(Listener):
         return _joined(parts)
 
     def _parts(self) -> dict[str, str]:
-        rate, left = self.rate(), self.planned - self.done
-        flying = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
+        rate, remaining = self.rate(), self.planned - self.done
+        by_target = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
         parts = {"done": f"{self.done:,}/{self.planned:,}", "rate": f"{rate:,.1f}/s"}
         if self.waiting_s() >= WAITING_S:
             parts["waiting"] = f"waiting for the first answer, {self.waiting_s():.0f} s"
         parts["in flight"] = f"in flight {self.in_flight.total()}"
         if self.held_back:
             parts["held back"] = self.held_back
-        if len(set(self._targets)) > 1 and flying:
-            parts["by target"] = f"({', '.join(flying)})"
+        if len(set(self._targets)) > 1 and by_target:
+            parts["by target"] = f"({', '.join(by_target)})"
         if self.down:
             parts["down"] = f"paused: {', '.join(sorted(self.down))}"
         parts["errors"] = f"errors {self.errors.total():,}"
@@ -138,31 +138,31 @@ class Counts(Listener):
             parts["retries"] = f"retries {self.retries:,}"
         if self.cost:
             parts["cost"] = f"${self.cost:,.2f}"
-            parts["total"] = f"of about ${self.cost * (self.executed + left) / max(1, self.executed):,.2f}"
+            parts["total"] = f"of about ${self.cost * (self.executed + remaining) / max(1, self.executed):,.2f}"
         if self.at_judges:
             parts["judging"] = f"judging {self.at_judges:,}"
         if self.judge_cost:
             parts["judge cost"] = f"judges ${self.judge_cost:,.2f}"
-        if rate > 0 and left:
-            parts["left"] = f"{_clock(left / rate)} left"
+        if rate > 0 and remaining:
+            parts["left"] = f"{_duration(remaining / rate)} left"
         return parts
 
 
 def _joined(parts: dict[str, str]) -> str:
-    """Two spaces between what is told, one before what explains it."""
+    """The parts separated by two spaces, or one before an explanation."""
     return "".join(f"{' ' if name in _EXPLAINING else '  '}{text}" for name, text in parts.items()).lstrip()
 
 
 _EXPLAINING = ("held back", "by target", "kinds", "total")
 
-# In a narrow terminal these are left out, the first first; how much is done is always said.
+# Parts to omit in a narrow terminal, in this order; the count of done trials always stays.
 _DISPENSABLE = (
     *("by target", "kinds", "held back", "total", "retries", "rate", "in flight"),
     *("judge cost", "cost", "judging", "left", "errors", "waiting", "down"),
 )
 
 
-def _clock(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"
@@ -187,13 +187,12 @@ class PlainProgress(Counts):
     def tick(self) -> None:
         waiting = self.waiting_s()
         if waiting >= self._next_waiting_s:
-            self._next_waiting_s = 2 * waiting  # a long wait is not worth many lines
+            self._next_waiting_s = 2 * waiting  # report a long wait ever more rarely
             say("  " + self.sentence())
 
     def event(self, kind: str, **detail: Any) -> None:
         super().event(kind, **detail)
-        note = notice(kind, detail)
-        if note:
+        if note := notice(kind, detail):
             say(note)
 
     def close(self) -> None:
@@ -201,20 +200,20 @@ class PlainProgress(Counts):
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
-    """The line for an event that has to be reported at once; empty for others."""
+    """The line for an event that is reported at once; empty for others."""
     if kind in HELD_BACK and "message" in detail:
         return f"note: {detail['message']}"
     if kind == "warning":
         return f"warning: {detail['message']}"
     if kind == "store_failed":
-        return f"error: {detail['message']}; starting nothing more"
+        return f"error: {detail['message']}; no more trials are started"
     if kind == "quota" and detail["waits"]:
         at = time.strftime("%H:%M", time.localtime(time.time() + detail["seconds"]))
         window = f"{detail['most']} in {detail['window_s'] / 3600:g} h"
-        return f"paused: the quota ({window}) is used up. Going on at {at}, or Ctrl-C and: abreast resume"
+        return f"paused: the quota ({window}) is used up; continues at {at}, or press Ctrl-C and run `abreast resume`"
     if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
-        what = f"{detail['target']} says its {detail['used_up']} are used up"
-        return f"paused: {what}. Going on in {detail['seconds']:.0f} s"
+        reason = f"{detail['target']} reports that its {detail['used_up']} are used up"
+        return f"paused: {reason}; continues in {detail['seconds']:.0f} s"
     if kind == "outage":
         return _outage(detail)
     if kind == "outage_over":
@@ -223,13 +222,12 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         return str(detail["message"]) + ("; finishing the cases that were begun" if detail["in_flight"] else "")
     if kind != "interrupted":
         return ""
-    flying = detail["in_flight"]
-    if not flying:
+    if not detail["in_flight"]:
         return "stopping"
-    what = "1 trial is in flight" if flying == 1 else f"{flying} trials are in flight"
+    trials = many(detail["in_flight"], "trial")
     if not detail["grace_s"]:
-        return f"stopping: {what} and will be cancelled"
-    return f"stopping: {what}, waiting up to {detail['grace_s']:.0f} s (Ctrl-C again to cancel)"
+        return f"stopping: cancelling {trials} in flight"
+    return f"stopping: {trials} in flight, waiting up to {detail['grace_s']:.0f} s (Ctrl-C again to cancel)"
 
 
 def _outage(detail: dict[str, Any]) -> str:
@@ -239,19 +237,19 @@ def _outage(detail: dict[str, Any]) -> str:
         time.strftime("%H:%M:%S", time.localtime(moment))
         for moment in (now - detail["seconds"], now + detail["gives_up_s"])
     )
-    every = max(detail["probe_every_s"], detail["next_probe_s"])
-    return f"{detail['error']}; paused since {since}, one probe every {every:.0f} s, giving up at {end}"
+    interval = max(detail["probe_every_s"], detail["next_probe_s"])
+    return f"{detail['error']}; paused since {since}, one probe every {interval:.0f} s, giving up at {end}"
 
 
 class Verbose(Listener):
-    """One whole line for each start and end, and for whatever the scheduler did and why."""
+    """A line for each start, retry and end of a trial, and for each event of the scheduler."""
 
     def started(self, job: Job, in_flight: int) -> None:
-        again = f" (attempt {job.attempt})" if job.attempt > 1 else ""
-        say(f"start  {trial_name(job)}{again}")
+        attempt = f" (attempt {job.attempt})" if job.attempt > 1 else ""
+        say(f"start  {trial_name(job)}{attempt}")
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        say(f"retry  {trial_name(job)}: {failure.kind}, again in {delay:.1f} s")
+        say(f"retry  {trial_name(job)}: {failure.kind}, retry in {delay:.1f} s")
 
     def finished(self, job: Job, outcome: Outcome) -> None:
         why = f": {outcome.failure.kind}: {' '.join(outcome.failure.message.split())}" if outcome.failure else ""
@@ -283,19 +281,18 @@ class JudgingProgress(Listener):
             say(f"  judging: {self._calls:,} calls made, {waiting:,} answers left")
 
     def event(self, kind: str, **detail: Any) -> None:
-        note = notice(kind, detail)
-        if note:
+        if note := notice(kind, detail):
             say(note)
 
 
 class EventFile(Listener):
-    """`--events FILE`: everything as JSON lines, for programs that follow a run."""
+    """Writes all events to `--events FILE` as JSON lines, for programs that follow a run."""
 
     def __init__(self, path: Path) -> None:
         try:
             self._file = path.open("a", encoding="utf-8")
         except OSError as error:
-            raise BadInput(f"--events {path}: cannot be written ({error.strerror})") from None
+            raise BadInput(f"--events {path}: cannot write it ({error.strerror})") from None
 
     def started(self, job: Job, in_flight: int) -> None:
         self._write("trial_started", job, attempt=job.attempt, in_flight=in_flight)
@@ -338,7 +335,7 @@ class EventFile(Listener):
 
 
 def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress | NotebookProgress:
-    """The display for where this process runs: the cell of a notebook, a terminal, or plain lines on standard error."""
+    """The display for this process: below a notebook cell, in a terminal, or plain lines on standard error."""
     from abreast.view.notebook_progress import NotebookProgress, is_in_notebook
 
     if is_in_notebook():
@@ -372,5 +369,5 @@ class Preloader(Listener):
 
     def _load(self) -> None:
         for module in self._modules:
-            with suppress(ImportError):  # reported where the module is used
+            with suppress(ImportError):  # reported on use
                 import_module(module)

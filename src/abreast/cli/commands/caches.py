@@ -1,9 +1,8 @@
-"""`abreast cache`, `assets` and `clean`: what is kept beside stores, and what killed runs left behind."""
+"""`abreast cache`, `assets` and `clean`: reusable answers, stored objects, and leftovers of killed runs."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,65 +11,61 @@ from abreast.cli import store_argument
 from abreast.cli.command import argument, command, flag, words
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
-from abreast.output import echo, listings, say
+from abreast.output import echo, listings, say, say_problem
 from abreast.text import many, moment
 
 if TYPE_CHECKING:
     from abreast.store import Store
     from abreast.store.user_tables.assets import Assets
 
-OF_CACHE = {"stats": "", "clear": "", "ls": "FOLDER", "delete": "FOLDER TRACK_ID"}
-OF_ASSETS = {"ls": "", "export": "DIGEST FILE", "delete": "DIGEST"}
+CACHE_USAGE = {"stats": "", "clear": "", "ls": "FOLDER", "delete": "FOLDER TRACK_ID"}
+ASSETS_USAGE = {"ls": "", "export": "DIGEST FILE", "delete": "DIGEST"}
 
 
 @command(
     "cache",
-    argument("action", choices=tuple(OF_CACHE)),
+    argument("action", choices=tuple(CACHE_USAGE)),
     words("FOLDER [TRACK_ID]"),
-    argument("--experiment", metavar="NAME", help="only of this experiment"),
+    argument("--experiment", metavar="NAME", help="only this experiment"),
     "--yes --store --json",
-    epilog="""  stats                      answers of earlier runs that can be reused
-  clear                      let nothing of them be reused; rows and reports stay
-  ls FOLDER                  the results that Tracker(cache=FOLDER) finds again
-  delete FOLDER TRACK_ID     remove those of one tracker from the cache; its rows stay""",
+    epilog="""  stats                      show how many answers of earlier runs can be reused
+  clear                      stop reusing them; rows and reports stay
+  ls FOLDER                  list the results cached by Tracker(cache=FOLDER)
+  delete FOLDER TRACK_ID     remove the cached results of one tracker; its rows stay""",
 )
-def cache(args: argparse.Namespace) -> int:
-    usage = OF_CACHE[args.action]
+def cache(args: argparse.Namespace) -> None:
+    usage = CACHE_USAGE[args.action]
     if len(args.words) != len(usage.split()):
-        raise BadInput(
-            f"cache {args.action} takes {usage or 'no further words'}", f"abreast cache {args.action} {usage}".strip()
-        )
+        command = f"abreast cache {args.action} {usage}".strip()
+        raise BadInput(f"cache {args.action} takes {usage or 'no further arguments'}", f"use `{command}`")
     if args.words:
         _show_or_delete_cached(args.json, *args.words)
-        return 0
+        return
     with store_argument.find_store(args.store) as store:
         if args.action == "stats":
-            listings.show(store.reusable(args.experiment), args.json, "nothing can be reused yet")
-            return 0
-        repeated = ["abreast", "cache", "clear", "--yes"]
-        repeated += ["--experiment", args.experiment] if args.experiment is not None else []
-        question = "forget which answers can be reused? Rows and reports stay."
-        if not store_argument.is_confirmed(args, question, f"{shlex.join(repeated)}{store_argument.option(store)}"):
-            say("nothing cleared")
-            return 1
+            listings.show(store.reusable(args.experiment), args.json, "no reusable answers yet")
+            return
+        experiment = () if args.experiment is None else ("--experiment", args.experiment)
+        question = "stop reusing these answers? Rows and reports stay."
+        store_argument.require_confirmation(args, store, question, ["cache", "clear", *experiment])
         echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")
-    return 0
 
 
 def _show_or_delete_cached(as_json: bool, folder: str, track_id: str | None = None) -> None:
     from abreast.store.user_tables.result_cache import FILE, Cache
 
     if not (Path(folder) / FILE).is_file():
-        raise BadInput(f"{folder}: no results are cached here", f"it is the folder of Tracker(cache=...), with {FILE}")
+        fix = f"name the folder passed to Tracker(cache=...), which contains {FILE}"
+        raise BadInput(f"{folder}: not a result cache", fix)
     with closing(Cache.open(Path(folder))) as cached:
         rows = cached.entries()
         if track_id is None:
-            listings.show([_cached_result(row, as_json) for row in rows], as_json, f"{folder}: nothing is cached")
+            listings.show([_cached_result(row, as_json) for row in rows], as_json, f"{folder}: the cache is empty")
             return
         names = {row["track_id"] for row in rows}
         if track_id not in names:
             near = suggestion(track_id, names)
-            raise BadInput(f'{folder}: nothing of "{track_id}" is cached{near}', f"abreast cache ls {folder}")
+            raise BadInput(f'{folder}: no cached results of "{track_id}"{near}', f"run `abreast cache ls {folder}`")
         removed = cached.forget_tracked(track_id)
     echo(f"removed {many(removed, 'result')} of {track_id} from {folder}; its rows stay")
 
@@ -89,53 +84,46 @@ def _cached_result(row: dict[str, object], as_json: bool) -> dict[str, object]:
 
 @command(
     "assets",
-    argument("action", choices=tuple(OF_ASSETS)),
+    argument("action", choices=tuple(ASSETS_USAGE)),
     words("[STORE] [DIGEST] [FILE]"),
     "--yes --store --json",
-    epilog="""  ls [STORE]                       every object, with the columns that refer to it
-  export [STORE] DIGEST FILE       write its pickle into a file; it is not loaded
-  delete [STORE] DIGEST            remove it; rows keep the digest
+    epilog="""  ls [STORE]                       list all objects, with the columns that refer to them
+  export [STORE] DIGEST FILE       write the pickle of an object to a file, without loading it
+  delete [STORE] DIGEST            delete an object; rows keep its digest
 A pickle runs code when it is loaded: load only objects from stores you trust.""",
 )
-def assets(args: argparse.Namespace) -> int:
+def assets(args: argparse.Namespace) -> None:
     from abreast.store.user_tables.assets import Assets
 
-    rest, usage = list(args.words), OF_ASSETS[args.action].split()
-    address = rest.pop(0) if not args.store and len(rest) == len(usage) + 1 else args.store
-    if len(rest) != len(usage):
-        fix = " ".join(["abreast assets", args.action, "[STORE]", *usage])
-        raise BadInput(f"assets {args.action}: wrong number of arguments", fix)
+    address, rest = store_argument.split_words(args, f"assets {args.action}", ASSETS_USAGE[args.action])
     with store_argument.find_store(address) as store:
         stored = Assets(store.path)
         if args.action == "ls":
             _list_assets(store, stored, args.json)
-            return 0
+            return
         digest = rest[0]
         content = stored.read(digest)
         size = f"{len(content):,} bytes"
         if args.action == "export":
             Path(rest[1]).write_bytes(content)
-            echo(f"wrote {rest[1]} ({size}); it is a pickle: load it only if you trust who wrote the store")
-            return 0
-        repeated = f"abreast assets delete {shlex.quote(digest)} --yes{store_argument.option(store)}"
-        if not store_argument.is_confirmed(args, f"delete the object {digest} ({size})?", repeated):
-            say("nothing deleted")
-            return 1
+            echo(f"wrote {rest[1]} ({size}); a pickle: load it only if you trust the store")
+            return
+        question = f"delete the object {digest} ({size})?"
+        store_argument.require_confirmation(args, store, question, ["assets", "delete", digest])
         stored.delete(digest)
         echo(f"deleted {digest} ({size}); rows keep the digest")
-    return 0
 
 
 def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
     from abreast.store.user_tables.tables import columns_mentioning
 
-    used = columns_mentioning(store, list(assets))
+    columns = columns_mentioning(store, list(assets))
     rows = [
         {
             "digest": asset.digest,
             "bytes": asset.size,
             "stored": moment(asset.stored_at),
-            "columns": used[asset.digest] if as_json else ", ".join(used[asset.digest]),
+            "columns": columns[asset.digest] if as_json else ", ".join(columns[asset.digest]),
         }
         for asset in assets.entries()
     ]
@@ -144,12 +132,12 @@ def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
 
 @command(
     "clean",
-    flag("--dry-run", "show what would be removed, and remove nothing"),
+    flag("--dry-run", "show what would be removed without removing it"),
     "--json",
     epilog="""\
 A run that is killed (kill -9, out of memory, power failure) can leave processes, workspaces and temporary
-files behind. run, resume, check and delete remove them too. Live runs are not touched, nor are workspaces kept by
---keep-workspaces. Exit code 1: something could not be removed.""",
+files behind. run, resume, check and delete remove them too. Live runs and workspaces kept by --keep-workspaces are
+not touched. Exit code 1: something could not be removed.""",
 )
 def clean_up(args: argparse.Namespace) -> int:
     from abreast.report.page.trial_artifacts import in_bytes
@@ -182,7 +170,7 @@ def clean_up(args: argparse.Namespace) -> int:
         if not cleanup:
             say("nothing to clean")
     for problem in cleanup.problems:
-        say(f"error: cannot remove {problem}")
+        say_problem("error", f"cannot remove {problem}")
     for host in sorted(set(cleanup.elsewhere)):
-        say(f"note: runs on {host} are not visible from here; run abreast clean there")
+        say_problem("note", f"runs on {host} are not visible from this machine", "run `abreast clean` there")
     return 1 if cleanup.problems else 0

@@ -1,8 +1,9 @@
-"""`abreast cases`: the cases of an experiment; new ones for the suites that have something to make them of."""
+"""`abreast cases`: list the cases of an experiment, or make new ones for suites that support it."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +19,22 @@ if TYPE_CHECKING:
     from abreast.suites import Suite
 
 DEFAULT = "code-search"
-OF_LIST = ("cases", "category", "commit")  # flags of `list` alone
-OF_NEW = ("output", "yes")  # flags of every `new`
+LIST_FLAGS = ("cases", "category", "commit")
+NEW_FLAGS = ("output", "yes")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `new`, which suites bring along, and the text below the help."""
+    """Add the flags of `new` that suites define, and the epilog."""
     from abreast import suites
 
     makers = suites.case_makers()
     outputs = "; ".join(f"{name}: {maker.default_output}" for name, maker in makers.items())
-    parser.add_argument("--output", metavar="FILE", type=Path, help=f"of new: where cases go ({outputs})")
-    parser.add_argument("--yes", action="store_true", help="of new: accept all cases; replace the tasks of a file")
+    parser.add_argument("--output", metavar="FILE", type=Path, help=f"new: the file to write cases to ({outputs})")
+    parser.add_argument("--yes", action="store_true", help="new: accept all cases; replace the tasks of a file")
     parser.add_argument("--json", **SHARED["--json"][1])
-    taken_by = dict.fromkeys(OF_LIST, ("list",)) | dict.fromkeys(OF_NEW, tuple(f"new {name}" for name in makers))
+    takers = dict.fromkeys(LIST_FLAGS, ("list",)) | dict.fromkeys(NEW_FLAGS, tuple(f"new {name}" for name in makers))
     for name, maker in makers.items():
-        group = parser.add_argument_group(f"of new {name}")
+        group = parser.add_argument_group(f"flags of `new {name}`")
         try:
             maker.arguments(group)
         except (argparse.ArgumentError, TypeError, ValueError) as error:
@@ -41,10 +42,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                 f'suite "{name}": its case_maker cannot add its flags: {error}', "uninstall it"
             ) from error
         for action in group._group_actions:
-            taken_by[action.dest] = (*taken_by.get(action.dest, ()), f"new {name}")
-    defaults = {flag: parser.get_default(flag) for flag in taken_by}
-    parser.set_defaults(makers=makers, taken_by=taken_by, defaults=defaults)
-    rows = {"list": f"the cases of a spec or a suite; of {DEFAULT}, as --cases, --repo and --category choose them"}
+            takers[action.dest] = (*takers.get(action.dest, ()), f"new {name}")
+    defaults = {flag: parser.get_default(flag) for flag in takers}
+    parser.set_defaults(makers=makers, takers=takers, defaults=defaults)
+    rows = {"list": f"the cases of a spec or a suite; for {DEFAULT}, selected by --cases, --repo and --category"}
     rows |= {f"new [{name}]" if name == DEFAULT else f"new {name}": maker.summary for name, maker in makers.items()}
     details = (f"new {name}: {maker.details}" for name, maker in makers.items())
     width = max(map(len, rows))
@@ -53,33 +54,32 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @command(
     "cases",
-    argument("what", choices=("list", "new")),
-    argument("spec", metavar="SPEC", nargs="?", default=DEFAULT, help=f"a spec or a suite ({DEFAULT})"),
-    argument("--cases", metavar="PATH", nargs="+", action="extend", help="of list: folders of case files, or files"),
-    argument("--category", metavar="A,B", action="append", help="of list: only these; repeatable"),
-    argument("--commit", metavar="REV", help="of list: the commit that cases are checked against (HEAD)"),
-    argument("--repo", metavar="PATH", help="the repository (this folder); new coding-agents: or an address"),
+    argument("action", choices=("list", "new")),
+    argument("spec", metavar="SPEC", nargs="?", default=DEFAULT, help=f"a spec or a suite (default: {DEFAULT})"),
+    argument("--cases", metavar="PATH", nargs="+", action="extend", help="list: folders of case files, or files"),
+    argument("--category", metavar="A,B", action="append", help="list: only these; repeatable"),
+    argument("--commit", metavar="REV", help="list: check cases against this commit (default: HEAD)"),
+    argument("--repo", metavar="PATH", help="the repository (default: this folder); new coding-agents takes a URL too"),
     _add_arguments,
 )
 def make_or_list(args: argparse.Namespace) -> int:
-    if args.what == "new" and args.spec not in args.makers:
-        near = suggestion(args.spec, args.makers)
-        raise BadInput(f'abreast cases new: there are none to be made for "{args.spec}"{near}')
-    _refuse_flags(args, "list" if args.what == "list" else f"new {args.spec}")
-    code: int = _list(args) if args.what == "list" else args.makers[args.spec].make(args)
+    if args.action == "new" and args.spec not in args.makers:
+        raise BadInput(f'abreast cases new: cannot make cases for "{args.spec}"{suggestion(args.spec, args.makers)}')
+    _refuse_flags(args, "list" if args.action == "list" else f"new {args.spec}")
+    code: int = _list(args) if args.action == "list" else args.makers[args.spec].make(args)
     return code
 
 
-def _refuse_flags(args: argparse.Namespace, asked: str) -> None:
-    """Refuse flags that would do nothing."""
-    for flag, takers in args.taken_by.items():
-        if asked not in takers and getattr(args, flag) != args.defaults[flag]:
-            meant = " or ".join(f"abreast cases {taker}" for taker in takers)
-            raise BadInput(f"abreast cases {asked}: --{flag} is for {meant}", "leave it out")
+def _refuse_flags(args: argparse.Namespace, action: str) -> None:
+    """Refuse flags that would have no effect."""
+    for flag, takers in args.takers.items():
+        if action not in takers and getattr(args, flag) != args.defaults[flag]:
+            commands = " or ".join(f"abreast cases {taker}" for taker in takers)
+            raise BadInput(f"abreast cases {action}: --{flag} is for {commands}", "omit it")
 
 
 def _list(args: argparse.Namespace) -> int:
-    """Every case in the order of the files; for programs with the truth."""
+    """Print all cases in the order of the files; as JSON with the expected answers."""
     from abreast.spec.cases import load_cases
 
     experiment = _experiment(args)
@@ -93,12 +93,12 @@ def _list(args: argparse.Namespace) -> int:
         {
             "id": case.id,
             **{key: case.tags.get(key) for key in tags},
-            "question": case.input if args.json else _words(case.input),
+            "question": case.input if args.json else _prompt_of(case.input),
             **({"expected": case.expected} if args.json else {}),
         }
         for case in cases
     ]
-    listings.show(rows, args.json, "there are no cases")
+    listings.show(rows, args.json, "no cases")
     files = experiment.spec.cases.get("files", []) if isinstance(experiment.spec.cases, dict) else []
     if not args.json:
         where = f" in {', '.join(relative_path(Path(file)) for file in files)}" if files else ""
@@ -106,23 +106,23 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _words(value: Any) -> Any:
-    """What is asked in words, of an input that has them under a name."""
+def _prompt_of(value: Any) -> Any:
+    """The task or prompt of an input that is a mapping, else the input."""
     return next((value[key] for key in ("task", "prompt") if key in value), value) if isinstance(value, dict) else value
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
-    """What SPEC means, as `abreast run` reads it, with the flags that choose cases if the suite takes them."""
+    """The experiment as `abreast run` reads it, with the flags that select cases if the suite takes them."""
     from abreast import suites
 
     suite: Suite | None = suites.load(args.spec) if args.spec in suites.names() else None
     flags = suite.flags_of_list(args) if suite is not None else None
     if flags is None and (args.cases or args.category or args.repo or args.commit):
         message = f"--cases, --category, --commit and --repo are for {DEFAULT}"
-        raise BadInput(f"abreast cases list {args.spec}: {message}", "leave them out")
+        raise BadInput(f"abreast cases list {args.spec}: {message}", "omit them")
     words = [args.spec, *(flags or ())]
     if suite is None:
-        suite = spec_argument.suite_of_file(words, lambda suite: parser_of("run", suite))
+        suite = spec_argument.suite_of_file(words, partial(parser_of, "run"))
     parsed = parser_of("run", suite).parse_args(words)
     parsed.suite = suite
     return spec_argument.experiment_of(parsed)

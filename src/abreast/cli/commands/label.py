@@ -25,19 +25,19 @@ def _positive(word: str) -> int:
 
 @command(
     "label",
-    argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if omitted"),
-    argument("--sample", metavar="N", type=_positive, help="cases to label (60, or the recorded number)"),
-    argument("--seed", metavar="N", type=int, help="seed of the sample (the run's seed)"),
-    argument("--scorer", metavar="NAME", help="the judged score to label (the primary score)"),
-    argument("--by", metavar="NAME", help="who labels (the name of your account)"),
+    argument("run", metavar="RUN", nargs="?", default="latest", help="name of the run (default: latest)"),
+    argument("--sample", metavar="N", type=_positive, help="cases to label (default: 60, or the recorded number)"),
+    argument("--seed", metavar="N", type=int, help="seed of the sample (default: the run's seed)"),
+    argument("--scorer", metavar="NAME", help="the judged score to label (default: the primary score)"),
+    argument("--by", metavar="NAME", help="who labels (default: your account name)"),
     argument("--export", metavar="FILE.csv", help="write the sample as a sheet to fill in"),
     argument("--import", metavar="FILE.csv", dest="imported", help="store the labels of a filled-in sheet"),
     "--store",
-    flag("--json", "print progress as JSON; ask nothing"),
+    flag("--json", "print progress as JSON and ask nothing"),
     epilog="""Variants and the judge's scores are hidden, and the answers to a case are shown in random order.
-keys: a number of the judge's scale (in pairs 1, 2 or t for a tie) · s skip · u undo · q quit
-Every label is stored at once: run it again to continue. The sample is random, with a recorded seed;
-a larger --sample keeps what is labelled. With 20 or more labelled cases the verdict is corrected.""",
+keys: a number on the judge's scale (in pairs 1, 2 or t for a tie) · s skip · u undo · q quit
+Labels are stored as you type them; run the command again to continue. The sample is random, with a recorded seed;
+a larger --sample keeps existing labels. With 20 or more labelled cases the verdict is corrected.""",
 )
 def label(args: argparse.Namespace) -> int:
     from abreast.experiment.labels.labelling import Labelling
@@ -49,7 +49,7 @@ def label(args: argparse.Namespace) -> int:
     if asks and not is_interactive():
         raise BadInput(
             "label: standard input is not a terminal",
-            f"use a sheet instead: abreast label {args.run} --export labels.csv, then --import labels.csv",
+            f"run `abreast label {args.run} --export labels.csv`, fill it in, then use --import labels.csv",
         )
     with store_argument.find_store(args.store) as store:
         labelling = Labelling.open(
@@ -88,30 +88,30 @@ def _account() -> str:
 
 
 def _ask_all(labelling: Labelling) -> int:
-    """Ask for every label that is missing; the exit code."""
-    given: list[LabelQuestion] = []
-    shown = None
+    """Ask for every missing label; return the exit code."""
+    answered: list[LabelQuestion] = []
+    block = None
     try:
         while (question := next(labelling.pending(), None)) is not None:
-            if shown is not question.block:
-                _show(labelling, question.block)
-                shown = question.block
+            if block is not question.block:
+                block = question.block
+                _show(labelling, block)
             line = read_answer(_prompt(labelling, question))
             word = line.strip().lower()
             if not line or word in ("q", "quit"):
                 return 0
             if word in ("u", "undo"):
-                if given:
-                    labelling.withdraw(given.pop())
+                if answered:
+                    labelling.withdraw(answered.pop())
                 else:
                     echo("  nothing to undo in this session")
                 continue
             try:
-                labelling.record([(question, labelling.value(question, word))])
+                labelling.record([(question, labelling.parse(question, word))])
             except ValueError:
                 echo(f"  type {labelling.expects}, or s (skip), u (undo), q (quit)")
                 continue
-            given.append(question)
+            answered.append(question)
     except KeyboardInterrupt:
         echo()
         return 130
@@ -142,7 +142,7 @@ def _prompt(labelling: Labelling, question: LabelQuestion) -> str:
 
 
 def _conclude(progress: LabelProgress, store: Store) -> None:
-    """Progress, and the verdict once the sample is complete: an earlier look would be one too many."""
+    """Print the progress, and the verdict once the sample is complete: an earlier look would bias it."""
     from abreast.analyse.run import analyse
     from abreast.cli.reports import write_reports, write_results
     from abreast.report.words.verdict_sentence import verdict_lines

@@ -1,4 +1,4 @@
-"""`abreast report`, `compare` and `validate`: what runs came to."""
+"""`abreast report`, `compare` and `validate`: the results of runs."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 @command(
     "report",
     "run",
-    argument("--format", metavar="F", action="append", default=[], help="of the report (see below); repeatable"),
-    argument("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store"),
-    flag("--all-pairs", "compare each variant with each, not only with the baseline"),
-    flag("--no-trials", "leave single trials out of json and junit"),
+    argument("--format", metavar="F", action="append", default=[], help="format of the report (see below); repeatable"),
+    argument("--output", metavar="DIR", help="write files to DIR instead of runs/RUN beside the store"),
+    flag("--all-pairs", "compare all pairs of variants, not only each with the baseline"),
+    flag("--no-trials", "omit single trials from json and junit"),
     "--no-pictures --no-artifacts",
-    flag("--no-escape-formulas", "leave texts in csv as they are, even =, +, -, @ formulas"),
+    flag("--no-escape-formulas", "keep csv cells that begin with =, +, - or @ as they are"),
     "--fail-if --store --json",
     epilog="""formats:
-  terminal, markdown, json, csv, junit   go to standard output, or with --output DIR to a file in it
-  html, svg, png, all                    go to files in runs/RUN beside the store, or in DIR
-Several, separated by commas, go to files. A file that is there already is never overwritten.""",
+  terminal, markdown, json, csv, junit   printed on standard output, or written to a file in --output DIR
+  html, svg, png, all                    written to files in runs/RUN beside the store, or in DIR
+Several formats, separated by commas, are written to files. Existing files are never overwritten.""",
 )
 def report(args: argparse.Namespace) -> int:
     from abreast.analyse.decision import gates
     from abreast.analyse.run import analyse
-    from abreast.cli.reports import results_line, tell_unmet, write_results
+    from abreast.cli.reports import print_unmet, results_line, write_results
     from abreast.report import folder
     from abreast.report.formats import catalogue, json_report
     from abreast.report.formats.terminal import render
 
     pictures = not args.no_pictures
-    forms, required = catalogue.named(args.format, pictures), [gates.read(text) for text in args.fail_if]
+    formats, required = catalogue.named(args.format, pictures), [gates.read(text) for text in args.fail_if]
     with store_argument.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
         unmet = gates.failures(required, analysis)
@@ -58,23 +58,23 @@ def report(args: argparse.Namespace) -> int:
         )
         if args.json:
             listings.show_json([json_report.report(analysis)])
-        elif forms in ([], ["terminal"]) and not args.output:
+        elif formats in ([], ["terminal"]) and not args.output:
             console().print(render(analysis, store_argument.option(store)), crop=False)
             for line in results_line(write_results(analysis, None, pictures)):
                 echo(line)
             echo(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
-        elif len(forms) == 1 and catalogue.load(forms[0]).is_printed and not args.output:
-            for piece in while_read(catalogue.pieces(request, forms[0])):
+        elif len(formats) == 1 and catalogue.load(formats[0]).is_printed and not args.output:
+            for piece in while_read(catalogue.pieces(request, formats[0])):
                 emit(piece)
         else:
             target = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
             try:
-                written = catalogue.write(request, forms or ["html"], target)
+                written = catalogue.write(request, formats or ["html"], target)
             except OSError as error:
-                raise BadInput(f"{target}: the report cannot be written there ({error.strerror})") from None
+                raise BadInput(f"{target}: cannot write the report ({error.strerror})") from None
             for path in (*written, *write_results(analysis, args.output, pictures)):
                 echo(relative_path(path))
-    return tell_unmet(unmet)
+    return print_unmet(unmet)
 
 
 @command(
@@ -83,7 +83,7 @@ def report(args: argparse.Namespace) -> int:
         "runs",
         metavar="RUN",
         nargs="*",
-        help="two or more, by name or label; the first is the baseline (default: previous latest)",
+        help="two or more runs, by name or label; the first is the baseline (default: previous latest)",
     ),
     "--variant",
     argument(
@@ -91,29 +91,29 @@ def report(args: argparse.Namespace) -> int:
     ),
     argument("--format", choices=("terminal", "markdown", "json", "junit"), default="terminal"),
     argument(
-        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "cost > +10%%", ...'
+        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "cost > +10%%"'
     ),
     argument(
         "--store",
         metavar="S",
         action="append",
         default=[],
-        help="where the runs are; repeatable, each is looked for in all",
+        help="a store with these runs; repeatable, every run is searched for in all",
     ),
     "--json",
-    epilog="""The first run is the one the others are compared with, variant by variant of the same name.
-RUN:VARIANT names one, so that two of different names can be compared:
+    epilog="""The other runs are compared with the first, each variant with the one of the same name.
+To compare variants with different names, write RUN:VARIANT:
   abreast compare brave-otter-4821:short quiet-heron-0217:brief
-Answers that one run reused from the other are set aside. If nothing remains to be compared, the exit code is 1.""",
+Answers that one run reused from the other are set aside. If nothing is left to compare, the exit code is 1.""",
 )
 def compare_runs(args: argparse.Namespace) -> int:
     from abreast.analyse.compare import compare
     from abreast.analyse.decision import gates
-    from abreast.cli.reports import tell_unmet
+    from abreast.cli.reports import print_unmet
     from abreast.report.words import run_comparison
 
     if not 0 <= args.margin <= 1:
-        raise BadInput(f"--margin {args.margin:g}: must lie between 0 and 1", "5 points are 0.05")
+        raise BadInput(f"--margin {args.margin:g}: must be from 0 to 1", "use 0.05 for five points")
     required = [gates.read(text) for text in args.fail_if]
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(store_argument.find_store(address)) for address in args.store or [None]]
@@ -130,15 +130,15 @@ def compare_runs(args: argparse.Namespace) -> int:
     else:
         for line in run_comparison.text(items):
             echo(line)
-    return tell_unmet(unmet) or int(not any(item.is_compared for item in items))
+    return print_unmet(unmet) or int(not any(item.is_compared for item in items))
 
 
 @command(
     "validate",
     "run",
-    argument("--table", metavar="T", help="what trackers wrote into this table"),
+    argument("--table", metavar="T", help="validate the rows of trackers in this table"),
     "--store --json",
-    epilog="""Exit code 1 if a finding is serious; notes alone exit 0. Rows of trackers are validated too:
+    epilog="""The exit code is 1 if a finding is serious; notes alone exit 0. To validate rows of trackers:
   abreast validate --table metrics
   abreast validate brave-otter-4821          a track_id, in predictions or --table""",
 )
@@ -147,7 +147,7 @@ def validate_result(args: argparse.Namespace) -> int:
     from abreast.report.words.verdict_sentence import SIMULATED
 
     with store_argument.find_store(args.store) as store:
-        table, track_id = _tracked(store, args.run, args.table)
+        table, track_id = _tracked_rows(store, args.run, args.table)
         result = validate(store, args.run) if table is None else validate_table(store, table, track_id)
     code = int(result.serious > 0)
     if args.json:
@@ -157,7 +157,7 @@ def validate_result(args: argparse.Namespace) -> int:
         echo(SIMULATED)
     for finding in result.findings:
         echo(f"{finding.level}: {finding.check}: {_line(finding.message)}")
-        echo(f"    {_line(finding.fix)}")
+        echo(f"    help: {_line(finding.fix)}")
         if finding.ids:
             ids = ", ".join(_line(name)[: listings.CELL] for name in finding.ids)
             more = f" and {finding.count - len(finding.ids):,} more" if finding.count > len(finding.ids) else ""
@@ -167,13 +167,13 @@ def validate_result(args: argparse.Namespace) -> int:
         notes = len(result.findings) - result.serious
         echo(f"{result.run['run']}: {result.serious} serious, {many(notes, 'note')} in {trials}")
     else:
-        message = f"{result.run['run']}: nothing found in {trials}: looked for {', '.join(result.looked_for)}"
+        message = f"{result.run['run']}: nothing found in {trials}; looked for {', '.join(result.looked_for)}"
         echo(textwrap.fill(message, width=100, subsequent_indent="    ", break_long_words=False))
     return code
 
 
-def _tracked(store: Store, run: str, table: str | None) -> tuple[str | None, str | None]:
-    """The table and the track_id, if what is meant are rows of trackers; a store without runs has no other."""
+def _tracked_rows(store: Store, run: str, table: str | None) -> tuple[str | None, str | None]:
+    """Table and track_id if the arguments mean rows of trackers; a store without runs has no others."""
     from abreast.store.run_names import matching_runs
     from abreast.store.user_tables.tables import extent, row_counts
     from abreast.store.user_tables.tracked_rows import plain_name
@@ -184,7 +184,7 @@ def _tracked(store: Store, run: str, table: str | None) -> tuple[str | None, str
     if table is not None and not is_named:
         return plain_name(table), None
     if table is not None:
-        raise BadInput(f'{table}: nothing was tracked as "{run}"', "abreast ls track_id --unique")
+        raise BadInput(f'{table}: no rows with track_id "{run}"', "run `abreast ls track_id --unique`")
     return (TABLE, None) if not is_named and not store.runs() and extent(store, TABLE)[0] else (None, None)
 
 

@@ -1,4 +1,4 @@
-"""`abreast rescore`: new or changed scorers on stored answers; nothing is run again."""
+"""`abreast rescore`: apply new or changed scorers to stored answers; nothing is run again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @command(
     "rescore",
     "run",
-    argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out"),
-    argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable"),
+    argument("--spec", metavar="SPEC", help="use the scorers of this file (default: the run's own spec)"),
+    argument("--scorer", metavar="NAME", action="append", help="add this scorer, without settings; repeatable"),
     "--store --json",
 )
 def rescore_run(args: argparse.Namespace) -> int:
@@ -37,44 +37,42 @@ def rescore_run(args: argparse.Namespace) -> int:
 
     with store_argument.find_store(args.store) as store:
         listeners = () if args.json else (JudgingProgress(),)
-        ended = rescore(store, args.run, _scorers_of(store, args), args.scorer, listeners)
-        run, count = ended.run, ended.answers
+        result = rescore(store, args.run, _spec_with_scorers(store, args), args.scorer, listeners)
+        run, count = result.run, result.answers
         analysis = analyse(store, run)
         page, results = write_reports(analysis), write_results(analysis)
         if args.json:
-            found = {**json_report.report(analysis), "scored": count, "waiting": ended.waiting}
-            listings.show_json([found])
-            return _code(ended)
-        nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"
-        told = f"scored {many(count, 'answer')}" if count else nothing
-        echo(f"{run}: {told}; nothing was run again")
+            listings.show_json([{**json_report.report(analysis), "scored": count, "waiting": result.waiting}])
+            return _exit_code(result)
+        nothing = "no answer was scored" if result.waiting else "every answer already has these scores"
+        summary = f"scored {many(count, 'answer')}" if count else nothing
+        echo(f"{run}: {summary}; nothing was run again")
         echo(f"the verdict uses score_{store.run(run)['primary_score']}")
         console().print(render(analysis, store_argument.option(store)), crop=False)
         if page:
             echo(f"  report   {relative_path(page)}")
         for line in results_line(results):
             echo(line)
-        if ended.waiting:
-            where = store_argument.option(store)
-            say(f"stopped: {ended.why or 'a judge failed: abreast show RUN CASE says why'}")
-            say(f"       {many(ended.waiting, 'answer')} not judged; what is judged is stored")
-            first = f"{ended.fix}, then: " if ended.fix else ""
-            say(f"       {first}abreast rescore {run}{where}")
-    return _code(ended)
+        if result.waiting:
+            say(f"stopped: {result.why or 'a judge failed; run `abreast show RUN CASE` to see why'}")
+            say(f"  {many(result.waiting, 'answer')} not judged; finished judgements are stored")
+            first = f"{result.fix}, then " if result.fix else ""
+            say(f"help: {first}run `abreast rescore {run}{store_argument.option(store)}`")
+    return _exit_code(result)
 
 
-def _scorers_of(store: Store, args: argparse.Namespace) -> tuple[Spec, Path] | None:
-    """The spec with the scorers, and its folder; None if there is no file of it any more, or only kinds are meant."""
+def _spec_with_scorers(store: Store, args: argparse.Namespace) -> tuple[Spec, Path] | None:
+    """The spec that defines the scorers and its folder; None if its file is gone or --scorer is used."""
     from abreast.cli.spec_argument import experiment_in
 
     origin = args.spec or json.loads(store.run(args.run)["spec"])["origin"]
     if args.scorer or origin is None or not (args.spec or Path(origin).is_file()):
         return None
-    found = experiment_in(Path(origin))
-    return found.spec, found.base
+    experiment = experiment_in(Path(origin))
+    return experiment.spec, experiment.base
 
 
-def _code(ended: Rescored) -> int:
-    if ended.stopped == "interrupted":
+def _exit_code(result: Rescored) -> int:
+    if result.stopped == "interrupted":
         return 130
-    return Incomplete.exit_code if ended.waiting else 0
+    return Incomplete.exit_code if result.waiting else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from typing import Any
 
 from abreast.cli import store_argument
@@ -23,9 +22,9 @@ FORMATS = ("csv", "parquet", "jsonl")
     flag("--write", "let the query change the store"),
     "--store --json",
     epilog="""\
-the views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
+The views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
   abreast sql results.db "select variant, avg(score) from predictions group by variant"
-a DELETE of rows that were tracked needs no --write; what is cached of them goes too:
+A DELETE of tracked rows needs no --write and also removes them from the cache:
   abreast sql results.db "delete from db.predictions where track_id = 'brave-otter-4821'\"""",
 )
 def query_store(args: argparse.Namespace) -> None:
@@ -34,10 +33,10 @@ def query_store(args: argparse.Namespace) -> None:
     *names, query = args.words
     if len(names) > (0 if args.store else 1):
         raise BadInput(
-            "sql takes a store and one query", 'put the query in quotes: abreast sql results.db "select ..."'
+            "sql takes a store and one query", 'put the query in quotes, such as abreast sql results.db "select ..."'
         )
     if not names and query.endswith(store_argument.SUFFIXES):
-        raise BadInput(f"sql {query}: the query is missing", f'abreast sql {query} "select * from metrics"')
+        raise BadInput(f"sql {query}: the query is missing", f'use `abreast sql {query} "select * from metrics"`')
     with store_argument.find_store(names[0] if names else args.store) as store:
         table = store.deletable_table(query) if store.journal.is_file() else None
         if table is not None:
@@ -50,7 +49,7 @@ def query_store(args: argparse.Namespace) -> None:
 
 
 def _delete_tracked(store: Store, table: str, query: str, as_json: bool) -> None:
-    """Remove rows of a user's own table, with what is cached of them, and say how many that were."""
+    """Delete rows that trackers wrote, also from the cache, and print how many."""
     from abreast.store.user_tables.tables import extent, forget_missing
 
     before, last = extent(store, table)
@@ -65,14 +64,11 @@ def _delete_tracked(store: Store, table: str, query: str, as_json: bool) -> None
 
 @command(
     "export",
-    argument("run", metavar="NAME", nargs="?", help="only this run (name or label) or track_id; default: all rows"),
-    argument("--format", choices=FORMATS, help="by the ending of --output, else csv"),
-    argument("--table", metavar="T", default=TABLE, help="any table (predictions if left out)"),
-    argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)"),
-    flag(
-        "--escape-formulas",
-        "for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
-    ),
+    argument("run", metavar="NAME", nargs="?", help="only this run (name or label) or track_id (default: all rows)"),
+    argument("--format", choices=FORMATS, help="default: by the extension of --output, else csv"),
+    argument("--table", metavar="T", default=TABLE, help=f"any table (default: {TABLE})"),
+    argument("--output", metavar="FILE", help="a file (default: standard output, except for parquet)"),
+    flag("--escape-formulas", "for spreadsheets: put ' before CSV cells that would run as a formula (=, +, -, @)"),
     "--store",
 )
 def export_rows(args: argparse.Namespace) -> None:
@@ -84,13 +80,13 @@ def export_rows(args: argparse.Namespace) -> None:
         name = args.run
         if name and not row_counts(store, name):
             name = store.run(name)["run"]
-        form = args.format or (args.output.rpartition(".")[2].lower() if args.output is not None else "csv")
-        if form not in FORMATS:
-            fix = "name it .csv, .parquet or .jsonl, or --format"
-            raise BadInput(f"--output {args.output}: its ending says no format", fix)
-        if args.escape_formulas and form != "csv":
-            raise BadInput(f"--escape-formulas is for CSV, not for {form}", "leave it out, or write --format csv")
-        count = export(store, plain_name(args.table), name, form, args.output, args.escape_formulas)
+        format_ = args.format or (args.output.rpartition(".")[2].lower() if args.output is not None else "csv")
+        if format_ not in FORMATS:
+            fix = "use .csv, .parquet or .jsonl, or set --format"
+            raise BadInput(f"--output {args.output}: cannot infer the format from the extension", fix)
+        if args.escape_formulas and format_ != "csv":
+            raise BadInput(f"--escape-formulas is for CSV, not for {format_}", "omit it, or use --format csv")
+        count = export(store, plain_name(args.table), name, format_, args.output, args.escape_formulas)
     if is_read():
         say(many(count, "row"))
 
@@ -98,41 +94,39 @@ def export_rows(args: argparse.Namespace) -> None:
 @command(
     "set",
     words("[STORE] COLUMN VALUE", "+"),
-    argument("--track-id", metavar="T", help="only in rows of this tracker"),
+    argument("--track-id", metavar="T", help="only rows of this tracker"),
     argument(
-        "--where", metavar="COLUMN=VALUE", action="append", default=[], help="only in rows with this value; repeatable"
+        "--where", metavar="COLUMN=VALUE", action="append", default=[], help="only rows with this value; repeatable"
     ),
     "--yes --table --engine --store",
-    epilog="""VALUE is a number, true, false or null if it reads as one, else text. The column is added if missing.
+    epilog="""VALUE is parsed as a number, true, false or null, else taken as text. A missing column is added.
 You are asked to confirm; without a terminal, --yes is required.
   abreast set results.db reviewed true --track-id brave-otter-4821
   abreast set results.db model gpt-4 --where model=gpt4 --where split=test""",
 )
-def set_values(args: argparse.Namespace) -> int:
+def set_values(args: argparse.Namespace) -> None:
     from abreast.store.user_tables import tables
 
-    if len(args.words) not in (2, 3) or (len(args.words) == 3 and args.store):
-        raise BadInput("set: name a column and a value", "abreast set results.db reviewed true")
-    *names, column, text = args.words
+    address, (column, text) = store_argument.split_words(args, "set", "COLUMN VALUE")
+    flags = [word for condition in args.where for word in ("--where", condition)]
+    flags += ["--table", args.table] if args.table is not None else []
     equal = dict(map(_condition, args.where))
     if args.track_id is not None:
         equal["track_id"] = args.track_id
-    with store_argument.find_store(names[0] if names else args.store, args.engine) as store:
+        flags += ["--track-id", args.track_id]
+    with store_argument.find_store(address, args.engine) as store:
         table = store_argument.table_name(args)
         question = f"set {column} to {text} in {many(tables.rows_with(store, table, equal), 'row')} of {table}?"
-        if not store_argument.is_confirmed(args, question, f"abreast set {shlex.join(args.words)} --yes"):
-            say("nothing changed")
-            return 1
+        store_argument.require_confirmation(args, store, question, ["set", column, text, *flags])
         changed = tables.set_values(store, table, column, _value(text), equal)
         store.materialise()
     echo(f"set {column} in {many(changed, 'row')} of {table}")
-    return 0
 
 
 def _condition(word: str) -> tuple[str, Any]:
     column, equals, text = word.partition("=")
     if not equals:
-        raise BadInput(f"set: --where {word} has no value", f"--where {word}=VALUE")
+        raise BadInput(f"set: --where {word} has no value", f"use --where {word}=VALUE")
     return column, _value(text)
 
 
@@ -148,47 +142,38 @@ def _value(text: str) -> Any:
     "rename",
     words("[STORE] OLD NEW", "+", "columns of predictions, such as params_lr"),
     argument("--experiment", metavar="NAME", help="only in runs of this experiment"),
-    argument("--table", metavar="T", default=TABLE, help="a table that trackers write (predictions)"),
+    argument("--table", metavar="T", default=TABLE, help=f"a table that trackers write (default: {TABLE})"),
     "--yes --store",
     epilog="""\
-Rows of before and after then share a column. What is reused does not change: answers that were given under
-the old name of a parameter are not reused under the new one. You are asked to confirm; without a terminal, --yes is
-required.""",
+Earlier and later rows then share a column. Answers to requests with the old parameter name are not reused for
+requests with the new one. You are asked to confirm; without a terminal, --yes is required.""",
 )
-def rename(args: argparse.Namespace) -> int:
+def rename(args: argparse.Namespace) -> None:
     from abreast.store.user_tables import column_renames
     from abreast.store.user_tables.tracked_rows import plain_name
 
-    rest = list(args.words)
-    address = rest.pop(0) if len(rest) == 3 and not args.store else args.store
-    if len(rest) != 2:
-        raise BadInput("rename: name the old column and the new one", "abreast rename params_lr params_learning_rate")
-    old, new = rest
+    address, (old, new) = store_argument.split_words(args, "rename", "OLD NEW")
     table = plain_name(args.table)
     with store_argument.find_store(address) as store:
         if args.experiment is not None:
             store_argument.check_experiment(args.experiment, store)
         values = column_renames.tracked_values(store, table, old) if args.experiment is None else None
-        affected, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
+        affected, parts = None, [] if values is None else [f"{many(values, 'tracked value')} of {table}"]
         if table == TABLE and (values is None or column_renames.is_of_runs(store, old)):
             kind, before, after = column_renames.resolve_rename(store, old, new)
             affected = column_renames.affected(store, kind, before, args.experiment)
             parts += [f"{many(len(affected.runs), 'run')}, {many(affected.rows, 'row')}"] if affected.runs else []
         if not parts:
-            where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
-            raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
-        what = " and ".join(parts)
-        repeated = ["abreast", "rename", old, new, "--yes"]
-        repeated += ["--experiment", args.experiment] if args.experiment is not None else []
-        repeated += ["--table", args.table] if args.table != TABLE else []
-        confirming = f"{shlex.join(repeated)}{store_argument.option(store)}"
-        if not store_argument.is_confirmed(args, f"rename {old} to {new} in {what}?", confirming):
-            say("nothing renamed")
-            return 1
+            where = f"run of {args.experiment}" if args.experiment else f"row of {table}"
+            raise BadInput(f'no {where} has a column "{old}"', f"run `abreast columns --table {table}` to list columns")
+        values_and_runs = " and ".join(parts)
+        flags = ["--experiment", args.experiment] if args.experiment is not None else []
+        flags += ["--table", args.table] if args.table != TABLE else []
+        question = f"rename {old} to {new} in {values_and_runs}?"
+        store_argument.require_confirmation(args, store, question, ["rename", old, new, *flags])
         if affected is not None and affected.runs:
             column_renames.rename(store, kind, before, after, args.experiment)
         if values is not None:
             column_renames.rename_tracked(store, table, old, new)
-        echo(f"{old} is {new} now: {what}")
+        echo(f"renamed {old} to {new} in {values_and_runs}")
         store.materialise()
-    return 0

@@ -13,7 +13,7 @@ from abreast.errors import BadInput
 from abreast.output import echo, listings
 from abreast.text import moment
 
-_RARE = ("debug", "simulated", "label", "extends", "reason")  # columns that are shown only if a run has a value
+_OPTIONAL = ("debug", "simulated", "label", "extends", "reason")  # columns shown only if a run has a value
 
 
 @command("runs", "--store", "--json")
@@ -37,17 +37,17 @@ def list_runs(args: argparse.Namespace) -> None:
             for run in store.runs()
             for provenance in [json.loads(run["provenance"])]
         ]
-    listings.show(rows if args.json else _without_empty(rows), args.json, "no run yet")
+    listings.show(rows if args.json else _without_empty(rows), args.json, "no runs yet")
 
 
 def _without_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Words instead of yes and no, and no column that says nothing of any run."""
+    """The rows without empty columns, and with words in place of true."""
     words = {"debug": "debug", "simulated": "SIMULATED"}
-    hidden = {key for key in _RARE if not any(row[key] for row in rows)}
+    hidden = {key for key in _OPTIONAL if not any(row[key] for row in rows)}
     hidden |= {"series"} if len({row["series"] for row in rows}) == 1 else set()
     return [
         {
-            key: (words.get(key, value) if value else "") if key in _RARE else value
+            key: (words.get(key, value) if value else "") if key in _OPTIONAL else value
             for key, value in row.items()
             if key not in hidden
         }
@@ -57,19 +57,19 @@ def _without_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @command(
     "tag",
-    argument("run", metavar="RUN", help="its name, its present label, a unique prefix, latest or previous"),
-    argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0; without one, show the present label"),
-    flag("--remove", "take the label away"),
-    flag("--git", "tag the run's commit in git with the label too"),
+    argument("run", metavar="RUN", help="name, current label or unique prefix of a run, latest or previous"),
+    argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0 (default: show the current label)"),
+    flag("--remove", "remove the label"),
+    flag("--git", "also tag the run's commit in git"),
     "--store",
 )
 def tag(args: argparse.Namespace) -> None:
     from abreast.store.run_names import check_label_in
 
     if args.remove and args.label is not None:
-        raise BadInput("tag: --remove takes no label", f"abreast tag {args.run} --remove")
+        raise BadInput("tag: --remove takes no label", f"use `abreast tag {args.run} --remove`")
     if args.git and not args.label:
-        raise BadInput("tag: --git needs a label", f"abreast tag {args.run} e1.2.0 --git")
+        raise BadInput("tag: --git needs a label", f"use `abreast tag {args.run} e1.2.0 --git`")
     with store_argument.find_store(args.store) as store:
         run = store.run(args.run)
         if args.label is not None:
@@ -87,9 +87,9 @@ def _tag_commit(run: dict[str, Any], label: str) -> None:
 
     stored = json.loads(run["provenance"])
     if not stored.get("commit"):
-        raise BadInput(f"{run['run']}: its folder was no git repository, so there is no commit to tag")
+        raise BadInput(f"{run['run']}: no commit to tag: the run was not started in a git repository")
     if stored.get("dirty"):
-        message = f"{run['run']}: files differed from the commit, so that is not what was measured"
+        message = f"{run['run']}: the run used uncommitted changes, so its commit is not what was measured"
         raise BadInput(message, "commit first, then run again")
     if problem := tag_commit(Path(json.loads(run["spec"])["base"]), stored["commit"], label):
         raise BadInput(f"git tag {label}: {problem}")
@@ -97,12 +97,12 @@ def _tag_commit(run: dict[str, Any], label: str) -> None:
 
 @command(
     "history",
-    argument("experiment", metavar="EXPERIMENT", nargs="?", help="its name; the only one if left out"),
+    argument("experiment", metavar="EXPERIMENT", nargs="?", help="name of the experiment (default: the only one)"),
     flag("--all", "all complete runs, labelled or not"),
     "--variant",
     argument("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters"),
     "--store --json",
-    epilog="Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0",
+    epilog="Label runs with `abreast run --label e1.2.0` or `abreast tag RUN e1.2.0`.",
 )
 def show_history(args: argparse.Namespace) -> None:
     from abreast.analyse.compare import history
@@ -114,8 +114,8 @@ def show_history(args: argparse.Namespace) -> None:
             store_argument.check_experiment(args.experiment, store)
             experiments = [args.experiment]
         if len(experiments) != 1:
-            message = f"there are several experiments: {', '.join(experiments)}"
-            raise BadInput(message, "name one: abreast history NAME")
+            message = f"several experiments: {', '.join(experiments)}"
+            raise BadInput(message, "choose one: `abreast history NAME`")
         rows: list[dict[str, Any]] = []
         for step in history(store, experiments[0], args.all, args.variant, args.margin):
             item = step.against_previous
@@ -138,17 +138,17 @@ def show_history(args: argparse.Namespace) -> None:
                     "series_why": step.series_why or None,
                 }
             )
-    nothing = f"{experiments[0]}: no labelled run; --all shows all of them"
+    nothing = f"{experiments[0]}: no labelled runs; --all shows all runs"
     listings.show(rows if args.json else _with_series(rows), args.json, nothing)
 
 
 def _with_series(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The series only where there are several; why one began, where it does."""
+    """The rows with a column for the series if there are several, and why each began."""
     are_several = len({row["series"] for row in rows}) > 1
-    seen = {row["series"] for row in rows[:1]}
+    begun = {row["series"] for row in rows[:1]}
     for row in rows:
         why, number = row.pop("series_why"), row.pop("series")
         if are_several:
-            row["series"] = str(number) if number in seen else f"{number} begins: {why}"
-        seen.add(number)
+            row["series"] = str(number) if number in begun else f"{number} begins: {why}"
+        begun.add(number)
     return rows

@@ -1,4 +1,4 @@
-"""`abreast init`, `suites`, `spec-schema` and `completion`: what helps to get started."""
+"""`abreast init`, `suites`, `spec-schema` and `completion`: getting started."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from abreast.cli import COMMANDS, parser_of
 from abreast.cli.command import argument, command
-from abreast.output import echo, listings, say
+from abreast.output import echo, listings, say_problem
 from abreast.suites.starters import KINDS, next_step, write_starter
 
 
 @command(
     "init",
-    argument("kind", choices=KINDS, nargs="?", default="function", help="what it compares (function)"),
-    argument("--folder", metavar="DIR", default=".", help="where (this folder)"),
+    argument("kind", choices=KINDS, nargs="?", default="function", help="what to compare (default: function)"),
+    argument("--folder", metavar="DIR", default=".", help="where to write it (default: this folder)"),
 )
 def init(args: argparse.Namespace) -> None:
     echo(f"wrote {', '.join(write_starter(args.kind, Path(args.folder)))}")
@@ -27,21 +27,21 @@ def init(args: argparse.Namespace) -> None:
 @command(
     "suites",
     "--json",
-    epilog="""abreast run NAME runs one, abreast run NAME --help tells its flags.
-A package brings suites by entry points of the group abreast.suites.""",
+    epilog="""`abreast run NAME` runs a suite; `abreast run NAME --help` lists its flags.
+Packages provide suites as entry points of the group abreast.suites.""",
 )
 def list_suites(args: argparse.Namespace) -> None:
     from abreast import suites
 
-    listed = suites.summaries()
+    installed = suites.summaries()
     if args.json:
-        listings.show_json([asdict(suite) for suite in listed])
+        listings.show_json([asdict(suite) for suite in installed])
         return
-    rows = [{"name": suite.name, "summary": suite.summary, "package": suite.package} for suite in listed]
-    listings.show(rows, False, "no suite is installed")
-    for suite in listed:
+    rows = [{"name": suite.name, "summary": suite.summary, "package": suite.package} for suite in installed]
+    listings.show(rows, False, "no suites are installed")
+    for suite in installed:
         if suite.problem:
-            say(f"warning: {suite.problem}")
+            say_problem("warning", suite.problem)
 
 
 @command("spec-schema", epilog="in YAML editors: # yaml-language-server: $schema=abreast.schema.json")
@@ -62,8 +62,8 @@ def print_completion(args: argparse.Namespace) -> None:
     from abreast import suites
 
     flags = {name: _flags(name) for name in COMMANDS}
-    plain = [name for name in suites.names() if re.fullmatch(r"\w[\w.-]*", name, re.ASCII)]
-    echo({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](flags, plain))
+    suite_names = [name for name in suites.names() if re.fullmatch(r"\w[\w.-]*", name, re.ASCII)]
+    echo({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](flags, suite_names))
 
 
 def _flags(name: str) -> list[str]:
@@ -72,7 +72,7 @@ def _flags(name: str) -> list[str]:
 
 
 def _bash(flags: dict[str, list[str]], suite_names: list[str]) -> str:
-    """A script that only compares words. `compgen -W` would expand `$(...)` in the names of files.
+    """A script that only compares words: `compgen -W` would expand `$(...)` in file names.
 
     Where no word matches, `-o default` leaves file names to readline, which quotes them.
     """

@@ -1,4 +1,4 @@
-"""`abreast copy`, `merge` and `delete`: whole stores, and runs of them."""
+"""`abreast copy`, `merge` and `delete`: whole stores and their runs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ from abreast.cli import store_argument
 from abreast.cli.command import argument, command, flag, words
 from abreast.errors import BadInput, StoreError, suggestion
 from abreast.filenames import relative_path
-from abreast.output import echo, listings, say
+from abreast.output import echo, listings, say, say_problem
 from abreast.store import Store, open_store
 from abreast.store.runs.merging import Merged, copy_assets, merge
 from abreast.store.user_tables import tables
 from abreast.text import many
 
-MOST_NAMES = 5_000  # searched for a similar one
+MOST_NAMES = 5_000  # names searched for a similar one
 
-Runs = dict[str, dict[str, Any]]  # by their name
-Tracked = dict[str, dict[str, int]]  # by the name of the tracker: how many rows of which table it wrote
+Runs = dict[str, dict[str, Any]]  # by name
+Tracked = dict[str, dict[str, int]]  # rows by table, by track_id
 
 
 @command(
     "copy",
     argument("source", metavar="SOURCE"),
     argument("target", metavar="TARGET"),
-    argument(
-        "--table", metavar="T", action="append", help="only what was tracked in this table; may be given several times"
-    ),
-    flag("--no-assets", "leave objects that rows refer to behind"),
+    argument("--table", metavar="T", action="append", help="only the tracked rows of this table; repeatable"),
+    flag("--no-assets", "do not copy the objects that rows refer to"),
     "--json",
-    epilog="""TARGET may exist, and be of the other engine; what it has already is not doubled:
+    epilog="""TARGET may exist and use another engine; rows that it already has are not duplicated:
   abreast copy results.db results.duckdb
   abreast copy results.db shared.db --table predictions --table metrics""",
 )
@@ -46,9 +44,9 @@ def copy(args: argparse.Namespace) -> None:
 @command(
     "merge",
     argument("sources", metavar="STORE", nargs="+"),
-    argument("--into", metavar="TARGET", help="the store that gets everything (the last one); made if it is not there"),
+    argument("--into", metavar="TARGET", help="the store to merge into (default: the last one); created if missing"),
     "--json",
-    epilog="""the last store gets what it does not have, as with copy; or say which with --into:
+    epilog="""The last store receives the rows that it lacks, as with copy; --into names another:
   abreast merge monday.db week.db
   abreast merge monday.db tuesday.db --into week.db
   abreast merge laptop.db --into results.db""",
@@ -56,7 +54,7 @@ def copy(args: argparse.Namespace) -> None:
 def merge_stores(args: argparse.Namespace) -> None:
     names, into = list(args.sources), args.into
     if into is None and len(names) < 2:
-        raise BadInput("merge: which store gets everything?", f"abreast merge {shlex.quote(names[0])} --into TARGET")
+        raise BadInput("merge: no target store", f"use `abreast merge {shlex.quote(names[0])} --into TARGET`")
     if into is None:
         into = names.pop()
     with ExitStack() as stack:
@@ -67,7 +65,7 @@ def merge_stores(args: argparse.Namespace) -> None:
 
 
 def _is_same(store: Store, other: Store) -> bool:
-    """Whether two names are of one file."""
+    """Whether two stores are one file."""
     if store.journal.exists() and other.journal.exists():
         return store.journal.samefile(other.journal)
     return store.path.resolve() == other.path.resolve()
@@ -76,12 +74,12 @@ def _is_same(store: Store, other: Store) -> bool:
 def _merge(
     target: str, sources: Sequence[Store], only: Sequence[str] | None, as_json: bool, assets: bool = True
 ) -> None:
-    """Copy everything of the sources into a store, and print what that was."""
+    """Copy the sources into a store and print what was copied."""
     from abreast.store.user_tables.tracked_rows import plain_name
 
     with open_store(target) as store:
         if any(_is_same(source, store) for source in sources):
-            raise BadInput(f"{target}: a store cannot be copied into itself", "name another one")
+            raise BadInput(f"{target}: cannot copy a store into itself", "name another target")
         names = None if only is None else [plain_name(name) for name in only]
         merged = merge(store, sources, names)
         if assets:
@@ -89,7 +87,7 @@ def _merge(
         try:
             store.materialise()
         except StoreError as error:  # another process has the DuckDB file open
-            say(f"note: {error.message}")
+            say_problem("note", error.message)
     if as_json:
         listings.show_json([{**asdict(item), "source": str(item.source)} for item in merged])
     else:
@@ -100,7 +98,7 @@ def _merge(
 def _print_merged(merged: Merged, target: str) -> None:
     source = relative_path(merged.source)
     if not merged:
-        echo(f"{source} → {target}: nothing new, it has all of it")
+        echo(f"{source} → {target}: nothing new")
         return
     parts = [many(len(merged.runs), "run")] if merged.runs else []
     parts += [f"more of {', '.join(merged.continued)}"] if merged.continued else []
@@ -109,22 +107,22 @@ def _print_merged(merged: Merged, target: str) -> None:
     new = {table: count for table, count in merged.columns.items() if table not in merged.rows}
     parts += [f"{many(count, 'column')} of {table}" for table, count in new.items()]
     echo(f"{source} → {target}: {', '.join(parts)}")
-    for there, here in merged.renamed.items():
-        echo(f"  another run is called {there} already; the one that came is {here}")
+    for name, new_name in merged.renamed.items():
+        echo(f"  {target} already has a run {name}; the copy is called {new_name}")
 
 
 @command(
     "delete",
     words("[STORE] NAME"),
-    flag("--debug", "every run that was marked as debug"),
+    flag("--debug", "all runs marked as debug"),
     "--yes --store",
     epilog="""\
-NAME is the full name of a run, or the full track_id of a Tracker: its rows in all tables are deleted, with
-what is cached of them. You are asked to confirm; without a terminal, --yes is required.
+NAME is the full name of a run, or the full track_id of a Tracker, whose rows in all tables and cached
+results are deleted. You are asked to confirm; without a terminal, --yes is required.
   abreast delete brave-otter-4821
   abreast delete results.db --debug --yes""",
 )
-def delete(args: argparse.Namespace) -> int:
+def delete(args: argparse.Namespace) -> None:
     from abreast.targets.processes.cleanup import clean
 
     names = list(args.words)
@@ -133,29 +131,26 @@ def delete(args: argparse.Namespace) -> int:
     with store_argument.find_store(address) as store:
         if not names and not args.debug:
             raise BadInput(
-                "delete: name runs or track_ids, or --debug for all debug runs",
-                "abreast runs lists runs; abreast ls track_id --unique what was tracked",
+                "delete needs names of runs or track_ids, or --debug for all debug runs",
+                "run `abreast runs` to list runs, or `abreast ls track_id --unique` to list trackers",
             )
         stored = {run["run"]: run for run in store.runs()}
         runs = {name: stored[name] for name in names if name in stored}
         tracked = {name: rows for name in names if (rows := tables.row_counts(store, name))}
-        for name in names:  # what a name merely suggests is never deleted
+        for name in names:  # a partial name never deletes anything
             if name not in runs and name not in tracked:
                 raise _not_a_full_name(store, name)
         if args.debug:
             runs |= {name: run for name, run in stored.items() if run["debug"]}
         if not runs and not tracked:
-            say("no debug run to delete")
-            return 0
-        repeated = shlex.join(["abreast", "delete", *names, *(["--debug"] if args.debug else ()), "--yes"])
-        if not store_argument.is_confirmed(args, _question(runs, tracked), repeated + store_argument.option(store)):
-            say("nothing deleted")
-            return 1
+            say("no debug runs to delete")
+            return
+        command = ["delete", *names, *(["--debug"] if args.debug else ())]
+        store_argument.require_confirmation(args, store, _question(runs, tracked), command)
         for name in tracked:
-            echo(f"deleted {name}: {_rows_in_words(tables.delete(store, name)) or 'it was gone already'}")
+            echo(f"deleted {name}: {_row_counts(tables.delete(store, name)) or 'already gone'}")
         _delete_runs(store, runs)
         store.materialise()
-    return 0
 
 
 def _not_a_full_name(store: Store, word: str) -> BadInput:
@@ -165,14 +160,14 @@ def _not_a_full_name(store: Store, word: str) -> BadInput:
     matches = [*matching_runs(store, word), *(name for name in tracked if word and name.startswith(word))]
     if len(matches) == 1:
         return BadInput(
-            f'delete takes full names only; "{word}" matches {matches[0]}', f"abreast delete {matches[0]}{where}"
+            f'delete takes full names only; "{word}" matches {matches[0]}', f"run `abreast delete {matches[0]}{where}`"
         )
     if matches:
         return BadInput(f'delete takes full names only; "{word}" matches {len(matches):,}: {shorten(matches)}')
-    known = [*(run["run"] for run in store.runs()), *tracked][-MOST_NAMES:]
+    names = [*(run["run"] for run in store.runs()), *tracked][-MOST_NAMES:]
     return BadInput(
-        f'{store.path}: no run or track_id "{word}"{suggestion(word, known)}',
-        f"abreast runs{where}, or: abreast ls track_id --unique{where}",
+        f'{store.path}: no run or track_id "{word}"{suggestion(word, names)}',
+        f"run `abreast runs{where}` or `abreast ls track_id --unique{where}`",
     )
 
 
@@ -181,11 +176,11 @@ def _question(runs: Runs, tracked: Tracked) -> str:
     if runs:
         trials = sum(run["stored_trials"] for run in runs.values())
         parts.append(f"{', '.join(runs)} with {many(trials, 'trial')} and the report")
-    parts += [f"{name} with {_rows_in_words(rows)}" for name, rows in tracked.items()]
+    parts += [f"{name} with {_row_counts(rows)}" for name, rows in tracked.items()]
     return f"delete {'; '.join(parts)}?"
 
 
-def _rows_in_words(rows: dict[str, int]) -> str:
+def _row_counts(rows: dict[str, int]) -> str:
     return ", ".join(f"{many(count, 'row')} of {table}" for table, count in rows.items())
 
 
@@ -198,8 +193,8 @@ def _delete_runs(store: Store, runs: Runs) -> None:
     store.close()
     echo(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
     for run in runs:
-        place, foreign = folder.remove(store, run) or (None, [])
-        if foreign and place:
-            echo(f"left {relative_path(place)}: {', '.join(foreign)} was not written by abreast, or changed since")
-        elif place:
-            echo(f"removed {relative_path(place)} with its report")
+        path, foreign = folder.remove(store, run) or (None, [])
+        if foreign and path:
+            echo(f"kept {relative_path(path)}: {', '.join(foreign)} was not written by abreast, or changed since")
+        elif path:
+            echo(f"removed {relative_path(path)} with its report")

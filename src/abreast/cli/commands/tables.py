@@ -1,4 +1,4 @@
-"""`abreast ls`, `head`, `tail`, `columns`, `stats` and `plot`: look at the tables of a store."""
+"""`abreast ls`, `head`, `tail`, `columns`, `stats` and `plot`: query the tables of a store."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from abreast.store import Store
 from abreast.text import many
 
 SHARED = "--table --engine --store --json"
-EXAMPLES = """  abreast {0}                               of predictions, in the store of this folder
+EXAMPLES = """  abreast {0}                               predictions in the store of this folder
   abreast {0} results.db metrics -n 20
   abreast {0} results.db --columns model,accuracy"""
-LOOKED_AT = 100  # rows, the newest, in which a value is looked for
+NEWEST = 100  # rows in which the latest value is searched for
 ACTIONS = ("describe", "top", "bottom")
-NAME, TEXT = 24, 10  # characters of a name, of the least and of the greatest text
-CHARTS = {  # how many columns they take, and how to write that
+NAME, TEXT = 24, 10  # characters of a column name, and of the minimum and maximum of a text column
+CHARTS = {  # least and most columns, and usage
     "hist": (1, 1, "COLUMN"),
     "bar": (1, 2, "COLUMN [Y]"),
     "scatter": (2, 2, "X Y"),
@@ -32,10 +32,10 @@ CHARTS = {  # how many columns they take, and how to write that
 @command(
     "ls",
     words("[STORE] [COLUMN]"),
-    flag("--unique", "each value once, in the order of its first row"),
+    flag("--unique", "print each distinct value once, in order of first occurrence"),
     SHARED,
     epilog="""  abreast ls results.db                      the tables, with rows and columns
-  abreast ls results.db track_id --unique    a value a line, each once: for loops in a shell""",
+  abreast ls results.db track_id --unique    one distinct value per line, for shell loops""",
 )
 def list_tables(args: argparse.Namespace) -> None:
     from abreast.store.user_tables.tables import read, table_summaries
@@ -62,12 +62,12 @@ def list_tables(args: argparse.Namespace) -> None:
 
 
 def _declare_ends(name: str) -> None:
-    """Declare `head` and `tail`, which differ in the end that they read."""
+    """Declare `head` or `tail`."""
 
     @command(
         name,
         words("[STORE] [TABLE]"),
-        argument("-n", "--n", dest="rows", type=int, default=5, metavar="N", help="how many rows (5)"),
+        argument("-n", "--n", dest="rows", type=int, default=5, metavar="N", help="how many rows (default: 5)"),
         f"--columns {SHARED}",
         epilog=EXAMPLES.format(name),
     )
@@ -75,7 +75,7 @@ def _declare_ends(name: str) -> None:
         from abreast.store.user_tables.tables import read
 
         if args.rows < 0:
-            raise BadInput(f"{name}: -n {args.rows} is not a number of rows", f"abreast {name} -n 5")
+            raise BadInput(f"{name}: -n {args.rows} is negative", f"use `abreast {name} -n 5`")
         store, rest = store_argument.store_and_words(args)
         with store:
             store_argument.refuse_more_words(name, rest, "[STORE] [TABLE]")
@@ -104,7 +104,7 @@ def show_columns(args: argparse.Namespace) -> None:
     store, rest = store_argument.store_and_words(args)
     with store:
         store_argument.refuse_more_words("columns", rest, "[STORE] [TABLE]")
-        frame = read(store, store_argument.table_name(args, *rest), last=LOOKED_AT)
+        frame = read(store, store_argument.table_name(args, *rest), last=NEWEST)
     rows = []
     for key, values in frame.columns.items():
         latest = next((value for value in reversed(values) if value is not None), None)
@@ -116,11 +116,11 @@ def show_columns(args: argparse.Namespace) -> None:
 @command(
     "stats",
     words("[STORE] [describe|top|bottom] [COLUMN]"),
-    argument("-n", "--n", dest="rows", type=int, default=1, metavar="N", help="how many rows of top (1)"),
+    argument("-n", "--n", dest="rows", type=int, default=1, metavar="N", help="rows of top and bottom (default: 1)"),
     f"--columns {SHARED}",
-    epilog="""  describe            of every column: count, nulls, distinct, min, mean, p50, p95, max, std
+    epilog="""  describe            count, nulls, distinct, min, mean, p50, p95, max and std of every column
   top COLUMN          the rows with the largest values of a column
-  bottom COLUMN       the rows with the smallest
+  bottom COLUMN       the rows with the smallest values
 The store may come before or after the action: abreast stats top results.db accuracy""",
 )
 def show_stats(args: argparse.Namespace) -> None:
@@ -153,7 +153,7 @@ def _describe(store: Store, table: str, keys: list[str] | None, as_json: bool) -
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Fewer digits, shorter texts, and no count: that is the rows without the nulls."""
+    """The summary of a column with fewer digits, shorter texts and no count."""
     short = {key: value for key, value in row.items() if key != "count"}
     for key, value in short.items():
         if isinstance(value, str):
@@ -167,26 +167,26 @@ def _rank(store: Store, table: str, action: str, columns: list[str], args: argpa
     from abreast.store.user_tables.tables import Condition, read
 
     if not columns or args.rows < 1:
-        raise BadInput(f"stats {action} needs a column and a number of rows", f"abreast stats {action} COLUMN -n 1")
+        raise BadInput(f"stats {action} needs a column and -n above 0", f"use `abreast stats {action} COLUMN -n 1`")
     (column,) = columns
     rows: list[dict[str, Any]] = []
-    for only_numbers in (True, False):  # text only where there is no number
+    for only_numbers in (True, False):  # text ranks only if there is no number
         if not rows:
             condition, keys = Condition.not_null(column, only_numbers), store_argument.column_names(args)
             order: Literal["ASC", "DESC"] = "DESC" if action == "top" else "ASC"
             rows = read(store, table, condition, first=args.rows, keys=keys, by=(column, order)).rows()
-    _show_fitted(rows, args.json, f"{table}: no row has a value in {column}")
+    _show_fitted(rows, args.json, f"{table}: no values in {column}")
 
 
 @command(
     "plot",
     words("[STORE] hist|bar|scatter|line COLUMN"),
-    argument("--bins", type=int, default=20, metavar="N", help="of hist (20)"),
+    argument("--bins", type=int, default=20, metavar="N", help="bins of hist (default: 20)"),
     SHARED,
-    epilog="""  hist COLUMN         how often numbers fall where
-  bar COLUMN [Y]      how often each value occurs; or the mean of Y for each
-  scatter X Y         a point a row
-  line X Y            the mean of Y for each X
+    epilog="""  hist COLUMN         histogram of numbers
+  bar COLUMN [Y]      count of each value, or the mean of Y per value
+  scatter X Y         one point per row
+  line X Y            mean of Y for each X
 The store may come before or after the kind: abreast plot hist results.db accuracy""",
 )
 def plot(args: argparse.Namespace) -> None:
@@ -217,9 +217,9 @@ def plot(args: argparse.Namespace) -> None:
 def _chart_of(rest: list[str]) -> tuple[str, list[str]]:
     kind, keys = (rest[0], rest[1:]) if rest else ("", [])
     if kind not in CHARTS:
-        near = suggestion(kind, CHARTS) if kind else ""
-        raise BadInput(f'plot: what picture is wanted? "{kind}" is none{near}', "abreast plot hist COLUMN")
+        problem = f'unknown chart "{kind}"{suggestion(kind, CHARTS)}' if kind else "no chart is named"
+        raise BadInput(f"plot: {problem}", "use `abreast plot hist COLUMN`")
     least, most, usage = CHARTS[kind]
     if not least <= len(keys) <= most:
-        raise BadInput(f"plot {kind}: {len(keys)} columns are named", f"abreast plot {kind} {usage}")
+        raise BadInput(f"plot {kind}: wrong number of columns ({len(keys)})", f"use `abreast plot {kind} {usage}`")
     return kind, keys

@@ -1,4 +1,4 @@
-"""`abreast show` and `logs`: one run, one case, single trials."""
+"""`abreast show` and `logs`: a run, a case, or single trials."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from abreast.output import console, echo, listings, say
 from abreast.store import Store
 from abreast.text import many, storable
 
-_NOT_SHOWN = ("owner", "epoch", "heartbeat_at", "run_id")
+_INTERNAL_COLUMNS = ("owner", "epoch", "heartbeat_at", "run_id")
 _CHANGED_FILES = {
-    TEST_FILES: "changed tests, which were restored before the check",
-    OUTSIDE_FILES: "files outside of the workspace changed meanwhile",
+    TEST_FILES: "changed tests, restored before the check",
+    OUTSIDE_FILES: "files changed outside the workspace",
 }
 LONGEST_EXPECTED = 2_000  # characters
 LONGEST = {"prompt": listings.PASSAGE, "answer": listings.PASSAGE, "data": listings.PASSAGE, "raw_response": 4_000}
@@ -29,8 +29,8 @@ LONGEST = {"prompt": listings.PASSAGE, "answer": listings.PASSAGE, "data": listi
     "show",
     "run",
     argument("case", metavar="CASE", nargs="?", help="the id of one case"),
-    argument("--artifact", metavar="NAME", help="what the trials of the case left under this name: diff, ..."),
-    flag("--events", "what the scheduler did and why"),
+    argument("--artifact", metavar="NAME", help="print this artifact of the trials, such as diff"),
+    flag("--events", "print what the scheduler did and why"),
     "--store --json",
 )
 def show(args: argparse.Namespace) -> None:
@@ -52,7 +52,7 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
 
     provenance = json.loads(run["provenance"])
     if as_json:
-        row = {key: value for key, value in run.items() if key not in _NOT_SHOWN}
+        row = {key: value for key, value in run.items() if key not in _INTERNAL_COLUMNS}
         listings.show_json([{**row, "spec": json.loads(run["spec"]), "provenance": provenance}])
         return
     echo(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
@@ -65,10 +65,10 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
 
 def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
     rows = [event._asdict() for event in store.queries.events(run["run_id"])]
-    for row in rows if not as_json else ():
+    for row in () if as_json else rows:
         row["happened_at"] = time.strftime("%H:%M:%S", time.localtime(row["happened_at"]))
         row["detail"] = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
-    listings.show(rows, as_json, "nothing worth telling happened")
+    listings.show(rows, as_json, "no events")
 
 
 def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: str, as_json: bool) -> None:
@@ -77,7 +77,7 @@ def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: s
     if not rows:
         of_case = f' of the case "{case}"' if case else ""
         near = suggestion(name, {row["name"] for row in artifacts})
-        raise BadInput(f'{run["run"]}: no trial{of_case} left an artifact "{name}"{near}')
+        raise BadInput(f'{run["run"]}: no trial{of_case} has an artifact "{name}"{near}')
     if as_json:
         listings.show_json(rows)
         return
@@ -114,16 +114,16 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
         echo(listings.passage(row["answer"] if row["status"] == "ok" else failure(row)))
         for line in scores[trial]:
             echo(line)
-        for name, what in _CHANGED_FILES.items():
-            if row.get(name):
-                echo(f"{what}: {', '.join(json.loads(row[name]))}")
+        for column, title in _CHANGED_FILES.items():
+            if row.get(column):
+                echo(f"{title}: {', '.join(json.loads(row[column]))}")
         if names := artifacts[trial]:
-            echo(f"left: {', '.join(names)} (show it: --artifact {names[0]})")
+            echo(f"artifacts: {', '.join(names)} (to show one: --artifact {names[0]})")
 
 
 def _no_trial_of(case: str, store: Store, run: dict[str, Any], option: str = "") -> BadInput:
     ids = [stored.id for stored in store.queries.stored_cases(run["run_id"])[:1_000]]
-    return BadInput(f'{option}{run["run"]}: no trial of a case "{case}" is stored{suggestion(case, ids)}')
+    return BadInput(f'{option}{run["run"]}: no stored trial of case "{case}"{suggestion(case, ids)}')
 
 
 @command(
@@ -132,7 +132,7 @@ def _no_trial_of(case: str, store: Store, run: dict[str, Any], option: str = "")
     argument("--case", metavar="ID", help="only this case"),
     "--variant",
     flag("--errors", "only trials that failed"),
-    argument("--limit", metavar="N", type=int, default=100, help="at most N trials (100)"),
+    argument("--limit", metavar="N", type=int, default=100, help="at most N trials (default: 100)"),
     "--store --json",
 )
 def show_logs(args: argparse.Namespace) -> None:
@@ -155,7 +155,7 @@ def show_logs(args: argparse.Namespace) -> None:
             row["scores"] = queries.scores_of(run_id, position)
             row["failed_attempts"] = queries.failed_attempts(run_id, position)
     if args.json or not rows:
-        listings.show(rows, args.json, "no trial failed" if args.errors else "no stored trial matches")
+        listings.show(rows, args.json, "no failed trials" if args.errors else "no matching trials")
         return
     if run["simulated"]:
         echo(SIMULATED)

@@ -1,1 +1,1 @@
-"""Labels by people: a blind sample of the answers that a judge scored, and its spreadsheet."""
+"""Human labels: a blind sample of the answers that a judge scored, and its spreadsheet."""

@@ -1,4 +1,4 @@
-"""Labelling by people: a blind random sample of the answers that a judge scored, stored as score rows."""
+"""Human labels for a blind random sample of the answers that a judge scored, stored as score rows."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from abreast.store import Store
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.rows import Row
 from abreast.store.schema import LABEL_VERSION
-from abreast.text import storable
+from abreast.text import moment, storable
 
 DEFAULT_SAMPLE = 60  # cases
 NO_ANSWER = "no answer: nothing to label"
 OF_THE_BASELINE = "the baseline of a pair"
 UNOPPOSED = "the baseline gave no answer"
 WITHDRAWN = "withdrawn"
-PREFERENCES = {"1": 0, "2": 1, "t": None, "tie": None}  # which of the answers shown is better
+PREFERENCES = {"1": 0, "2": 1, "t": None, "tie": None}  # index of the better answer
 
 
 @dataclass(frozen=True, slots=True)
-class ShownAnswer:
-    """An answer as a labeller sees it: nothing tells which variant gave it."""
+class BlindAnswer:
+    """An answer without its variant."""
 
     position: int
     text: str
@@ -43,10 +43,10 @@ class ShownAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LabelBlock:
-    """What is shown together: the answers of all variants to a case in one repeat, in random order.
+    """Answers that are shown together: those of all variants to a case in one repeat, in random order.
 
-    `number` is the place of the case in the sample. In pairs there are two answers, and only the contender's (at
-    `labelled`) gets a label.
+    `number` is the position of the case in the sample, from 1. A pair has two answers, of which only the contender's
+    (at `labelled`) gets a label.
     """
 
     number: int
@@ -54,13 +54,13 @@ class LabelBlock:
     repeat: int
     task: str
     expected: str
-    answers: tuple[ShownAnswer, ...]
+    answers: tuple[BlindAnswer, ...]
     labelled: tuple[int, ...]  # positions
 
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestion:
-    """One label to give: an answer of a block by one dimension of the rubric."""
+    """A label to give: an answer in a block, on one dimension of the rubric."""
 
     block: LabelBlock
     position: int
@@ -73,7 +73,7 @@ class LabelQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LabelProgress:
-    """How far the labelling of a sample is, in cases."""
+    """Progress of the labelling of a sample, in cases."""
 
     run: str
     scorer: str
@@ -88,11 +88,11 @@ class LabelProgress:
 
 
 Labels = dict[str, float | None]
-"""The labels of one answer: a value in [0, 1] by dimension; None is a skipped one."""
+"""The labels of an answer: a value in [0, 1] by dimension; None if it was skipped."""
 
 
 class Labelling:
-    """A sample of one run by one judged score. Nothing is stored before the first label."""
+    """A sample of a run for one judged score. Nothing is stored before the first label."""
 
     def __init__(
         self, *, store: Store, rows: Rows, by: str, scorer: str, judge: Judge, seed: int, size: int, is_recorded: bool
@@ -101,11 +101,11 @@ class Labelling:
         self.run, self.scorer, self.judge, self.seed = str(rows.meta["run"]), scorer, judge, seed
         self.dimensions = judge.dimensions_of(scorer)
         derived = judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
-        self._columns = {column: label_column(column) for column in derived}  # by the judge's columns
+        self._columns = {column: label_column(column) for column in derived}  # by column of the judge
         self._score = rows.scores.get(scorer, rows.score)
         self._cases = random_order(rows, seed, self._score)[:size].tolist()
         self._recorded = is_recorded
-        self._reached = -1  # place of the last case whose failures are stored
+        self._reached = -1  # index of the last case whose failures are stored
 
     @classmethod
     def open(
@@ -117,74 +117,74 @@ class Labelling:
         sample: int | None = None,
         seed: int | None = None,
     ) -> Labelling:
-        """Read a run that has ended, and draw its sample or go on with the recorded one."""
+        """Read a run that has ended, and draw its sample or continue the recorded one."""
         rows = _finished_rows(store, run)
         name, judge = _judged_score(rows, scorer)
-        chosen, size, is_recorded = _drawn(rows, sample, seed)
+        seed, size, is_recorded = _sample(rows, sample, seed)
         labelling = cls(
-            store=store, rows=rows, by=by, scorer=name, judge=judge, seed=chosen, size=size, is_recorded=is_recorded
+            store=store, rows=rows, by=by, scorer=name, judge=judge, seed=seed, size=size, is_recorded=is_recorded
         )
-        _refuse_taken_columns(rows, labelling._columns.values())
+        _refuse_name_clash(rows, labelling._columns.values())
         if not labelling._cases:
-            raise BadInput(f"{labelling.run}: no case can be compared, so there is nothing to label")
+            raise BadInput(f"{labelling.run}: no cases to label, because none can be compared")
         return labelling
 
-    # -- what is asked ---------------------------------------------------------------------------------------------
+    # -- questions -------------------------------------------------------------------------------------------------
 
     @cached_property
     def blocks(self) -> list[LabelBlock]:
-        """The whole sample in random order, labelled or not."""
-        positions = [position for case in self._cases for position in self._askable(case)]
+        """The sample in random order, labelled or not."""
+        positions = [position for case in self._cases for position in self._answered(case)]
         texts = self._store.queries.judged_trials(self._rows.run_id, positions)
         return [block for number, case in enumerate(self._cases, 1) for block in self._blocks_of(number, case, texts)]
 
     def _blocks_of(self, number: int, case: int, texts: Mapping[int, JudgedTrial]) -> Iterator[LabelBlock]:
-        asked = self._askable(case)
+        answered = self._answered(case)
         for repeat in range(self._rows.repeats):
-            mine = [position for position in asked if self._trial[position].repeat == repeat]
+            positions = [position for position in answered if self._trial[position].repeat == repeat]
             if self.judge.pairwise:
-                baselines = [position for position in mine if self._is_baseline(position)]
-                for contender in mine if baselines else ():
+                baselines = [position for position in positions if self._is_baseline(position)]
+                for contender in positions if baselines else ():
                     if contender not in baselines:
                         yield self._block(number, repeat, [contender, baselines[0]], [contender], texts)
-            elif mine:
-                yield self._block(number, repeat, mine, mine, texts)
+            elif positions:
+                yield self._block(number, repeat, positions, positions, texts)
 
     def _block(
         self,
         number: int,
         repeat: int,
-        shown: Sequence[int],
+        positions: Sequence[int],
         labelled: Sequence[int],
         texts: Mapping[int, JudgedTrial],
     ) -> LabelBlock:
-        order = sorted(shown)
+        order = sorted(positions)
         random.Random(f"{self.seed}:{self.run}:{labelled}").shuffle(order)
         first = texts[order[0]]
         return LabelBlock(
             number=number,
             case_id=first.case_id,
             repeat=repeat,
-            task=_text(first.input) if self.judge.shows("input") else "",
-            expected=_text(first.expected) if self.judge.shows("expected") and first.expected != "null" else "",
-            answers=tuple(ShownAnswer(position, self._shown(texts[position])) for position in order),
+            task=_readable(first.input) if self.judge.shows("input") else "",
+            expected=_readable(first.expected) if self.judge.shows("expected") and first.expected != "null" else "",
+            answers=tuple(BlindAnswer(position, self._text_of(texts[position])) for position in order),
             labelled=tuple(position for position in order if position in labelled),
         )
 
-    def _shown(self, trial: JudgedTrial) -> str:
-        """What the judge sees of an answer."""
+    def _text_of(self, trial: JudgedTrial) -> str:
+        """The answer as the judge sees it."""
         parts = [clipped(trial.answer or "")[0]] if self.judge.shows("answer") else []
         if self.judge.sees_change:
             parts.append(clipped(trial.change or "")[0] or "(no files were changed)")
         return "\n\n".join(parts)
 
     def pending(self) -> Iterator[LabelQuestion]:
-        """The labels that are still missing, block by block."""
+        """The missing labels, block by block."""
         for block in self.blocks:
             yield from self.questions(block)
 
     def questions(self, block: LabelBlock) -> list[LabelQuestion]:
-        """What is missing of one block."""
+        """The missing labels of a block."""
         return [
             LabelQuestion(block, position, dimension)
             for position in block.labelled
@@ -193,14 +193,14 @@ class Labelling:
         ]
 
     def token(self, position: int) -> str:
-        """The name of an answer in a sheet; it does not tell the variant."""
+        """The id of an answer in a sheet; it does not reveal the variant."""
         return hashlib.sha256(f"{self.seed}:{self.run}:{self.scorer}:{position}".encode()).hexdigest()[:12]
 
-    # -- what is said ----------------------------------------------------------------------------------------------
+    # -- labels ----------------------------------------------------------------------------------------------------
 
-    def value(self, question: LabelQuestion, written: str) -> float | None:
-        """Parse an entry to a value in [0, 1], or None to skip. Raise ValueError saying what is expected."""
-        word = written.strip().lower().replace(",", ".")
+    def parse(self, question: LabelQuestion, entry: str) -> float | None:
+        """Parse an entry to a value in [0, 1], or None to skip. Raises ValueError with what is expected."""
+        word = entry.strip().lower().replace(",", ".")
         if word in ("s", "skip"):
             return None
         if self.judge.pairwise:
@@ -226,7 +226,7 @@ class Labelling:
         low, high = self.judge.scale
         return f"a number from {low:g} (worst) to {high:g} (best)"
 
-    def written(self, position: int, dimension: str) -> str:
+    def entry(self, position: int, dimension: str) -> str:
         """A label as it would be typed; empty if there is none."""
         values = self._labels[position]
         if dimension not in values:
@@ -235,14 +235,14 @@ class Labelling:
         if value is None:
             return "s"
         if not self.judge.pairwise:
-            return self._written(value, dimension)
+            return self._on_scale(value, dimension)
         block = next(block for block in self.blocks if position in block.labelled)
         number = LabelQuestion(block, position, dimension).answer_number
         return {0.5: "t", 1.0: str(number), 0.0: str(3 - number)}[value]
 
     def record(self, labels: Iterable[tuple[LabelQuestion, float | None]]) -> int:
-        """Store labels, all or none; how many are new or changed."""
-        fresh: list[Row] = []
+        """Store labels, all or none; return how many are new or changed."""
+        answer_rows: list[Row] = []
         changed, last = 0, -1
         for question, value in labels:
             values = self._labels[question.position]
@@ -251,24 +251,24 @@ class Labelling:
                 continue
             values[question.dimension] = value
             changed += 1
-            fresh += self._answer_rows(question.position)
-        if rows := list({(row[1], row[2]): row for row in [*self._failures(last), *fresh]}.values()):
+            answer_rows += self._answer_rows(question.position)
+        if rows := list({(row[1], row[2]): row for row in [*self._failures(last), *answer_rows]}.values()):
             self._write(rows)
         return changed
 
     def withdraw(self, question: LabelQuestion) -> None:
-        """Take a label back; it is asked for again."""
+        """Withdraw a label, so that it is missing again."""
         self._labels[question.position].pop(question.dimension, None)
         self._write(self._answer_rows(question.position, question.dimension))
 
     def finish(self) -> None:
-        """At the end of the sample: cases in which nobody answered count as labelled too."""
+        """At the end of the sample, label the cases without any answer too."""
         if not any(self.pending()) and (rows := self._failures(len(self._cases) - 1)):
             self._write(rows)
         self._store.materialise()
 
     def progress(self) -> LabelProgress:
-        """Cases of the sample: a case is labelled when all its answers are."""
+        """The progress in cases; a case is labelled when all its answers are."""
         complete = set(range(1, len(self._cases) + 1)) - {question.block.number for question in self.pending()}
         skipped = {
             block.number
@@ -285,49 +285,48 @@ class Labelling:
         )
 
     def _answer_rows(self, position: int, withdrawn: str | None = None) -> list[Row]:
-        """The rows of one answer: each column that follows from what was said about it."""
+        """The rows of an answer: a value for each column that follows from its labels."""
         values = self._labels[position]
-        known = {dimension: value for dimension, value in values.items() if value is not None}
-        columns: dict[str, float | None] = dict(self.judge.columns_of(known))
+        given = {dimension: value for dimension, value in values.items() if value is not None}
+        columns: dict[str, float | None] = dict(self.judge.columns_of(given))
         if withdrawn is not None or None in values.values():
             columns = dict.fromkeys(self._columns) | columns
         words = WITHDRAWN if withdrawn is not None else SKIPPED
         return [
-            self._row(position, column, value, words if value is None else self._written(value, column))
+            self._row(position, column, value, words if value is None else self._on_scale(value, column))
             for column, value in columns.items()
             if column in self._columns
         ]
 
-    def _written(self, value: float, column: str) -> str:
+    def _on_scale(self, value: float, column: str) -> str:
         low, high = (0.0, 1.0) if self.judge.pairwise or column.endswith("_passed") else self.judge.scale
         return f"{low + value * (high - low):g}"
 
     def _row(self, position: int, column: str, value: float | None, words: str) -> Row:
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        explanation = storable(f"{words}, by {self._by} at {when}, sample seed {self.seed}")
+        explanation = storable(f"{words}, by {self._by} at {moment(time.time())}, sample seed {self.seed}")
         return (self._rows.run_id, position, self._columns[column], value, explanation, LABEL_VERSION)
 
     def _failures(self, last: int) -> list[Row]:
-        """Rows of trials that nobody has to look at, in the cases up to this place of the sample: a variant's own
-        failures, and in pairs the baseline."""
+        """Rows of trials that need no labeller, in the cases up to this index: a variant's own failures, and the
+        baseline of pairs."""
         rows = []
         for case in self._cases[self._reached + 1 : last + 1]:
             for position, trial in self._by_case[case]:
-                label = self._label_without_asking(position, trial)
+                label = self._automatic_label(position, trial)
                 if label is not None:
                     value, words = label
                     rows += [self._row(position, column, value, words) for column in self._columns]
         self._reached = max(self._reached, last)
         return rows
 
-    def _label_without_asking(self, position: int, trial: _LabelledTrial) -> tuple[float | None, str] | None:
+    def _automatic_label(self, position: int, trial: _LabelledTrial) -> tuple[float | None, str] | None:
         if trial.failed:
             return None, NO_ANSWER
         if not self.judge.pairwise or not trial.ok:
             return None
         if self._is_baseline(position):
             return 0.5, OF_THE_BASELINE
-        block = [other for other, each in self._by_case[trial.case] if each.repeat == trial.repeat]
+        block = [other for other, sibling in self._by_case[trial.case] if sibling.repeat == trial.repeat]
         unopposed = any(self._is_baseline(other) and self._trial[other].failed for other in block)
         return (1.0, UNOPPOSED) if unopposed else None
 
@@ -337,7 +336,7 @@ class Labelling:
         self._recorded = True
 
     def record_sample(self) -> None:
-        """Store seed and size of the sample, if they are not stored yet: a sheet that is filled in belongs to it."""
+        """Store seed and size of the sample, if not yet stored: an exported sheet belongs to this sample."""
         if not self._recorded:
             self._write([])
 
@@ -345,10 +344,10 @@ class Labelling:
 
     @cached_property
     def _trial(self) -> dict[int, _LabelledTrial]:
-        """The trials that have the judge's score, or would have it had they not failed."""
-        rows, known = self._rows, ~np.isnan(self._score)
+        """The trials with the judge's score, and failed ones that would have it."""
+        rows, is_scored = self._rows, ~np.isnan(self._score)
         columns = (rows.position, rows.case, rows.variant, rows.repeat, rows.ok, rows.own_failure)
-        trials = zip(*(column[known].tolist() for column in columns), strict=True)
+        trials = zip(*(column[is_scored].tolist() for column in columns), strict=True)
         return {position: _LabelledTrial(*facts) for position, *facts in trials}
 
     @cached_property
@@ -358,7 +357,7 @@ class Labelling:
             trials[trial.case].append((position, trial))
         return trials
 
-    def _askable(self, case: int) -> list[int]:
+    def _answered(self, case: int) -> list[int]:
         return [position for position, trial in self._by_case[case] if trial.ok]
 
     def _is_baseline(self, position: int) -> bool:
@@ -366,8 +365,8 @@ class Labelling:
 
     @cached_property
     def _labels(self) -> dict[int, Labels]:
-        """The labels by position: those that are stored, and what this session adds."""
-        labels: dict[int, Labels] = {position: {} for case in self._cases for position in self._askable(case)}
+        """The labels by position: those stored, and those of this session."""
+        labels: dict[int, Labels] = {position: {} for case in self._cases for position in self._answered(case)}
         dimensions = {label_column(self.judge.column(dimension)): dimension for dimension in self.dimensions}
         for position, name, value, explanation in self._store.queries.labels(self._rows.run_id):
             if position in labels and name in dimensions and (value is not None or explanation.startswith(SKIPPED)):
@@ -386,51 +385,51 @@ class _LabelledTrial(NamedTuple):
 def _finished_rows(store: Store, run: str) -> Rows:
     meta = store.run(run)
     if meta["status"] == "running":
-        raise BadInput(f"{meta['run']} is still running", "label its answers when it has ended")
+        raise BadInput(f"{meta['run']} is still running", "label its answers once it has ended")
     rows = Rows(store, meta["run"])
     if len(rows.variants) < 2:
-        raise BadInput(f"{meta['run']} has one variant: there is no comparison that labels could correct")
+        raise BadInput(f"{meta['run']} has one variant, so there is no comparison to correct")
     return rows
 
 
 def _judged_score(rows: Rows, scorer: str | None) -> tuple[str, Judge]:
-    """The score that is labelled, and the judge that gives it."""
+    """The score to label, and its judge."""
     judged = {name: judge for name in rows.scores if (judge := judge_of(rows.spec, name)) is not None}
     run = rows.meta["run"]
     if not judged:
-        raise BadInput(f"{run}: no score comes from a judge", "add the scorer `judge` first; labels calibrate it")
-    wanted = (scorer or (rows.primary if rows.primary in judged else next(iter(judged)))).removeprefix("score_")
-    if wanted not in judged:
-        raise BadInput(f'{run}: no judge gives the score "{wanted}"{suggestion(wanted, judged)}')
-    return wanted, judged[wanted]
+        raise BadInput(f"{run}: no score comes from a judge", "add the scorer `judge`; labels calibrate it")
+    name = (scorer or (rows.primary if rows.primary in judged else next(iter(judged)))).removeprefix("score_")
+    if name not in judged:
+        raise BadInput(f'{run}: no judge gives the score "{name}"{suggestion(name, judged)}')
+    return name, judged[name]
 
 
-def _drawn(rows: Rows, sample: int | None, seed: int | None) -> tuple[int, int, bool]:
-    """Seed and size of the sample, and whether both are recorded already."""
+def _sample(rows: Rows, sample: int | None, seed: int | None) -> tuple[int, int, bool]:
+    """Seed and size of the sample, and whether both are already recorded."""
     recorded, run = recorded_sample(rows), rows.meta["run"]
     if recorded is None:
-        chosen = int(rows.meta["seed"]) if seed is None else seed
-        return chosen, DEFAULT_SAMPLE if sample is None else sample, False
+        seed = int(rows.meta["seed"]) if seed is None else seed
+        return seed, DEFAULT_SAMPLE if sample is None else sample, False
     problem = ""
     if seed is not None and seed != recorded.seed:
-        problem = f"its sample was drawn with seed {recorded.seed}, not {seed}; labels belong to that sample"
+        problem = f"its sample was drawn with seed {recorded.seed}, not {seed}"
     elif sample is not None and sample < recorded.size:
-        problem = f"{recorded.size} cases are sampled already; a sample can be enlarged, not reduced"
+        problem = f"its sample already has {recorded.size} cases; it can grow but not shrink"
     if problem:
-        raise BadInput(f"{run}: {problem}", f"continue with it: abreast label {run}")
+        raise BadInput(f"{run}: {problem}", f"run `abreast label {run}` to continue with it")
     return recorded.seed, sample or recorded.size, sample in (None, recorded.size)
 
 
-def _refuse_taken_columns(rows: Rows, names: Iterable[str]) -> None:
+def _refuse_name_clash(rows: Rows, names: Iterable[str]) -> None:
     for name in names:
         if name in rows.scores:
             raise BadInput(
-                f"{rows.meta['run']}: score_{name} is the score of a scorer, so labels cannot have that name",
-                f"give the scorer another name and run: abreast rescore {rows.meta['run']}",
+                f"{rows.meta['run']}: score_{name} belongs to a scorer, so labels cannot use that name",
+                f"give the scorer another name, then run `abreast rescore {rows.meta['run']}`",
             )
 
 
-def _text(written: str) -> str:
-    """The JSON of an input or expected answer as a person reads it."""
-    value = json.loads(written)
+def _readable(content: str) -> str:
+    """The JSON of an input or expected answer, formatted for people."""
+    value = json.loads(content)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

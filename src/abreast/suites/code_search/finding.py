@@ -9,7 +9,7 @@ from pathlib import Path
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.scorers.retrieval.truth import flaw_of
-from abreast.spec.read_cases import Place, as_case, records
+from abreast.spec.read_cases import CaseLocation, as_case, records
 
 OWN = ".abreast"
 # Folders in which codetect-eval and repo-search-eval keep cases, results and logs.
@@ -84,9 +84,11 @@ def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Cas
     return (case for _, case in placed_cases(files, categories))
 
 
-def placed_cases(files: Iterable[str | Path], categories: list[str] | None = None) -> Iterator[tuple[Place, Case]]:
+def placed_cases(
+    files: Iterable[str | Path], categories: list[str] | None = None
+) -> Iterator[tuple[CaseLocation, Case]]:
     seen: set[str] = set()
-    places: dict[str, Place] = {}
+    places: dict[str, CaseLocation] = {}
     for place, item in records([str(file) for file in files], Path()):
         case = as_case(place, item)
         problem = flaw_of(case.expected)

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, did_you_mean, suggestion
+from abreast.filenames import relative_path
 from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, is_number, is_text, is_texts
 from abreast.spec.schema import Limits, seconds_in
-from abreast.spec.syntax import Places, parse, read_text
-from abreast.spec.values import At, bad_name, shown, shown_path
+from abreast.spec.syntax import KeyLines, parse, read_text
+from abreast.spec.values import KeyPath, name_problem, quote
 from abreast.suites.coding_agents import judge, prompts, repository
 from abreast.suites.coding_agents.agents import AgentVariant, from_template, preset_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Mode, PullRequests, SuiteConfig
@@ -46,16 +47,16 @@ def is_settings(data: Any) -> bool:
 def read(path: Path) -> SuiteConfig:
     data, places = parse(path, read_text(path, "name prompts by their files"))
     if not isinstance(data, Mapping):
-        raise BadInput(f"{shown_path(path)}: must be an object with agents and prompts, got {shown(data)}")
+        raise BadInput(f"{relative_path(path)}: must be an object with agents and prompts, got {quote(data)}")
     return _SettingsFile(path, data, places).config()
 
 
 def results_name(where: str, name: str) -> str:
     if not re.fullmatch(r"\w[\w. -]*", name):
-        raise BadInput(f"{where}: {shown(name)} is not a plain name", "use a name such as bench_results")
+        raise BadInput(f"{where}: {quote(name)} is not a plain name", "use a name such as bench_results")
     if len(name.encode()) > LONGEST_RESULTS:
         raise BadInput(
-            f"{where}: {shown(name)} is longer than {LONGEST_RESULTS} bytes", "use a name such as bench_results"
+            f"{where}: {quote(name)} is longer than {LONGEST_RESULTS} bytes", "use a name such as bench_results"
         )
     return name.removesuffix(".json")
 
@@ -63,12 +64,12 @@ def results_name(where: str, name: str) -> str:
 class _SettingsSection(Settings):
     """One object of the file; error messages have the line of the key."""
 
-    what = "key"
+    noun = "key"
 
-    def __init__(self, locate: Callable[[At], str], at: At, values: Any, example: str = "{...}") -> None:
+    def __init__(self, locate: Callable[[KeyPath], str], at: KeyPath, values: Any, example: str = "{...}") -> None:
         if not isinstance(values, Mapping):
             key = ".".join(map(str, at))
-            raise BadInput(f"{locate(at)}: {key} must be an object such as {example}, got {shown(values)}")
+            raise BadInput(f"{locate(at)}: {key} must be an object such as {example}, got {quote(values)}")
         super().__init__(locate(at), values)
         self._locate, self._at = locate, at
 
@@ -95,25 +96,25 @@ class _SettingsSection(Settings):
 
     def section(self, key: str, example: str) -> _SettingsSection:
         """The object with this key; empty if it is missing."""
-        self.known.append(key)
-        values = self.left.pop(key, None)
+        self.names.append(key)
+        values = self.remaining.pop(key, None)
         return _SettingsSection(self._locate, (*self._at, key), {} if values is None else values, example)
 
     def done(self) -> None:
-        for key in self.left:
+        for key in self.remaining:
             self.where = self.position(str(key))
             super().done()
 
 
 class _SettingsFile:
-    def __init__(self, path: Path, data: Mapping[str, Any], places: Places) -> None:
+    def __init__(self, path: Path, data: Mapping[str, Any], places: KeyLines) -> None:
         self._path, self._base = path, path.resolve().parent
-        self._source, self._places = shown_path(path), places
+        self._source, self._places = relative_path(path), places
         values = {key: value for key, value in data.items() if not (key in _MAY_BE_EMPTY and value == "")}
         self._root = _SettingsSection(self._position, (), values)
         self._notes: list[str] = []
 
-    def _position(self, at: At) -> str:
+    def _position(self, at: KeyPath) -> str:
         line = self._places.line(at)
         return f"{self._source}:{line}" if line else self._source
 
@@ -171,12 +172,13 @@ class _SettingsFile:
             for at, name in enumerate(names)
         ]
         self._notes += [
-            f'agent_config: "{name}" is ignored, it is not in {key}{did_you_mean(name, names)}' for name in configs.left
+            f'agent_config: "{name}" is ignored, it is not in {key}{did_you_mean(name, names)}'
+            for name in configs.remaining
         ]
         return agents
 
     def _agent(self, where: str, name: str, section: _SettingsSection) -> AgentVariant:
-        if problem := bad_name(name):
+        if problem := name_problem(name):
             raise BadInput(f"{where}: the name of an agent {problem}")
         model = section.take("model", None, is_text, "the name of a model")
         template = section.take("commandTemplate", None, is_text, 'a command such as "my-agent {prompt}"')
@@ -246,8 +248,8 @@ class _SettingsFile:
         part.flag("generate_prompts", True)  # ignored: tasks come from messages or a task file
         commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
         cumulative = part.flag("cumulative", False)
-        with_tests = part.flag("with_tests", False) if "with_tests" in part.left else None
-        part.known.append("with_tests")
+        with_tests = part.flag("with_tests", False) if "with_tests" in part.remaining else None
+        part.names.append("with_tests")
         part.done()
         return PullRequests(number, list(commits), tasks, cumulative, with_tests)
 
@@ -255,7 +257,7 @@ class _SettingsFile:
         names = self._root.take("metrics", [], _is_list_of_texts, "a list of metrics")
         section = self._root.section("metrics_config", '{"output_format": {"regex": "..."}}')
         config.form = self._form(section.section("output_format", '{"regex": "..."}'))
-        has_passing = "agent_success" in section.left
+        has_passing = "agent_success" in section.remaining
         passing = section.section("agent_success", '{"threshold": 7, "mode": "quality"}')
         section.done()
         for at, name in enumerate(names):
@@ -299,7 +301,7 @@ class _SettingsFile:
         key, schema = part.one_of(("json_schema", "json_schema_path"), _is_text_or_object, "a schema")
         part.done()
         if key == "json_schema_path" and not is_text(schema):
-            raise BadInput(f"{part.position(key)}: json_schema_path must be the path of a file, got {shown(schema)}")
+            raise BadInput(f"{part.position(key)}: json_schema_path must be the path of a file, got {quote(schema)}")
         if regex is None and schema is None:
             return None
         if regex is not None and schema is not None:
@@ -308,8 +310,8 @@ class _SettingsFile:
 
     def _limits(self) -> Mapping[str, Any]:
         part = self._root.section("limits", '{"parallel": 4}')
-        part.known += list(Limits.model_fields)
-        limits = {key: part.left.pop(key) for key in Limits.model_fields if key in part.left}
+        part.names += list(Limits.model_fields)
+        limits = {key: part.remaining.pop(key) for key in Limits.model_fields if key in part.remaining}
         part.done()
         return limits
 

@@ -89,7 +89,7 @@ class ApiTarget(Target):
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         settings = Settings(where, params)
-        settings.what = "parameter"
+        settings.noun = "parameter"
         self._where, self._base = where, Path(shared.get("base", "."))
         self.model: str = settings.take("model", None, is_text, "the name of a model, as text")
         if self.model is None:
@@ -113,8 +113,8 @@ class ApiTarget(Target):
         self._headers = {**self._take_headers(settings), "content-type": "application/json"}
         self._headers_by_key: dict[str | None, Mapping[str, str]] = {}
         self._read_own_parameters(settings)
-        self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
-        settings.known += ["prompt", "transform"]
+        self._renderer = Renderer(where, {key: settings.remaining.pop(key, None) for key in ("prompt", "transform")})
+        settings.names += ["prompt", "transform"]
         settings.done()
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         self.sees = "case" if seen_by(*images) == "case" else self._renderer.sees
@@ -321,7 +321,7 @@ class ApiTarget(Target):
     def _take_address(self, settings: Settings) -> tuple[str, dict[str, str]]:
         """The address of the API, and a header for the user and password that it may have in the environment."""
         expects = "an address such as http://127.0.0.1:8000/v1"
-        written = settings.given.get("base_url")
+        written = settings.values.get("base_url")
         if isinstance(written, str) and (re.match("[^/]*//[^/?#]*@", written) or any(url_secrets(written))):
             raise BadInput(  # before a message could show its value
                 f"{settings.where}: base_url would store a password",

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.globs import matcher
 from abreast.model import Case
-from abreast.spec.values import shown_path
 from abreast.suites.coding_agents.history import task_file
 from abreast.suites.coding_agents.history.change import ChangedFile, diff_between, files_between, readable
 from abreast.suites.coding_agents.history.commits import GitHistory
@@ -59,7 +59,7 @@ def _without_task(pull_request: PullRequest) -> Exclusion:
 def in_file(history: GitHistory, path: Path, last: int | None) -> list[PullRequest]:
     """The pull requests of a task file in its order; with `last` only the last ones."""
     entries = task_file.read(path)
-    positions = [f"{shown_path(path)}:{entry.line}" for entry in entries]
+    positions = [f"{relative_path(path)}:{entry.line}" for entry in entries]
     pull_requests = []
     for entry, position in zip(entries, positions, strict=True):
         pr = pull_request_between(history, position, entry.commit, entry.base)

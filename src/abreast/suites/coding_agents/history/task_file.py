@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.settings import Settings, is_text
 from abreast.spec.read_cases import json_lines
 from abreast.spec.syntax import near_files
-from abreast.spec.values import bad_name, flaw, shown, shown_path
+from abreast.spec.values import find_unstorable, name_problem, quote
 from abreast.suites.atomic_file import rewrite
 from abreast.suites.coding_agents.history.discovery import Style
 from abreast.suites.coding_agents.history.task_text import SHORTEST
@@ -49,13 +50,13 @@ def read(path: Path) -> list[TaskEntry]:
     entries = _entries(path)
     if not entries:
         raise BadInput(
-            f"{shown_path(path)}: no tasks", "run `abreast cases new coding-agents --repo PATH` to write some"
+            f"{relative_path(path)}: no tasks", "run `abreast cases new coding-agents --repo PATH` to write some"
         )
     return entries
 
 
 def _entries(path: Path) -> list[TaskEntry]:
-    where = shown_path(path)
+    where = relative_path(path)
     if not path.is_file():
         problem = "not a file" if path.exists() else f"no such file{near_files(path)}"
         raise BadInput(f"{where}: {problem}", "run `abreast cases new coding-agents --repo PATH` to write one")
@@ -75,22 +76,22 @@ def _entries(path: Path) -> list[TaskEntry]:
 
 def _entry(where: str, line: int, values: Any) -> TaskEntry:
     if not isinstance(values, Mapping):
-        raise BadInput(f"{where}: a task must be an object, got {shown(values)}", f"write a line such as {_EXAMPLE}")
+        raise BadInput(f"{where}: a task must be an object, got {quote(values)}", f"write a line such as {_EXAMPLE}")
     settings = Settings(where, values)
-    settings.what = "key"
+    settings.noun = "key"
     commit, task = _required(settings, "commit"), _required(settings, "task")
     base = settings.take("base", None, is_text, "the hash of the commit before")
     for key, value in (("commit", commit), ("base", base)):
         if value is not None and not _HASH.fullmatch(value):
             fix = "use a hash from `git log`; branches move"
-            raise BadInput(f"{where}: {key} {shown(value)} is not a hash", fix)
+            raise BadInput(f"{where}: {key} {quote(value)} is not a hash", fix)
     if len(task.strip()) < SHORTEST:
         message = f"the task has {len(task.strip())} characters, {SHORTEST} are needed"
         raise BadInput(f"{where}: {message}", "describe the desired result, or remove the line")
     entry = TaskEntry(
         commit,
         task,
-        id=settings.take("id", None, lambda id: isinstance(id, str) and not bad_name(id), "a short plain text"),
+        id=settings.take("id", None, lambda id: isinstance(id, str) and not name_problem(id), "a short plain text"),
         base=base,
         title=settings.take("title", None, lambda title: isinstance(title, str), "text"),
         style=settings.take("style", None, _one_of(get_args(Style)), f"one of {', '.join(get_args(Style))}"),
@@ -99,7 +100,7 @@ def _entry(where: str, line: int, values: Any) -> TaskEntry:
         line=line,
     )
     settings.done()
-    if problem := flaw(dict(values)):
+    if problem := find_unstorable(dict(values)):
         raise BadInput(f"{where}: {'.'.join(map(str, problem[0]))} {problem[1]}")
     return entry
 
@@ -148,7 +149,7 @@ class TaskFile:
         others = [entry for entry in entries if not _is_same(entry, wanted.get(entry.commit))]
         if others and not self._may_replace:
             more = f" (and {len(others) - 1:,} more)" if len(others) > 1 else ""
-            message = f"{shown_path(self.path)}:{others[0].line}: task of another pull request or model{more}"
+            message = f"{relative_path(self.path)}:{others[0].line}: task of another pull request or model{more}"
             raise BadInput(message, "use another file: `--output FILE`; or replace the tasks: `--yes`")
         lines = self.path.read_bytes().decode("utf-8-sig").split("\n")
         ends = [*(entry.line for entry in entries[:-1]), len(lines)]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from abreast.errors import BadInput, Incomplete
+from abreast.filenames import relative_path
 from abreast.model import Failure
-from abreast.spec.values import shown_path
 from abreast.suites.coding_agents.history.commits import GitHistory
 from abreast.suites.coding_agents.history.discovery import Exclusion, PullRequest
 from abreast.suites.coding_agents.history.pull_request_cases import check, in_history
@@ -83,7 +83,7 @@ class TaskWriter:
         self._file.add([])  # drops the lines that are replaced
 
     def _incomplete(self, failure: Failure) -> Incomplete:
-        written = f"{len(self.entries()):,} of {len(self.chosen):,} tasks written to {shown_path(self.path)}"
+        written = f"{len(self.entries()):,} of {len(self.chosen):,} tasks written to {relative_path(self.path)}"
         fix = "; ".join(filter(None, (failure.fix, "run the same command to continue")))
         return Incomplete(f"{failure.kind}: {' '.join(failure.message.split())}; {written}", fix)
 
