@@ -260,7 +260,7 @@ def test_a_function_with_arguments_works_from_python_too(folder: Folder) -> None
     ("cases", "message"),
     [
         ("{count: 2}", "experiment.yaml:1: cases must be a file such as cases.jsonl"),
-        ("{count: 2}", 'or {from: python:module:function, NAME: VALUE}, got {"count": 2}'),
+        ("{count: 2}", "{from: python:module:function, NAME: VALUE}, or {file: FILE"),
         ("{from: 3, count: 2}", "experiment.yaml:1: cases: from must be text, got 3"),
         ("{from: mine.jsonl, count: 2}", 'experiment.yaml:1: cases: "mine.jsonl" is not a function reference'),
         ("{from: 'python:mine:mode', count: 2}", 'has no "mode" (did you mean "made"?)'),

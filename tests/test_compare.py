@@ -110,6 +110,17 @@ def test_markdown_lists_the_cases_that_changed(regressed: Folder) -> None:
     assert "| c0 | 1 | 0 |" in said
 
 
+@pytest.mark.parametrize("form", ["terminal", "markdown", "json", "junit"])
+def test_a_comparison_can_be_written_to_a_file(regressed: Folder, form: str) -> None:
+    printed = regressed.abreast("compare", "previous", "latest", "--format", form)
+    done = regressed.abreast("compare", "previous", "latest", "--format", form, "--output", "comparison.txt")
+    assert (done.code, done.out) == (printed.code, "comparison.txt\n")
+    assert (regressed.path / "comparison.txt").read_text(encoding="utf-8") == printed.out
+    refused = regressed.abreast("compare", "previous", "latest", "--output", "nowhere/comparison.txt")
+    assert refused.code == 2
+    assert "nowhere/comparison.txt: cannot write the comparison" in refused.err
+
+
 def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
     before = pairs(12, 3, 5)
     after = [{**case, "id": f"c{number}"} for number, case in enumerate(pairs(3, 12, 5))]

@@ -113,6 +113,18 @@ gives `judge` alone. In pairs 1 is preferred, 0.5 a tie and 0 not preferred; the
 | `python:module:function` | a function that returns or yields cases |
 | `{{from: python:module:function, NAME: VALUE}}` | the same, called `function(NAME=VALUE)` |
 
+A table with other columns is mapped, in the spec or with `--map FIELD=COLUMN` (repeatable):
+
+```yaml
+cases:
+  file: questions.csv          # or .tsv, .parquet, .jsonl
+  id: number
+  input: question              # a list of columns, or {{NAME: COLUMN}}, makes a mapping
+  expected: answer:number      # as text, unless a type follows: text, number, boolean, json
+  tags: [kind, level]
+  group: document
+```
+
 A case has `id, input, expected, tags, group`; only `input` is required. Without an `id` it is called after its content.
 """
 

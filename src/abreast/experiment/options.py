@@ -33,6 +33,7 @@ class Options:
     case: str | Sequence[str] = ()  # stored as a tuple
     tag: Mapping[str, str] = field(default_factory=dict)
     variant: str | Sequence[str] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict)  # of the case file, by field of a case
     limit: int | None = None
     debug: int | None = None
     fresh: bool = False

@@ -18,8 +18,10 @@ from abreast.plan.chains import chains_of
 from abreast.plan.keys import variant_digest
 from abreast.plan.plan import Plan
 from abreast.plan.workspace_state import WorkspaceStates
+from abreast.spec.case_columns import with_columns
 from abreast.spec.cases import CaseTable, Selection, load_cases
 from abreast.spec.load import validated
+from abreast.spec.read_cases import location_of
 from abreast.spec.schema import LEAST_CASES, Spec
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
 from abreast.store import Store, open_store
@@ -211,6 +213,8 @@ def _apply_options(spec: Spec, options: Options) -> Spec:
         raise BadInput(f"--margin {margin:g}: must be above 0 and below 1", "use --margin 0.05 for five points")
     names = ("repeats", "seed", "until_decided", "margin", "min_cases")
     changes = {key: value for key in names if (value := getattr(options, key)) is not None}
+    if options.columns:
+        changes["cases"] = with_columns(spec.cases, options.columns, location_of(spec.cases))
     return changed_spec(spec, {**changes, "limits": limits}, "options")
 
 

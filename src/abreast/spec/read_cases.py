@@ -14,6 +14,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
 from abreast.model import Case
 from abreast.plugins import is_async
+from abreast.spec.case_columns import CaseColumns
 from abreast.spec.syntax import json_value, near_files, parse, read_text
 from abreast.spec.values import find_unstorable, is_plain, kind_of, name_problem, plain, quote
 
@@ -38,6 +39,7 @@ class CaseLocation(NamedTuple):
 
 Record = tuple[CaseLocation, Any]
 """The location of a case and its data."""
+Flat = Callable[[CaseLocation, Mapping[str, Any]], dict[str, Any]]
 
 
 class LocatedText(str):
@@ -47,7 +49,7 @@ class LocatedText(str):
 
 
 class LocatedCall(dict[str, Any]):
-    """`cases:` as a function with arguments."""
+    """`cases:` as a function with arguments, or as a file with columns."""
 
     location: str
 
@@ -74,6 +76,8 @@ def records(cases: Any, base: Path) -> Iterator[Record]:
         yield from _from_text(cases, base, location_of(cases))
     elif callable(cases):
         yield from _from_function(cases, "cases function")
+    elif isinstance(cases, Mapping) and "file" in cases:
+        yield from _from_columns(CaseColumns.parse(cases, location_of(cases)), base, location_of(cases))
     elif isinstance(cases, Mapping):
         call = load_call(location_of(cases), cases)
         yield from _from_function(call, call.name, f"called as {call}")
@@ -89,6 +93,8 @@ def records(cases: Any, base: Path) -> Iterator[Record]:
 
 def files_of(cases: Any, base: Path) -> list[Path]:
     """The files that `cases:` of a spec names."""
+    if isinstance(cases, Mapping) and "file" in cases:
+        cases = str(cases["file"])
     items = [cases] if isinstance(cases, str) else cases if isinstance(cases, list | tuple) else []
     names = [str(item) for item in items if isinstance(item, str) and not item.startswith("python:")]
     return [path for name in names for path in _expand(name, base, "cases")]
@@ -104,13 +110,33 @@ def _from_text(text: str, base: Path, where: str) -> Iterator[Record]:
         yield from _from_function(function, text)
         return
     for path in _expand(text, base, where):
-        reader = _READERS.get(path.suffix.lower())
-        if reader is None:
-            raise BadInput(f"{where}: {relative_path(path)} is not a case file", f"use one of {', '.join(_READERS)}")
-        try:
-            yield from reader(path)
-        except OSError as error:
-            raise BadInput(f"{relative_path(path)}: cannot read the file ({error.strerror or error})") from None
+        yield from _read(path, where, _from_flat)
+
+
+def _from_columns(columns: CaseColumns, base: Path, where: str) -> Iterator[Record]:
+    for path in _expand(columns.file, base, where):
+        for index, (location, row) in enumerate(_read(path, where, None)):
+            if not isinstance(row, Mapping):
+                raise BadInput(f"{location}: must be a mapping of columns, got {kind_of(row)}")
+            if index == 0:
+                columns.check_names(row, relative_path(path))
+            yield location, columns.case(row, location)
+
+
+def _read(path: Path, where: str, flat: Flat | None) -> Iterator[Record]:
+    """The records of a file. Rows of a table become cases by `flat`; without it they stay rows."""
+    suffix = path.suffix.lower()
+    if suffix not in _READERS and suffix not in _TABLES:
+        kinds = ", ".join([*_READERS, *_TABLES])
+        raise BadInput(f"{where}: {relative_path(path)} is not a case file", f"use one of {kinds}")
+    try:
+        if suffix in _READERS:
+            yield from _READERS[suffix](path)
+        else:
+            for location, row in _TABLES[suffix](path):
+                yield location, row if flat is None else flat(location, row)
+    except OSError as error:
+        raise BadInput(f"{relative_path(path)}: cannot read the file ({error.strerror or error})") from None
 
 
 def _expand(text: str, base: Path, where: str) -> list[Path]:
@@ -234,7 +260,7 @@ def _table(path: Path, delimiter: str) -> Iterator[Record]:
             for row in reader:
                 if row:
                     location = CaseLocation(f"{where}:", number)
-                    yield location, _from_flat(location, _with_names(location, columns, row))
+                    yield location, _with_names(location, columns, row)
                 number = reader.line_num + 1
         except csv.Error as error:
             raise BadInput(f"{where}:{number}: not valid CSV: {_describe_csv_error(str(error))}") from None
@@ -305,7 +331,7 @@ def _parquet(path: Path) -> Iterator[Record]:
     try:
         for number, row in enumerate(read_parquet(path), 1):
             location = CaseLocation(f"{where}, row ", number)
-            yield location, _from_flat(location, plain(row))
+            yield location, plain(row)
     except ValueError as error:
         why = str(error).replace(str(path), where)
         raise BadInput(f"{where}: not a readable parquet file: {why}") from None
@@ -329,12 +355,14 @@ def _document(path: Path) -> Iterator[Record]:
 _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
     ".jsonl": json_lines,
     ".ndjson": json_lines,
-    ".csv": lambda path: _table(path, ","),
-    ".tsv": lambda path: _table(path, "\t"),
-    ".parquet": _parquet,
     ".yaml": _document,
     ".yml": _document,
     ".json": _document,
+}
+_TABLES: dict[str, Callable[[Path], Iterator[Record]]] = {
+    ".csv": lambda path: _table(path, ","),
+    ".tsv": lambda path: _table(path, "\t"),
+    ".parquet": _parquet,
 }
 
 

@@ -404,12 +404,13 @@ class Spec(StrictModel):
     @field_validator("cases")
     @classmethod
     def _check_cases(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and "from" in value:
+        if isinstance(value, Mapping) and ("from" in value or "file" in value):
             return value
         if value is None or isinstance(value, Mapping | bool | int | float | bytes):
             raise ValueError(
                 "must be a file such as cases.jsonl, a list of cases, python:module:function, "
-                f"or {{from: python:module:function, NAME: VALUE}}, got {quote(value)}"
+                "{from: python:module:function, NAME: VALUE}, or {file: FILE, input: COLUMN, expected: COLUMN}, "
+                f"got {quote(value)}"
             )
         return value
 
@@ -555,10 +556,12 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["properties"]["cases"] = {
         "description": "A file or pattern (jsonl, csv, parquet, yaml, json), a list of them, the cases themselves, "
-        "python:module:function, or {from: python:module:function, NAME: VALUE} with arguments",
+        "python:module:function, {from: python:module:function, NAME: VALUE} with arguments, or columns of a table: "
+        "{file: FILE, input: COLUMN, expected: COLUMN}",
         "anyOf": [
             {"type": "string"},
             {"$ref": "#/$defs/Call"},
+            {"$ref": "#/$defs/CaseColumns"},
             {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Case"}]}},
         ],
     }
@@ -568,6 +571,19 @@ def json_schema() -> dict[str, Any]:
         "description": "Name to target and parameters",
     }
     definitions = schema.setdefault("$defs", {})
+    column = {"type": "string", "description": "A column, or COLUMN:TYPE with text, number, boolean or json"}
+    columns = {"anyOf": [column, {"type": "array", "items": column}, {"additionalProperties": column}]}
+    definitions["CaseColumns"] = {
+        "type": "object",
+        "required": ["file", "input"],
+        "additionalProperties": False,
+        "description": "A table whose columns make the fields of cases",
+        "properties": {
+            "file": {"type": "string"},
+            **dict.fromkeys(("id", "group"), column),
+            **dict.fromkeys(("input", "expected", "tags"), columns),
+        },
+    }
     definitions["Case"] = {
         "type": "object",
         "required": ["input"],

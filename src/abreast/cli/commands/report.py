@@ -13,10 +13,13 @@ from abreast.cli import store_argument
 from abreast.cli.command import TABLE, argument, command, flag
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
-from abreast.output import console, echo, emit, emit_json, listings, while_read
-from abreast.text import many, printable
+from abreast.output import console, echo, emit, listings, while_read
+from abreast.text import dump_json, many, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from abreast.analyse.compare import AcrossRuns
     from abreast.store import Store
 
 
@@ -90,6 +93,7 @@ def report(args: argparse.Namespace) -> int:
         "--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05"
     ),
     argument("--format", choices=("terminal", "markdown", "json", "junit"), default="terminal"),
+    argument("--output", metavar="FILE", help="write the comparison to FILE instead of standard output"),
     argument(
         "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "cost > +10%%"'
     ),
@@ -119,18 +123,33 @@ def compare_runs(args: argparse.Namespace) -> int:
         stores = [stack.enter_context(store_argument.find_store(address)) for address in args.store or [None]]
         items = compare(stores, args.runs or ["previous", "latest"], args.variant, args.margin)
     unmet = gates.unmet_across(required, items)
-    if args.json:
+    if args.output:
+        _write_comparison(Path(args.output), _comparison_text("json" if args.json else args.format, items, unmet))
+    elif args.json:
         listings.show_json([run_comparison.as_objects(items)])
-    elif args.format == "json":
-        emit_json(run_comparison.as_objects(items), allow_nan=False, indent=1)
-    elif args.format == "junit":
-        emit(run_comparison.as_junit(items, unmet))
-    elif args.format == "markdown":
-        echo(run_comparison.as_markdown(items).removesuffix("\n"))
+    elif args.format in ("json", "junit"):
+        emit(_comparison_text(args.format, items, unmet))
     else:
-        for line in run_comparison.text(items):
-            echo(line)
+        echo(_comparison_text(args.format, items, unmet).removesuffix("\n"))
     return print_unmet(unmet) or int(not any(item.is_compared for item in items))
+
+
+def _comparison_text(form: str, items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
+    from abreast.report.words import run_comparison
+
+    if form == "json":
+        return dump_json(run_comparison.as_objects(items), allow_nan=False, indent=1) + "\n"
+    if form == "junit":
+        return run_comparison.as_junit(items, unmet)
+    return run_comparison.as_markdown(items) if form == "markdown" else "\n".join(run_comparison.text(items)) + "\n"
+
+
+def _write_comparison(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot write the comparison ({error.strerror})") from None
+    echo(relative_path(path))
 
 
 @command(

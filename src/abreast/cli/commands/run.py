@@ -30,7 +30,18 @@ LOCK = argument(
     help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
     "if the file exists, report whether this run follows it",
 )
-FIXED = ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats", "margin")  # once a run has begun
+FIXED = (
+    "map",
+    "case",
+    "tag",
+    "variant",
+    "limit",
+    "debug",
+    "fresh",
+    "seed",
+    "repeats",
+    "margin",
+)  # once a run has begun
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("-j", "--parallel", metavar="N|auto", help="trials in flight (see below)")
     add("--trial-parallelism", metavar="N", type=int, help="blocks in flight")
     add("--repeats", metavar="N", type=int, help="repeats of every case")
+    columns = "take a field of the cases from a column: input=question, expected=answer:number; repeatable"
+    add("--map", metavar="FIELD=COLUMN", action="append", default=[], help=columns)
     add("--limit", metavar="N", type=int, help="the first N cases")
     add("--case", metavar="ID", action="append", default=[], help="only this case; repeatable")
     add("--tag", metavar="KEY=VALUE", action="append", default=[], help="only cases with this tag; repeatable")
@@ -178,12 +191,14 @@ _SAME_NAME = (
 def options_of(args: argparse.Namespace, started: Options | None = None) -> Options:
     """The options on the command line, on top of those the run was started with."""
     from abreast.experiment.options import Options
+    from abreast.spec.case_columns import parse_assignments
 
     values = {
         **{name: value for name, value in vars(args).items() if name in _SAME_NAME},
         "parallel": _parallel(args.parallel),
         "case": tuple(args.case),
         "tag": _tags(args.tag),
+        "columns": parse_assignments(args.map),
         "variant": tuple(args.variant),
         "budget_usd": args.budget,
         "lock": True if args.lock == "" else args.lock,
