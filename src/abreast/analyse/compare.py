@@ -13,7 +13,7 @@ from abreast.analyse.decision.verdicts import Decided, Decider, Rule, lopsided
 from abreast.analyse.human_labels.calibration import uncalibrated
 from abreast.analyse.paired import Pairs, Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
-from abreast.analyse.run import Comparison, largest, largest_cases, no_comparison, why_incomparable
+from abreast.analyse.run import Comparison, largest, no_comparison, why_incomparable
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
 from abreast.stats import Population, population_of
@@ -145,11 +145,8 @@ def history(
     """The labelled runs of an experiment, or every finished one, from first to last. Debug runs are no history."""
     last: dict[str, str] = {}  # the run that had a variant last
     for run in store.runs():
-        if (
-            run["experiment"] != experiment
-            or run["debug"]
-            or not (run["label"] or (every and run["status"] in FINISHED))
-        ):
+        is_chosen = run["label"] or (every and run["status"] in FINISHED)
+        if run["experiment"] != experiment or run["debug"] or not is_chosen:
             continue
         rows = Rows(store, run["run"])
         provenance = json.loads(rows.meta["provenance"])
@@ -247,8 +244,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     for at, question in enumerate(questions):
         pairs, both = paired[0, at], matched[at]
         first, second = map(_contender, question.sides)
-        facts = question.first.rows.cases
-        ids = [facts[int(both.cases[case])].id for case in largest_cases(pairs)]
+        facts, indexes = question.first.rows.cases, both.cases
         shared_repeats = int(both.shared[pairs.cases].sum())
         repeats = min(question.first.rows.repeats, question.second.rows.repeats)
         impossible = no_comparison(silent.get((0, at)) or _why_not_compared(question, both, pairs), len(both.cases))
@@ -267,7 +263,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             is_grouped=_groups(question, both.cases) is not None,
             scores=decided.scores,
             bounds=decided.bounds,
-            differences=largest(pairs, ids),
+            differences=largest(pairs, lambda case, of=facts, at=indexes: of[int(at[case])].id),
             censoring=lopsided(first.summary.errors, second.summary.errors),
             pairs=replace(
                 pairs, cases=both.cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -20,6 +20,7 @@ from abreast.analyse.variants import VariantSummary, compared_trials, error_coun
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.stats.calibration import case_weights
 from abreast.store import Store
+from abreast.text import many
 
 SHOWN = 10  # cases that differ most
 
@@ -41,9 +42,7 @@ class Comparison:
     variant: str
     baseline: str
     verdict: Verdict
-    on_these_cases: Verdict | None = (
-        None  # alone, where the verdict is about cases in general and repeats are the sample
-    )
+    on_these_cases: Verdict | None = None  # alone, if the verdict is about cases in general and there are repeats
     case_noun: str
     margin: float  # the smallest difference that matters; 0 if none was given
     weight: Weight  # whether every case or every group of cases weighs the same
@@ -139,13 +138,12 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
     comparisons: tuple[Comparison, ...] = ()
     if rows.primary:
         comparisons = compared(rows, rows.primary, rows.score, questions, accepted)
-    further = [
-        comparison
-        for name, score in rows.scores.items()
-        if name != rows.primary
-        for comparison in compared(rows, name, score, questions, accepted)
-    ]
+    further: list[Comparison] = []
+    for name, score in rows.scores.items():
+        if name != rows.primary:
+            further += compared(rows, name, score, questions, accepted)
     shown = compared_trials(rows, base)
+    tagged = comparisons if comparisons and rows.tagged else ()
     return Analysis(
         run=rows.meta,
         rows=rows,
@@ -154,7 +152,7 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
         variants=tuple(summarise(rows, index, shown) for index in range(len(names))),
         comparisons=comparisons,
         further=tuple(further),
-        segments=_segments(rows, comparisons),
+        segments=adjusted([segment for item in tagged for segment in segments_of(item, rows)]),
         ranking=_ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
     )
 
@@ -168,9 +166,8 @@ def compared(
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
     rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent, rows.population)
-    silent = {
-        question: reason for question in paired if (reason := why_incomparable(*((rows, index) for index in question)))
-    }
+    reasons = {question: why_incomparable(*((rows, index) for index in question)) for question in paired}
+    silent = {question: reason for question, reason in reasons.items() if reason}
     answered = {question: pairs for question, pairs in paired.items() if question not in silent}
     decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule)
     on_these_cases = decider.decide_on_these_cases(answered) if rows.repeats > 1 and not rows.chained else {}
@@ -198,9 +195,7 @@ def compared(
             is_grouped=groups is not None,
             scores=decided[question].scores,
             bounds=decided[question].bounds,
-            differences=()
-            if question in silent
-            else largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
+            differences=() if question in silent else largest(pairs, lambda case: rows.cases[case].id),
             censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
@@ -229,11 +224,11 @@ def never_answered(rows: Rows, variant: int) -> str:
         return ""
     kind, message, _ = rows.first_error(variant)
     trials = int((mine & rows.present).sum())
-    noun = "trial" if trials == 1 else "trials"
-    return f"{rows.variants[variant]} failed in {failed:,} of {trials:,} {noun} ({kind}: {message})"
+    return f"{rows.variants[variant]} failed in {failed:,} of {many(trials, 'trial')} ({kind}: {message})"
 
 
 def largest_cases(pairs: Pairs) -> list[int]:
+    """The cases that differ most."""
     return [int(pairs.cases[at]) for at in _largest(pairs)]
 
 
@@ -243,21 +238,12 @@ def _largest(pairs: Pairs) -> list[int]:
     return [int(at) for at in order if differences[at]]
 
 
-def largest(pairs: Pairs, ids: Sequence[str]) -> tuple[CaseDifference, ...]:
-    """The cases that differ most; `ids` are theirs, in that order."""
+def largest(pairs: Pairs, case_id: Callable[[int], str]) -> tuple[CaseDifference, ...]:
+    """The cases that differ most, with their scores."""
     return tuple(
-        CaseDifference(case_id, float(pairs.baseline[at]), float(pairs.variant[at]))
-        for case_id, at in zip(ids, _largest(pairs), strict=True)
+        CaseDifference(case_id(int(pairs.cases[at])), float(pairs.baseline[at]), float(pairs.variant[at]))
+        for at in _largest(pairs)
     )
-
-
-def _segments(rows: Rows, comparisons: Sequence[Comparison]) -> tuple[Segment, ...]:
-    found: list[Segment] = []
-    if comparisons and rows.tagged:
-        for item in comparisons:
-            groups = rows.groups(item.pairs.cases)
-            found += segments_of(item, groups, rows)
-    return adjusted(found)
 
 
 def _ranking(rows: Rows, comparisons: Sequence[Comparison]) -> Ranking | None:

@@ -50,9 +50,10 @@ class Segment:
         return "better" if self.estimate.low > 0 else "worse"
 
 
-def segments_of(item: Comparison, groups: Sequence[str] | None, rows: Rows) -> list[Segment]:
+def segments_of(item: Comparison, rows: Rows) -> list[Segment]:
     """A segment for each value of each tag that has enough cases, as long as it is not all of them."""
     facts, pairs, weight = rows.cases, item.pairs, rows.weight
+    groups = rows.groups(pairs.cases)
     counts = {tag: len(cases) for tag, cases in _by_tag(rows.counted, facts).items()}
     differences, segments = pairs.differences, []
     for (tag, value), places in sorted(_by_tag(pairs.cases, facts).items()):

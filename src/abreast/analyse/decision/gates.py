@@ -97,12 +97,12 @@ def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
 def unmet(
     gates: Sequence[Gate], comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
 ) -> list[str]:
-    """The same of any contenders against a baseline."""
+    """A sentence for each requirement that contenders do not meet against a baseline."""
     return [sentence for gate in gates for sentence in _unmet(gate, comparisons, sides, baseline)]
 
 
 def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
-    """The same of runs against runs. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
+    """A sentence for each requirement that runs do not meet against the first one. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
     one of that name; others are about every contender of a later run.
 
     A verdict is required of the variants that have new answers, if any has.
@@ -140,17 +140,26 @@ def _unmet(
         return [sentence for item in comparisons if (sentence := _unmet_verdict(gate, item))]
     check(gate, list(sides))
     names = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
-    if gate.relative:
-        return _unmet_changes(gate, sides, names, baseline)
-    sentences = []
-    for name in names:
-        value = _measure(gate)(sides[name])
-        if value is None:
-            sentences.append(_undecided(gate, _unknown(gate, sides[name], name)))
-        elif _holds(value, gate):
-            formatted = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
-            sentences.append(f"{gate.text}: {gate.measure} of {name} is {formatted}")
-    return sentences
+    return [sentence for name in names if (sentence := _unmet_measure(gate, sides, name, baseline))]
+
+
+def _unmet_measure(gate: Gate, sides: Mapping[str, VariantSummary], name: str, baseline: str) -> str:
+    """What a measure has against a requirement; empty if the requirement is met."""
+    if gate.relative and name == baseline:
+        return _undecided(gate, f"there is nothing to compare {name} with")
+    values = {side: _value(gate, sides[side]) for side in ((baseline, name) if gate.relative else (name,))}
+    unknown = [_unknown(gate, sides[side], side) for side, value in values.items() if value is None]
+    value, before = values[name], values.get(baseline)
+    if unknown or value is None:
+        return _undecided(gate, "; ".join(unknown))
+    if not gate.relative or before is None:
+        formatted = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
+        return f"{gate.text}: {gate.measure} of {name} is {formatted}" if _holds(value, gate) else ""
+    if before == 0 and value != 0:
+        return _undecided(gate, f"{gate.measure} of {baseline} is 0, that of {name} {value:.4g}")
+    change = value / before - 1 if before else 0.0
+    difference = f"{change:+.1%} against {baseline}"
+    return f"{gate.text}: {gate.measure} of {name} is {value:.4g}, {difference}" if _holds(change, gate) else ""
 
 
 def _undecided(gate: Gate, reason: str) -> str:
@@ -176,32 +185,12 @@ def _unmet_verdict(gate: Gate, item: Comparison) -> str:
     return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}"
 
 
-def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:
-    """How a summary tells it; `score_NAME` is the mean of that score."""
-    name = gate.measure.removeprefix("score_")
+def _value(gate: Gate, summary: VariantSummary) -> float | None:
+    """The measured value; `score_NAME` is the mean of that score."""
     if gate.measure in MEASURES:
-        return MEASURES[gate.measure]
-    return lambda summary: summary.scores[name].estimate if name in summary.scores else None
-
-
-def _unmet_changes(gate: Gate, sides: Mapping[str, VariantSummary], names: list[str], baseline: str) -> list[str]:
-    sentences, measure = [], _measure(gate)
-    before = measure(sides[baseline])
-    for name in names:
-        value = measure(sides[name])
-        if name == baseline:
-            sentences.append(_undecided(gate, f"there is nothing to compare {name} with"))
-        elif value is None or before is None:
-            unknown = [side for side, known in ((baseline, before), (name, value)) if known is None]
-            sentences.append(_undecided(gate, "; ".join(_unknown(gate, sides[side], side) for side in unknown)))
-        elif before == 0 and value != 0:
-            sentences.append(_undecided(gate, f"{gate.measure} of {baseline} is 0, that of {name} {value:.4g}"))
-        else:
-            change = value / before - 1 if before else 0.0
-            if _holds(change, gate):
-                difference = f"{change:+.1%} against {baseline}"
-                sentences.append(f"{gate.text}: {gate.measure} of {name} is {value:.4g}, {difference}")
-    return sentences
+        return MEASURES[gate.measure](summary)
+    score = summary.scores.get(gate.measure.removeprefix("score_"))
+    return score.estimate if score else None
 
 
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
