@@ -360,4 +360,4 @@ def test_a_cost_that_is_known_in_part_is_told_so_and_meets_no_requirement(folder
     assert (found["cost_usd"], found["unpriced"], found["cost_per_correct"]) == (2.5, 5, None)
     done = folder.abreast("report", "--fail-if", "cost_usd > 3")
     assert "$2.50 (5 unknown)" in done.out
-    assert (done.code, "cost_usd of b is not known" in done.err) == (1, True)
+    assert (done.code, "cost_usd of b is unknown" in done.err) == (1, True)

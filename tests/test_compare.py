@@ -275,7 +275,7 @@ def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
     scripted(folder, pairs(5, 5, 2), "--variant", "a")
     scripted(folder, pairs(5, 5, 2), "--variant", "b")
     first, second = names(folder)
-    assert "two runs are needed" in folder.abreast("compare", first).err
+    assert "compare needs two runs" in folder.abreast("compare", first).err
     assert f"{second}:b vs {first}:a" in folder.abreast("compare", first, second).out, "the only ones there are"
     scripted(folder, [{"a": ["yes"], "b": ["no"], "c": ["no"]}] * 12, variants=("c", "a"))
     third = names(folder)[2]

@@ -21,7 +21,7 @@ from abreast.filenames import FileNames
 from abreast.report.page import artifact_files, trial_artifacts
 from abreast.report.page.changes import ON_ITS_OWN, Block
 from abreast.report.page.rendering import environment
-from abreast.report.page.side_by_side import GAP, Change, Limits, Pair, side_by_side
+from abreast.report.page.side_by_side import GAP, FilePair, ParsedDiff, SizeLimits, side_by_side
 from conftest import ABREAST, WITHOUT_VERSION_5, Folder
 from scripted import pairs, scripted
 from test_html import Browser, Page
@@ -339,12 +339,12 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
 
 BLOCK = environment().from_string('{% import "diff.html.j2" as diff %}{{ diff.block(block) }}')
 TAGS = {"div", "p", "h5", "span", "ins", "del", "i", "b", "small", "pre"}
-FEW = Limits(3_000, 40, 60, 500)
+FEW = SizeLimits(3_000, 40, 60, 500)
 
 
-def drawn(human: str | None, agent: str, limits: Limits = FEW) -> tuple[list[Pair], str]:
+def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
     """Two changes as they stand on a page."""
-    one, other = None if human is None else Change.read(human), Change.read(agent)
+    one, other = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
     found = side_by_side(one, other, limits)
     plain = [("x", each.plain[: limits.plain]) for each in (one, other) if each and each.plain]
     block = Block("" if one is None else "the human", "x", found, other.notes, plain)

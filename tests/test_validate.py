@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.analyse.validate.evidence import Variant
+from abreast.analyse.validate.evidence import ExaminedVariant
 from abreast.analyse.validate.variants import exchange
 from conftest import Folder
 
@@ -639,7 +639,7 @@ def test_what_is_said_of_tools_and_servers_is_true(folder: Folder, plain: str, o
 
 def test_what_is_only_allowed_is_no_tool_of_claude_code() -> None:
     only, none = (
-        Variant(at, str(at), "claude-code", {"allowed_tools": texts}, "")
+        ExaminedVariant(at, str(at), "claude-code", {"allowed_tools": texts}, "")
         for at, texts in enumerate((["Bash", "Grep"], []))
     )
     assert not exchange(only, none).differs_in_tools
@@ -662,7 +662,7 @@ SETTINGS = st.fixed_dictionaries(
 
 @given(st.tuples(SETTINGS, SETTINGS), st.sampled_from(["claude-code", "command"]))
 def test_whatever_tools_and_servers_are_they_can_be_told_apart(both: tuple[Any, Any], target: str) -> None:
-    one, other = (Variant(at, "v", target, params, "") for at, params in enumerate(both))
+    one, other = (ExaminedVariant(at, "v", target, params, "") for at, params in enumerate(both))
     there, back = exchange(one, other), exchange(other, one)
     assert (there.tools, there.tools_missing) == (back.tools_missing, back.tools)
     assert (there.in_words(), exchange(one, one).differs_in_tools) == (exchange(one, other).in_words(), False)

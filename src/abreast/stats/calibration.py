@@ -41,7 +41,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Differences:
+class _LabelledDifferences:
     """Differences of all cases by the judge and of the labelled ones by a human, with the weight of each case."""
 
     judge: Floats
@@ -186,7 +186,7 @@ def _checked(
     labelled: Sequence[int] | npt.NDArray[np.integer],
     groups: Sequence[Hashable] | None,
     weight: Weight,
-) -> _Differences:
+) -> _LabelledDifferences:
     values, labels = numbers(judge, "judge", least=2), numbers(human, "human", least=3)
     indexes = np.asarray(labelled, dtype=np.int64)
     if len(indexes) != len(labels):
@@ -202,12 +202,12 @@ def _checked(
         raise ValueError(f"as many groups as cases are needed, got {len(groups)} and {len(values)}")
     if groups is not None and len({groups[index] for index in indexes.tolist()}) < LEAST_GROUPS:
         raise ValueError(f"labels in at least {LEAST_GROUPS} groups are needed")
-    return _Differences(
+    return _LabelledDifferences(
         values, labels, indexes, np.ones(len(values)) if groups is None else case_weights(groups, weight)
     )
 
 
-def _tuning(data: _Differences) -> float:
+def _tuning(data: _LabelledDifferences) -> float:
     """λ that makes the interval narrowest, in [0, 1]; the judge's spread is known from all cases."""
     spread = float(data.judge.var(ddof=1))
     if spread < 1e-12:
@@ -216,7 +216,7 @@ def _tuning(data: _Differences) -> float:
     return min(1.0, max(0.0, covariance / ((1 + len(data.labelled) / len(data.judge)) * spread)))
 
 
-def _variance(data: _Differences, tuning: float) -> tuple[float, float]:
+def _variance(data: _LabelledDifferences, tuning: float) -> tuple[float, float]:
     """Variance of the estimate and its degrees of freedom (Welch), from independent parts.
 
     The labelled cases are among all cases, so the estimate is mean(human − κ·judge, labelled) + κ·mean(judge, others)
@@ -233,16 +233,16 @@ def _variance(data: _Differences, tuning: float) -> tuple[float, float]:
     return variance, variance**2 / (by_labels**2 / (count - 2) + by_judge**2 / (total - 1))
 
 
-def _clustered_variance(data: _Differences, tuning: float, groups: Sequence[Hashable]) -> tuple[float, float]:
+def _clustered_variance(data: _LabelledDifferences, tuning: float, groups: Sequence[Hashable]) -> tuple[float, float]:
     """The same where the cases of a group hang together: CR2, Bell–McCaffrey degrees of freedom.
 
     Each group contributes the sum of its deviations in both means, divided by √(1 − its share of the weight), so that
     the variance is unbiased under independence; the degrees of freedom are those of the contributions there.
     """
     index, count = group_index(groups, len(data.judge))
-    all_cases = _Mean(data.judge, data.weights, index, count)
+    all_cases = _GroupedMean(data.judge, data.weights, index, count)
     corrections = data.human - tuning * data.judge_labelled
-    sample = _Mean(corrections, data.label_weights, index[data.labelled], count)
+    sample = _GroupedMean(corrections, data.label_weights, index[data.labelled], count)
     contributions = tuning * all_cases.contributions + sample.contributions
     trace, squared = _working_traces(all_cases, sample, tuning, all_cases.deviations[data.labelled])
     sampled = len(set(index[data.labelled].tolist()))
@@ -250,7 +250,7 @@ def _clustered_variance(data: _Differences, tuning: float, groups: Sequence[Hash
     return variance, max(1.0, min(sampled - 1.0, trace**2 / squared if squared > 0 else 1.0))
 
 
-def _working_traces(all_cases: _Mean, sample: _Mean, tuning: float, judge: Floats) -> tuple[float, float]:
+def _working_traces(all_cases: _GroupedMean, sample: _GroupedMean, tuning: float, judge: Floats) -> tuple[float, float]:
     """Trace and squared norm of the covariance of the groups' contributions if cases were independent.
 
     It is diagonal but for a few products of vectors, and is never written out: there may be thousands of groups.
@@ -274,7 +274,7 @@ def _working_traces(all_cases: _Mean, sample: _Mean, tuning: float, judge: Float
     return float((diagonal + crossed).sum()), squared
 
 
-class _Mean:
+class _GroupedMean:
     """A weighted mean of cases in groups: what each group contributes to its error."""
 
     def __init__(self, values: Floats, weights: Floats, index: npt.NDArray[np.int64], groups: int) -> None:

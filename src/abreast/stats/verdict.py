@@ -64,7 +64,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Differences:
     """One comparison. Values are shares of the width of the scale; margin, effect and look are on the scale."""
 
     values: Floats
@@ -168,7 +168,7 @@ def verdict(
     ('inconclusive', 'better')
     """
     values, dropped = unit_differences(differences, scale, least=0), whole(dropped, "dropped")
-    question = _Question(
+    question = _Differences(
         values=values,
         groups=groups,
         weight=weight,
@@ -217,7 +217,7 @@ def verdicts(
     for name, numbers in differences.items():
         values = unit_differences(numbers, scale, least=0)
         missing = whole(dropped.get(name, 0), "dropped")
-        questions[name] = _Question(
+        questions[name] = _Differences(
             values=values,
             groups=groups.get(name),
             weight=weight,
@@ -261,7 +261,7 @@ def _holm_steps(ps: list[float], levels: list[float]) -> list[int]:
     return steps
 
 
-def _decide(question: _Question, sequence_alpha: float, final_alpha: float, first_step_alpha: float) -> Verdict:
+def _decide(question: _Differences, sequence_alpha: float, final_alpha: float, first_step_alpha: float) -> Verdict:
     """The verdict at these chances of error: of the looks, of the final interval, and at the first step of Holm."""
     values, groups, size = question.values, question.groups, width(question.scale)
     if not len(values):
@@ -293,7 +293,7 @@ def _decide(question: _Question, sequence_alpha: float, final_alpha: float, firs
     )
 
 
-def _final(question: _Question, alpha: float) -> Estimate | None:
+def _final(question: _Differences, alpha: float) -> Estimate | None:
     """The interval of the planned cases, those that came first; None before they are there, or if no α is left."""
     expected, groups = question.expected, question.groups
     if not alpha or not len(question.values) or len(question.values) < expected:
@@ -309,7 +309,7 @@ def _final(question: _Question, alpha: float) -> Estimate | None:
     )
 
 
-def _look(question: _Question, alpha: float) -> Look:
+def _look(question: _Differences, alpha: float) -> Look:
     """One look at all differences, or the narrowest of all looks on the way."""
     look = confidence_sequence(
         question.values,
@@ -344,7 +344,7 @@ def _combine(estimate: float, look: Look, final: Estimate | None, level: float) 
     return Interval(estimate, low, high, round(level, 12))
 
 
-def _no_verdict(question: _Question, interval: Interval, look: Look, final: Estimate | None) -> str:
+def _no_verdict(question: _Differences, interval: Interval, look: Look, final: Estimate | None) -> str:
     """What keeps an inconclusive comparison from being decided, other than the width of its interval."""
     values = question.values
     if interval.level == 1 and final is None and question.repeats is not None and question.only_sequence:
@@ -372,7 +372,7 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
     return ""
 
 
-def _needed(question: _Question, alpha: float) -> int | None:
+def _needed(question: _Differences, alpha: float) -> int | None:
     if question.repeats is not None:
         return question.repeats.repeats_needed(question.unit_effect, deviates(POWER, alpha))
     if question.expected < units_needed(question.comparisons) and question.groups is None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from abreast.analyse.answer_fields import numbers, told_by
+from abreast.analyse.answer_fields import answer_fields, numbers
 from abreast.analyse.rows import Bools, Floats
 from abreast.analyse.run import Analysis
 from abreast.text import many
@@ -25,7 +25,7 @@ class TrialTable:
         self.names = tuple(self.rows.variants)
         self.variants = range(len(self.names))
         self.baseline: str = analysis.run["baseline"]
-        self.reported = told_by(self.rows)
+        self.reported = answer_fields(self.rows)
 
     def of(self, variant: int) -> Bools:
         mine: Bools = self.rows.variant == variant

@@ -13,7 +13,7 @@ from typing import Any
 
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, judge_without_labels, missing_values, scores_that_say_nothing
-from abreast.analyse.validate.evidence import Evidence, Finding, of_trials
+from abreast.analyse.validate.evidence import Evidence, ResultFinding, of_trials
 from abreast.analyse.validate.outcomes import (
     doubtful_verdicts,
     lopsided_censoring,
@@ -23,17 +23,17 @@ from abreast.analyse.validate.outcomes import (
     variants_that_answer_alike,
 )
 from abreast.analyse.validate.times import clocks, kind_of_run, order
-from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
+from abreast.analyse.validate.tracked import TRACKED_CHECKS, TrackedCalls
 from abreast.analyse.validate.variants import differences, models
 from abreast.store import Store
 from abreast.store.user_tables.tables import Condition, read
 
-__all__ = ["CHECKS", "Finding", "Validation", "validate", "validate_table"]
+__all__ = ["CHECKS", "ResultFinding", "Validation", "validate", "validate_table"]
 
 MOST_ROWS = 100_000  # of a tracked table
 
 
-CHECKS: tuple[tuple[Callable[[Evidence], Iterator[Finding]], str], ...] = (
+CHECKS: tuple[tuple[Callable[[Evidence], Iterator[ResultFinding]], str], ...] = (
     (duplicate_inputs, "duplicate inputs"),
     (leaked_answers, "prompts that give the answer away"),
     (scores_that_say_nothing, "scores that are missing, constant or out of range"),
@@ -61,7 +61,7 @@ class Validation:
     run: dict[str, Any]
     trials: int
     looked_for: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ResultFinding, ...]
     noun: str = "trial"
 
     @property
@@ -83,7 +83,7 @@ def validate(store: Store, run: str) -> Validation:
 def validate_table(store: Store, table: str, track_id: str | None = None) -> Validation:
     """Make every check on what trackers wrote into a table, all of them or one; the newest rows of a large one."""
     condition = Condition.known("track_id") if track_id is None else Condition.matching({"track_id": track_id})
-    tracked = Tracked(shlex.quote(str(store.path)), table, read(store, table, condition, last=MOST_ROWS))
+    tracked = TrackedCalls(shlex.quote(str(store.path)), table, read(store, table, condition, last=MOST_ROWS))
     found = [finding for check, _ in TRACKED_CHECKS for finding in check(tracked)]
     found.sort(key=lambda finding: finding.level == "note")
     name = table if track_id is None else f"{track_id} in {table}"

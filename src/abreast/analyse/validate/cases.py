@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from abreast.analyse.validate import leaks
-from abreast.analyse.validate.evidence import MANY, Evidence, Finding, Level, Variant, listed, of_cases
+from abreast.analyse.validate.evidence import MANY, Evidence, ExaminedVariant, Level, ResultFinding, listed, of_cases
 from abreast.text import many
 
 PROMPTS_LOOKED_AT = 20_000
@@ -15,7 +15,7 @@ CHARACTERS_LOOKED_AT = 10_000_000
 PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prompt
 
 
-def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
+def duplicate_inputs(evidence: Evidence) -> Iterator[ResultFinding]:
     """Cases with one input: what contradicts itself, and what is counted as independent and is not."""
     found = evidence.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
     by_tags = any(_reads_tags(variant) for variant in evidence.variants)
@@ -57,7 +57,7 @@ def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
         yield of_cases("duplicates", "note", message, fix, grouped)
 
 
-def _reads_tags(variant: Variant) -> bool:
+def _reads_tags(variant: ExaminedVariant) -> bool:
     """Whether cases of one input can be told apart by their tags."""
     return variant.target.startswith("python:") or "tags" in str(variant.params.get("prompt", ""))
 
@@ -69,7 +69,7 @@ def _prompts_to_look_at(evidence: Evidence) -> float:
     return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length))
 
 
-def leaked_answers(evidence: Evidence) -> Iterator[Finding]:
+def leaked_answers(evidence: Evidence) -> Iterator[ResultFinding]:
     """Prompts that give the expected answer away; `leaks` says when one does."""
     step = max(1, math.ceil(evidence.cases * len(evidence.variants) / _prompts_to_look_at(evidence)))
     prompts = evidence.queries.sample_prompts(evidence.run_id, evidence.per_case, step, PROMPT_ENDS)

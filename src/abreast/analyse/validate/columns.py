@@ -13,8 +13,8 @@ from abreast.analyse.validate.evidence import (
     MANY,
     SHOWN,
     Evidence,
-    Finding,
     Level,
+    ResultFinding,
     listed,
     of_cases,
     of_trials,
@@ -28,7 +28,7 @@ MOSTLY = 0.8
 _RESCORE = "mend the scorer, then: abreast rescore"
 
 
-def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
+def scores_that_say_nothing(evidence: Evidence) -> Iterator[ResultFinding]:
     """Score columns without a value, the same everywhere, or outside of [0, 1]."""
     queries, run_id, primary = evidence.queries, evidence.run_id, evidence.primary
     ok = sum(arm["ok"] for arm in evidence.arms)
@@ -59,7 +59,7 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
             yield of_trials("scores", "serious" if is_primary and high == 0 else "note", message, fix, known)
 
 
-def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
+def judge_without_labels(evidence: Evidence) -> Iterator[ResultFinding]:
     primary = evidence.primary
     if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
         return
@@ -76,7 +76,7 @@ def _says_nothing(evidence: Evidence, low: float | None, high: float | None, oth
     return low == 0 or (len(evidence.variants) > 1 and not others_failed)
 
 
-def missing_values(evidence: Evidence) -> Iterator[Finding]:
+def missing_values(evidence: Evidence) -> Iterator[ResultFinding]:
     """Tags and returned values that most have and some lack; parameters that one variant alone leaves to a default."""
     counts: Counter[str] = Counter()
     with_tags = Counter(tags for _, tags in _tags(evidence, "tags"))
@@ -96,7 +96,7 @@ def _tags(evidence: Evidence, *columns: str) -> Iterator[tuple[Any, ...]]:
     return evidence.queries.cases(evidence.run_id, evidence.per_case, *columns)
 
 
-def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
+def _missing_returned(evidence: Evidence) -> Iterator[ResultFinding]:
     if not any(column.kind == "data" for column in evidence.store.columns()):
         return
     counts = evidence.queries.returned_columns(evidence.run_id, len(evidence.variants))
@@ -110,7 +110,7 @@ def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
             yield evidence.of_matches("columns", "note", message, fix, matches)
 
 
-def _missing_params(evidence: Evidence) -> Iterator[Finding]:
+def _missing_params(evidence: Evidence) -> Iterator[ResultFinding]:
     real = [variant for variant in evidence.variants if not variant.simulated]
     for key in sorted({key for variant in real for key in variant.params} - {"mcp"}):  # left out, it is no server
         values = {json.dumps(variant.params[key], sort_keys=True) for variant in real if key in variant.params}
@@ -121,7 +121,7 @@ def _missing_params(evidence: Evidence) -> Iterator[Finding]:
             yield of_variants("columns", "note", message, f"write {key} out for every variant", lacking)
 
 
-def costs(evidence: Evidence) -> Iterator[Finding]:
+def costs(evidence: Evidence) -> Iterator[ResultFinding]:
     """Costs and tokens that are known of some and not of others, or in different ways."""
     answered = [arm for arm in evidence.arms if arm["ok"]]
     for column, what in (("cost_usd", "cost"), ("input_tokens", "input tokens"), ("output_tokens", "output tokens")):

@@ -22,7 +22,7 @@ MANY = 0.05  # of the cases: what more than this share does shows in a verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ResultFinding:
     """One thing to explain; it concerns `count` cases, trials, rows or variants, of which `ids` are the first."""
 
     check: str
@@ -36,19 +36,19 @@ class Finding:
 
 def finding(
     check: str, level: Level, message: str, fix: str, concerns: str, count: int, ids: Iterable[str] = ()
-) -> Finding:
-    return Finding(check, level, message, fix, concerns, count, tuple(islice(ids, SHOWN)))
+) -> ResultFinding:
+    return ResultFinding(check, level, message, fix, concerns, count, tuple(islice(ids, SHOWN)))
 
 
-def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> Finding:
+def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> ResultFinding:
     return finding(check, level, message, fix, "cases", len(ids), ids)
 
 
-def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> Finding:
+def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> ResultFinding:
     return finding(check, level, message, fix, "trials", count, ids)
 
 
-def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> Finding:
+def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> ResultFinding:
     all_names = tuple(names)
     return finding(check, level, message, fix, "variants", len(all_names), all_names)
 
@@ -58,14 +58,14 @@ def listed(words: Iterable[str], most: int = SHOWN) -> str:
     return ", ".join(all_words[:most]) + (" and others" if len(all_words) > most else "")
 
 
-class Variant(StoredVariant):
+class ExaminedVariant(StoredVariant):
     """One contender, and what tells it from another."""
 
     @property
     def simulated(self) -> bool:
         return self.target == "simulated"
 
-    def differs_in(self, other: Variant) -> set[str]:
+    def differs_in(self, other: ExaminedVariant) -> set[str]:
         """The parameters in which two contenders differ; the target is one of them."""
         missing = object()
         keys = self.params.keys() | other.params.keys()
@@ -86,20 +86,20 @@ class Evidence:
         self.repeats = int(self.spec.get("repeats", 1))
 
     @cached_property
-    def variants(self) -> list[Variant]:
+    def variants(self) -> list[ExaminedVariant]:
         stored = self.queries.variants(self.run_id)
-        return [Variant(each.index, each.name, each.target, each.params, each.digest) for each in stored]
+        return [ExaminedVariant(each.index, each.name, each.target, each.params, each.digest) for each in stored]
 
     @property
     def per_case(self) -> int:
         return len(self.variants) * self.repeats
 
     @cached_property
-    def baseline(self) -> Variant:
+    def baseline(self) -> ExaminedVariant:
         return next(variant for variant in self.variants if variant.name == self.run["baseline"])
 
     @property
-    def others(self) -> list[Variant]:
+    def others(self) -> list[ExaminedVariant]:
         return [variant for variant in self.variants if variant is not self.baseline]
 
     @cached_property
@@ -115,7 +115,7 @@ class Evidence:
         nothing = {key: 0 if isinstance(value, int | float) else None for key, value in first.items()}
         return [totals.get(variant.index, nothing) | {"name": variant.name} for variant in self.variants]
 
-    def of_matches(self, check: str, level: Level, message: str, fix: str, matches: Matches) -> Finding:
+    def of_matches(self, check: str, level: Level, message: str, fix: str, matches: Matches) -> ResultFinding:
         return of_trials(check, level, message, fix, matches.total, self.trial_ids(matches.positions))
 
     def trial_ids(self, positions: Iterable[int]) -> tuple[str, ...]:

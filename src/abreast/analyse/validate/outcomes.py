@@ -14,8 +14,8 @@ from abreast.analyse.validate.evidence import (
     MANY,
     SHOWN,
     Evidence,
-    Finding,
     Level,
+    ResultFinding,
     finding,
     listed,
     of_variants,
@@ -36,7 +36,7 @@ def _sampled_answers(evidence: Evidence) -> dict[int, dict[int, str]]:
     return answers
 
 
-def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
+def one_answer_for_all(evidence: Evidence) -> Iterator[ResultFinding]:
     """A variant that answers most cases alike although that is right for hardly any."""
     queries, fix = evidence.queries, "look at abreast logs: a refusal, a default, a prompt without its question?"
     for index, answers in _sampled_answers(evidence).items():
@@ -54,7 +54,7 @@ def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
             yield evidence.of_matches("answers", "serious", message, fix, matches)
 
 
-def variants_that_answer_alike(evidence: Evidence) -> Iterator[Finding]:
+def variants_that_answer_alike(evidence: Evidence) -> Iterator[ResultFinding]:
     """Two variants with different parameters and the same answers: do the parameters reach the target?"""
     sampled = _sampled_answers(evidence)
     for first, second in combinations(evidence.variants, 2):
@@ -82,7 +82,7 @@ _WITHOUT_OUTCOME = {
 }
 
 
-def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
+def unbalanced_blocks(evidence: Evidence) -> Iterator[ResultFinding]:
     """Cases and repeats where one variant has an outcome and another has not, by why it has none."""
     variants, queries = len(evidence.variants), evidence.queries
     if all(arm["outcomes"] * variants == evidence.run["planned_trials"] for arm in evidence.arms):
@@ -116,7 +116,7 @@ def _is_uneven(evidence: Evidence) -> bool:
     return bool(most[0] - least[0] >= FEWEST_ALIKE and most[0] / most[1] - least[0] / least[1] > MANY)
 
 
-def own_failures(evidence: Evidence) -> Iterator[Finding]:
+def own_failures(evidence: Evidence) -> Iterator[ResultFinding]:
     """Variants that hardly answer: their failures count as wrong answers, and the comparison is one of failing."""
     for arm in evidence.arms:
         failed, never = arm["outcomes"] - arm["ok"], arm["ok"] == 0
@@ -127,7 +127,7 @@ def own_failures(evidence: Evidence) -> Iterator[Finding]:
             yield of_variants("failures", "serious" if never else "note", message, fix, (arm["name"],))
 
 
-def lopsided_censoring(evidence: Evidence) -> Iterator[Finding]:
+def lopsided_censoring(evidence: Evidence) -> Iterator[ResultFinding]:
     """Timeouts, caps and refusals that one variant meets more often than the baseline, beyond chance."""
     baseline, fix = evidence.baseline, "raise the limit for both, or say that it is part of the comparison"
     errors = {variant.index: Counter[tuple[str, str]]() for variant in evidence.variants}
@@ -140,7 +140,7 @@ def lopsided_censoring(evidence: Evidence) -> Iterator[Finding]:
             yield of_variants("censoring", "serious", message, fix, (variant.name,))
 
 
-def doubtful_verdicts(evidence: Evidence) -> Iterator[Finding]:
+def doubtful_verdicts(evidence: Evidence) -> Iterator[ResultFinding]:
     """Verdicts that lost pairs could change, and those whose two intervals exclude each other."""
     for item in analyse(evidence.store, evidence.run["run"]).comparisons:
         result = item.verdict

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from abreast.analyse.rows import Floats
-from abreast.analyse.validate.evidence import FEWEST_ALIKE, SHOWN, Evidence, Finding, listed, of_trials, of_variants
+from abreast.analyse.validate.evidence import (
+    FEWEST_ALIKE,
+    SHOWN,
+    Evidence,
+    ResultFinding,
+    listed,
+    of_trials,
+    of_variants,
+)
 from abreast.text import many
 
 CLOCK_S = 60.0  # clocks of several machines may differ by this
@@ -25,7 +33,7 @@ _IMPOSSIBLE = {
 }
 
 
-def clocks(evidence: Evidence) -> Iterator[Finding]:
+def clocks(evidence: Evidence) -> Iterator[ResultFinding]:
     """Times that cannot be: a clock was set, or a machine slept."""
     queries, earliest = evidence.queries, float(evidence.run["created_at"]) - CLOCK_S
     for what, matches in queries.impossible_times(evidence.run_id, earliest, time.time() + CLOCK_S, SHOWN).items():
@@ -37,7 +45,7 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         yield from _pauses(evidence, stored)
 
 
-def _backwards(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
+def _backwards(evidence: Evidence, stored: Floats) -> Iterator[ResultFinding]:
     """Trials that were stored after others, in the order of `seq`, and claim to have finished long before them."""
     position, _, finished = stored[np.argsort(stored[:, 3], kind="stable"), :3].T
     late = position[finished < np.maximum.accumulate(finished) - CLOCK_S]
@@ -47,7 +55,7 @@ def _backwards(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
         yield of_trials("clock", "note", message, _SET_CLOCK, len(late), ids)
 
 
-def _pauses(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
+def _pauses(evidence: Evidence, stored: Floats) -> Iterator[ResultFinding]:
     """Times in which nothing was in flight and no event explains it. A run that was resumed has them by nature."""
     if evidence.run["epoch"] != 1:
         return
@@ -66,7 +74,7 @@ def _between(moments: Floats, low: float, high: float) -> bool:
     return bool(((moments >= low) & (moments <= high)).any())
 
 
-def order(evidence: Evidence) -> Iterator[Finding]:
+def order(evidence: Evidence) -> Iterator[ResultFinding]:
     """Variants that were asked at different times: what changed between them is taken for a difference of variants."""
     arms = [arm for arm in evidence.arms if arm["trials"]]
     shares = {arm["name"]: arm["reused"] / arm["trials"] for arm in arms}
@@ -87,7 +95,7 @@ def order(evidence: Evidence) -> Iterator[Finding]:
         yield of_variants("order", "note", message, _FRESH, dict.fromkeys(name for pair in apart for name in pair))
 
 
-def kind_of_run(evidence: Evidence) -> Iterator[Finding]:
+def kind_of_run(evidence: Evidence) -> Iterator[ResultFinding]:
     """What the run itself says against being taken at face value."""
     if evidence.run["debug"]:
         message = "a debug run: a few cases, to see whether it works"

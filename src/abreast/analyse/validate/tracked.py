@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from abreast.analyse.validate.evidence import FEWEST, MANY, Finding, Level, finding, listed
+from abreast.analyse.validate.evidence import FEWEST, MANY, Level, ResultFinding, finding, listed
 from abreast.preflight.checks.renames import renames
 from abreast.store.user_tables.tables import Frame
 from abreast.text import many
@@ -16,7 +16,7 @@ _OF_THE_CALL = (*_OF_THE_ROW, "function_name", "error", "traceback", "cpu_s", "m
 _ANSWERS = ("prediction", "answer", "output", "response", "function_result")
 
 
-class Tracked(NamedTuple):
+class TrackedCalls(NamedTuple):
     """The rows of one table that trackers write."""
 
     store: str
@@ -35,13 +35,13 @@ class Tracked(NamedTuple):
         option = "" if self.table == "predictions" else f" --table {self.table}"
         return f"abreast {name} {self.store} {words}{option}"
 
-    def finding(self, check: str, is_serious: bool, message: str, fix: str, rows: list[int]) -> Finding:
+    def finding(self, check: str, is_serious: bool, message: str, fix: str, rows: list[int]) -> ResultFinding:
         ids = self.column("row_id")
         level: Level = "serious" if is_serious else "note"
         return finding(check, level, message, fix, "rows", len(rows), (str(ids[at]) for at in rows))
 
 
-def failed_calls(tracked: Tracked) -> Iterator[Finding]:
+def failed_calls(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     errors = tracked.column("error")
     rows = [at for at, error in enumerate(errors) if error]
     if rows:
@@ -52,7 +52,7 @@ def failed_calls(tracked: Tracked) -> Iterator[Finding]:
         yield tracked.finding("errors", is_serious, message, "call them again: errors are never cached", rows)
 
 
-def repeated_rows(tracked: Tracked) -> Iterator[Finding]:
+def repeated_rows(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     columns = [values for name, values in tracked.frame.columns.items() if name not in _OF_THE_ROW]
     seen: set[str] = set()
     rows = []
@@ -67,7 +67,7 @@ def repeated_rows(tracked: Tracked) -> Iterator[Finding]:
         yield tracked.finding("duplicates", len(rows) > MANY * len(tracked.frame), message, fix, rows)
 
 
-def one_answer(tracked: Tracked) -> Iterator[Finding]:
+def one_answer(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     for name, values in tracked.own().items():
         rows = [at for at, value in enumerate(values) if value is not None]
         if name in _ANSWERS and len(rows) >= FEWEST and len({repr(values[at]) for at in rows}) == 1:
@@ -75,7 +75,7 @@ def one_answer(tracked: Tracked) -> Iterator[Finding]:
             yield tracked.finding("answers", True, message, tracked.command("head", f"--columns {name}"), rows)
 
 
-def incomplete_columns(tracked: Tracked) -> Iterator[Finding]:
+def incomplete_columns(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     """Columns that some rows of one tracker have and others lack, errors aside."""
     trackers, errors = tracked.column("track_id"), tracked.column("error")
     for name, values in tracked.own().items():
@@ -86,7 +86,7 @@ def incomplete_columns(tracked: Tracked) -> Iterator[Finding]:
             yield tracked.finding("missing", False, message, "let the function always return it", rows)
 
 
-def renamed_columns(tracked: Tracked) -> Iterator[Finding]:
+def renamed_columns(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     """Columns that end where others begin."""
     spans = {
         name: [at for at, value in enumerate(values) if value is not None] for name, values in tracked.own().items()
@@ -106,7 +106,7 @@ def renamed_columns(tracked: Tracked) -> Iterator[Finding]:
             yield tracked.finding("renames", True, message, tracked.command("rename", f"{old} {new}"), spans[old])
 
 
-def mixed_types(tracked: Tracked) -> Iterator[Finding]:
+def mixed_types(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     for name, values in tracked.own().items():
         kinds = {
             "text" if isinstance(value, str) else "number" for value in values if isinstance(value, str | int | float)
@@ -117,7 +117,7 @@ def mixed_types(tracked: Tracked) -> Iterator[Finding]:
             yield tracked.finding("types", False, message, tracked.command("ls", f"{name} --unique"), rows)
 
 
-def code_versions(tracked: Tracked) -> Iterator[Finding]:
+def code_versions(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     trackers, commits = tracked.column("track_id"), tracked.column("code_commit")
     by_tracker: dict[Any, set[Any]] = {}
     for tracker, commit in zip(trackers, commits, strict=True):
@@ -133,7 +133,7 @@ def code_versions(tracked: Tracked) -> Iterator[Finding]:
         yield tracked.finding("code", False, message, "commit before an experiment", dirty)
 
 
-TRACKED_CHECKS: tuple[tuple[Callable[[Tracked], Iterator[Finding]], str], ...] = (
+TRACKED_CHECKS: tuple[tuple[Callable[[TrackedCalls], Iterator[ResultFinding]], str], ...] = (
     (failed_calls, "failed calls"),
     (repeated_rows, "rows that repeat another"),
     (one_answer, "one answer for all"),

@@ -8,12 +8,20 @@ from itertools import combinations
 from typing import Any
 
 from abreast.analyse.answer_fields import PREFIX
-from abreast.analyse.validate.evidence import SHOWN, Evidence, Finding, Level, Variant, listed, of_variants
+from abreast.analyse.validate.evidence import (
+    SHOWN,
+    Evidence,
+    ExaminedVariant,
+    Level,
+    ResultFinding,
+    listed,
+    of_variants,
+)
 from abreast.targets import simulated
 from abreast.text import many
 
 
-def differences(evidence: Evidence) -> Iterator[Finding]:
+def differences(evidence: Evidence) -> Iterator[ResultFinding]:
     """Variants that differ from the baseline in several things at once, or in nothing."""
     confounded: dict[str, set[str]] = {}
     for variant in evidence.others:
@@ -36,7 +44,7 @@ def differences(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def exchanges(evidence: Evidence) -> Iterator[Finding]:
+def exchanges(evidence: Evidence) -> Iterator[ResultFinding]:
     """Agents that have other tools than the baseline's, or MCP servers instead of some: that is one treatment, and what
     the verdict is on. A server more, or a single tool, needs no words."""
     found = {}
@@ -63,7 +71,7 @@ def _same_tools(evidence: Evidence, found: Iterable[Exchange]) -> str:
     return "to measure the server alone, give the same tools: to both variants"
 
 
-def _treatments(variant: Variant, other: Variant) -> set[str]:
+def _treatments(variant: ExaminedVariant, other: ExaminedVariant) -> set[str]:
     """What two variants differ in. A simulator told of another prompt and what it brings: the prompt. Servers and what
     is allowed for them alone: the servers; tools and how they may be called: the tools."""
     found = variant.differs_in(other)
@@ -75,12 +83,12 @@ def _treatments(variant: Variant, other: Variant) -> set[str]:
     return found
 
 
-def _is_in_a_grid(evidence: Evidence, variant: Variant, keys: set[str]) -> bool:
+def _is_in_a_grid(evidence: Evidence, variant: ExaminedVariant, keys: set[str]) -> bool:
     """Whether for each of these there is another variant that differs from this one in that alone."""
     return all(any(_treatments(variant, other) == {key} for other in evidence.variants) for key in keys)
 
 
-def models(evidence: Evidence) -> Iterator[Finding]:
+def models(evidence: Evidence) -> Iterator[ResultFinding]:
     """Which models answered: one for each variant, and not the same for two that ask for different ones."""
     arms, always = list(zip(evidence.variants, evidence.arms, strict=True)), "let the target report the model always"
     for variant, arm in arms:
@@ -147,7 +155,7 @@ class Exchange:
         return f"has {more} besides" if more else f"has to do without {less}"
 
 
-def exchange(variant: Variant, baseline: Variant) -> Exchange:
+def exchange(variant: ExaminedVariant, baseline: ExaminedVariant) -> Exchange:
     mine, theirs = _servers(variant.params), _servers(baseline.params)
     others = tuple(f"{name} (declared otherwise)" for name in mine if name in theirs and mine[name] != theirs[name])
     tools, other = _side(variant, baseline), _side(baseline, variant)
@@ -159,7 +167,7 @@ def _only(these: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in these if each not in known))
 
 
-def _side(one: Variant, other: Variant) -> list[str]:
+def _side(one: ExaminedVariant, other: ExaminedVariant) -> list[str]:
     """The built-in tools by name; those that the other has too by how they may be called: `Bash(rg:*)`."""
     mine, theirs = _tools(one), _tools(other)
     if mine is None and theirs is None:
@@ -170,7 +178,7 @@ def _side(one: Variant, other: Variant) -> list[str]:
     return [*(name for name in mine if name not in both), *(text for text in _allowed(one) if _name(text) in both)]
 
 
-def _tools(variant: Variant) -> list[str] | None:
+def _tools(variant: ExaminedVariant) -> list[str] | None:
     """The built-in tools by name; None if they are the default ones."""
     params = variant.params
     if params.get("tools") == "default":
@@ -186,7 +194,7 @@ def _name(text: str) -> str:
     return text.partition("(")[0]
 
 
-def _allowed(variant: Variant) -> list[str]:
+def _allowed(variant: ExaminedVariant) -> list[str]:
     """What may be called, but for servers': `Bash(rg:*)`. Where nothing is said of that, the tools that there are."""
     params = variant.params
     tools = params.get("tools") if params.get("tools") != "default" else None

@@ -23,7 +23,7 @@ ALIKE = 1.5  # times as long: inputs that differ less have one size
 
 
 @dataclass(frozen=True, slots=True)
-class _Bin:
+class _SizeBin:
     label: str
     cases: int
     scores: tuple[Interval | None, ...]  # of each variant
@@ -62,7 +62,7 @@ def pictures(analysis: Analysis) -> list[Picture]:
     ]
 
 
-def _bins(rows: Rows, cases: np.ndarray, sizes: np.ndarray) -> list[_Bin]:
+def _bins(rows: Rows, cases: np.ndarray, sizes: np.ndarray) -> list[_SizeBin]:
     count = min(BINS, len(cases) // LEAST)
     if count < 2:
         return []
@@ -74,7 +74,7 @@ def _bins(rows: Rows, cases: np.ndarray, sizes: np.ndarray) -> list[_Bin]:
         small, large = int(sizes[place == at].min()), int(sizes[place == at].max())
         label = f"{small:,}" if small == large else f"{small:,}–{large:,}"
         scores = tuple(_mean(rows, index, mine) for index in range(len(rows.variants)))
-        found.append(_Bin(label, len(mine), scores))
+        found.append(_SizeBin(label, len(mine), scores))
     return found
 
 
@@ -135,7 +135,7 @@ def joined(drawing: Drawing, index: int, scores: Sequence[tuple[float, Interval]
         drawing.path(line, look, stroke_width="1.5", stroke_dasharray=DASHES[index % 6] or "none", opacity="0.7")
 
 
-def _draw(names: list[str], bins: list[_Bin], width: float) -> Drawing:
+def _draw(names: list[str], bins: list[_SizeBin], width: float) -> Drawing:
     drawing = Drawing(width)
     top = legend(drawing, names, width) + 8
     left, right, bottom = 46.0, width - 4.0, top + 200

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abreast.analyse.rows import Rows
-from abreast.report.page.trial_artifacts import Left, Link, Links, Trial, cut, size
+from abreast.report.page.trial_artifacts import Link, Links, RunArtifacts, TrialArtifacts, cut, size
 from abreast.report.words.verdict_sentence import failure
 from abreast.store.queries.answers import TrialTexts
 from abreast.store.rows import to_json
@@ -45,7 +45,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CaseAnswers:
     """One case in full, or as much of it as the caps allow."""
 
     sides: tuple[Answered, ...]
@@ -63,10 +63,10 @@ class Shown:
         return sum(map(size, told)) + 500 + 25 * len(self.diff) + links + sum(block.size() for block in self.blocks)
 
 
-class Reader:
+class AnswerReader:
     """Reads what was asked and answered, and never more of it than is shown."""
 
-    def __init__(self, rows: Rows, left: Left, links: Links) -> None:
+    def __init__(self, rows: Rows, left: RunArtifacts, links: Links) -> None:
         self._rows, self._left, self._links = rows, left, links
         keys = self._key(rows.case, rows.variant, rows.repeat)
         self._order = np.argsort(keys)
@@ -80,7 +80,9 @@ class Reader:
         at = int(np.searchsorted(self._keys, key))
         return int(self._order[at]) if at < len(self._keys) and self._keys[at] == key else None
 
-    def read(self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False) -> list[Shown]:
+    def read(
+        self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False
+    ) -> list[CaseAnswers]:
         """These cases with the answers of these variants."""
         chosen = [self._repeat(case, variants) for case in cases]
         places = [
@@ -121,7 +123,7 @@ class Reader:
         texts: dict[int, dict[str, Any]],
         caps: Caps,
         with_diff: bool,
-    ) -> Shown:
+    ) -> CaseAnswers:
         rows, sides = self._rows, []
         expected = ""
         for index, row in zip(variants, places, strict=True):
@@ -136,7 +138,7 @@ class Reader:
             sides.append(Answered(rows.variants[index], text, ok, known, told["prompt"], links=links))
             expected = told["expected"]
         prompts = {one.prompt for one in sides if one.prompt}
-        return Shown(
+        return CaseAnswers(
             sides=tuple(sides),
             expected=expected,
             prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
@@ -146,7 +148,7 @@ class Reader:
             changes=self._links.changes.get(case, ""),
         )
 
-    def _blocks(self, trials: Iterable[Trial | None]) -> tuple[Block, ...]:
+    def _blocks(self, trials: Iterable[TrialArtifacts | None]) -> tuple[Block, ...]:
         from abreast.report.page.changes import ON_THE_PAGE
 
         return self._changes.of_two(trials, ON_THE_PAGE)
@@ -157,7 +159,7 @@ class Reader:
 
         return Changes(self._left, LINES)
 
-    def _trial(self, row: int | None) -> Trial | None:
+    def _trial(self, row: int | None) -> TrialArtifacts | None:
         return None if row is None else self._left.trials.get(int(self._rows.position[row]))
 
 

@@ -14,7 +14,7 @@ from abreast.filenames import FileNames
 from abreast.report import folder
 from abreast.report.page import rendering
 from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
-from abreast.report.page.trial_artifacts import DIFF, Left, Links, Room, cut, line, scores
+from abreast.report.page.trial_artifacts import DIFF, Links, RunArtifacts, SizeBudget, cut, line, scores
 from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store.queries.artifacts import ArtifactSize
 
@@ -27,7 +27,7 @@ LINES = 1_000_000  # of all diffs that are read for them
 Told = Callable[[Path], object]
 
 
-def write(analysis: Analysis, left: Left, place: Path, told: Told) -> Links:
+def write(analysis: Analysis, left: RunArtifacts, place: Path, told: Told) -> Links:
     """Write what has room; `told` hears of each file."""
     links = Links()
     _write_artifacts(left, place, links, told)
@@ -35,8 +35,8 @@ def write(analysis: Analysis, left: Left, place: Path, told: Told) -> Links:
     return links
 
 
-def _write_artifacts(left: Left, place: Path, links: Links, told: Told) -> None:
-    rows, room = left.rows, Room(TOTAL)
+def _write_artifacts(left: RunArtifacts, place: Path, links: Links, told: Told) -> None:
+    rows, room = left.rows, SizeBudget(TOTAL)
     cases, variants, names = FileNames(), FileNames(), FileNames()
     for artifact in left.listed:
         trial = left.trials.get(artifact.position)
@@ -54,10 +54,10 @@ def _suffix(artifact: ArtifactSize, names: FileNames) -> str:
     return ".diff" if artifact.name == DIFF else f".{names.of(artifact.name)}.txt"
 
 
-def _write_pages(analysis: Analysis, left: Left, place: Path, links: Links, told: Told) -> None:
+def _write_pages(analysis: Analysis, left: RunArtifacts, place: Path, links: Links, told: Told) -> None:
     """A page for each case that somebody changed something in, until there is no room."""
     template = rendering.environment().get_template("changes.html.j2")
-    changes, room, names = Changes(left, LINES), Room(PAGES), FileNames()
+    changes, room, names = Changes(left, LINES), SizeBudget(PAGES), FileNames()
     style = rendering.style()
     for case, trials in left.cases.items():
         if not any(trial.has_change for trial in trials):
@@ -86,7 +86,7 @@ def _write_pages(analysis: Analysis, left: Left, place: Path, links: Links, told
 def _blocks(changes: Changes, case: int) -> tuple[list[Block], bool]:
     """Those of a case that have room, and whether there are more."""
     found: list[Block] = []
-    room = Room(PAGE)
+    room = SizeBudget(PAGE)
     for block in changes.of_case(case, ON_ITS_OWN):
         if not room.takes(block.size()):
             break

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.report.page.side_by_side import Beside, Change, Limits, side_by_side
-from abreast.report.page.trial_artifacts import DIFF, Left, Room, Trial, cut, size
+from abreast.report.page.side_by_side import DiffPair, ParsedDiff, SizeLimits, side_by_side
+from abreast.report.page.trial_artifacts import DIFF, RunArtifacts, SizeBudget, TrialArtifacts, cut, size
 from abreast.text import many
 
 HUMAN = "the human"
-ON_THE_PAGE = Limits(24_000, 80, 240, 2_000)
-ON_ITS_OWN = Limits(120_000, 400, 500, 6_000)
+ON_THE_PAGE = SizeLimits(24_000, 80, 240, 2_000)
+ON_ITS_OWN = SizeLimits(120_000, 400, 500, 6_000)
 READ = 1_000_000  # bytes of a diff that are looked at
 LINES = 30_000  # and lines
 _LINE = 50  # bytes that count as one
@@ -27,7 +27,7 @@ class Block:
 
     left: str
     right: str
-    found: Beside
+    found: DiffPair
     notes: list[str] = field(default_factory=list)
     plain: list[tuple[str, str]] = field(default_factory=list)  # who, and the text of a diff that cannot be read
 
@@ -39,17 +39,17 @@ class Block:
 class Changes:
     """Reads changes, and of all of them together no more than so many lines, or as many bytes as that would be."""
 
-    def __init__(self, left: Left, lines: int) -> None:
+    def __init__(self, left: RunArtifacts, lines: int) -> None:
         self._left = left
-        self._lines = Room(lines)
+        self._lines = SizeBudget(lines)
         self._baseline = left.rows.variants.index(left.rows.meta["baseline"])
-        self._human: tuple[int, Change | None] = (-1, None)  # of the case that was asked for last
+        self._human: tuple[int, ParsedDiff | None] = (-1, None)  # of the case that was asked for last
 
     @property
     def used_up(self) -> bool:
         return self._lines.used_up
 
-    def of_case(self, case: int, limits: Limits) -> Iterator[Block]:
+    def of_case(self, case: int, limits: SizeLimits) -> Iterator[Block]:
         """All of a case, the first repeat of each variant first."""
         trials = sorted(self._left.cases.get(case, ()), key=lambda trial: (trial.repeat, trial.variant))
         changed = [trial for trial in trials if trial.has_change]
@@ -68,7 +68,7 @@ class Changes:
                 return
             yield block
 
-    def of_two(self, trials: Iterable[Trial | None], limits: Limits) -> tuple[Block, ...]:
+    def of_two(self, trials: Iterable[TrialArtifacts | None], limits: SizeLimits) -> tuple[Block, ...]:
         """Those of two trials of one case: each beside the human's, or beside each other."""
         changed = [trial for trial in trials if trial is not None and trial.has_change]
         if not changed:
@@ -84,16 +84,16 @@ class Changes:
             blocks = [self._against(changed[0], changed[1], limits)]
         return tuple(block for block in blocks if block is not None)
 
-    def _leads(self, one: Trial, other: Trial) -> bool:
+    def _leads(self, one: TrialArtifacts, other: TrialArtifacts) -> bool:
         return one.variant == self._baseline and one.repeat == other.repeat
 
-    def _against(self, one: Trial | None, other: Trial, limits: Limits) -> Block | None:
+    def _against(self, one: TrialArtifacts | None, other: TrialArtifacts, limits: SizeLimits) -> Block | None:
         change = None if one is None else self._of_trial(one)
         if one is None or change is None:
             return self._block("", None, other, limits)
         return self._block(self._who(one), change, other, limits)
 
-    def _block(self, who: str, left: Change | None, trial: Trial, limits: Limits) -> Block | None:
+    def _block(self, who: str, left: ParsedDiff | None, trial: TrialArtifacts, limits: SizeLimits) -> Block | None:
         """None if there were too many lines to read already."""
         change = self._of_trial(trial)
         if change is None:
@@ -105,21 +105,21 @@ class Changes:
                 block.plain += [(name, cut(one.plain, limits.plain))] if one.plain else []
         return block
 
-    def _who(self, trial: Trial) -> str:
+    def _who(self, trial: TrialArtifacts) -> str:
         return self._left.who(trial.variant, trial.repeat)
 
-    def _of_trial(self, trial: Trial) -> Change | None:
+    def _of_trial(self, trial: TrialArtifacts) -> ParsedDiff | None:
         rows = self._left.rows
         found = rows.store.queries.artifact_begin(rows.run_id, trial.position, DIFF, READ)
         if found is None:
-            return Change()
+            return ParsedDiff()
         begin, size, data = found
         change = self._read(begin, size, LINES)
         if change is not None and not change.notes and not change.plain:
             change.notes += _missing(change, [data.get(name) for name in _COUNTS])
         return change
 
-    def _of_human(self, trial: Trial) -> Change | None:
+    def _of_human(self, trial: TrialArtifacts) -> ParsedDiff | None:
         """What a human made of the case; None if nobody did, or it cannot be read."""
         if self._human[0] != trial.case:
             rows = self._left.rows
@@ -128,14 +128,14 @@ class Changes:
             self._human = (trial.case, change if change is not None and change.files else None)
         return self._human[1]
 
-    def _read(self, begin: bytes, whole: int, lines: int) -> Change | None:
+    def _read(self, begin: bytes, whole: int, lines: int) -> ParsedDiff | None:
         text = begin.decode(errors="replace" if len(begin) == whole else "ignore")
         there = text.count("\n") + 1
         if self.used_up or not self._lines.takes(min(there, lines) + len(begin) // _LINE):
             return None
         if there <= lines and len(begin) == whole:
-            return Change.read(text)
-        change = Change.read("\n".join(text.split("\n")[: lines - 1]) + "\n")
+            return ParsedDiff.read(text)
+        change = ParsedDiff.read("\n".join(text.split("\n")[: lines - 1]) + "\n")
         change.notes.append(f"only the beginning of its diff of {whole:,} bytes is looked at here")
         return change
 
@@ -151,7 +151,7 @@ def _human_diff(expected: Any) -> bytes:
     return diff.encode(errors="replace") if isinstance(diff, str) else b""
 
 
-def _missing(change: Change, counted: Sequence[object]) -> list[str]:
+def _missing(change: ParsedDiff, counted: Sequence[object]) -> list[str]:
     """What the counts of the trial have and its diff has not: large diffs are stored in part."""
     files, added, deleted = (number if isinstance(number, int) else 0 for number in counted)
     if files <= len(change.files) and added <= change.lines("+") and deleted <= change.lines("-"):

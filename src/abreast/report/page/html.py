@@ -19,7 +19,7 @@ from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.formats import json_report
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.page import listing, rendering
-from abreast.report.page.trial_artifacts import Left, Links, cut, listed
+from abreast.report.page.trial_artifacts import Links, RunArtifacts, cut, listed
 from abreast.report.sections import NOTHING, Section, sections_of, without_empty_columns
 from abreast.report.words import variant_figures as figures
 from abreast.report.words import verdict_sentence as sentences
@@ -44,16 +44,16 @@ class Html(ReportFormat):
 
     def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
         left = links = None
-        if request.artifacts and (left := listing.left_by(request.analysis)):
+        if request.artifacts and (left := listing.artifacts_of(request.analysis)):
             from abreast.report.page import artifact_files  # late: most runs leave nothing
 
             links = artifact_files.write(request.analysis, left, place, beside.append)
         yield folder.keep(place, self.file_name, [page(request.analysis, request.pictures, left, links).encode()])
 
 
-def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links: Links | None = None) -> str:
+def page(analysis: Analysis, draw: bool = True, left: RunArtifacts | None = None, links: Links | None = None) -> str:
     """All of it, or all but pictures; the same rows give the same bytes. `links` lead to what trials left."""
-    left = listing.left_by(analysis) if left is None else left
+    left = listing.artifacts_of(analysis) if left is None else left
     links = Links() if links is None else links
     mark = charts.mark(analysis)
     found = charts.pictures(analysis)

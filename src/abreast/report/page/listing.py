@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.paired import Side, side_of
+from abreast.analyse.paired import TrialGrid, trial_grid
 from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis, Comparison, largest_cases
-from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
-from abreast.report.page.trial_artifacts import Left, Links, Room, cut, size
+from abreast.report.page.answers import LARGE, SMALL, AnswerReader, Caps, CaseAnswers
+from abreast.report.page.trial_artifacts import Links, RunArtifacts, SizeBudget, cut, size
 from abreast.report.words.variant_figures import short_score
 from abreast.report.words.verdict_sentence import points
 from abreast.stats.numerics.arrays import ROUNDING
@@ -29,13 +29,13 @@ _BATCH = 200  # cases read at once
 
 
 @dataclass(slots=True)
-class Entry:
+class ListedCase:
     case: int
     id: str
     scores: tuple[float | None, ...]
     tags: str
     why: str = ""  # it is not compared
-    shown: Shown | None = None
+    shown: CaseAnswers | None = None
     above: bool = False  # among those that differ most
 
     @property
@@ -53,11 +53,11 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Group:
+class CaseGroup:
     """Cases that ended alike."""
 
     word: str
-    entries: list[Entry]
+    entries: list[ListedCase]
     count: int = 0  # with those that are not listed
 
     @property
@@ -66,13 +66,13 @@ class Group:
 
 
 @dataclass(slots=True)
-class Listing:
+class CaseListing:
     """All cases of one comparison, or of a run that compares nothing."""
 
     title: str
     names: tuple[str, ...]
-    groups: list[Group] = field(default_factory=list)
-    most: list[Entry] = field(default_factory=list)  # that differ most
+    groups: list[CaseGroup] = field(default_factory=list)
+    most: list[ListedCase] = field(default_factory=list)  # that differ most
 
     @property
     def left_out(self) -> int:
@@ -84,15 +84,15 @@ class Listing:
         return sum(1 for group in self.groups for entry in group.entries if not entry.shown and not entry.above)
 
 
-def left_by(analysis: Analysis) -> Left:
+def artifacts_of(analysis: Analysis) -> RunArtifacts:
     """What the trials of a run left; the cases that differ most come first."""
     pairs = [item.pairs for item in analysis.comparisons[:LISTED]]
-    return Left(analysis.rows, list(dict.fromkeys(case for found in pairs for case in largest_cases(found))))
+    return RunArtifacts(analysis.rows, list(dict.fromkeys(case for found in pairs for case in largest_cases(found))))
 
 
-def listings(analysis: Analysis, left: Left, links: Links, taken: int) -> list[Listing]:
+def listings(analysis: Analysis, left: RunArtifacts, links: Links, taken: int) -> list[CaseListing]:
     """The cases of each comparison; every one has its share of the page, of which so many bytes are taken."""
-    reader = Reader(analysis.rows, left, links)
+    reader = AnswerReader(analysis.rows, left, links)
     compared = analysis.comparisons[:LISTED]
     if not compared:
         found = [_alone(analysis)]
@@ -100,7 +100,7 @@ def listings(analysis: Analysis, left: Left, links: Links, taken: int) -> list[L
         found = [_of_comparison(analysis, item) for item in compared]
     for listing in found:
         variants = [analysis.rows.variants.index(name) for name in listing.names]
-        room = Room((ANSWERS - taken) // len(found))
+        room = SizeBudget((ANSWERS - taken) // len(found))
         _fill(reader, listing.most, variants, LARGE, room, with_diff=True)
         _shorten(analysis.rows, listing, LINES // len(found))
         cases, groups = ANSWERED // len(found), sorted(listing.groups, key=lambda group: group.count)
@@ -111,9 +111,9 @@ def listings(analysis: Analysis, left: Left, links: Links, taken: int) -> list[L
     return found
 
 
-def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
+def _of_comparison(analysis: Analysis, item: Comparison) -> CaseListing:
     rows, pairs = analysis.rows, item.pairs
-    one, other = (side_of(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
+    one, other = (trial_grid(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
     differences = pairs.differences
     by_size = np.lexsort((pairs.cases, -np.abs(differences)))
     by_case = np.argsort(pairs.cases)
@@ -124,23 +124,23 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
     }
     largest = by_size[: len(item.differences)].tolist()
     entries = {
-        at: Entry(int(pairs.cases[at]), "", (float(pairs.baseline[at]), float(pairs.variant[at])), "")
+        at: ListedCase(int(pairs.cases[at]), "", (float(pairs.baseline[at]), float(pairs.variant[at])), "")
         for places in (*orders.values(), by_size[: len(largest)])
         for at in places[:LONGEST].tolist()
     }
     groups = [
-        Group(word, [entries[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
+        CaseGroup(word, [entries[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
     ]
     compared = set(pairs.cases.tolist())
     rest = [case for case in sorted(rows.cases) if case not in compared]
     not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST]]
-    groups.append(Group("not compared", not_compared, len(rest)))
+    groups.append(CaseGroup("not compared", not_compared, len(rest)))
     most = [entries[at] for at in largest]
-    listing = Listing(
+    listing = CaseListing(
         f"{item.variant} against {item.baseline}",
         (item.baseline, item.variant),
         [group for group in groups if group.count],
-        [Entry(entry.case, "", entry.scores, "") for entry in most],
+        [ListedCase(entry.case, "", entry.scores, "") for entry in most],
     )
     for entry in most:
         entry.above = True
@@ -148,7 +148,7 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
     return listing
 
 
-def _not_compared(rows: Rows, case: int, one: Side, other: Side) -> Entry:
+def _not_compared(rows: Rows, case: int, one: TrialGrid, other: TrialGrid) -> ListedCase:
     scores = tuple(_mean(each.score[case]) for each in (one, other))
     both = np.concatenate((one.present[case], other.present[case]))
     if (one.failed[case] | other.failed[case]).any():
@@ -159,24 +159,24 @@ def _not_compared(rows: Rows, case: int, one: Side, other: Side) -> Entry:
         why = "not finished"
     else:
         why = "no score" if None in scores else "finished before an earlier one"
-    return Entry(case, "", scores, "", why)
+    return ListedCase(case, "", scores, "", why)
 
 
-def _alone(analysis: Analysis) -> Listing:
+def _alone(analysis: Analysis) -> CaseListing:
     """A run that compares nothing: its cases, worst first, if there is a score."""
     rows = analysis.rows
     names = tuple(rows.variants[:TOGETHER])
-    sides = [side_of(rows, index, rows.score) for index in range(len(names))]
-    groups = {word: Group(word, []) for word in ("answers", "wrong", "right", "no score")}
+    sides = [trial_grid(rows, index, rows.score) for index in range(len(names))]
+    groups = {word: CaseGroup(word, []) for word in ("answers", "wrong", "right", "no score")}
     for case in rows.cases:
-        entry = Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "")
+        entry = ListedCase(case, "", tuple(_mean(each.score[case]) for each in sides), "")
         known = [score for score in entry.scores if score is not None]
         word = "no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"
         group = groups[word if rows.primary else "answers"]
         group.count += 1
         if len(group.entries) < LONGEST:
             group.entries.append(entry)
-    return Listing("", names, [group for group in groups.values() if group.count])
+    return CaseListing("", names, [group for group in groups.values() if group.count])
 
 
 def _mean(scores: Any) -> float | None:
@@ -184,7 +184,7 @@ def _mean(scores: Any) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _name(rows: Rows, entries: Iterable[Entry]) -> None:
+def _name(rows: Rows, entries: Iterable[ListedCase]) -> None:
     """Ids and tags, shortened where somebody wrote a book."""
     for entry in entries:
         facts = rows.cases[entry.case]
@@ -192,11 +192,11 @@ def _name(rows: Rows, entries: Iterable[Entry]) -> None:
         entry.tags = cut(", ".join(f"{tag}={value}" for tag, value in list(facts.tags.items())[:20]), 160)
 
 
-def _shorten(rows: Rows, listing: Listing, room: int) -> None:
+def _shorten(rows: Rows, listing: CaseListing, room: int) -> None:
     """Leave out of the list what has no room; small groups take what they need, large ones share the rest."""
     left = len(listing.groups)
     for group in sorted(listing.groups, key=lambda group: group.count):
-        kept: list[Entry] = []
+        kept: list[ListedCase] = []
         share = room // left
         for entry in group.entries:
             _name(rows, [entry])
@@ -209,7 +209,12 @@ def _shorten(rows: Rows, listing: Listing, room: int) -> None:
 
 
 def _fill(
-    reader: Reader, entries: Sequence[Entry], variants: Sequence[int], caps: Caps, room: Room, with_diff: bool = False
+    reader: AnswerReader,
+    entries: Sequence[ListedCase],
+    variants: Sequence[int],
+    caps: Caps,
+    room: SizeBudget,
+    with_diff: bool = False,
 ) -> None:
     """Add the answers to these cases, until there is no room."""
     for begin in range(0, len(entries), _BATCH):
@@ -223,7 +228,7 @@ def _fill(
             entry.shown = shown
 
 
-def closed_in_words(listing: Listing) -> str:
+def closed_in_words(listing: CaseListing) -> str:
     parts = []
     if listing.closed:
         parts.append(f"{many(listing.closed, 'case')} listed without answers, to keep this file small")

@@ -24,14 +24,14 @@ _FILE = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SizeLimits:
     bytes: int
     rows: int  # of one file
     line: int  # characters of one line
     plain: int  # characters of what cannot be read as a diff
 
 
-class Cell(NamedTuple):
+class DiffCell(NamedTuple):
     """A line of one of the two: `sign` is "+", "-", " " for one that stayed, `GAP` for several that are not shown, or
     nothing where the other one has a line of its own. `number` is the line's before the change."""
 
@@ -41,11 +41,11 @@ class Cell(NamedTuple):
     ends: bool = True  # in a line break
 
 
-NOTHING = Cell("")
+NOTHING = DiffCell("")
 
 
 @dataclass(slots=True)
-class Change:
+class ParsedDiff:
     """What somebody changed, as read from a diff. `plain` is the text of one that cannot be read."""
 
     files: list[Entry] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Change:
     _edits: dict[int, _Edits] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, diff: str) -> Change:
+    def read(cls, diff: str) -> ParsedDiff:
         found = entries(diff)
         if not found:
             return cls(plain=diff if diff.strip() else "")
@@ -73,31 +73,31 @@ class Change:
 
 
 @dataclass(slots=True)
-class Pair:
+class FilePair:
     """One file: what is said of it on each side, and the lines of both, as many if they are `aligned`."""
 
     name: str
     said: tuple[str, str]
-    left: list[Cell]
-    right: list[Cell]
+    left: list[DiffCell]
+    right: list[DiffCell]
     aligned: bool = True
     is_cut: bool = False  # it has more lines
 
 
 @dataclass(slots=True)
-class Beside:
+class DiffPair:
     """Two changes side by side, as much of them as there is limits."""
 
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[FilePair] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of files without room
     more: int = 0  # further ones
     used: int = 0  # bytes
 
 
-def side_by_side(left: Change | None, right: Change, limits: Limits) -> Beside:
+def side_by_side(left: ParsedDiff | None, right: ParsedDiff, limits: SizeLimits) -> DiffPair:
     """The files of both, those of the left one first. Without a left one there is nothing to compare with."""
-    found = Beside()
-    both = (left or Change(), right)
+    found = DiffPair()
+    both = (left or ParsedDiff(), right)
     for one, other in _together(both[0].files, right.files):
         name = cut((one or other or Entry()).names[0], 300)
         if found.used > limits.bytes:
@@ -149,13 +149,15 @@ def _said(entry: Entry | None, is_unknown: bool) -> str:
     return ", ".join(parts)
 
 
-def _size(cell: Cell) -> int:
+def _size(cell: DiffCell) -> int:
     return _CELL + size(cell.text)
 
 
-def _pair(name: str, changes: tuple[Change, Change], files: tuple[Entry | None, Entry | None], limits: Limits) -> Pair:
+def _pair(
+    name: str, changes: tuple[ParsedDiff, ParsedDiff], files: tuple[Entry | None, Entry | None], limits: SizeLimits
+) -> FilePair:
     said = [_said(entry, bool(change.plain)) for change, entry in zip(changes, files, strict=True)]
-    pair = Pair(name, (said[0], said[1]), [], [])
+    pair = FilePair(name, (said[0], said[1]), [], [])
     edits = [change.edits(entry) if entry else None for change, entry in zip(changes, files, strict=True)]
     if edits[0] and edits[1] and edits[0].fits(edits[1]):
         rows, pair.is_cut = _shown(_rows(edits[0], edits[1], limits.rows), limits)
@@ -170,10 +172,10 @@ def _pair(name: str, changes: tuple[Change, Change], files: tuple[Entry | None, 
     return pair
 
 
-_Row = tuple[Cell, Cell]
+_Row = tuple[DiffCell, DiffCell]
 
 
-def _shown(rows: Iterator[_Row], limits: Limits) -> tuple[list[_Row], bool]:
+def _shown(rows: Iterator[_Row], limits: SizeLimits) -> tuple[list[_Row], bool]:
     """The first rows, their lines cut, and whether there are more."""
     found: list[_Row] = []
     used = 0
@@ -230,7 +232,7 @@ def _rows(left: _Edits, right: _Edits, most: int) -> Iterator[_Row]:
         while begin < at and left.line(right, begin) is None:
             begin += 1
         if begin > end:
-            yield (Cell(GAP, None, f"{begin - end:,} line{'s' if begin - end > 1 else ''}"),) * 2
+            yield (DiffCell(GAP, None, f"{begin - end:,} line{'s' if begin - end > 1 else ''}"),) * 2
         for number in range(begin, at):
             yield _old(left, right, number)
         for one, other in _paired(left.added.get(at, [])[: most + 1], right.added.get(at, [])[: most + 1]):
@@ -243,14 +245,14 @@ def _rows(left: _Edits, right: _Edits, most: int) -> Iterator[_Row]:
             end += 1
 
 
-def _added(text: str | None) -> Cell:
-    return NOTHING if text is None else Cell("+", None, text.removesuffix("\n"), text.endswith("\n"))
+def _added(text: str | None) -> DiffCell:
+    return NOTHING if text is None else DiffCell("+", None, text.removesuffix("\n"), text.endswith("\n"))
 
 
 def _old(left: _Edits, right: _Edits, at: int) -> _Row:
     text = left.line(right, at) or ""
     words, ends = text.removesuffix("\n"), text.endswith("\n")
-    one, other = (Cell("-" if at in each.removed else " ", at + 1, words, ends) for each in (left, right))
+    one, other = (DiffCell("-" if at in each.removed else " ", at + 1, words, ends) for each in (left, right))
     return one, other
 
 

@@ -18,7 +18,7 @@ LISTED = 6_000  # artifacts that a page and the files beside it know of
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialArtifacts:
     """A trial that left something."""
 
     position: int
@@ -34,7 +34,7 @@ class Trial:
         return any(artifact.name == DIFF for artifact in self.artifacts)
 
 
-class Left:
+class RunArtifacts:
     """The trials of a run that left something, by case. Those of the cases that come `first` are always among them, and
     of the others as many as a page knows of."""
 
@@ -50,7 +50,7 @@ class Left:
             found += [artifact for artifact in rest if artifact.position // per_case not in known]
         self.listed = found[:LISTED]
         self.trials = {trial.position: trial for trial in self._trials(self.listed)}
-        cases: dict[int, list[Trial]] = {}
+        cases: dict[int, list[TrialArtifacts]] = {}
         for trial in self.trials.values():
             cases.setdefault(trial.case, []).append(trial)
         self.cases = cases  # those that come first are the first
@@ -58,7 +58,7 @@ class Left:
     def __bool__(self) -> bool:
         return bool(self.trials)
 
-    def _trials(self, artifacts: Iterable[ArtifactSize]) -> Iterator[Trial]:
+    def _trials(self, artifacts: Iterable[ArtifactSize]) -> Iterator[TrialArtifacts]:
         rows = self.rows
         by_position: dict[int, list[ArtifactSize]] = {}
         for artifact in artifacts:
@@ -66,7 +66,7 @@ class Left:
         for position, found in by_position.items():
             if (at := rows.index_of(position)) is None:
                 continue  # a run at work went on meanwhile
-            yield Trial(
+            yield TrialArtifacts(
                 position=position,
                 case=int(rows.case[at]),
                 variant=int(rows.variant[at]),
@@ -92,7 +92,7 @@ def in_bytes(size: int) -> str:
     return f"{size / 1_000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-class Room:
+class SizeBudget:
     """So much is left, of bytes or of anything else; who finds too little takes nothing."""
 
     def __init__(self, left: int) -> None:
@@ -134,7 +134,7 @@ class Links:
     artifacts: dict[tuple[int, str], str] = field(default_factory=dict)
     changes: dict[int, str] = field(default_factory=dict)
 
-    def of(self, trial: Trial | None, above: str = "") -> tuple[Link, ...]:
+    def of(self, trial: TrialArtifacts | None, above: str = "") -> tuple[Link, ...]:
         """Those of a trial, from a page that is `above` so much."""
         found = []
         for artifact in trial.artifacts if trial else ():
@@ -151,7 +151,7 @@ class Link(NamedTuple):
     size: str
 
 
-class Line(NamedTuple):
+class TrialLine(NamedTuple):
     variant: str
     repeat: str
     outcome: str
@@ -163,24 +163,24 @@ class Line(NamedTuple):
         return _TRIAL + _LINK * len(self.links) + sum(map(size, told))
 
 
-class Case(NamedTuple):
+class ArtifactCase(NamedTuple):
     id: str
     changes: str  # where its page is
-    lines: list[Line]
+    lines: list[TrialLine]
 
 
 @dataclass(slots=True)
-class Listed:
+class ArtifactList:
     """The list, and what is not in it."""
 
-    cases: list[Case] = field(default_factory=list)
+    cases: list[ArtifactCase] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     size: int = 0
 
 
-def line(left: Left, trial: Trial, links: Links, above: str = "") -> Line:
-    return Line(
+def line(left: RunArtifacts, trial: TrialArtifacts, links: Links, above: str = "") -> TrialLine:
+    return TrialLine(
         left.rows.variants[trial.variant],
         f"{trial.repeat + 1}" if left.rows.repeats > 1 else "",
         trial.outcome,
@@ -189,21 +189,21 @@ def line(left: Left, trial: Trial, links: Links, above: str = "") -> Line:
     )
 
 
-def scores(left: Left) -> list[str]:
+def scores(left: RunArtifacts) -> list[str]:
     """The titles of their columns."""
     return list(left.rows.scores)[:SCORES]
 
 
-def listed(left: Left, links: Links) -> Listed:
+def listed(left: RunArtifacts, links: Links) -> ArtifactList:
     """The trials by case, in the order of the plan, as many as have room."""
-    found, room, trials = Listed(scores=scores(left)), Room(LIST), 0
+    found, room, trials = ArtifactList(scores=scores(left)), SizeBudget(LIST), 0
     for case in sorted(left.cases):
         lines = [line(left, trial, links) for trial in sorted(left.cases[case], key=lambda trial: trial.position)]
         name = cut(left.rows.cases[case].id, 120)
         if not room.takes(300 + size(name) + sum(one.size() for one in lines)):
             break
         trials += len(lines)
-        found.cases.append(Case(name, links.changes.get(case, ""), lines))
+        found.cases.append(ArtifactCase(name, links.changes.get(case, ""), lines))
     found.size = LIST - room.left
     if (missing := left.count - len(links.artifacts)) and links.artifacts:
         found.notes.append(f"{many(missing, 'artifact')} of {left.count:,} not beside this page, to keep it small")

@@ -27,7 +27,7 @@ def mcp_section(analysis: Analysis) -> Section | None:
         tuple(
             (
                 calls.variant,
-                *map(_figure, (calls.offered, calls.made, calls.failed, calls.denied, calls.trials)),
+                *map(_figure, (calls.offered, calls.calls, calls.failed, calls.denied, calls.trials)),
                 _figure(len(calls.all_failed)),
             )
             for calls in found
@@ -50,7 +50,7 @@ def mcp_section(analysis: Analysis) -> Section | None:
         *(
             f"warning: every MCP call of {calls.variant} was denied ({many(calls.denied, 'call')}): no server was used"
             for calls in found
-            if calls.made and calls.denied == calls.made
+            if calls.calls and calls.denied == calls.calls
         ),
     )
     return Section("mcp", "MCP calls", sentences, tables, data={"variants": {one.variant: _data(one) for one in found}})
@@ -72,7 +72,7 @@ def _flag(calls: VariantMcpCalls) -> str:
 def _data(calls: VariantMcpCalls) -> dict[str, Any]:
     return {
         "tools_offered": calls.offered,
-        "calls": calls.made,
+        "calls": calls.calls,
         "failed": calls.failed,
         "denied": calls.denied,
         "trials": calls.trials,

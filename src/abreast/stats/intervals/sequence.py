@@ -146,7 +146,7 @@ class RunningSequence:
         self.weight = weight
         self._largest = whole(largest, "largest", least=1) if weight == "case" else 1
         self._goal = math.log(2 / alpha) if alpha else math.inf
-        self._counts = _Counts()
+        self._counts = _GridCounts()
         self._low, self._high, self._wealth = -1.0, 1.0, 0.0
         self._sum, self._size, self._n = 0.0, 0.0, 0
         self._grouped: bool | None = None
@@ -230,7 +230,7 @@ class RunningSequence:
         return Units(sums, sizes) if self.weight == "case" else Units(sums / sizes, np.ones(len(sums)))
 
 
-class _Counts:
+class _GridCounts:
     """How often each sum occurred among units of each size."""
 
     def __init__(self) -> None:
@@ -269,7 +269,7 @@ class _Bets:
     1 − u·n/M + u·((S + n)/M)·t with t = 1/(1 + m).
     """
 
-    def __init__(self, counts: _Counts, sign: int, largest: int) -> None:
+    def __init__(self, counts: _GridCounts, sign: int, largest: int) -> None:
         scale = max(float(largest), *counts.by_size)
         parts = [((size + sign * sums) / scale, size / scale, n) for size, (sums, n) in counts.by_size.items()]
         self._gains = np.concatenate([gains for gains, _, _ in parts])

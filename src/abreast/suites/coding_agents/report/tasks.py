@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abreast.analyse.paired import side_of
+from abreast.analyse.paired import trial_grid
 from abreast.analyse.rows import Floats
 from abreast.analyse.variants import failures_by_case
 from abreast.report.formats.json_report import number
@@ -69,7 +69,7 @@ def tasks_of(work: Work) -> Iterator[Task]:
         "deleted": work.amount("lines_deleted"),
     }
     means = {name: [work.of_cases(one, values) for one in work.variants] for name, values in columns.items()}
-    failures, sides = failures_by_case(rows), [side_of(rows, one, score).score for one in work.variants]
+    failures, sides = failures_by_case(rows), [trial_grid(rows, one, score).score for one in work.variants]
     for case, facts in sorted(rows.cases.items()):
         winners, compared = _winners(work, [side[case] for side in sides])
         yield Task(
