@@ -452,7 +452,7 @@ def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> Non
 def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
     params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
     found = run([case(said(0.0), said()) for _ in range(3)], params=params)["arms"]
-    told = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on that exchange"
+    told = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
     assert found.sentences[0] == found.data["design"] == told
     assert folder.abreast("validate", "--store", "rows.db").out.count(told) == 1
     for form, text in everywhere(folder).items():

@@ -112,7 +112,7 @@ def test_a_run_without_a_trial_is_no_result(folder: Folder) -> None:
     write_cases(folder, numbered(5))
     run(folder, TWO)
     change(folder, "delete from trials")
-    assert "no trial is stored" in only(folder, "balance", "serious")["message"]
+    assert "no stored trials" in only(folder, "balance", "serious")["message"]
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_scores_out_of_range_are_serious(folder: Folder) -> None:
     change(folder, "update scores set value = 1.5 where position = 3")
     change(folder, "update scores set value = 9e999 where position = 4")
     found = only(folder, "scores", "serious")
-    assert "score_exact lies outside of 0 to 1" in found["message"]
+    assert "score_exact is outside of 0 to 1" in found["message"]
     assert found["count"] == 2
     assert found["ids"] == ["c1 · better · repeat 0", "c2 · plain · repeat 0"]
 
@@ -304,7 +304,7 @@ def test_some_answers_without_a_score_are_counted(folder: Folder) -> None:
     change(folder, "update scores set value = null where position < 40")
     lost = {item["check"]: item for item in findings(folder)}
     assert (set(lost), lost["scores"]["count"]) == ({"scores", "verdict"}, 40)
-    assert lost["verdict"]["message"] == "better would be better, but what was lost could change that"
+    assert lost["verdict"]["message"] == "better would be better, but the lost trials could change that"
 
 
 @pytest.mark.parametrize(("accuracy", "level"), [(0, "serious"), (1, "note")])
@@ -485,7 +485,7 @@ def test_a_variant_that_hardly_answers_is_no_contender(folder: Folder) -> None:
     )
     found = next(row for row in findings(folder) if row["check"] == "failures")
     assert (found["level"], found["ids"]) == ("serious", ["v2"])
-    assert "v2 gave no answer at all: 20 of 20 trials by its own fault" in found["message"]
+    assert "v2 gave no answer at all: 20 of 20 trials failed by its own fault" in found["message"]
     assert folder.abreast("validate").code == 1
 
 
@@ -528,11 +528,11 @@ def test_a_server_more_is_one_difference_with_what_is_allowed_for_it(folder: Fol
 
 def test_a_server_instead_of_tools_is_an_exchange_and_one_line_says_so(folder: Folder) -> None:
     variants = f"{{plain: {{{SEARCH}}}, served: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}}}"
-    told = "served has the MCP server demo instead of Bash, Glob and Grep: the verdict is on that exchange · "
-    alone = "to measure the server alone, give "
-    assert of_agents(folder, variants) == [f"{told}{alone}the same tools: to both variants"]
+    message = "served has the MCP server demo instead of Bash, Glob and Grep: the verdict is on this exchange · "
+    alone = "to measure the server alone"
+    assert of_agents(folder, variants) == [f"{message}give both variants the same `tools:` {alone}"]
     suite = of_agents(folder, variants, "suite: code-search")
-    assert suite == [f"{told}{alone}the search tools to both: --search-tools both"]
+    assert suite == [f"{message}use `--search-tools both` {alone}"]
 
 
 def test_several_servers_instead_of_tools_are_one_line_too(folder: Folder) -> None:
@@ -543,14 +543,14 @@ def test_several_servers_instead_of_tools_are_one_line_too(folder: Folder) -> No
     )
     assert told.startswith(
         "one has the MCP server demo instead of Bash, Glob and Grep; "
-        "two has the MCP servers a and b instead of Bash, Glob and Grep: the verdicts are on that"
+        "two has the MCP servers a and b instead of Bash, Glob and Grep: the verdicts are on these differences"
     )
 
 
 def test_other_tools_are_one_line_and_a_single_one_is_none(folder: Folder) -> None:
     few = "tools: [Read, Grep], allowed_tools: [Read, Grep]"
     (told,) = of_agents(folder, f"{{plain: {{{SEARCH}}}, few: {{{few}}}}}")
-    assert told.startswith("few has to do without Bash and Glob: the verdict is on that difference · to measure one")
+    assert told.startswith("few lacks Bash and Glob: the verdict is on this difference · add a variant")
     assert of_agents(folder, f"{{few: {{{few}}}, one: {{tools: [Read], allowed_tools: [Read]}}}}") == []
 
 
@@ -566,7 +566,7 @@ def test_servers_and_tools_in_a_full_grid_are_no_exchange(folder: Folder) -> Non
         f"{{neither: {{tools: []}}, tools: {{tools: [Glob, Grep]}}, server: {{tools: [], {DEMO}}}, "
         f"both: {{tools: [Glob, Grep], {DEMO}}}}}",
     )
-    assert [line.partition(":")[0] for line in found] == ["tools has Glob and Grep besides"]
+    assert [line.partition(":")[0] for line in found] == ["tools also has Glob and Grep"]
 
 
 def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
@@ -623,7 +623,7 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
             "tools: [], mcp: servers.json, allowed_tools: ['mcp__*']",
             "has the MCP server of servers.json instead of Glob and Grep",
         ),
-        ("tools: [Glob, Grep], mcp: false", "tools: [], mcp: {}", "has to do without Glob and Grep"),
+        ("tools: [Glob, Grep], mcp: false", "tools: [], mcp: {}", "lacks Glob and Grep"),
         (
             "tools: [Glob, Grep]",
             "tools: [], mcp: [a.json, {mcpServers: {x: {command: y}}}]",
@@ -644,7 +644,7 @@ def test_what_is_only_allowed_is_no_tool_of_claude_code() -> None:
     )
     assert not exchange(only, none).differs_in_tools
     of_another = replace(only, target="command")
-    assert exchange(of_another, none).in_words() == "has Bash and Grep besides"
+    assert exchange(of_another, none).in_words() == "also has Bash and Grep"
 
 
 ANYTHING = st.recursive(
@@ -711,7 +711,11 @@ def answer(case, model, resolved):
     ("variants", "level", "message"),
     [
         ("{v1: {model: m, resolved: one}, v2: {model: m, resolved: two}}", "serious", "answered by 2 models: m-0, m-1"),
-        ("{v1: {model: m, resolved: one}, v2: {model: m, resolved: some}}", "note", "1 answer of v2 without a model"),
+        (
+            "{v1: {model: m, resolved: one}, v2: {model: m, resolved: some}}",
+            "note",
+            "model missing from 1 answer of v2",
+        ),
         ("{v1: {model: m, resolved: one}, v2: {model: n, resolved: one}}", "serious", "and m-1 answered both"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_word_that_lost_pairs_could_change_is_demoted_everywhere(folder: Folde
     assert said.code == 1
     assert said.err.count("requirement not met") == 2
     findings = folder.abreast("validate", "--json").json
-    assert "b would be better, but what was lost could change that" in [item["message"] for item in findings]
+    assert "b would be better, but the lost trials could change that" in [item["message"] for item in findings]
 
 
 def test_a_clear_difference_survives_a_few_lost_pairs(folder: Folder) -> None:

@@ -1,4 +1,4 @@
-"""What makes tracked rows untrustworthy: one function per check, each reads the columns of one table."""
+"""Checks for untrustworthy rows of trackers: one function each, which reads the columns of one table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from abreast.preflight.checks.renames import renames
 from abreast.store.user_tables.tables import Frame
 from abreast.text import many
 
-_OF_THE_ROW = ("row_id", "track_id", "timestamp", "code_commit", "code_dirty", "cache", "cache_row", "function_time")
-_OF_THE_CALL = (*_OF_THE_ROW, "function_name", "error", "traceback", "cpu_s", "memory_peak_mb", "memory_grown_mb")
+_ROW_COLUMNS = ("row_id", "track_id", "timestamp", "code_commit", "code_dirty", "cache", "cache_row", "function_time")
+_CALL_COLUMNS = (*_ROW_COLUMNS, "function_name", "error", "traceback", "cpu_s", "memory_peak_mb", "memory_grown_mb")
 _ANSWERS = ("prediction", "answer", "output", "response", "function_result")
 
 
@@ -28,7 +28,7 @@ class TrackedCalls(NamedTuple):
 
     def own(self) -> dict[str, list[Any]]:
         """The columns that the user's code fills."""
-        names = [name for name in self.frame.columns if name not in _OF_THE_CALL]
+        names = [name for name in self.frame.columns if name not in _CALL_COLUMNS]
         return {name: self.column(name) for name in names}
 
     def command(self, name: str, words: str) -> str:
@@ -49,21 +49,16 @@ def failed_calls(tracked: TrackedCalls) -> Iterator[ResultFinding]:
         words = listed(f"{count} {kind}" for kind, count in kinds.most_common())
         message = f"{many(len(rows), 'row')} of {len(errors):,} have an error ({words})"
         is_serious = len(rows) > MANY * len(errors)
-        yield tracked.finding("errors", is_serious, message, "call them again: errors are never cached", rows)
+        yield tracked.finding("errors", is_serious, message, "call these again; errors are never cached", rows)
 
 
 def repeated_rows(tracked: TrackedCalls) -> Iterator[ResultFinding]:
-    columns = [values for name, values in tracked.frame.columns.items() if name not in _OF_THE_ROW]
-    seen: set[str] = set()
-    rows = []
-    for at, row in enumerate(zip(*columns, strict=True)):
-        text = repr(row)
-        if text in seen:
-            rows.append(at)
-        seen.add(text)
+    columns = [values for name, values in tracked.frame.columns.items() if name not in _ROW_COLUMNS]
+    first: dict[str, int] = {}
+    rows = [at for at, row in enumerate(zip(*columns, strict=True)) if first.setdefault(repr(row), at) != at]
     if rows and columns:
-        message = f"{many(len(rows), 'row')} repeat another row of {tracked.table}, and would count twice"
-        fix = f"abreast delete {tracked.store} TRACK_ID removes what one tracker wrote"
+        message = f"{many(len(rows), 'row')} repeat another row of {tracked.table} and would count twice"
+        fix = f"run `abreast delete {tracked.store} TRACK_ID` to remove the rows of one tracker"
         yield tracked.finding("duplicates", len(rows) > MANY * len(tracked.frame), message, fix, rows)
 
 
@@ -83,11 +78,11 @@ def incomplete_columns(tracked: TrackedCalls) -> Iterator[ResultFinding]:
         rows = [at for at, value in enumerate(values) if value is None and not errors[at] and trackers[at] in having]
         if rows:
             message = f"{name} is missing in {many(len(rows), 'row')} of trackers that filled it elsewhere"
-            yield tracked.finding("missing", False, message, "let the function always return it", rows)
+            yield tracked.finding("missing", False, message, "always return it from the function", rows)
 
 
 def renamed_columns(tracked: TrackedCalls) -> Iterator[ResultFinding]:
-    """Columns that end where others begin."""
+    """Columns that end where similar ones begin."""
     spans = {
         name: [at for at, value in enumerate(values) if value is not None] for name, values in tracked.own().items()
     }
@@ -102,7 +97,7 @@ def renamed_columns(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     lasting = [name for name in spans if name not in ended and name not in begun]
     for old, new in renames([*ended, *lasting], [*begun, *lasting], stored, stored):
         if spans[old][-1] < spans[new][0]:
-            message = f"{old} seems to be {new} now: no row has both"
+            message = f"{old} seems to have become {new}: no row has both"
             yield tracked.finding("renames", True, message, tracked.command("rename", f"{old} {new}"), spans[old])
 
 
@@ -122,15 +117,15 @@ def code_versions(tracked: TrackedCalls) -> Iterator[ResultFinding]:
     by_tracker: dict[Any, set[Any]] = {}
     for tracker, commit in zip(trackers, commits, strict=True):
         by_tracker.setdefault(tracker, set()).add(commit)
-    mixed = {tracker for tracker, found in by_tracker.items() if len(found) > 1}
+    mixed = {tracker for tracker, versions in by_tracker.items() if len(versions) > 1}
     rows = [at for at, tracker in enumerate(trackers) if tracker in mixed]
     if rows:
         message = f"{many(len(mixed), 'tracker')} wrote rows of several commits"
-        yield tracked.finding("code", True, message, "use a tracker, and so a track_id, per version of the code", rows)
+        yield tracked.finding("code", True, message, "use one tracker (one track_id) per version of the code", rows)
     dirty = [at for at, is_dirty in enumerate(tracked.column("code_dirty")) if is_dirty]
     if dirty:
-        message = f"{many(len(dirty), 'row')} were written by code that was not committed"
-        yield tracked.finding("code", False, message, "commit before an experiment", dirty)
+        message = f"{many(len(dirty), 'row')} were written by uncommitted code"
+        yield tracked.finding("code", False, message, "commit the code before an experiment", dirty)
 
 
 TRACKED_CHECKS: tuple[tuple[Callable[[TrackedCalls], Iterator[ResultFinding]], str], ...] = (
