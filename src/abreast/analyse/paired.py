@@ -151,9 +151,9 @@ def pair(first: TrialGrid, second: TrialGrid, cases: Ints, groups: Sequence[str]
 def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools) -> Worst | None:
     if not lost.any():
         return None
-    kept = (both | lost).any(axis=1)
-    baseline, variant = (np.where(both | lost, score, np.nan)[kept] for score in scores)
-    holes = lost[kept]
+    included = (both | lost).any(axis=1)
+    baseline, variant = (np.where(both | lost, score, np.nan)[included] for score in scores)
+    holes = lost[included]
 
     def filled(missing_baseline: float, missing_variant: float) -> PairedScores:
         return PairedScores(
@@ -161,9 +161,9 @@ def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools)
             np.where(holes & np.isnan(variant), missing_variant, variant),
         )
 
-    compared = both[kept].any(axis=1)
+    compared = both[included].any(axis=1)
     return Worst(
-        cases[kept],
+        cases[included],
         filled(missing_baseline=1.0, missing_variant=0.0),
         filled(missing_baseline=0.0, missing_variant=1.0),
         int((~compared).sum()) + int(holes[compared].sum()),
