@@ -79,7 +79,7 @@ def test_all_pairs_are_compared_on_request_and_ranked(folder: Folder) -> None:
     assert [(row["variant"], row["baseline"]) for row in found["verdicts"]] == [("b", "a"), ("c", "a"), ("c", "b")]
     assert {row["verdict"] for row in found["verdicts"]} == {"worse"}
     assert [row["variant"] for row in found["ranking"]] == ["a", "b", "c"]
-    assert "strengths of 100 % in all): a (" in folder.abreast("report", "--all-pairs").out
+    assert "shares of total strength): a (" in folder.abreast("report", "--all-pairs").out
 
 
 def test_segments_by_every_tag_are_exploratory_and_adjusted_together(folder: Folder) -> None:
@@ -115,7 +115,7 @@ def test_pairs_that_infrastructure_broke_are_dropped_on_both_sides_and_bounded(f
     assert found["bounds"] == pytest.approx([(10 - 1 - 1 - 1) / 21, (10 + 0 + 0 + 1) / 21])
     said = folder.abreast("report").out
     assert "4 of 22 cases are not compared: 3 failed by infrastructure, 1 skipped" in said
-    assert "with what was lost counted at worst +33.3 points, at best +52.4" in said
+    assert "counting lost outcomes against the variant: +33.3 points; for it: +52.4" in said
 
 
 def test_a_failure_of_the_variants_own_scores_nothing_and_is_no_cheap_answer(folder: Folder) -> None:
@@ -325,7 +325,7 @@ def test_a_value_that_is_no_score_is_not_compared(folder: Folder) -> None:
 def test_a_failure_of_which_nobody_says_whose_it_is_is_told_so(folder: Folder) -> None:
     scripted(folder, [{"a": ["yes"], "b": ["network"]}] * 3)
     folder.abreast("sql", "--write", "results.db", "update trials set error_blame = null")
-    assert "3 network (unclear whose)" in folder.abreast("report").out
+    assert "3 network (unknown cause)" in folder.abreast("report").out
 
 
 def test_the_outcomes_of_the_variants_are_those_that_were_executed(folder: Folder) -> None:

@@ -537,7 +537,7 @@ def everywhere(folder: Folder) -> dict[str, str]:
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
     found = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
     for form, text in found.items():
-        assert "could not be made" not in text, form
+        assert "failed to create" not in text, form
     return found
 
 

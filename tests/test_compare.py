@@ -120,7 +120,7 @@ def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
     assert "(1 case)" in done.out
     assert f"not paired, only in {first}: c1 (1 case)" in done.out
     assert f"not paired, only in {second}: other (1 case)" in done.out
-    assert "not paired, another input under the same id: c0" in done.out
+    assert "not paired, same id, different input: c0" in done.out
     found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
     assert found["unmatched"] == {first: ["c1"], second: ["other"]}
     assert "c0" in found["changed_inputs"]
@@ -135,7 +135,7 @@ def test_cases_with_another_expected_answer_are_listed_and_not_compared(folder: 
     assert (found["regression"], found["cases"], found["losses"]) == ("not known", 26, 0)
     assert found["changed_expected"] == ["c0", "c1", "c2", "c3"]
     said = folder.abreast("compare", "--variant", "b").out
-    assert "not paired, another expected answer to the same input: c0, c1, c2, c3 (4 cases)" in said
+    assert "not paired, same input, different expected answer: c0, c1, c2, c3 (4 cases)" in said
 
 
 def test_latest_is_of_one_store(folder: Folder) -> None:
@@ -215,7 +215,7 @@ def test_partly_shared_answers_are_listed_and_the_rest_is_compared(folder: Folde
     assert done.code == 0, "b is compared"
     assert f"no comparison: {fourth}:a vs {second}:a: all 40 answers are shared by both runs" in done.out
     assert "0 wins, 0 losses, 15 ties in 15 cases" in done.out
-    assert "set aside, shared by both runs because reused: 25 answers of b, in " in done.out
+    assert "not compared, because one run reused them: 25 answers of b, in " in done.out
     assert "(25 cases)" in done.out
     one, other = folder.abreast("compare", second, fourth, "--json").json[0]["verdicts"]
     assert (one["verdict"], other["verdict"], other["cases"]) == ("no comparison", "inconclusive", 15)
@@ -255,10 +255,7 @@ def test_a_run_that_stopped_when_it_was_decided_is_read_with_care(folder: Folder
     folder.abreast("run", "spec.yaml", "--quiet", "--until-decided")
     folder.abreast("run", "spec.yaml", "--quiet", "--fresh", "--seed", "9")
     first, _ = names(folder)
-    assert (
-        f"{first} stopped when it was decided: its scores favour the variant that led then"
-        in folder.abreast("compare").out
-    )
+    assert f"{first} stopped early: its scores favour the variant that was leading" in folder.abreast("compare").out
 
 
 def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:
@@ -374,14 +371,14 @@ def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder)
     said = folder.abreast("compare", first, second, "--variant", "b").out
     assert "2 of 2 cases are not compared: 2 failed by infrastructure" in said
     assert "no comparison: " in said
-    assert "set aside, shared by both runs because reused: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in said
+    assert "not compared, because one run reused them: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in said
 
 
 def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
     first, second = two_runs(folder, pairs(5, 5, 5), pairs(5, 5, 5))
     folder.abreast("sql", "--write", "results.db", "delete from trials where run_id = 2 and block >= 14")
     done = folder.abreast("compare", first, second, "--variant", "b")
-    assert f"not paired, only in {first}, or among the 1 case that {second} has not begun: c" in done.out
+    assert f"not paired, only in {first}, or among the 1 case that {second} has not started: c" in done.out
     found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
     assert (found["not_begun"], len(found["unmatched"][first])) == ({first: 0, second: 1}, 1)
 

@@ -147,16 +147,16 @@ def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> N
         said = page.said.replace(" : ", ": ")
         assert "the human: renamed from old.txt to fresh.txt" in said
         assert "second, repeat 1: deleted" in said
-        assert "first, repeat 1: not touched" in said
+        assert "first, repeat 1: not changed" in said
         assert "second, repeat 1: added, binary, not shown" in said
         assert {"−", "line 10"} <= set(words(page, "del"))
         assert {"+", "human 10", "shared", "first <b>10</b>"} <= set(words(page, "ins"))
         assert "(no line break at the end)" in page.said
         assert "line 5" not in words(page, "span"), "far from any change"
         assert "… 6 lines" in page.said.replace("⋯", "…")
-    assert "first, repeat 2 beside the human" in own.said
-    assert '{"diff"' not in report.said.split("The experiment as it was executed")[0], "it is shown below"
-    row = re.search(r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("What trials") :])
+    assert "first, repeat 2 next to the human" in own.said
+    assert '{"diff"' not in report.said.split("The experiment as executed")[0], "it is shown below"
+    row = re.search(r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("Artifacts of trials") :])
     assert row, "outcome, scores and links of each trial"
 
 
@@ -165,7 +165,7 @@ def test_a_page_alone_says_how_to_see_what_is_not_beside_it(changed: Folder) -> 
     assert [path.name for path in (changed.path / "alone").iterdir()] == ["report.html"]
     page = Page((changed.path / done.out.strip()).read_text(encoding="utf-8"))
     assert not page.all("a")
-    assert "20 artifacts in the store, none beside this page: abreast show" in page.said
+    assert "20 artifacts in the store, none written: abreast show" in page.said
     assert "human 10" in words(page, "ins"), "changes are part of the page"
 
 
@@ -200,8 +200,8 @@ def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder
     assert folder.abreast("run", "settings.json", "--quiet", "--check", "test -s answer.txt").code == 0
     (path,) = (home(folder) / "changes").iterdir()
     page = Page(path.read_text(encoding="utf-8"))
-    assert "left is what the baseline polite did" in page.said
-    assert "brief beside polite" in page.said
+    assert "Left: the change of the baseline polite" in page.said
+    assert "brief next to polite" in page.said
     assert words(page, "ins").count("hello") == 2
     assert {"polite", "brief"} <= set(words(page, "ins"))
     assert "silent" not in page.said, "it left no change, and nothing was printed"
@@ -258,7 +258,7 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
         assert not [name for _, found in page.elements for name in found if name.startswith("on")]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     own = Page((inside / "changes" / "case.html").read_text(encoding="utf-8"))
-    assert "this cannot be read as a diff" in own.said
+    assert "cannot be parsed as a diff" in own.said
     assert "‹U+202E›" in own.said
     assert "<script>alert(1)</script>" in " ".join(words(own, "ins"))
     folder.abreast("delete", home(folder).name, "--yes")
@@ -275,7 +275,7 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
     files = links_of(report)
     written = [path for path in files.values() if path.parent.name != "changes"]
     assert 0 < sum(path.stat().st_size for path in written) <= 10_000
-    assert f"{27 - len(set(written))} artifacts of 27 not beside this page, to keep it small" in page.said
+    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.said
     assert "diff 6 kB, not written" in page.said
     assert "--artifact NAME" in page.said
     pages = [path for path in files.values() if path.parent.name == "changes"]
@@ -293,7 +293,7 @@ def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
     pages = list((report.parent / "changes").iterdir())
     assert 0 < len(pages) < 5
     for path in pages:
-        assert "Left is what the human did" in Page(path.read_text(encoding="utf-8")).said
+        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).said
 
 
 def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
@@ -315,8 +315,8 @@ def test_a_diff_that_was_stored_in_part_is_said(folder: Folder) -> None:
     lost = start + "@@ -9,999 +9,1 @@\n???\n-lost\n"
     report = leave(folder, ["c"], {"a": {"diff": lost}, "b": {"diff": start * 2}}, {"diff": start})
     page = Page((report.parent / "changes" / "c.html").read_text(encoding="utf-8"))
-    assert "a: parts of the diff cannot be read and are not shown" in page.said
-    assert "b beside the human" in page.said
+    assert "a: parts of the diff cannot be parsed and are left out" in page.said
+    assert "b next to the human" in page.said
 
 
 def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page(folder: Folder) -> None:
@@ -330,7 +330,7 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     assert done.code == 0, done.err
     page = Page((folder.path / done.out.strip()).read_text(encoding="utf-8"))
-    assert "What trials left" not in page.said
+    assert "Artifacts of trials" not in page.said
     assert "All cases" in page.said
     assert [path.name for path in (folder.path / "pages").iterdir()] == ["report.html"]
 
@@ -423,7 +423,7 @@ def test_changes_that_do_not_begin_with_the_same_lines_are_shown_each_for_itself
     other = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n eins\n-zwei\n+2\n"
     ((pair,), text) = drawn(one, other)
     assert not pair.aligned
-    assert "did not begin with the same lines" in text
+    assert "did not start from the same lines" in text
     assert "zwei" in text
     assert "one" in text
 
@@ -432,7 +432,7 @@ def test_large_changes_are_cut_and_said() -> None:
     many = "".join(f"diff --git a/f{n} b/f{n}\nnew file mode 100755\n" for n in range(40_000))
     pairs_, text = drawn(None, many)
     assert 0 < len(pairs_) < 20
-    assert re.search(r"without their lines: f\d+, .* and 39,9\d\d further files", text)
+    assert re.search(r"files not shown: f\d+, .* and 39,9\d\d further files", text)
     line = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "<" * 2_000_000 + "\n"
     _, text = drawn(None, line)
     assert len(text) < 2_000
@@ -440,7 +440,7 @@ def test_large_changes_are_cut_and_said() -> None:
     tall = "--- a/x\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "+x\n" * 100_000
     _, text = drawn(tall, tall)
     assert text.count("<ins>") <= 2 * FEW.rows
-    assert "further lines of this file are not shown" in text
+    assert "further lines of this file are left out" in text
 
 
 @given(st.lists(st.text(max_size=70), unique=True, max_size=20))

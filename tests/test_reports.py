@@ -151,7 +151,7 @@ def test_a_run_writes_the_formats_it_is_asked_for(folder: Folder) -> None:
     assert sorted(path.name for path in (folder.path / "out").iterdir()) == ["junit.xml", "report.json"]
     done = folder.abreast("run", "spec.yaml", "--format", "jsn")
     assert done.code == 2
-    assert '--format jsn: no such format (did you mean "json"?)' in done.err
+    assert '--format jsn: unknown format (did you mean "json"?)' in done.err
     assert len(folder.abreast("runs", "--json").json) == 1, "refused before anything is executed"
 
 
@@ -182,7 +182,7 @@ def test_in_python_a_result_and_an_experiment_give_their_report_as_text(folder: 
     assert (found["run"], len(found["trials"])) == (result.run, 24)
     assert strictly(experiment.report(format="json")) == found
     assert "b vs a" in result.report()
-    with pytest.raises(BadInput, match='no format jsn \\(did you mean "json"'):
+    with pytest.raises(BadInput, match='unknown format jsn \\(did you mean "json"'):
         result.report("jsn")
 
 

@@ -110,7 +110,7 @@ def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(f
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
     folder.anew("run", "spec.yaml")
     (folder.path / "mended").touch()
-    told = "retried on request"
+    told = "were retried (--retry-failed)"
     reused = folder.anew("run", "spec.yaml")
     assert "4 of them failures: --retry-failed" in reused.err
     assert told not in reused.out

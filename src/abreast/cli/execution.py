@@ -43,7 +43,7 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Preflight, execute, verdict, report."""
     required = [gates.read(text) for text in args.fail_if]
-    catalogue.named(args.format, not args.no_pictures)  # refused now, not after the run
+    catalogue.parse_names(args.format, not args.no_pictures)  # refused now, not after the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: is no folder", "name a folder; it is made if it is not there")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:

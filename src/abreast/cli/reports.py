@@ -29,7 +29,7 @@ def write_reports(
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
         asked = catalogue.ReportRequest(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
-        written = catalogue.write(asked, catalogue.named(words, pictures) or ["html"], place)
+        written = catalogue.write(asked, catalogue.parse_names(words, pictures) or ["html"], place)
         return next((path for path in written if path.suffix == ".html"), written[0])
     except OSError as error:
         say(f"warning: the report could not be written ({error})")

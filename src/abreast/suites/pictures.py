@@ -33,7 +33,7 @@ def lanes_picture(
 
 
 def lanes_in_words(
-    names: Sequence[str], groups: Sequence[Group], say: Callable[[Lane], str] = lambda lane: lane.said
+    names: Sequence[str], groups: Sequence[Group], say: Callable[[Lane], str] = lambda lane: lane.figure
 ) -> str:
     """`trend: baseline 40.0 %, treatment 90.0 %. anomaly: baseline 20.0 %.`"""
     return (

@@ -1,9 +1,8 @@
-"""What quality costs: mean cost of a trial against mean score, and who is beaten by nobody in both."""
+"""Mean cost of a trial against mean score, with the Pareto frontier."""
 
 from __future__ import annotations
 
-import numpy as np
-
+from abreast.analyse.rows import mean_of_known
 from abreast.analyse.run import Analysis
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.pareto import Axis, Point, picture
@@ -18,19 +17,13 @@ _COST = Axis(
 
 
 def pictures(analysis: Analysis) -> list[Picture]:
-    """One picture, if the cost of at least two variants is known, and not all of it is nothing."""
-    found = _points(analysis)
-    if len(found) < 2 or not any(point.takes for point in found):
+    """One picture, if the costs of at least two variants are known and not all are 0."""
+    rows, points = analysis.rows, []
+    for number, summary in enumerate(analysis.variants):
+        cost = mean_of_known(rows.cost_usd[rows.variant == number])
+        if cost is not None and summary.score is not None:
+            points.append(Point(number, summary.name, cost, summary.score))
+    if len(points) < 2 or not any(point.takes for point in points):
         return []
     below = "mean score with its 95 % interval; filled: no other is both cheaper and better"
-    return [picture("cost-and-quality", "Cost and quality", below, "score", found, _COST)]
-
-
-def _points(analysis: Analysis) -> list[Point]:
-    rows, found = analysis.rows, []
-    for number, summary in enumerate(analysis.variants):
-        cost = rows.cost_usd[rows.variant == number]
-        known = cost[~np.isnan(cost)]
-        if len(known) and summary.score is not None:
-            found.append(Point(number, summary.name, float(known.mean()), summary.score))
-    return found
+    return [picture("cost-and-quality", "Cost and quality", below, "score", points, _COST)]
