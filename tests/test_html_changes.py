@@ -156,7 +156,9 @@ def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> N
         assert "… 6 lines" in page.said.replace("⋯", "…")
     assert "first, repeat 2 next to the human" in own.said
     assert '{"diff"' not in report.said.split("The experiment as executed")[0], "it is shown below"
-    row = re.search(r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("Artifacts of trials") :])
+    row = re.search(
+        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("Artifacts of trials") :]
+    )
     assert row, "outcome, scores and links of each trial"
 
 

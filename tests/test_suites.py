@@ -432,12 +432,12 @@ def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
         ("raise RuntimeError('no luck')", "failed to create its sections: RuntimeError: no luck"),
         ("return None", "failed to create its sections: TypeError"),
         ("return ['text']", "TypeError: a section must be a Section, got str"),
-        ("return [Section('a', 'A', (3,))]", "TypeError: what is shown must be text, got 3"),
+        ("return [Section('a', 'A', (3,))]", "TypeError: expected text, got 3"),
         ("return [Section('a', 'A'), Section('a', 'B')]", "ValueError: two sections have the same name"),
         ("return [Section('a', 'A', data={'x': object()})]", "failed to create its sections: TypeError"),
         (
             "return [Section('a', 'A', (), (NamedTable('t', 'T', ('x', 'y'), (('1',),)),))]",
-            "ValueError: table t: row 1 fills 1 of 2 columns",
+            "ValueError: table t: row 1 has 1 of 2 columns",
         ),
         (
             "return [Section('a', 'A', (), (), (Picture('p', 'P', '', lambda width: 1 / 0),))]",

@@ -139,7 +139,7 @@ def _printable_table(table: NamedTable) -> NamedTable:
     rows = tuple(tuple(map(_line, row)) for row in table.rows)
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
-            raise ValueError(f"table {table.name}: row {number} has {len(row)} cells for {len(head)} columns")
+            raise ValueError(f"table {table.name}: row {number} has {len(row)} of {len(head)} columns")
     head, rows = without_empty_columns(head, rows)
     return NamedTable(
         name=_line(table.name),
