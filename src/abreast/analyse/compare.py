@@ -340,7 +340,7 @@ def _matched(question: _ContenderPair) -> _Matched:
     common = sorted(first.keys() & second.keys(), key=lambda key: first[key])
     counted = [set(rows.counted.tolist()) for rows in runs]
     finished = [key for key in common if first[key] in counted[0] and second[key] in counted[1]]
-    expected = [rows.expected() for rows in runs]
+    expected = [rows.case_column("expected") for rows in runs]
     comparable = [key for key in finished if expected[0][first[key]] == expected[1][second[key]]]
     ids = {key[0] for key in first} & {key[0] for key in second}
     repeats = min(rows.repeats for rows in runs)

@@ -231,20 +231,9 @@ class Rows:
     def cases(self) -> CasesByIndex:
         return CasesByIndex(self._of_cases("id", "case_group", "tags"))
 
-    def input_sizes(self) -> dict[int, int]:
-        """Length of each case's input, in characters of its JSON."""
-        return dict(self._of_cases("input_size"))
-
-    def expected(self) -> dict[int, str]:
-        """The expected answer of each case, as JSON."""
-        return dict(self._of_cases("expected"))
-
-    def inputs(self) -> dict[int, str]:
-        """The input of each case, as JSON."""
-        return dict(self._of_cases("input"))
-
-    def digests(self) -> dict[int, str]:
-        return dict(self._of_cases("digest"))
+    def case_column(self, name: str) -> dict[int, Any]:
+        """A column by case index, such as `input` and `expected` (as JSON) or `input_size` (characters of JSON)."""
+        return dict(self._of_cases(name))
 
     def identities(self) -> dict[tuple[str, str], int]:
         """The index of each case that has a row, by its id and the digest of its input."""

@@ -64,14 +64,6 @@ class VariantSummary:
         """Whether no trial gave an answer and at least one failed; its mean score says nothing about answers then."""
         return not self.ok and bool(self.errors)
 
-    @property
-    def latency_p50(self) -> float | None:
-        return self.latency.get("p50")
-
-    @property
-    def latency_p95(self) -> float | None:
-        return self.latency.get("p95")
-
 
 def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
     failed = (rows.variant == variant) & rows.error

@@ -104,11 +104,7 @@ def ppi(
 
 
 def corrected_mean(
-    judge: Floats,
-    human: Floats,
-    labelled: npt.NDArray[np.int64],
-    tuning: float,
-    weights: Floats | None = None,
+    judge: Floats, human: Floats, labelled: npt.NDArray[np.int64], tuning: float, weights: Floats | None = None
 ) -> float:
     """The mean of a judge's values (differences, or scores of one arm), corrected by human ones at this λ."""
     weights = np.ones(len(judge)) if weights is None else weights

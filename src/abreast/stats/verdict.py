@@ -312,12 +312,7 @@ def _final(data: _ComparisonInput, alpha: float) -> Estimate | None:
 def _look(data: _ComparisonInput, alpha: float) -> Look:
     """One look at all differences, or the narrowest of all interim looks."""
     look = confidence_sequence(
-        data.values,
-        alpha,
-        data.unit_margin or None,
-        data.groups,
-        weight=data.weight,
-        largest=data.largest,
+        data.values, alpha, data.unit_margin or None, data.groups, weight=data.weight, largest=data.largest
     )
     if data.seen is None or not alpha:
         return look

@@ -33,8 +33,8 @@ MEASURES: dict[str, Callable[[VariantSummary], float | None]] = {
     "cost_usd": lambda summary: (
         None if summary.unpriced or summary.cost_usd is None else summary.cost_usd + summary.in_vain_usd
     ),
-    "latency_p50": lambda summary: summary.latency_p50,
-    "latency_p95": lambda summary: summary.latency_p95,
+    "latency_p50": lambda summary: summary.latency.get("p50"),
+    "latency_p95": lambda summary: summary.latency.get("p95"),
     "errors": _errors,
 }
 _ALIASES = {"cost": "cost_usd", "latency": "latency_p50"}

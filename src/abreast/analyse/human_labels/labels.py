@@ -72,8 +72,7 @@ def random_order(rows: Rows, seed: int, score: Floats) -> Ints:
     variants = np.zeros((rows.planned_cases, len(rows.variants)), dtype=bool)
     variants[rows.case[scored], rows.variant[scored]] = True
     cases = np.flatnonzero(rows.complete & (variants.sum(axis=1) > 1))
-
-    digests = rows.digests()
+    digests = rows.case_column("digest")
 
     def draw(case: int) -> bytes:
         return hashlib.sha256(f"{seed}:{digests[case]}".encode()).digest()

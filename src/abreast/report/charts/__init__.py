@@ -9,7 +9,7 @@ from typing import NamedTuple
 from abreast.analyse.run import Analysis
 from abreast.filenames import is_file_name, safe_file_name
 from abreast.report import folder
-from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
+from abreast.report.charts import closing, difference, latency, outcomes, pareto, segments, sizes
 from abreast.report.charts.drawing import Picture
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.formats.catalogue import draws_pixels as draws_pixels
@@ -21,7 +21,7 @@ _KINDS = {
     "outcomes": outcomes,
     "closing": closing,
     "segments": segments,
-    "frontier": frontier,
+    "frontier": pareto,
     "latency": latency,
     "sizes": sizes,
 }

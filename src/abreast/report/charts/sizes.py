@@ -35,7 +35,7 @@ def pictures(analysis: Analysis) -> list[Picture]:
     rows = analysis.rows
     if not rows.primary or not len(rows.position):
         return []
-    sizes = rows.input_sizes()
+    sizes = rows.case_column("input_size")
     small, large = np.quantile(list(sizes.values()), (0.1, 0.9), method="inverted_cdf")
     if large < ALIKE * small:
         return []

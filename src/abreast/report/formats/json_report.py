@@ -249,11 +249,6 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def events(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
-    """Kind and details of the scheduler's events, in order."""
-    return [(event.kind, event.detail) for event in analysis.rows.store.queries.events(analysis.rows.run_id)]
-
-
 def config(analysis: Analysis) -> dict[str, Any]:
     return {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")}
 

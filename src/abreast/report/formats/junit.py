@@ -16,6 +16,7 @@ from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.words.verdict_sentence import SIMULATED, failure, sentence
 
 PASSED = 0.5  # a lower score is a failed test
+OUTCOMES = {"worse": "failure", "regression": "failure", "requirement": "failure", "no comparison": "error"}
 
 
 class JUnit(ReportFormat):
@@ -66,23 +67,27 @@ def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str
     suite = _suite(root, analysis, "verdict")
     classname = clean(f"{analysis.run['experiment']}.verdict")
     for item in analysis.comparisons:
-        test = ElementTree.SubElement(
-            suite, "testcase", classname=classname, name=clean(f"{item.variant} against {item.baseline}"), time="0"
-        )
-        if item.verdict.word == "worse":
-            ElementTree.SubElement(test, "failure", message=clean(sentence(item)), type="worse")
-        elif item.verdict.word == "no comparison":
-            ElementTree.SubElement(test, "error", message=clean(sentence(item)), type="no comparison")
-        else:
+        test = add_test(suite, classname, f"{item.variant} against {item.baseline}")
+        add_outcome(test, item.verdict.word, sentence(item))
+        if item.verdict.word not in OUTCOMES:
             ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
     add_requirements(suite, classname, unmet)
+
+
+def add_test(suite: ElementTree.Element, classname: str, name: str, seconds: str = "0") -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=classname, name=clean(name), time=seconds)
+
+
+def add_outcome(test: ElementTree.Element, word: str, message: str) -> None:
+    """Mark a test as failed or as an error; other verdicts pass."""
+    if word in OUTCOMES:
+        ElementTree.SubElement(test, OUTCOMES[word], message=clean(message), type=word)
 
 
 def add_requirements(suite: ElementTree.Element, classname: str, unmet: Sequence[str]) -> None:
     """Add a failed test for each unmet requirement."""
     for line in unmet:
-        test = ElementTree.SubElement(suite, "testcase", classname=classname, name=clean(line.split(": ")[0]), time="0")
-        ElementTree.SubElement(test, "failure", message=clean(line), type="requirement")
+        add_outcome(add_test(suite, classname, line.split(": ")[0]), "requirement", line)
 
 
 def _trials(root: ElementTree.Element, analysis: Analysis, index: int) -> None:
@@ -92,9 +97,7 @@ def _trials(root: ElementTree.Element, analysis: Analysis, index: int) -> None:
     trials = rows.store.queries.scored_trials(rows.run_id, index, rows.primary)
     for case_id, repeat, status, kind, blame, error, seconds, value, explanation in trials:
         name = f"{case_id} [{repeat}]" if rows.repeats > 1 else case_id
-        test = ElementTree.SubElement(
-            suite, "testcase", classname=classname, name=clean(name), time=f"{max(0.0, seconds or 0.0):.3f}"
-        )
+        test = add_test(suite, classname, name, f"{max(0.0, seconds or 0.0):.3f}")
         if status == "error":
             row = {"status": status, "error_kind": kind, "error_blame": blame, "error": error}
             ElementTree.SubElement(test, "error", message=clean(failure(row)), type=clean(kind or "error"))

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
-from abreast.report.formats.json_report import events, provenance
 from abreast.report.sections import Section, sections_of, without_empty_columns
-from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
+from abreast.report.words.run_facts import run_facts
 from abreast.report.words.variant_figures import OTHER_SCORES, TITLES, cells, other_scores
 from abreast.report.words.verdict_sentence import (
     SEGMENT_TITLES,
@@ -53,7 +52,8 @@ def text(analysis: Analysis) -> str:
             title = f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}"
             parts += [title, case_table(item)]
     parts += [safe(line) for line in (*flag_lines(analysis), not_run_line(analysis)) if line]
-    parts += ["### How it was run", _provenance(analysis)]
+    facts = run_facts(analysis, analysis.rows.store.queries.events(analysis.rows.run_id))
+    parts += ["### How it was run", "\n".join(f"- {name}: {safe(fact)}" for name, fact in facts)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -86,22 +86,6 @@ def case_table(item: Comparison) -> str:
     """The cases that differ most."""
     rows = [(case.case_id, f"{case.baseline:.3g}", f"{case.variant:.3g}") for case in item.differences]
     return table(("case", item.baseline, item.variant), rows)
-
-
-def _provenance(analysis: Analysis) -> str:
-    record = provenance(analysis)
-    models = ", ".join(sorted({model for models in record["models"].values() for model in models}))
-    facts = {
-        "commit": (record["commit"] or "none") + (" with uncommitted changes" if record["dirty"] else ""),
-        "data": record["data_hash"],
-        "seed": record["seed"],
-        "models": models or "none reported",
-        "Python": record["python"],
-        "packages": ", ".join(f"{name} {version}" for name, version in record["packages"].items()),
-        "started": record["created_at"],
-        "concurrency": "; ".join(describe_findings(events(analysis))),
-    }
-    return "\n".join(f"- {name}: {safe(str(value))}" for name, value in facts.items() if value != "")
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -23,10 +23,9 @@ from abreast.report.page.trial_artifacts import Links, RunArtifacts, cut, listed
 from abreast.report.sections import NOTHING, Section, sections_of, without_empty_columns
 from abreast.report.words import variant_figures as figures
 from abreast.report.words import verdict_sentence as sentences
-from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
+from abreast.report.words.run_facts import run_facts
 from abreast.store.queries.runs import StoredEvent
-from abreast.text import many
 
 CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
@@ -91,7 +90,7 @@ def page(
             errors=_errors(analysis),
             modes=failure_modes(analysis.rows),
             waits=_waits(analysis),
-            facts=_facts(analysis, events),
+            facts=run_facts(analysis, events),
             events=_events(events),
             config=cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG),
             store=analysis.rows.store.path.name,
@@ -233,45 +232,7 @@ def _waits(analysis: Analysis) -> Table | None:
     return table(("variant", "time", *QUANTILES), rows) if rows else None
 
 
-def _facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str, str]]:
-    record, run = json_report.provenance(analysis), analysis.run
-    commit = (record["commit"] or "none") + (" with uncommitted changes" if record["dirty"] else "")
-    models = "; ".join(f"{name}: {', '.join(models)}" for name, models in record["models"].items())
-    cores = many(record["cores"], "core") if record.get("cores") else "unknown cores"
-    facts = {
-        "started": record["created_at"],
-        "finished": record["finished_at"] or "not yet",
-        "status": run["status"] + (f": {run['reason']}" if run["reason"] else ""),
-        "label": run["label"],
-        "trials": f"{analysis.stored:,} of {analysis.planned:,} planned trials are stored",
-        "not run": sentences.not_run_line(analysis),
-        "in flight": _in_flight(events),
-        "concurrency": "; ".join(describe_findings((kind, detail) for _, kind, detail in events)),
-        "seed": str(run["seed"]),
-        "commit": commit,
-        "branch": record.get("branch"),
-        "data": f"{many(record.get('cases') or 0, 'case')}, hash {record['data_hash']}",
-        "models": models or "none reported",
-        "programs": ", ".join(f"{name} {version}" for name, version in record["cli_versions"].items()),
-        "software": ", ".join(
-            [f"Python {record['python']}", *(f"{k} {v}" for k, v in (record["packages"] or {}).items())]
-        ),
-        "machine": f"{record['host']}, {record.get('platform') or 'unknown'}, {cores}",
-    }
-    return [(name, str(fact)) for name, fact in facts.items() if fact]
-
-
 _NOT_LISTED = ("run_started", "run_finished", "in_flight")
-
-
-def _in_flight(events: Sequence[StoredEvent]) -> str:
-    """The concurrency of each execution of the run."""
-    lines = [
-        figures.in_flight_line(detail["asked"], detail["mean"], detail["most"])
-        for _, kind, detail in events
-        if kind == "in_flight"
-    ]
-    return "; ".join(line.removeprefix("in flight: ") for line in lines)
 
 
 def _events(events: Sequence[StoredEvent]) -> dict[str, Any]:

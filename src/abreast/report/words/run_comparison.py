@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from abreast.analyse.compare import AcrossRuns
 from abreast.report.formats import json_report, markdown
-from abreast.report.formats.junit import add_requirements, clean, finished
+from abreast.report.formats.junit import add_outcome, add_requirements, add_test, clean, finished
 from abreast.report.words.verdict_sentence import SIMULATED, advice, cost_and_latency, sentence
 from abreast.text import many
 
@@ -124,17 +124,8 @@ def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
     root = ElementTree.Element("testsuites", name="compare")
     suite = ElementTree.SubElement(root, "testsuite", name="compare")
     for item in items:
-        test = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname="compare",
-            name=clean(f"{item.second.name} against {item.first.name}"),
-            time="0",
-        )
-        if item.word == "regression":
-            ElementTree.SubElement(test, "failure", message=clean(lines(item)[0]), type="regression")
-        elif not item.is_compared:
-            ElementTree.SubElement(test, "error", message=clean(lines(item)[0]), type="no comparison")
+        test = add_test(suite, "compare", f"{item.second.name} against {item.first.name}")
+        add_outcome(test, item.word, lines(item)[0])
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
     add_requirements(suite, "compare", unmet)
     return finished(root)

@@ -26,8 +26,8 @@ def cells(summary: VariantSummary) -> tuple[str, ...]:
         errors_in_words(summary),
         cost_in_words(summary),
         dollars(price.estimate if price else None),
-        seconds(summary.latency_p50),
-        seconds(summary.latency_p95),
+        seconds(summary.latency.get("p50")),
+        seconds(summary.latency.get("p95")),
         tokens_in_words(summary.tokens),
         repeats_in_words(summary.repeats),
     )

@@ -78,10 +78,7 @@ def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Estimat
 
 
 def paired_t(
-    differences: Numbers,
-    level: float = 0.95,
-    groups: Sequence[Hashable] | None = None,
-    weight: Weight = "case",
+    differences: Numbers, level: float = 0.95, groups: Sequence[Hashable] | None = None, weight: Weight = "case"
 ) -> Estimate:
     """Student's t interval of a mean difference.
 

@@ -68,7 +68,7 @@ def _over(work: Work, name: str, cases: Floats) -> float | None:
 def people_of(work: Work) -> dict[str, Floats] | None:
     """The same counts of what people did, by case; None if no case tells."""
     found = {name: np.full(work.rows.planned_cases, np.nan) for name in COUNTS}
-    for case, written in work.rows.expected().items():
+    for case, written in work.rows.case_column("expected").items():
         expected = json.loads(written) if written else None
         if isinstance(expected, Mapping) and isinstance(expected.get("diff"), str):
             for name, number in counted(entries(expected["diff"])).columns().items():

@@ -246,7 +246,7 @@ def _means(keys: Sequence[Key], values: Floats) -> dict[Key, float]:
 
 def _confusions(analysis: Analysis) -> list[Confusion]:
     rows = analysis.rows
-    asked = {rows.cases[case].id: _asked(text) for case, text in rows.inputs().items()}
+    asked = {rows.cases[case].id: _asked(text) for case, text in rows.case_column("input").items()}
     counted: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
     for row in predictions(rows.store, analysis.run["run"]):
         query = QUERIES.get(asked[row["case_id"]])
@@ -290,10 +290,10 @@ def _answerable_by(analysis: Analysis) -> Known:
     """What each prompt can answer, by the prompts that are stored. A trial that was skipped has none."""
     rows = analysis.rows
     known: Known = {}
-    expected = rows.expected()
+    expected = rows.case_column("expected")
     asked = {
         case: Case(rows.cases[case].id, json.loads(text), json.loads(expected[case]))
-        for case, text in rows.inputs().items()
+        for case, text in rows.case_column("input").items()
         if _asked(text) in QUERIES
     }
     variants = dict(zip(rows.position.tolist(), rows.variant.tolist(), strict=True))
