@@ -50,8 +50,6 @@ class ToolErrors:
 
 @dataclass(slots=True)
 class VariantMcpCalls:
-    """MCP calls of one variant in all of its trials."""
-
     variant: str
     trials: int = 0  # with MCP servers
     offered: int | None = None  # tools, at most; None if the agent does not report it

@@ -179,7 +179,6 @@ def _compared(store: Store, before: str | None, run: str, variant: str, margin: 
 def _contenders(
     stores: Sequence[Store], name: str, variant: str | None, rows_by_run: dict[str, Rows]
 ) -> list[_RunVariant]:
-    """The contenders of one argument of the command line."""
     written, in_argument = _split(stores, name)
     store, run = find_run(stores, written)
     rows = rows_by_run[run] = rows_by_run.get(run) or Rows(store, run)

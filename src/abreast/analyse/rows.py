@@ -37,8 +37,6 @@ class FirstError(NamedTuple):
 
 
 class CaseFacts(NamedTuple):
-    """Id, group and tags of a case."""
-
     id: str
     group: str | None
     tags: Mapping[str, str]  # one object for all cases that have the same
@@ -276,7 +274,6 @@ class Rows:
 
     @cached_property
     def extension(self) -> Extension | None:
-        """The earlier run that this one extends."""
         return Extension.read(self.provenance)
 
     @cached_property

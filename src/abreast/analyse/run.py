@@ -82,8 +82,6 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything that reports say about a run."""
-
     run: dict[str, Any]
     rows: Rows = field(repr=False)
     margin: float
@@ -231,7 +229,6 @@ def never_answered(rows: Rows, variant: int) -> str:
 
 
 def largest_cases(pairs: Pairs) -> list[int]:
-    """The cases that differ most."""
     return [int(pairs.cases[at]) for at in _largest(pairs)]
 
 

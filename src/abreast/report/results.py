@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The name and content of a file."""
-
     name: str
     content: bytes
 
 
 @dataclass(slots=True)
 class WrittenResults:
-    """Paths of the files, and warnings."""
-
     paths: list[Path] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

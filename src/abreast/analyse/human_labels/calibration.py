@@ -105,8 +105,6 @@ def _corrected(decided: Decided, calibration: Calibration, margin: float) -> Dec
 
 
 class _Calibrator:
-    """Calibrates all comparisons by one judged score."""
-
     def __init__(self, rows: Rows, metric: str, score: Floats, judge: Judge, comparisons: int) -> None:
         self._rows, self._score, self._judge = rows, score, judge
         self._level = 1 - (1 - CONFIDENCE) / max(1, comparisons)
@@ -210,6 +208,5 @@ def _grades(judge: Judge) -> int:
 
 
 def _agreement(sides: Sequence[_LabelledSide], answers: Bools, grades: int) -> Agreement:
-    """Agreement of judge and human on these answers of all these sides together."""
     judge = np.concatenate([side.judge[answers] for side in sides])
     return agreement(judge, np.concatenate([side.human[answers] for side in sides]), grades)

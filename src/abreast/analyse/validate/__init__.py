@@ -70,7 +70,6 @@ class Validation:
 
 
 def validate(store: Store, run: str) -> Validation:
-    """Run every check on one run."""
     evidence = Evidence(store, store.run(run))
     if evidence.trials:
         findings = [finding for check, _ in CHECKS for finding in check(evidence)]

@@ -109,7 +109,6 @@ class Evidence:
 
     @cached_property
     def arms(self) -> list[dict[str, Any]]:
-        """Totals of each variant."""
         totals = self.queries.variant_totals(self.run_id)
         first = next(iter(totals.values()))
         nothing = {key: 0 if isinstance(value, int | float) else None for key, value in first.items()}

@@ -28,8 +28,6 @@ _KINDS = {
 
 
 class Chart(NamedTuple):
-    """One picture as a file."""
-
     name: str
     svg: str
 
@@ -51,7 +49,6 @@ def drawn(analysis: Analysis) -> list[Chart]:
 
 
 def as_file(analysis: Analysis, picture: Picture) -> Chart:
-    """A picture of this run as a standalone file."""
     run = f"{analysis.run['experiment']} · {analysis.run['run']}"
     return Chart(picture.name, picture.file(mark(analysis), run))
 
@@ -64,8 +61,6 @@ def png(svg: str) -> bytes:
 
 
 class Svg(ReportFormat):
-    """The pictures of a report, one file each."""
-
     suffix = "svg"
     is_printed = False
 

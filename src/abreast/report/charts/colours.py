@@ -70,5 +70,4 @@ def rules(colour: dict[str, str] | None, within: str = "") -> str:
 
 
 def variables(colour: dict[str, str]) -> str:
-    """The colours as CSS variables of a page."""
     return "".join(f"--{name}:{value};" for name, value in colour.items())

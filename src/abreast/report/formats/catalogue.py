@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A run and the options of its report."""
-
     analysis: Analysis
     trials: bool = True  # in the formats json and junit
     unmet: Sequence[str] = ()  # unmet requirements

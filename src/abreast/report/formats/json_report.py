@@ -94,7 +94,6 @@ def report(analysis: Analysis) -> dict[str, Any]:
 
 
 def _suite(analysis: Analysis) -> dict[str, Any] | None:
-    """The data of the suite's sections."""
     part = suite_part(analysis)
     if part is None:
         return None
@@ -115,7 +114,6 @@ def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
-    """One variant against the baseline by one score."""
     result, pairs = item.verdict, item.pairs
     interval = result.interval
     sure = trusted(result)
@@ -174,7 +172,6 @@ def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
 
 
 def segment(item: Segment) -> dict[str, Any]:
-    """A segment with the keys of a verdict; `q` is p adjusted over all segments."""
     return {
         "tag": item.tag,
         "value": item.value,
@@ -198,7 +195,6 @@ def segment(item: Segment) -> dict[str, Any]:
 
 
 def variant(summary: VariantSummary) -> dict[str, Any]:
-    """The figures of one contender."""
     kinds: dict[str, int] = {}
     blames: dict[str, int] = {}
     for (kind, blame), count in sorted(summary.errors.items()):
@@ -233,7 +229,6 @@ def variant(summary: VariantSummary) -> dict[str, Any]:
 
 
 def provenance(analysis: Analysis) -> dict[str, Any]:
-    """Versions, machine, models and times of the run."""
     rows, run = analysis.rows, analysis.run
     record = rows.provenance
     first = ("commit", "dirty", "data_hash", "seed", "python", "packages", "host")

@@ -85,7 +85,6 @@ def add_outcome(test: ElementTree.Element, word: str, message: str) -> None:
 
 
 def add_requirements(suite: ElementTree.Element, classname: str, unmet: Sequence[str]) -> None:
-    """Add a failed test for each unmet requirement."""
     for line in unmet:
         add_outcome(add_test(suite, classname, line.split(": ")[0]), "requirement", line)
 

@@ -83,7 +83,6 @@ def _segments(analysis: Analysis) -> str:
 
 
 def case_table(item: Comparison) -> str:
-    """The cases that differ most."""
     rows = [(case.case_id, f"{case.baseline:.3g}", f"{case.variant:.3g}") for case in item.differences]
     return table(("case", item.baseline, item.variant), rows)
 

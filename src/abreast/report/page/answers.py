@@ -36,8 +36,6 @@ LINES = 400_000  # of diffs that are read for the page
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The prompt and the answer of one variant."""
-
     name: str
     text: str
     ok: bool
@@ -48,8 +46,6 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswers:
-    """One case with the answers of all variants."""
-
     sides: tuple[Answered, ...]
     expected: str
     prompt: str | None  # None if sides have different prompts
@@ -86,7 +82,6 @@ class AnswerReader:
     def read(
         self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False
     ) -> list[CaseAnswers]:
-        """These cases with the answers of these variants."""
         repeats = [self._repeat(case, variants) for case in cases]
         indexes = [
             [self._row(case, variant, repeat) for variant in variants]

@@ -154,7 +154,6 @@ def _transposed(rows: Table) -> Table:
 
 
 def _repeats(analysis: Analysis) -> Table | None:
-    """pass@k and pass^k for every k."""
     by_variant = [(item.name, item.repeats) for item in analysis.variants if item.repeats and item.repeats.pass_at]
     if not by_variant:
         return None
@@ -222,7 +221,6 @@ def _errors(analysis: Analysis) -> Table | None:
 
 
 def _waits(analysis: Analysis) -> Table | None:
-    """Service, queue and back-off times."""
     rows = [
         (item.name, title, *(figures.seconds(times.get(name)) for name in QUANTILES))
         for item in analysis.variants

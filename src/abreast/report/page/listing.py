@@ -53,8 +53,6 @@ class ListedCase:
 
 @dataclass(slots=True)
 class CaseGroup:
-    """Cases with the same outcome."""
-
     word: str
     cases: list[ListedCase]
     count: int = 0  # including those that are not listed
@@ -79,7 +77,6 @@ class CaseListing:
 
     @property
     def without_answers(self) -> int:
-        """Number of listed cases without their answers."""
         return sum(not case.answers and not case.is_above for group in self.groups for case in group.cases)
 
 
@@ -218,7 +215,6 @@ def _fill(
 
 
 def omissions(listing: CaseListing) -> str:
-    """What the listing leaves out."""
     parts = []
     if listing.without_answers:
         parts.append(f"{many(listing.without_answers, 'case')} listed without answers, to keep this file small")

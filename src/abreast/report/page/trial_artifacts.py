@@ -19,8 +19,6 @@ LISTED = 6_000  # artifacts of a page and of the files next to it
 
 @dataclass(frozen=True, slots=True)
 class TrialArtifacts:
-    """The artifacts of one trial."""
-
     position: int
     case: int
     variant: int
@@ -170,8 +168,6 @@ class ArtifactCase(NamedTuple):
 
 @dataclass(slots=True)
 class ArtifactList:
-    """The list, and notes on what it leaves out."""
-
     cases: list[ArtifactCase] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -87,7 +87,6 @@ def _needed_lines(comparison: Comparison, calibration: Calibration, command: str
 
 
 def calibration_object(calibration: Calibration | None) -> dict[str, Any] | None:
-    """The calibration for JSON; None if the score is not a judge's."""
     if calibration is None:
         return None
     estimate, by_side = calibration.estimate, calibration.by_side

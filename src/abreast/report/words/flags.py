@@ -18,8 +18,6 @@ _LINES = (
 
 
 class Flag(NamedTuple):
-    """One flagged trial, with the changed files."""
-
     case: str
     variant: str
     repeat: int

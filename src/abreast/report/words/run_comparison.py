@@ -70,7 +70,6 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 
 
 def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
-    """Caveats of comparisons of runs."""
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
     cautions = [NOT_INTERLEAVED] if of_two_runs else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})

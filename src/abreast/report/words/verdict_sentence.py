@@ -72,7 +72,6 @@ def notes(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 
 def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
-    """The sentence on one comparison and its qualifications."""
     return [*([SIMULATED] if analysis.simulated else []), *_verdict(analysis, comparison)]
 
 
@@ -146,7 +145,6 @@ def _why_no_answer(analysis: Analysis) -> str:
 
 
 def _single(analysis: Analysis) -> str:
-    """The score of the only variant."""
     summary = analysis.variants[0]
     if summary.all_failed:
         return f"{summary.name}: {ALL_FAILED}"

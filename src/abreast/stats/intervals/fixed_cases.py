@@ -90,7 +90,6 @@ class RepeatedScores:
         return all(bool(np.isin(side, (0.0, 1.0)).all()) for pair in self.strata for side in pair)
 
     def first(self, cases: int) -> RepeatedScores:
-        """The first cases alone."""
         weights = self.weights[:cases]
         return RepeatedScores(self.baseline[:cases], self.variant[:cases], weights / weights.sum())
 

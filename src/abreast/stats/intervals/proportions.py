@@ -22,7 +22,6 @@ class Interval:
     level: float = 0.95
 
     def times(self, factor: float) -> Self:
-        """The same interval on another scale."""
         return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
 
 
