@@ -141,9 +141,9 @@ def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Fo
         "How it was run",
         "The experiment as executed",
     ]
-    places = [page.said.find(part) for part in order]
-    assert -1 not in places, order[places.index(-1)]
-    assert places == sorted(places)
+    offsets = [page.said.find(part) for part in order]
+    assert -1 not in offsets, order[offsets.index(-1)]
+    assert offsets == sorted(offsets)
     for fact in ("60 cases, hash", "in flight", "1 requested" if "1 requested" in page.said else "4 requested", "seed"):
         assert fact in page.said
     assert "m-1" in page.said
@@ -185,14 +185,17 @@ def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "link", "iframe", "img", "object", "embed", "base", "form", "a", "image", "use"}
     assert not [
-        name for _, found in page.elements for name in found if name.startswith("on") or name in ("src", "href")
+        name
+        for _, attributes in page.elements
+        for name in attributes
+        if name.startswith("on") or name in ("src", "href")
     ]
 
 
 def test_the_same_rows_give_the_same_bytes(told: Folder) -> None:
     first = page_of(told).source
-    again = told.command("report", "--format", "html", "--output", "again").out.strip()
-    assert (told.path / again).read_text(encoding="utf-8") == first
+    second = told.command("report", "--format", "html", "--output", "again").out.strip()
+    assert (told.path / second).read_text(encoding="utf-8") == first
 
 
 EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></svg></style><img src=x onerror=alert(2)>"
@@ -226,14 +229,14 @@ def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
     page = page_of(folder)
     assert not page.faults, page.faults[:3]
     assert {"script", "img", "i"}.isdisjoint(tag for tag, _ in page.elements)
-    assert not [name for _, found in page.elements for name in found if name.startswith("on")]
+    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     assert "‹U+202E›" in page.said
     assert "<script>alert(1)</script>" in page.said, "as text"
     assert folder.abreast("report", "--format", "svg", "--output", "drawn").code == 0
     for path in (folder.path / "drawn" / "charts").iterdir():
-        found = ElementTree.parse(path)
-        assert {"script", "img"}.isdisjoint(element.tag.split("}")[1] for element in found.iter())
+        attributes = ElementTree.parse(path)
+        assert {"script", "img"}.isdisjoint(element.tag.split("}")[1] for element in attributes.iter())
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0x200B, 0x200E, 0x202E, 0x2066, 0xFEFF, 0xD800, 0xFFFF])
@@ -324,7 +327,7 @@ def test_a_margin_is_drawn_and_said(told: Folder) -> None:
         page = Page(html.page(analyse(store, "latest", margin=0.05)))
     assert "the shaded band is the margin of ±5 points" in page.said
     assert "The margin is 5.0 points." in page.all("svg")[0]["aria-label"]
-    assert any(found.get("class") == "margin" for found in page.all("line"))
+    assert any(element.get("class") == "margin" for element in page.all("line"))
     assert "margin" not in page_of(told).said.split("The experiment as executed")[0]
 
 

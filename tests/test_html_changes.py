@@ -93,15 +93,15 @@ def changed(folder: Folder, ended: Path) -> Folder:
 
 
 def home(folder: Folder) -> Path:
-    (found,) = (folder.path / "runs").iterdir()
-    return found
+    (run_folder,) = (folder.path / "runs").iterdir()
+    return run_folder
 
 
 def links_of(path: Path) -> dict[str, Path]:
     """The links of a page, and the files that they lead to."""
-    found = [each["href"] for each in Page(path.read_text(encoding="utf-8")).all("a")]
-    assert all(re.fullmatch(r"(\.\./)?(artifacts|changes)/[A-Za-z0-9._/-]+", href) for href in found), found
-    return {href: path.parent / unquote(href) for href in found}
+    hrefs = [link["href"] for link in Page(path.read_text(encoding="utf-8")).all("a")]
+    assert all(re.fullmatch(r"(\.\./)?(artifacts|changes)/[A-Za-z0-9._/-]+", href) for href in hrefs), hrefs
+    return {href: path.parent / unquote(href) for href in hrefs}
 
 
 def stored(folder: Folder) -> list[dict[str, Any]]:
@@ -130,10 +130,10 @@ def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the
         assert path.read_bytes() == row["content"].encode()
         artifacts.remove(path)
     assert not artifacts, "and nothing else"
-    again = changed.command("report", "--format", "html", "--output", "again").out.strip()
+    second = changed.command("report", "--format", "html", "--output", "again").out.strip()
     for path in (changed.path / "again").rglob("*.*"):
         assert path.read_bytes() == (home(changed) / path.relative_to(changed.path / "again")).read_bytes()
-    assert again == "again/report.html", "one line, however many files lie beside it"
+    assert second == "again/report.html", "one line, however many files lie beside it"
     assert changed.abreast("report", "--format", "html").out.strip().endswith("report.html"), "nothing new, no new file"
     changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
@@ -176,10 +176,10 @@ def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(chang
     path.write_text("mine")
     done = changed.abreast("report", "--format", "html")
     assert path.read_text() == "mine"
-    found = links_of(changed.path / done.out.strip())
-    assert found["artifacts/easy/first-1-2.diff"].read_text().startswith("diff --git")
-    said = changed.abreast("delete", home(changed).name, "--yes").out
-    assert "artifacts/easy/first-1.diff was not written by abreast, or changed since" in said
+    hrefs = links_of(changed.path / done.out.strip())
+    assert hrefs["artifacts/easy/first-1-2.diff"].read_text().startswith("diff --git")
+    output = changed.abreast("delete", home(changed).name, "--yes").out
+    assert "artifacts/easy/first-1.diff was not written by abreast, or changed since" in output
     assert path.exists()
 
 
@@ -257,7 +257,7 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
         page = Page(path.read_text(encoding="utf-8"))
         assert not page.faults, page.faults[:3]
         assert {"script", "img"}.isdisjoint(tag for tag, _ in page.elements)
-        assert not [name for _, found in page.elements for name in found if name.startswith("on")]
+        assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     own = Page((inside / "changes" / "case.html").read_text(encoding="utf-8"))
     assert "cannot be parsed as a diff" in own.said
@@ -299,15 +299,15 @@ def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
 
 
 def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
-    place = home(changed)
-    shutil.rmtree(place)
-    place.mkdir()
-    (place / "changes").write_text("in the way")
+    run_folder = home(changed)
+    shutil.rmtree(run_folder)
+    run_folder.mkdir()
+    (run_folder / "changes").write_text("in the way")
     done = changed.abreast("report", "--format", "html")
     assert done.code == 2
     assert "the report cannot be written there" in done.err
-    assert any((place / "artifacts").rglob("*.diff"))
-    (place / "changes").unlink()
+    assert any((run_folder / "artifacts").rglob("*.diff"))
+    (run_folder / "changes").unlink()
     changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
 
@@ -346,10 +346,10 @@ FEW = SizeLimits(3_000, 40, 60, 500)
 
 def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
     """Two changes as they stand on a page."""
-    one, other = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
-    found = side_by_side(one, other, limits)
-    plain = [("x", each.plain[: limits.plain]) for each in (one, other) if each and each.plain]
-    block = Block("" if one is None else "the human", "x", found, other.notes, plain)
+    first, second = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
+    found = side_by_side(first, second, limits)
+    plain = [("x", diff.plain[: limits.plain]) for diff in (first, second) if diff and diff.plain]
+    block = Block("" if first is None else "the human", "x", found, second.notes, plain)
     text = BLOCK.render(block=block)
     page = Page(text)
     assert not page.faults
@@ -396,9 +396,9 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
     (pair,), _ = drawn(diff(human, 1_000), diff(agent, 3), ON_ITS_OWN)
     assert pair.aligned
     for side, after in ((pair.left, human), (pair.right, agent)):
-        shown = [cell for cell in side if cell.sign]
+        cells = [cell for cell in side if cell.sign]
         at, told = 0, []
-        for cell in shown:
+        for cell in cells:
             if cell.sign == GAP:
                 told += before[at : at + int(cell.text.split()[0])]
                 at += int(cell.text.split()[0])
@@ -413,17 +413,17 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
 
 
 def test_lines_that_both_added_stand_beside_each_other() -> None:
-    one = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
+    first_diff = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
-    ((pair,), _) = drawn(one, other)
+    ((pair,), _) = drawn(first_diff, other)
     rows = [(trial_artifacts.text, right.text) for trial_artifacts, right in zip(pair.left, pair.right, strict=True)]
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
 
 def test_changes_that_do_not_begin_with_the_same_lines_are_shown_each_for_itself() -> None:
-    one = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    first_diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     other = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n eins\n-zwei\n+2\n"
-    ((pair,), text) = drawn(one, other)
+    ((pair,), text) = drawn(first_diff, other)
     assert not pair.aligned
     assert "did not start from the same lines" in text
     assert "zwei" in text
@@ -448,10 +448,10 @@ def test_large_changes_are_cut_and_said() -> None:
 @given(st.lists(st.text(max_size=70), unique=True, max_size=20))
 def test_file_names_of_any_texts_are_safe_and_differ_everywhere(texts: list[str]) -> None:
     names = FileNames()
-    found = [names.of(text) for text in texts]
-    assert [names.of(text) for text in texts] == found
-    assert len({name.lower() for name in found}) == len(texts)
-    assert all(re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,120}[A-Za-z0-9])?", name) for name in found)
+    results = [names.of(text) for text in texts]
+    assert [names.of(text) for text in texts] == results
+    assert len({name.lower() for name in results}) == len(texts)
+    assert all(re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,120}[A-Za-z0-9])?", name) for name in results)
 
 
 def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) -> None:
