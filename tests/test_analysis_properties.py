@@ -105,10 +105,10 @@ def executed(shape: Shape, path: Path, run: int = 1) -> None:
     )
     experiment.run(fresh=True)
     rows = shape.cases * len(shape.variants) * shape.repeats
-    gone = [position for position in range(rows) if shape.chance.random() < shape.gaps]
-    if gone:
+    missing = [position for position in range(rows) if shape.chance.random() < shape.gaps]
+    if missing:
         with open_store(path) as store, store.change() as connection:
-            for position in gone:
+            for position in missing:
                 if position % 2:
                     connection.execute("DELETE FROM trials WHERE run_id = ? AND position = ?", (run, position))
                 else:
@@ -164,14 +164,14 @@ def near(value: Any, tolerance: float = 1e-6) -> Any:
 
 
 def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
-    found = json.loads(catalogue.text(catalogue.ReportRequest(analysis), "json"))
-    metrics = list(dict.fromkeys(row["metric"] for row in found["verdicts"]))
+    content = json.loads(catalogue.text(catalogue.ReportRequest(analysis), "json"))
+    metrics = list(dict.fromkeys(row["metric"] for row in content["verdicts"]))
     for metric in metrics:
         run = read(store, metric)
         others = [index for index in range(len(run.variants)) if index != run.baseline]
         questions = [(run.baseline, index) for index in others]
         questions += list(combinations(others, 2)) if all_pairs else []
-        rows = [row for row in found["verdicts"] if row["metric"] == metric]
+        rows = [row for row in content["verdicts"] if row["metric"] == metric]
         expected = naive.decide(run, questions)
         assert len(rows) == len(questions)
         for row, question in zip(rows, questions, strict=True):
@@ -208,18 +208,18 @@ def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> N
     assert row["dropped_cases"] == sum(data.dropped.values())
     assert row["waiting_cases"] == naive.complete(run) - len(naive.counted(run))
     assert row["not_run_cases"] == run.planned_cases - naive.complete(run)
-    places = row["cases"] + row["dropped_cases"] + row["waiting_cases"] + row["not_run_cases"]
-    assert places == row["planned_cases"] == run.planned_cases
+    total = row["cases"] + row["dropped_cases"] + row["waiting_cases"] + row["not_run_cases"]
+    assert total == row["planned_cases"] == run.planned_cases
     assert row["repeats_left_out"] == data.repeats_left_out
     bounds = naive.bounds(run, data)
     assert row["bounds"] == (None if bounds is None else [near(end) for end in bounds])
 
 
 def check_variants(store: Store, analysis: Analysis) -> None:
-    run, found = read(store, "points"), json_report.report(analysis)
-    assert sum(row["trials"] for row in found["variants"].values()) == found["executed_trials"]
+    run, content = read(store, "points"), json_report.report(analysis)
+    assert sum(row["trials"] for row in content["variants"].values()) == content["executed_trials"]
     for index, name in enumerate(run.variants):
-        row, mine = found["variants"][name], {key: t for key, t in run.trials.items() if key[1] == index}
+        row, mine = content["variants"][name], {key: t for key, t in run.trials.items() if key[1] == index}
         statuses = Counter(trial["status"] for trial in mine.values())
         assert row["trials"] == len(mine) - statuses["cancelled"]
         assert row["trials"] == row["ok"] + sum(row["errors"].values()) + row["skipped"]
@@ -321,10 +321,13 @@ def check_prices_and_times(store: Store, analysis: Analysis) -> None:
             assert (latency.low, latency.high) == (near(expected.low), near(expected.high))
         assert (cost is None) == (not prices)
         if cost:
-            wanted = cost_per_correct(*zip(*prices, strict=True), groups=priced_groups)  # type: ignore[arg-type]
-            assert (cost.a.estimate, cost.b.estimate) == (near(wanted.a.estimate), near(wanted.b.estimate))
-            assert (cost.b.low, cost.b.high) == (near(wanted.b.low), near(wanted.b.high))
-            assert (cost.ratio is None) == (wanted.ratio is None)
+            expected_price = cost_per_correct(*zip(*prices, strict=True), groups=priced_groups)  # type: ignore[arg-type]
+            assert (cost.a.estimate, cost.b.estimate) == (
+                near(expected_price.a.estimate),
+                near(expected_price.b.estimate),
+            )
+            assert (cost.b.low, cost.b.high) == (near(expected_price.b.low), near(expected_price.b.high))
+            assert (cost.ratio is None) == (expected_price.ratio is None)
 
 
 def check_segments(store: Store, analysis: Analysis) -> None:
@@ -338,8 +341,8 @@ def check_segments(store: Store, analysis: Analysis) -> None:
             if not 10 <= len(among) < len(data.cases):
                 continue
             ends = naive.final(run, [case for case, _ in among], [difference for _, difference in among], 0.95)
-            there = sum(run.tags[case].get(tag) == value for case in naive.counted(run))
-            expected.append((item.variant, tag, value, len(among), there - len(among), ends))
+            tagged = sum(run.tags[case].get(tag) == value for case in naive.counted(run))
+            expected.append((item.variant, tag, value, len(among), tagged - len(among), ends))
     qs = naive.benjamini_hochberg([ends[2] for *_, ends in expected])
     assert len(analysis.segments) == len(expected)
     for found, (variant, tag, value, cases, dropped, (low, high, p)), q in zip(
@@ -369,10 +372,10 @@ def check_words(analysis: Analysis) -> None:
         word = result.demoted or result.word
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
-    said = json_report.report(analysis)["summary"]
+    summary = json_report.report(analysis)["summary"]
     asked = catalogue.ReportRequest(analysis)
     terminal = " ".join(catalogue.text(asked, "terminal").split())
-    for line in said:
+    for line in summary:
         assert " ".join(line.split()) in terminal
     for form in ("markdown", "junit", "csv"):
         text = catalogue.text(asked, form)
@@ -412,13 +415,13 @@ def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: 
 
 def check_across(store: Store, names: list[str]) -> None:
     """Every case of either run is in one place, both ways round, and the differences are those of the rows."""
-    there = {item.second.variant: item for item in compare([store], names, None, 0.0)}
+    comparisons = {item.second.variant: item for item in compare([store], names, None, 0.0)}
     back = {item.second.variant: item for item in compare([store], names[::-1], None, 0.0)}
     runs = [read(store, "points", name) for name in names]
     ids = [{row["id"]: case for (case, _, _), row in run.trials.items()} for run in runs]
     counted = [set(naive.counted(run)) for run in runs]
-    assert set(there) == set(back) == set(runs[0].variants) & set(runs[1].variants)
-    for name, item in there.items():
+    assert set(comparisons) == set(back) == set(runs[0].variants) & set(runs[1].variants)
+    for name, item in comparisons.items():
         expected = []
         for case_id in set(ids[0]) & set(ids[1]):
             cases = [known[case_id] for known in ids]
@@ -439,12 +442,15 @@ def check_across(store: Store, names: list[str]) -> None:
         assert set(match.only_first) == set(ids[0]) - set(ids[1])
         assert set(match.only_second) == set(ids[1]) - set(ids[0])
         assert len(pairs.cases) + pairs.dropped + len(match.unfinished) == len(set(ids[0]) & set(ids[1]))
-        one, other = item.comparison.verdict, back[name].comparison.verdict
-        assert {one.word, other.word} in ({"better", "worse"}, {"inconclusive"}, {"no comparison"})
-        assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
-        assert one.p == near(other.p)
-        if one.interval and other.interval:
-            assert (one.interval.low, one.interval.high) == (near(-other.interval.high), near(-other.interval.low))
+        forward, backward = item.comparison.verdict, back[name].comparison.verdict
+        assert {forward.word, backward.word} in ({"better", "worse"}, {"inconclusive"}, {"no comparison"})
+        assert (forward.wins, forward.losses, forward.ties) == (backward.losses, backward.wins, backward.ties)
+        assert forward.p == near(backward.p)
+        if forward.interval and backward.interval:
+            assert (forward.interval.low, forward.interval.high) == (
+                near(-backward.interval.high),
+                near(-backward.interval.low),
+            )
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

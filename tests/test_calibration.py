@@ -17,18 +17,18 @@ ERROR = math.sqrt(0.95 * 0.05 / EXPERIMENTS)  # the Monte Carlo error of a cover
 
 
 def test_a_judge_that_favours_one_arm_is_wrong_in_a_third_of_the_experiments_and_labels_correct_it() -> None:
-    found = simulate(biased_judge, 0.0, labels=60, experiments=EXPERIMENTS)
-    assert 0.58 < found["judge"].covered < 0.69
-    assert found["corrected"].covered >= 0.95 - 2 * ERROR
-    assert found["corrected"].width < 0.88 * found["labels"].width
+    result = simulate(biased_judge, 0.0, labels=60, experiments=EXPERIMENTS)
+    assert 0.58 < result["judge"].covered < 0.69
+    assert result["corrected"].covered >= 0.95 - 2 * ERROR
+    assert result["corrected"].width < 0.88 * result["labels"].width
 
 
 @pytest.mark.parametrize("labels", [20, 40, 60])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_corrected_intervals_hold_the_truth(name: str, labels: int) -> None:
     generate, truth = SCENARIOS[name]
-    found = simulate(generate, truth, labels, EXPERIMENTS, seed=labels)
-    assert found["corrected"].covered >= 0.95 - 2 * ERROR
+    result = simulate(generate, truth, labels, EXPERIMENTS, seed=labels)
+    assert result["corrected"].covered >= 0.95 - 2 * ERROR
 
 
 @pytest.mark.parametrize("weight", ["case", "group"])
@@ -43,8 +43,8 @@ def test_groups_are_taken_into_account(weight: str) -> None:
             human + random.normal(0.05, 0.1, len(sizes))[groups] + random.normal(0, 0.2, len(groups)), -1, 1
         )
         labelled = random.choice(len(groups), 60, replace=False)
-        found = ppi(judge, human[labelled], labelled, groups=groups.tolist(), weight=weight)  # type: ignore[arg-type]
-        covered += found.low <= 0 <= found.high
+        estimate = ppi(judge, human[labelled], labelled, groups=groups.tolist(), weight=weight)  # type: ignore[arg-type]
+        covered += estimate.low <= 0 <= estimate.high
         plain = ppi(judge, human[labelled], labelled)
         ignored += plain.low <= 0 <= plain.high
     error = math.sqrt(0.95 * 0.05 / experiments)
@@ -83,9 +83,9 @@ def test_labels_on_every_case_are_all_that_counts() -> None:
 
 
 def test_labels_that_all_agree_are_not_certainty() -> None:
-    found = ppi([0.0] * 100, [0.0] * 20, range(20))
-    assert found.low < -0.1
-    assert found.high > 0.1
+    estimate = ppi([0.0] * 100, [0.0] * 20, range(20))
+    assert estimate.low < -0.1
+    assert estimate.high > 0.1
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,9 +95,9 @@ def test_labels_that_all_agree_are_not_certainty() -> None:
 )
 def test_the_estimate_lies_in_its_interval(judge: list[float], human: list[float]) -> None:
     groups = [index % 9 for index in range(len(judge))]
-    for found in (ppi(judge, human, range(len(human))), ppi(judge, human, range(len(human)), groups=groups)):
-        assert -1 <= found.low <= found.estimate <= found.high <= 1
-        assert 0 <= found.p <= 1
+    for estimate in (ppi(judge, human, range(len(human))), ppi(judge, human, range(len(human)), groups=groups)):
+        assert -1 <= estimate.low <= estimate.estimate <= estimate.high <= 1
+        assert 0 <= estimate.p <= 1
 
 
 def test_more_labels_are_needed_for_a_smaller_effect_and_none_helps_if_there_are_too_few_cases() -> None:
@@ -107,8 +107,8 @@ def test_more_labels_are_needed_for_a_smaller_effect_and_none_helps_if_there_are
 
     def needed(effect: float) -> int | None:
         half = (width.high - width.low) / 2
-        found = CorrectedEstimate(effect, effect - half, effect + half, 0.95, 1.0, "PPI++", width.tuning, 60)
-        return labels_needed(found, judge, labels)
+        estimate = CorrectedEstimate(effect, effect - half, effect + half, 0.95, 1.0, "PPI++", width.tuning, 60)
+        return labels_needed(estimate, judge, labels)
 
     large, small = needed(0.08), needed(0.05)
     assert large is not None

@@ -144,22 +144,22 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
         ]
     )["arms"]
     table = rows(found)
-    assert found.tables[0].head == ("measure", "without_mcp (baseline)", "with_mcp", "improvement")
+    assert found.tables[0].head == ("measure", "without_mcp (baseline)", "with_mcp", "change")
     assert table["accuracy (F1)"]["with_mcp"].startswith("100.0% (")
-    assert table["accuracy (F1)"]["improvement"].startswith("+33.3 points")
+    assert table["accuracy (F1)"]["change"].startswith("+33.3 points")
     assert table["input tokens"] == {
         "without_mcp (baseline)": "2,000",
         "with_mcp": "1,000",
-        "improvement": "+50.0 %",  # half of it in each case: no spread, and no certainty from three cases
+        "change": "−50.0 %",  # half of it in each case: no spread, and no certainty from three cases
     }
-    assert table["output tokens"]["improvement"].startswith("−50.0 % (−")  # 900 instead of 600
-    assert table["cost per trial"]["improvement"] == "+50.0 %"
+    assert table["output tokens"]["change"].startswith("+50.0 % (")  # 900 instead of 600
+    assert table["cost per trial"]["change"] == "−50.0 %"
     assert table["turns"]["with_mcp"] == "3.0"
-    assert table["tool calls"]["improvement"] == "+50.0 %"
+    assert table["tool calls"]["change"] == "−50.0 %"
     assert table["cases that both answered"]["with_mcp"] == "3"
     assert {"precision", "recall", "latency, median", "latency, mean", "cost per correct answer"} <= table.keys()
     assert "cache read tokens" not in table
-    assert "+ is better in every row" in found.tables[0].note
+    assert "the variant against the baseline, − is less" in found.tables[0].note
     assert measure(found, "input_tokens")["improvements"] == {
         "with_mcp": {"estimate": 0.5, "interval": None, "level": None, "cases": 3}
     }
@@ -184,12 +184,12 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
     )
     arms, table = found["arms"], rows(found["arms"])
     assert table["input tokens"]["without_mcp (baseline)"] == table["input tokens"]["with_mcp"] == "2,000"
-    assert table["input tokens"]["improvement"] == "+0.0 %"
+    assert table["input tokens"]["change"] == "+0.0 %"
     assert table["cost per trial"]["with_mcp"] == "$0.20"
     assert "1 failed trial of with_mcp used 12,300 tokens and $0.04 besides" in arms.sentences
     assert measure(arms, "retrieval_f1")["values"]["with_mcp"] == pytest.approx(2 / 3)  # of all cases
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": pytest.approx(2 / 3)}
-    assert table["success rate"]["improvement"].startswith("−33.3 points")
+    assert table["success rate"]["change"].startswith("−33.3 points")
     assert arms.data["answered_by_all"] == 2
     assert arms.data["failed"]["with_mcp"] == {"trials": 1, "tokens": 12_300, "cost_usd": 0.04, "untold": 0}
     last = rows(found["cases"])["c2"]
@@ -253,7 +253,7 @@ def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
 def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run: Run) -> None:
     cheap, dear, failed = said(usage=(10, 1), cost=0.1), said(usage=(9_990, 1), cost=9.9), said(error="no answer")
     found = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
-    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "improvement": "+0.0 %"}
+    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "change": "+0.0 %"}
     assert rows(found)["cases that both always answered"]["with_mcp"] == "1"
     assert "over the cases that both always answered" in found.tables[0].note
 
@@ -286,7 +286,7 @@ def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> Non
     )
     table = rows(found)
     assert table["prompt tokens"]["with_mcp"] == "1,000"
-    assert table["cache read tokens"] == {"without_mcp (baseline)": "610", "with_mcp": "740", "improvement": "–"}
+    assert table["cache read tokens"] == {"without_mcp (baseline)": "610", "with_mcp": "740", "change": "–"}
     assert table["prompt read from cache"]["with_mcp"] == "74.0%"
     assert found.data["cache_share"] == {"without_mcp": 0.61, "with_mcp": 0.74}
 
@@ -296,7 +296,7 @@ def test_zero_is_shown_where_zero_was_told_and_nothing_where_nothing_was(run: Ru
     table = rows(found["arms"])
     assert (table["input tokens"]["without_mcp (baseline)"], table["input tokens"]["with_mcp"]) == ("0", "–")
     assert "prompt read from cache" not in table  # of nothing
-    assert table["tool calls"] == {"without_mcp (baseline)": "0.0", "with_mcp": "–", "improvement": "–"}
+    assert table["tool calls"] == {"without_mcp (baseline)": "0.0", "with_mcp": "–", "change": "–"}
     assert "turns" not in table
     assert measure(found["arms"], "input_tokens")["improvements"] == {"with_mcp": None}
     assert not any("cache" in sentence for sentence in found["arms"].sentences)
@@ -359,7 +359,7 @@ def test_one_variant_is_compared_with_nothing(run: Run) -> None:
     assert rows(found["arms"])["input tokens"]["without_mcp"] == "20"
     assert found["cases"].sentences == ()
     assert "winner" not in found["cases"].tables[0].head
-    assert "improvement" not in found["arms"].tables[0].note
+    assert "against the baseline" not in found["arms"].tables[0].note
 
 
 def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> None:
@@ -368,7 +368,7 @@ def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> Non
         each["input"]["other"] = [said(0.0, (200, 1))]
     found = run(asked, (*NAMES, "other"))
     table = rows(found["arms"])["input tokens"]
-    assert (table["improvement of with_mcp"], table["improvement of other"]) == ("+50.0 %", "−100.0 %")
+    assert (table["change of with_mcp"], table["change of other"]) == ("−50.0 %", "+100.0 %")
     assert found["cases"].sentences == (
         "with_mcp wins 3, loses 0, ties 0 of 3 cases against without_mcp",
         "other wins 0, loses 3, ties 0 of 3 cases against without_mcp",
@@ -381,7 +381,7 @@ def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, 
     asked = [case(said(0.2), said(0.6 + number / 100)) for number in range(20)]
     for number, each in enumerate(asked):
         each["input"]["other"] = [said(0.2 + number / 100)]
-    cell = rows(run(asked, (*NAMES, "other"))["arms"])["accuracy (F1)"]["improvement of with_mcp"]
+    cell = rows(run(asked, (*NAMES, "other"))["arms"])["accuracy (F1)"]["change of with_mcp"]
     verdict = analyse(open_store(folder.path / "rows.db"), "latest").comparisons[0].verdict.interval
     assert verdict is not None
     assert verdict.level == 0.975
@@ -393,7 +393,7 @@ def test_an_arm_that_always_failed_hides_no_other(run: Run) -> None:
     found = run([case(said(0.5, (100, 1)), failed), case(said(1.0, (300, 1)), failed)])
     table = rows(found["arms"])
     assert table["accuracy (F1)"]["with_mcp"] == "N/A (all failed)"
-    assert table["input tokens"] == {"without_mcp (baseline)": "200", "with_mcp": "–", "improvement": "–"}
+    assert table["input tokens"] == {"without_mcp (baseline)": "200", "with_mcp": "–", "change": "–"}
     assert measure(found["arms"], "success_rate")["values"]["with_mcp"] == 0.0
     assert "2 failed trials of with_mcp: what they used is not known" in found["arms"].sentences
 
@@ -401,7 +401,7 @@ def test_an_arm_that_always_failed_hides_no_other(run: Run) -> None:
 def test_arms_that_answer_different_cases_are_not_compared_in_amounts(run: Run) -> None:
     failed = said(error="no answer")
     found = run([case(said(usage=(100, 1)), failed), case(failed, said(usage=(5, 1)))])["arms"]
-    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "improvement": "–"}
+    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "change": "–"}
     assert any(sentence.startswith("there is no case that both answered") for sentence in found.sentences)
 
 
@@ -417,7 +417,7 @@ def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
     asked = [case(said(usage=(100, 1), cost=0.5), said(usage=(50, 1), cost=0.25)) for _ in range(2)]
     run(asked)
     table = rows(run(asked)["arms"])
-    assert table["input tokens"]["improvement"] == "+50.0 %"
+    assert table["input tokens"]["change"] == "−50.0 %"
     assert table["cost per trial"]["with_mcp"] == "$0.25"
     assert "latency, median" not in table
 
@@ -439,7 +439,7 @@ def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> Non
     assert rows(found["arms"])["input tokens"] == {
         "without_mcp (baseline)": "10",
         "with_mcp": "20",
-        "improvement": "–",
+        "change": "–",
     }
     assert found["arms"].data["answered_by_all"] is None
     assert found["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
@@ -452,7 +452,7 @@ def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> Non
 def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
     params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
     found = run([case(said(0.0), said()) for _ in range(3)], params=params)["arms"]
-    told = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on that exchange"
+    told = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
     assert found.sentences[0] == found.data["design"] == told
     assert folder.abreast("validate", "--store", "rows.db").out.count(told) == 1
     for form, text in everywhere(folder).items():
@@ -507,7 +507,7 @@ def test_a_simulated_run_says_what_it_can(folder: Folder) -> None:
 
 def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None:
     found = run([case(said(usage=(10, 1)), said(usage=(5, 1)))], scorers=[])
-    assert rows(found["arms"])["input tokens"]["improvement"] == "+50.0 %"
+    assert rows(found["arms"])["input tokens"]["change"] == "−50.0 %"
     assert "winner" not in found["cases"].tables[0].head
     everywhere(folder)
 
@@ -537,7 +537,7 @@ def everywhere(folder: Folder) -> dict[str, str]:
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
     found = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
     for form, text in found.items():
-        assert "could not be made" not in text, form
+        assert "failed to create" not in text, form
     return found
 
 
@@ -776,13 +776,14 @@ class ByHand:
             assert arms.data["failed"][name]["cost_usd"] == (pytest.approx(sum(cost)) if cost else None)
 
     def is_written_so(self, arms: Section, measures: Mapping[str, Any]) -> None:
-        """The cells of tokens, to the digit, and the sign of every improvement."""
+        """The cells of tokens, to the digit, and the sign of every change."""
         for row, each in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
             values = [None if each["values"][name] is None else f"{each['values'][name]:,.0f}" for name in self.names]
             assert each["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
             for cell, change in zip(row[1 + len(values) :], each["improvements"].values(), strict=True):
-                sign = "–" if change is None else "−" if round(change["estimate"], 8) < 0 else "+"
-                assert cell[0] == sign, row
+                direction = 1 if each["kind"] in ("score", "share") else -1  # amounts improve by what is saved
+                negative = change is not None and round(direction * change["estimate"], 8) < 0
+                assert cell[0] == ("–" if change is None else "−" if negative else "+"), row
 
 
 def trials_that_tell(of: Mapping[tuple[str, str], Trials]) -> Trials:

@@ -526,7 +526,7 @@ def check_later_runs(folder: Folder, first: str) -> None:
         "run", "settings.json", "--fresh", "--quiet", "--no-pictures", "--variant", "polite", "--json"
     )
     assert done.code == 0, done.said
-    assert "warning: bench.md was not written by abreast, or changed since: it is left as it is" in done.err
+    assert "warning: bench.md was not written by abreast, or has changed since: kept it" in done.err
     assert [Path(path).name for path in done.json[0]["results"]] == ["bench.json", "bench.csv", "bench-2.md"]
     second = document(folder)["metadata"]["run"]
     assert second == done.json[0]["run"] != first
@@ -604,7 +604,7 @@ def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(f
     (folder.path / "runs").write_text("in the way\n")
     done = folder.abreast("run", "settings.json", "--no-pictures")
     assert done.code == 0, done.said
-    assert "warning: the files of results could not be written" in done.err
+    assert "warning: cannot write the result files" in done.err
     assert "silent against polite" in done.out
 
 

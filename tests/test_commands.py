@@ -329,12 +329,12 @@ def moody(folder: Folder) -> Folder:
 
 def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
     output = moody.abreast("logs", "--variant", "moody").out
-    assert "error (refused, the variant's): I would rather not" in output
+    assert "error (refused, variant's fault): I would rather not" in output
     assert "error (network, infrastructure): the line is down" in output
-    assert "error (crash, the variant's): JSONDecodeError" in output
+    assert "error (crash, variant's fault): JSONDecodeError" in output
     assert "skipped: does not apply" in output
     assert "1 attempt," in output
-    assert "error (refused, the variant's)" in moody.abreast("show", "latest", "c1").out
+    assert "error (refused, variant's fault)" in moody.abreast("show", "latest", "c1").out
 
 
 def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -> None:
@@ -655,10 +655,10 @@ def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report
     (folder.path / "mended").touch()
     second = folder.anew("run", "spec.yaml")
     assert "executing 0" in second.err
-    assert "1 crash (its)" in second.out
+    assert "1 crash (variant's fault)" in second.out
     done = folder.anew("run", "spec.yaml", "--retry-failed")
     assert "reusing 11 answers" in done.err
-    assert "retried on request (--retry-failed)" in done.out
+    assert "retried (--retry-failed)" in done.out
     assert folder.sql(
         "select status, count(*) n from predictions where run = (select max(run) from runs "
         "where run_id = (select max(run_id) from runs)) group by status"
@@ -908,5 +908,5 @@ def test_a_table_with_another_separator_is_known(folder: Folder, name: str, head
 
 def test_the_page_says_of_a_failure_what_kind_it_was_and_whose(moody: Folder) -> None:
     page = html.unescape(next(moody.path.glob("runs/*/report.html")).read_text())
-    assert "error (crash, the variant's): JSONDecodeError" in page
+    assert "error (crash, variant's fault): JSONDecodeError" in page
     assert "12 cases, hash" in page

@@ -18,8 +18,8 @@ def names(folder: Folder, store: str = "results.db") -> list[str]:
 
 
 def compared(done: Done) -> dict[str, Any]:
-    (found,) = done.json
-    (verdict,) = found["verdicts"]
+    (content,) = done.json
+    (verdict,) = content["verdicts"]
     return dict(verdict)
 
 
@@ -65,9 +65,9 @@ def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
     assert f"regression: {second}:b is worse than {first}:b: −30.0 points (95 % interval" in done.out
     assert "2 wins, 14 losses, 24 ties in 40 cases" in done.out
     assert "the runs were not interleaved" in done.out
-    found = compared(regressed.abreast("compare", first, second, "--variant", "b", "--json"))
-    assert (found["regression"], found["verdict"], found["effect"]) == ("regression", "worse", -0.3)
-    assert (found["wins"], found["losses"], found["ties"]) == (2, 14, 24)
+    verdict = compared(regressed.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert (verdict["regression"], verdict["verdict"], verdict["effect"]) == ("regression", "worse", -0.3)
+    assert (verdict["wins"], verdict["losses"], verdict["ties"]) == (2, 14, 24)
     back = compared(regressed.abreast("compare", second, first, "--variant", "b", "--json"))
     assert (back["regression"], back["effect"]) == ("improvement", 0.3)
     both = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
@@ -105,9 +105,9 @@ def test_junit_fails_where_it_is_a_regression(regressed: Folder) -> None:
 
 def test_markdown_lists_the_cases_that_changed(regressed: Folder) -> None:
     first, second = names(regressed)
-    said = regressed.abreast("compare", first, second, "--variant", "b", "--format", "markdown").out
-    assert f"| case | {first}:b | {second}:b |" in said
-    assert "| c0 | 1 | 0 |" in said
+    output = regressed.abreast("compare", first, second, "--variant", "b", "--format", "markdown").out
+    assert f"| case | {first}:b | {second}:b |" in output
+    assert "| c0 | 1 | 0 |" in output
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json", "junit"])
@@ -131,10 +131,10 @@ def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
     assert "(1 case)" in done.out
     assert f"not paired, only in {first}: c1 (1 case)" in done.out
     assert f"not paired, only in {second}: other (1 case)" in done.out
-    assert "not paired, another input under the same id: c0" in done.out
-    found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
-    assert found["unmatched"] == {first: ["c1"], second: ["other"]}
-    assert "c0" in found["changed_inputs"]
+    assert "not paired, same id, different input: c0" in done.out
+    verdict = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert verdict["unmatched"] == {first: ["c1"], second: ["other"]}
+    assert "c0" in verdict["changed_inputs"]
 
 
 def test_cases_with_another_expected_answer_are_listed_and_not_compared(folder: Folder) -> None:
@@ -142,11 +142,11 @@ def test_cases_with_another_expected_answer_are_listed_and_not_compared(folder: 
     cases = (folder.path / "cases.jsonl").read_text()
     folder.write("cases.jsonl", cases.replace('"expected": "yes"', '"expected": "no"', 4))
     folder.abreast("run", "spec.yaml", "--quiet", "--fresh")
-    found = compared(folder.abreast("compare", "--variant", "b", "--json"))
-    assert (found["regression"], found["cases"], found["losses"]) == ("not known", 26, 0)
-    assert found["changed_expected"] == ["c0", "c1", "c2", "c3"]
-    said = folder.abreast("compare", "--variant", "b").out
-    assert "not paired, another expected answer to the same input: c0, c1, c2, c3 (4 cases)" in said
+    verdict = compared(folder.abreast("compare", "--variant", "b", "--json"))
+    assert (verdict["regression"], verdict["cases"], verdict["losses"]) == ("not known", 26, 0)
+    assert verdict["changed_expected"] == ["c0", "c1", "c2", "c3"]
+    output = folder.abreast("compare", "--variant", "b").out
+    assert "not paired, same input, different expected answer: c0, c1, c2, c3 (4 cases)" in output
 
 
 def test_latest_is_of_one_store(folder: Folder) -> None:
@@ -226,12 +226,12 @@ def test_partly_shared_answers_are_listed_and_the_rest_is_compared(folder: Folde
     assert done.code == 0, "b is compared"
     assert f"no comparison: {fourth}:a vs {second}:a: all 40 answers are shared by both runs" in done.out
     assert "0 wins, 0 losses, 15 ties in 15 cases" in done.out
-    assert "set aside, shared by both runs because reused: 25 answers of b, in " in done.out
+    assert "not compared, because one run reused them: 25 answers of b, in " in done.out
     assert "(25 cases)" in done.out
-    one, other = folder.abreast("compare", second, fourth, "--json").json[0]["verdicts"]
-    assert (one["verdict"], other["verdict"], other["cases"]) == ("no comparison", "inconclusive", 15)
-    again = set(folder.abreast("compare", third, fourth, "--json").json[0]["verdicts"][0]["shared_cases"])
-    assert set(other["shared_cases"]) == {f"c{n}" for n in range(40)} - again
+    first_verdict, other = folder.abreast("compare", second, fourth, "--json").json[0]["verdicts"]
+    assert (first_verdict["verdict"], other["verdict"], other["cases"]) == ("no comparison", "inconclusive", 15)
+    shared_cases = set(folder.abreast("compare", third, fourth, "--json").json[0]["verdicts"][0]["shared_cases"])
+    assert set(other["shared_cases"]) == {f"c{n}" for n in range(40)} - shared_cases
     assert folder.abreast("compare", second, fourth, "--fail-if", "worse").code == 0, "b is not worse, a is the same"
     alone = folder.abreast("compare", second, fourth, "--fail-if", "worse", "--variant", "a")
     assert alone.code == 1, "nothing is compared"
@@ -241,8 +241,8 @@ def test_different_variants_do_not_share_answers_after_the_cache_is_cleared(fold
     scripted(folder, pairs(14, 2, 4))
     (run,) = names(folder)
     assert folder.abreast("cache", "clear", "--yes").code == 0
-    found = compared(folder.abreast("compare", f"{run}:a", f"{run}:b", "--json"))
-    assert (found["shared_answers"], found["wins"]) == (0, 14)
+    verdict = compared(folder.abreast("compare", f"{run}:a", f"{run}:b", "--json"))
+    assert (verdict["shared_answers"], verdict["wins"]) == (0, 14)
     assert "cannot be compared with itself" in folder.abreast("compare", f"{run}:a", f"{run}:a").out
 
 
@@ -266,27 +266,24 @@ def test_a_run_that_stopped_when_it_was_decided_is_read_with_care(folder: Folder
     folder.abreast("run", "spec.yaml", "--quiet", "--until-decided")
     folder.abreast("run", "spec.yaml", "--quiet", "--fresh", "--seed", "9")
     first, _ = names(folder)
-    assert (
-        f"{first} stopped when it was decided: its scores favour the variant that led then"
-        in folder.abreast("compare").out
-    )
+    assert f"{first} stopped early: its scores favour the variant that was leading" in folder.abreast("compare").out
 
 
 def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:
     scripted(folder, pairs(14, 2, 4))
     (run,) = names(folder)
-    found = compared(folder.abreast("compare", f"{run}:a", f"{run}:b", "--json"))
-    assert (found["variant"], found["baseline"], found["verdict"], found["wins"]) == ("b", "a", "better", 14)
-    said = folder.abreast("compare", f"{run}:a", f"{run}:b").out
-    assert "not interleaved" not in said
-    assert "changed: side: a → b" in said
+    verdict = compared(folder.abreast("compare", f"{run}:a", f"{run}:b", "--json"))
+    assert (verdict["variant"], verdict["baseline"], verdict["verdict"], verdict["wins"]) == ("b", "a", "better", 14)
+    output = folder.abreast("compare", f"{run}:a", f"{run}:b").out
+    assert "not interleaved" not in output
+    assert "changed: side: a → b" in output
 
 
 def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
     scripted(folder, pairs(5, 5, 2), "--variant", "a")
     scripted(folder, pairs(5, 5, 2), "--variant", "b")
     first, second = names(folder)
-    assert "two runs are needed" in folder.abreast("compare", first).err
+    assert "compare needs two runs" in folder.abreast("compare", first).err
     assert f"{second}:b vs {first}:a" in folder.abreast("compare", first, second).out, "the only ones there are"
     scripted(folder, [{"a": ["yes"], "b": ["no"], "c": ["no"]}] * 12, variants=("c", "a"))
     third = names(folder)[2]
@@ -306,10 +303,10 @@ def test_identical_contenders_do_not_share_their_answers(folder: Folder) -> None
         folder.abreast("run", "spec.yaml", "--quiet")
     first, second = names(folder)
     (verdict,) = folder.abreast("report", "--format", "json").json["verdicts"]
-    for one, other in ((first, first), (first, second), (second, second)):
-        found = compared(folder.abreast("compare", f"{one}:a", f"{other}:again", "--json"))
+    for first_verdict, other in ((first, first), (first, second), (second, second)):
+        found = compared(folder.abreast("compare", f"{first_verdict}:a", f"{other}:again", "--json"))
         assert (found["shared_answers"], found["cases"], found["effect"]) == (0, 40, verdict["effect"])
-        same = compared(folder.abreast("compare", f"{one}:again", f"{other}:again", "--json"))
+        same = compared(folder.abreast("compare", f"{first_verdict}:again", f"{other}:again", "--json"))
         assert (same["shared_answers"], same["cases"]) == (40, 0)
 
 
@@ -347,8 +344,8 @@ def test_what_fails_a_build_is_named_in_junit(regressed: Folder) -> None:
 
 def test_p_values_of_several_contenders_are_adjusted(regressed: Folder) -> None:
     first, second = names(regressed)
-    one, other = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
-    assert (one["p_adjusted"], other["p_adjusted"]) == (one["p"], 2 * other["p"])
+    first_verdict, other = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
+    assert (first_verdict["p_adjusted"], other["p_adjusted"]) == (first_verdict["p"], 2 * other["p"])
 
 
 def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
@@ -356,12 +353,12 @@ def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
     scripted(folder, plain)
     scripted(folder, [{**case, "group": f"g{number // 2}"} for number, case in enumerate(plain)], "--fresh")
     first, second = names(folder)
-    there = compared(folder.abreast("compare", f"{first}:a", f"{second}:b", "--json"))
+    reverse = compared(folder.abreast("compare", f"{first}:a", f"{second}:b", "--json"))
     back = compared(folder.abreast("compare", f"{second}:b", f"{first}:a", "--json"))
-    assert back["interval"] == pytest.approx([-end for end in reversed(there["interval"])])
+    assert back["interval"] == pytest.approx([-end for end in reversed(reverse["interval"])])
     (alone,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
-    assert there["p"] != alone["p"], "by the clustered error"
-    latencies = there["latency_ratio"], back["latency_ratio"]
+    assert reverse["p"] != alone["p"], "by the clustered error"
+    latencies = reverse["latency_ratio"], back["latency_ratio"]
     assert latencies[0]["estimate"] == pytest.approx(1 / latencies[1]["estimate"])
     rows = folder.sql("select run, variant, service_s from predictions order by run, variant, case_id")
     times = [
@@ -382,26 +379,26 @@ def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder)
         where = f"run_id = 2 and position in ({2 * number}, {2 * number + 1})"
         folder.abreast("sql", "--write", "results.db", f"update trials set reused_from = '{first}' where {where}")
     folder.abreast("sql", "--write", "results.db", "update variants set digest = 'same'")
-    said = folder.abreast("compare", first, second, "--variant", "b").out
-    assert "2 of 2 cases are not compared: 2 failed by infrastructure" in said
-    assert "no comparison: " in said
-    assert "set aside, shared by both runs because reused: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in said
+    output = folder.abreast("compare", first, second, "--variant", "b").out
+    assert "2 of 2 cases are not compared: 2 failed by infrastructure" in output
+    assert "no comparison: " in output
+    assert "not compared, because one run reused them: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in output
 
 
 def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
     first, second = two_runs(folder, pairs(5, 5, 5), pairs(5, 5, 5))
     folder.abreast("sql", "--write", "results.db", "delete from trials where run_id = 2 and block >= 14")
     done = folder.abreast("compare", first, second, "--variant", "b")
-    assert f"not paired, only in {first}, or among the 1 case that {second} has not begun: c" in done.out
-    found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
-    assert (found["not_begun"], len(found["unmatched"][first])) == ({first: 0, second: 1}, 1)
+    assert f"not paired, only in {first}, or among the 1 case that {second} has not started: c" in done.out
+    verdict = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert (verdict["not_begun"], len(verdict["unmatched"][first])) == ({first: 0, second: 1}, 1)
 
 
 def test_runs_without_a_case_in_common_say_so_and_list_all(folder: Folder) -> None:
     scripted(folder, [{**case, "id": f"one{n}"} for n, case in enumerate(pairs(2, 1, 1))])
     scripted(folder, [{**case, "id": f"two{n}"} for n, case in enumerate(pairs(2, 1, 1))])
-    found = compared(folder.abreast("compare", "--variant", "b", "--json"))
-    assert (found["cases"], found["verdict"]) == (0, "no comparison")
-    assert [len(ids) for ids in found["unmatched"].values()] == [4, 4]
+    verdict = compared(folder.abreast("compare", "--variant", "b", "--json"))
+    assert (verdict["cases"], verdict["verdict"]) == (0, "no comparison")
+    assert [len(ids) for ids in verdict["unmatched"].values()] == [4, 4]
     done = folder.abreast("compare", "--variant", "b")
     assert (done.code, "no case can be paired" in done.out) == (1, True)

@@ -128,9 +128,9 @@ def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Fo
         "cost per correct answer",
         "Difference in score",
         "Wins, ties and losses",
-        "How the interval closed in",
+        "The interval as cases were added",
         "Variants",
-        "By the other scores",
+        "Other scores",
         "Where it helps and where it hurts exploratory",
         "Cases that differ most",
         "Errors and wrong answers",
@@ -139,16 +139,16 @@ def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Fo
         "Score against the size of the input",
         "All cases",
         "How it was run",
-        "The experiment as it was executed",
+        "The experiment as executed",
     ]
-    places = [page.said.find(part) for part in order]
-    assert -1 not in places, order[places.index(-1)]
-    assert places == sorted(places)
-    for fact in ("60 cases, hash", "in flight", "1 asked for" if "1 asked for" in page.said else "4 asked for", "seed"):
+    offsets = [page.said.find(part) for part in order]
+    assert -1 not in offsets, order[offsets.index(-1)]
+    assert offsets == sorted(offsets)
+    for fact in ("60 cases, hash", "in flight", "1 requested" if "1 requested" in page.said else "4 requested", "seed"):
         assert fact in page.said
     assert "m-1" in page.said
     assert "crash" in page.said
-    assert "the variant's" in page.said
+    assert "variant's fault" in page.said
     assert MARK not in page.said, "a real run"
 
 
@@ -185,14 +185,17 @@ def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "link", "iframe", "img", "object", "embed", "base", "form", "a", "image", "use"}
     assert not [
-        name for _, found in page.elements for name in found if name.startswith("on") or name in ("src", "href")
+        name
+        for _, attributes in page.elements
+        for name in attributes
+        if name.startswith("on") or name in ("src", "href")
     ]
 
 
 def test_the_same_rows_give_the_same_bytes(told: Folder) -> None:
     first = page_of(told).source
-    again = told.command("report", "--format", "html", "--output", "again").out.strip()
-    assert (told.path / again).read_text(encoding="utf-8") == first
+    second = told.command("report", "--format", "html", "--output", "again").out.strip()
+    assert (told.path / second).read_text(encoding="utf-8") == first
 
 
 EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></svg></style><img src=x onerror=alert(2)>"
@@ -226,14 +229,14 @@ def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
     page = page_of(folder)
     assert not page.faults, page.faults[:3]
     assert {"script", "img", "i"}.isdisjoint(tag for tag, _ in page.elements)
-    assert not [name for _, found in page.elements for name in found if name.startswith("on")]
+    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     assert "‹U+202E›" in page.said
     assert "<script>alert(1)</script>" in page.said, "as text"
     assert folder.abreast("report", "--format", "svg", "--output", "drawn").code == 0
     for path in (folder.path / "drawn" / "charts").iterdir():
-        found = ElementTree.parse(path)
-        assert {"script", "img"}.isdisjoint(element.tag.split("}")[1] for element in found.iter())
+        attributes = ElementTree.parse(path)
+        assert {"script", "img"}.isdisjoint(element.tag.split("}")[1] for element in attributes.iter())
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0x200B, 0x200E, 0x202E, 0x2066, 0xFEFF, 0xD800, 0xFFFF])
@@ -302,7 +305,7 @@ def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> 
     assert not page.faults
     assert page.said.startswith(("page", "spec", MARK)) or MARK in page.said
     for word in ("nan", "None", "inf "):
-        assert not re.search(rf"\b{word}\b", page.said.split("The experiment as it was executed")[0]), word
+        assert not re.search(rf"\b{word}\b", page.said.split("The experiment as executed")[0]), word
     assert page.source.count(MARK) >= 1 + len(page.all("svg")), "on the page and on every picture"
 
 
@@ -315,7 +318,7 @@ def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_on
     assert simulated.abreast("run", "experiment.yaml", "--yes").code == 3
     page = page_of(simulated)
     assert re.search(r"\d+ of 80 trials were not run: budget", page.said)
-    assert "What the scheduler did" in page.said
+    assert "Scheduler events" in page.said
     assert "stop 1×" in page.said
 
 
@@ -324,8 +327,8 @@ def test_a_margin_is_drawn_and_said(told: Folder) -> None:
         page = Page(html.page(analyse(store, "latest", margin=0.05)))
     assert "the shaded band is the margin of ±5 points" in page.said
     assert "The margin is 5.0 points." in page.all("svg")[0]["aria-label"]
-    assert any(found.get("class") == "margin" for found in page.all("line"))
-    assert "margin" not in page_of(told).said.split("The experiment as it was executed")[0]
+    assert any(element.get("class") == "margin" for element in page.all("line"))
+    assert "margin" not in page_of(told).said.split("The experiment as executed")[0]
 
 
 def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:

@@ -21,7 +21,7 @@ from abreast.filenames import FileNames
 from abreast.report.page import artifact_files, trial_artifacts
 from abreast.report.page.changes import ON_ITS_OWN, Block
 from abreast.report.page.rendering import environment
-from abreast.report.page.side_by_side import GAP, Change, Limits, Pair, side_by_side
+from abreast.report.page.side_by_side import GAP, FilePair, ParsedDiff, SizeLimits, side_by_side
 from conftest import ABREAST, WITHOUT_VERSION_5, Folder
 from scripted import pairs, scripted
 from test_html import Browser, Page
@@ -93,15 +93,15 @@ def changed(folder: Folder, ended: Path) -> Folder:
 
 
 def home(folder: Folder) -> Path:
-    (found,) = (folder.path / "runs").iterdir()
-    return found
+    (run_folder,) = (folder.path / "runs").iterdir()
+    return run_folder
 
 
 def links_of(path: Path) -> dict[str, Path]:
     """The links of a page, and the files that they lead to."""
-    found = [each["href"] for each in Page(path.read_text(encoding="utf-8")).all("a")]
-    assert all(re.fullmatch(r"(\.\./)?(artifacts|changes)/[A-Za-z0-9._/-]+", href) for href in found), found
-    return {href: path.parent / unquote(href) for href in found}
+    hrefs = [link["href"] for link in Page(path.read_text(encoding="utf-8")).all("a")]
+    assert all(re.fullmatch(r"(\.\./)?(artifacts|changes)/[A-Za-z0-9._/-]+", href) for href in hrefs), hrefs
+    return {href: path.parent / unquote(href) for href in hrefs}
 
 
 def stored(folder: Folder) -> list[dict[str, Any]]:
@@ -130,10 +130,10 @@ def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the
         assert path.read_bytes() == row["content"].encode()
         artifacts.remove(path)
     assert not artifacts, "and nothing else"
-    again = changed.command("report", "--format", "html", "--output", "again").out.strip()
+    second = changed.command("report", "--format", "html", "--output", "again").out.strip()
     for path in (changed.path / "again").rglob("*.*"):
         assert path.read_bytes() == (home(changed) / path.relative_to(changed.path / "again")).read_bytes()
-    assert again == "again/report.html", "one line, however many files lie beside it"
+    assert second == "again/report.html", "one line, however many files lie beside it"
     assert changed.abreast("report", "--format", "html").out.strip().endswith("report.html"), "nothing new, no new file"
     changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
@@ -147,16 +147,18 @@ def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> N
         said = page.said.replace(" : ", ": ")
         assert "the human: renamed from old.txt to fresh.txt" in said
         assert "second, repeat 1: deleted" in said
-        assert "first, repeat 1: not touched" in said
+        assert "first, repeat 1: not changed" in said
         assert "second, repeat 1: added, binary, not shown" in said
         assert {"−", "line 10"} <= set(words(page, "del"))
         assert {"+", "human 10", "shared", "first <b>10</b>"} <= set(words(page, "ins"))
         assert "(no line break at the end)" in page.said
         assert "line 5" not in words(page, "span"), "far from any change"
         assert "… 6 lines" in page.said.replace("⋯", "…")
-    assert "first, repeat 2 beside the human" in own.said
-    assert '{"diff"' not in report.said.split("The experiment as it was executed")[0], "it is shown below"
-    row = re.search(r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("What trials") :])
+    assert "first, repeat 2 next to the human" in own.said
+    assert '{"diff"' not in report.said.split("The experiment as executed")[0], "it is shown below"
+    row = re.search(
+        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("Artifacts of trials") :]
+    )
     assert row, "outcome, scores and links of each trial"
 
 
@@ -165,7 +167,7 @@ def test_a_page_alone_says_how_to_see_what_is_not_beside_it(changed: Folder) -> 
     assert [path.name for path in (changed.path / "alone").iterdir()] == ["report.html"]
     page = Page((changed.path / done.out.strip()).read_text(encoding="utf-8"))
     assert not page.all("a")
-    assert "20 artifacts in the store, none beside this page: abreast show" in page.said
+    assert "20 artifacts in the store, none written: abreast show" in page.said
     assert "human 10" in words(page, "ins"), "changes are part of the page"
 
 
@@ -174,10 +176,10 @@ def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(chang
     path.write_text("mine")
     done = changed.abreast("report", "--format", "html")
     assert path.read_text() == "mine"
-    found = links_of(changed.path / done.out.strip())
-    assert found["artifacts/easy/first-1-2.diff"].read_text().startswith("diff --git")
-    said = changed.abreast("delete", home(changed).name, "--yes").out
-    assert "artifacts/easy/first-1.diff was not written by abreast, or changed since" in said
+    hrefs = links_of(changed.path / done.out.strip())
+    assert hrefs["artifacts/easy/first-1-2.diff"].read_text().startswith("diff --git")
+    output = changed.abreast("delete", home(changed).name, "--yes").out
+    assert "artifacts/easy/first-1.diff was not written by abreast, or changed since" in output
     assert path.exists()
 
 
@@ -200,8 +202,8 @@ def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder
     assert folder.abreast("run", "settings.json", "--quiet", "--check", "test -s answer.txt").code == 0
     (path,) = (home(folder) / "changes").iterdir()
     page = Page(path.read_text(encoding="utf-8"))
-    assert "left is what the baseline polite did" in page.said
-    assert "brief beside polite" in page.said
+    assert "Left: the change of the baseline polite" in page.said
+    assert "brief next to polite" in page.said
     assert words(page, "ins").count("hello") == 2
     assert {"polite", "brief"} <= set(words(page, "ins"))
     assert "silent" not in page.said, "it left no change, and nothing was printed"
@@ -255,10 +257,10 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
         page = Page(path.read_text(encoding="utf-8"))
         assert not page.faults, page.faults[:3]
         assert {"script", "img"}.isdisjoint(tag for tag, _ in page.elements)
-        assert not [name for _, found in page.elements for name in found if name.startswith("on")]
+        assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     own = Page((inside / "changes" / "case.html").read_text(encoding="utf-8"))
-    assert "this cannot be read as a diff" in own.said
+    assert "cannot be parsed as a diff" in own.said
     assert "‹U+202E›" in own.said
     assert "<script>alert(1)</script>" in " ".join(words(own, "ins"))
     folder.abreast("delete", home(folder).name, "--yes")
@@ -275,7 +277,7 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
     files = links_of(report)
     written = [path for path in files.values() if path.parent.name != "changes"]
     assert 0 < sum(path.stat().st_size for path in written) <= 10_000
-    assert f"{27 - len(set(written))} artifacts of 27 not beside this page, to keep it small" in page.said
+    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.said
     assert "diff 6 kB, not written" in page.said
     assert "--artifact NAME" in page.said
     pages = [path for path in files.values() if path.parent.name == "changes"]
@@ -293,19 +295,19 @@ def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
     pages = list((report.parent / "changes").iterdir())
     assert 0 < len(pages) < 5
     for path in pages:
-        assert "Left is what the human did" in Page(path.read_text(encoding="utf-8")).said
+        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).said
 
 
 def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
-    place = home(changed)
-    shutil.rmtree(place)
-    place.mkdir()
-    (place / "changes").write_text("in the way")
+    run_folder = home(changed)
+    shutil.rmtree(run_folder)
+    run_folder.mkdir()
+    (run_folder / "changes").write_text("in the way")
     done = changed.abreast("report", "--format", "html")
     assert done.code == 2
     assert "cannot write the report" in done.err
-    assert any((place / "artifacts").rglob("*.diff"))
-    (place / "changes").unlink()
+    assert any((run_folder / "artifacts").rglob("*.diff"))
+    (run_folder / "changes").unlink()
     changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
 
@@ -315,8 +317,8 @@ def test_a_diff_that_was_stored_in_part_is_said(folder: Folder) -> None:
     lost = start + "@@ -9,999 +9,1 @@\n???\n-lost\n"
     report = leave(folder, ["c"], {"a": {"diff": lost}, "b": {"diff": start * 2}}, {"diff": start})
     page = Page((report.parent / "changes" / "c.html").read_text(encoding="utf-8"))
-    assert "a: parts of the diff cannot be read and are not shown" in page.said
-    assert "b beside the human" in page.said
+    assert "a: parts of the diff cannot be parsed and are left out" in page.said
+    assert "b next to the human" in page.said
 
 
 def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page(folder: Folder) -> None:
@@ -330,7 +332,7 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     assert done.code == 0, done.err
     page = Page((folder.path / done.out.strip()).read_text(encoding="utf-8"))
-    assert "What trials left" not in page.said
+    assert "Artifacts of trials" not in page.said
     assert "All cases" in page.said
     assert [path.name for path in (folder.path / "pages").iterdir()] == ["report.html"]
 
@@ -339,15 +341,15 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
 
 BLOCK = environment().from_string('{% import "diff.html.j2" as diff %}{{ diff.block(block) }}')
 TAGS = {"div", "p", "h5", "span", "ins", "del", "i", "b", "small", "pre"}
-FEW = Limits(3_000, 40, 60, 500)
+FEW = SizeLimits(3_000, 40, 60, 500)
 
 
-def drawn(human: str | None, agent: str, limits: Limits = FEW) -> tuple[list[Pair], str]:
+def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
     """Two changes as they stand on a page."""
-    one, other = None if human is None else Change.read(human), Change.read(agent)
-    found = side_by_side(one, other, limits)
-    plain = [("x", each.plain[: limits.plain]) for each in (one, other) if each and each.plain]
-    block = Block("" if one is None else "the human", "x", found, other.notes, plain)
+    first, second = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
+    found = side_by_side(first, second, limits)
+    plain = [("x", diff.plain[: limits.plain]) for diff in (first, second) if diff and diff.plain]
+    block = Block("" if first is None else "the human", "x", found, second.notes, plain)
     text = BLOCK.render(block=block)
     page = Page(text)
     assert not page.faults
@@ -394,9 +396,9 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
     (pair,), _ = drawn(diff(human, 1_000), diff(agent, 3), ON_ITS_OWN)
     assert pair.aligned
     for side, after in ((pair.left, human), (pair.right, agent)):
-        shown = [cell for cell in side if cell.sign]
+        cells = [cell for cell in side if cell.sign]
         at, told = 0, []
-        for cell in shown:
+        for cell in cells:
             if cell.sign == GAP:
                 told += before[at : at + int(cell.text.split()[0])]
                 at += int(cell.text.split()[0])
@@ -411,19 +413,19 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
 
 
 def test_lines_that_both_added_stand_beside_each_other() -> None:
-    one = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
+    first_diff = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
-    ((pair,), _) = drawn(one, other)
+    ((pair,), _) = drawn(first_diff, other)
     rows = [(trial_artifacts.text, right.text) for trial_artifacts, right in zip(pair.left, pair.right, strict=True)]
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
 
 def test_changes_that_do_not_begin_with_the_same_lines_are_shown_each_for_itself() -> None:
-    one = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    first_diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     other = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n eins\n-zwei\n+2\n"
-    ((pair,), text) = drawn(one, other)
+    ((pair,), text) = drawn(first_diff, other)
     assert not pair.aligned
-    assert "did not begin with the same lines" in text
+    assert "did not start from the same lines" in text
     assert "zwei" in text
     assert "one" in text
 
@@ -432,7 +434,7 @@ def test_large_changes_are_cut_and_said() -> None:
     many = "".join(f"diff --git a/f{n} b/f{n}\nnew file mode 100755\n" for n in range(40_000))
     pairs_, text = drawn(None, many)
     assert 0 < len(pairs_) < 20
-    assert re.search(r"without their lines: f\d+, .* and 39,9\d\d further files", text)
+    assert re.search(r"files not shown: f\d+, .* and 39,9\d\d further files", text)
     line = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "<" * 2_000_000 + "\n"
     _, text = drawn(None, line)
     assert len(text) < 2_000
@@ -440,16 +442,16 @@ def test_large_changes_are_cut_and_said() -> None:
     tall = "--- a/x\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "+x\n" * 100_000
     _, text = drawn(tall, tall)
     assert text.count("<ins>") <= 2 * FEW.rows
-    assert "further lines of this file are not shown" in text
+    assert "further lines of this file are left out" in text
 
 
 @given(st.lists(st.text(max_size=70), unique=True, max_size=20))
 def test_file_names_of_any_texts_are_safe_and_differ_everywhere(texts: list[str]) -> None:
     names = FileNames()
-    found = [names.of(text) for text in texts]
-    assert [names.of(text) for text in texts] == found
-    assert len({name.lower() for name in found}) == len(texts)
-    assert all(re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,120}[A-Za-z0-9])?", name) for name in found)
+    results = [names.of(text) for text in texts]
+    assert [names.of(text) for text in texts] == results
+    assert len({name.lower() for name in results}) == len(texts)
+    assert all(re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,120}[A-Za-z0-9])?", name) for name in results)
 
 
 def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) -> None:

@@ -162,7 +162,7 @@ def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
         (["--mock", "--series", "nothing.csv"], "nothing.csv: cannot be read"),
         (["--mock", "--labels", "nothing.json"], "nothing.json: cannot be read"),
         (["--mock", "--trails", "3"], "--trails"),
-        (["--mock", "--format", "pdf"], "--format pdf: no such format"),
+        (["--mock", "--format", "pdf"], "--format pdf: unknown format"),
         (["--trials", "99999999999999999999"], "error: --trials 99999999999999999999: at most 10,000 per task"),
         (["--series", "none.csv"], "error: --series"),
         (["--labels", "none.json"], "error: --labels"),

@@ -52,7 +52,7 @@ def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_a
     writes = "cd $ABREAST_FOLDER; echo x > new.txt; echo x >> notes/old.txt; rm notes/gone.txt"
     done = run(folder, {"good": "echo x > inside.txt", "writes": writes})
     assert changes(folder) == {"good": (0, []), "writes": (3, ["new.txt", "notes/gone.txt", "notes/old.txt"])}
-    assert f"{MARK} writes was at work in 1 of 1 trial: one (" in " ".join(done.out.split())
+    assert f"{MARK} writes was working in 1 of 1 trial: one (" in " ".join(done.out.split())
     assert f"{MARK} good" not in done.out
     assert "files changed outside the workspace: " in folder.abreast("show", "latest", "one").out
     assert MARK in folder.abreast("report", "--format", "markdown").out

@@ -54,27 +54,27 @@ def strictly(text: str) -> Any:
 
 def test_the_json_report_has_the_documented_form(folder: Folder) -> None:
     scripted(folder, pairs(12, 3, 5, tags={"kind": "easy"}) + pairs(3, 4, 13, tags={"kind": "hard"}))
-    found = strictly(folder.abreast("report", "--format", "json").out)
-    assert {key: type(found[key]) for key in TOP} == TOP
-    assert found["schema"] == "abreast.report/1"
-    assert found["status"] == "complete"
-    assert (found["planned_trials"], found["executed_trials"]) == (80, 80)
-    assert all(key in found["verdicts"][0] for key in VERDICT)
-    assert all(key in found["segments"][0] for key in ("tag", "value", *VERDICT))
-    assert list(found["variants"]) == ["a", "b"]
-    assert all(key in found["variants"]["a"] for key in VARIANT)
-    assert set(found["variants"]["a"]["scores"]["exact"]) == {"mean", "interval"}
-    assert all(key in found["provenance"] for key in PROVENANCE)
-    assert found["config"]["variants"]["b"]["side"] == "b"
+    content = strictly(folder.abreast("report", "--format", "json").out)
+    assert {key: type(content[key]) for key in TOP} == TOP
+    assert content["schema"] == "abreast.report/1"
+    assert content["status"] == "complete"
+    assert (content["planned_trials"], content["executed_trials"]) == (80, 80)
+    assert all(key in content["verdicts"][0] for key in VERDICT)
+    assert all(key in content["segments"][0] for key in ("tag", "value", *VERDICT))
+    assert list(content["variants"]) == ["a", "b"]
+    assert all(key in content["variants"]["a"] for key in VARIANT)
+    assert set(content["variants"]["a"]["scores"]["exact"]) == {"mean", "interval"}
+    assert all(key in content["provenance"] for key in PROVENANCE)
+    assert content["config"]["variants"]["b"]["side"] == "b"
 
 
 def test_its_trials_stand_in_plan_order_and_can_be_left_out(folder: Folder) -> None:
     scripted(folder, [*pairs(2, 1), {"a": ["crash"], "b": ["yes"]}], "--parallel", "4", repeats=2)
-    found = strictly(folder.abreast("report", "--format", "json").out)["trials"]
-    assert [(row["case_id"], row["repeat"], row["variant"]) for row in found] == [
+    trials = strictly(folder.abreast("report", "--format", "json").out)["trials"]
+    assert [(row["case_id"], row["repeat"], row["variant"]) for row in trials] == [
         (f"c{case}", repeat, side) for case in range(4) for repeat in range(2) for side in "ab"
     ]
-    assert found[0] == {
+    assert trials[0] == {
         "case_id": "c0",
         "variant": "a",
         "repeat": 0,
@@ -82,14 +82,14 @@ def test_its_trials_stand_in_plan_order_and_can_be_left_out(folder: Folder) -> N
         "error_kind": None,
         "scores": {"exact": 0.0},
     }
-    assert (found[12]["status"], found[12]["error_kind"], found[12]["scores"]) == ("error", "crash", {"exact": 0.0})
+    assert (trials[12]["status"], trials[12]["error_kind"], trials[12]["scores"]) == ("error", "crash", {"exact": 0.0})
     assert "trials" not in strictly(folder.abreast("report", "--format", "json", "--no-trials").out)
 
 
 def test_the_numbers_are_the_same_in_every_format(folder: Folder) -> None:
     scripted(folder, pairs(12, 3, 5))
-    found = strictly(folder.abreast("report", "--format", "json").out)
-    (verdict,) = found["verdicts"]
+    content = strictly(folder.abreast("report", "--format", "json").out)
+    (verdict,) = content["verdicts"]
     sentence = f"b is better than a: +{verdict['effect'] * 100:.1f} points"
     for form in ("terminal", "markdown", "junit", "html"):
         done = folder.abreast("report", "--format", form)
@@ -131,9 +131,9 @@ def test_junit_has_a_test_for_each_trial_and_each_comparison(folder: Folder) -> 
     assert [counts["b"][key] for key in ("tests", "failures", "errors", "skipped")] == ["20", "14", "1", "1"]
     assert root.get("tests") == "43"
     failed = next(test for test in root.iter("testcase") if test.get("classname") == "scripted.b")
-    told = failed.find("failure")
-    assert told is not None
-    assert str(told.get("message")).startswith("score 0: read 'no', expected 'yes'")
+    failure = failed.find("failure")
+    assert failure is not None
+    assert str(failure.get("message")).startswith("score 0: read 'no', expected 'yes'")
 
 
 def test_several_formats_at_once_go_to_the_folder_of_the_run(folder: Folder) -> None:
@@ -151,7 +151,7 @@ def test_a_run_writes_the_formats_it_is_asked_for(folder: Folder) -> None:
     assert sorted(path.name for path in (folder.path / "out").iterdir()) == ["junit.xml", "report.json"]
     done = folder.abreast("run", "spec.yaml", "--format", "jsn")
     assert done.code == 2
-    assert '--format jsn: no such format (did you mean "json"?)' in done.err
+    assert '--format jsn: unknown format (did you mean "json"?)' in done.err
     assert len(folder.abreast("runs", "--json").json) == 1, "refused before anything is executed"
 
 
@@ -178,11 +178,11 @@ def test_in_python_a_result_and_an_experiment_give_their_report_as_text(folder: 
         base=folder.path,
     )
     result = experiment.run()
-    found = strictly(result.report("json"))
-    assert (found["run"], len(found["trials"])) == (result.run, 24)
-    assert strictly(experiment.report(format="json")) == found
+    content = strictly(result.report("json"))
+    assert (content["run"], len(content["trials"])) == (result.run, 24)
+    assert strictly(experiment.report(format="json")) == content
     assert "b vs a" in result.report()
-    with pytest.raises(BadInput, match='no format jsn \\(did you mean "json"'):
+    with pytest.raises(BadInput, match='unknown format jsn \\(did you mean "json"'):
         result.report("jsn")
 
 
@@ -193,8 +193,8 @@ def test_scoring_anew_makes_a_new_page(folder: Folder) -> None:
     before = page.read_bytes()
     spec = (folder.path / "spec.yaml").read_text()
     folder.write("new.yaml", spec.replace("[exact]", "['python:always:always']"))
-    said = folder.abreast("rescore", "--spec", "new.yaml").out
-    assert f"report   {page.relative_to(folder.path).with_name('report-2.html')}" in said
+    output = folder.abreast("rescore", "--spec", "new.yaml").out
+    assert f"report   {page.relative_to(folder.path).with_name('report-2.html')}" in output
     assert page.read_bytes() == before
 
 
@@ -234,13 +234,13 @@ def test_hostile_names_and_answers_are_text_in_every_format(folder: Folder, form
 
 def test_markdown_is_headed_by_the_verdict(folder: Folder) -> None:
     scripted(folder, pairs(14, 2, 4))
-    said = folder.abreast("report", "--format", "markdown").out
-    lines = [line for line in said.splitlines() if line]
+    output = folder.abreast("report", "--format", "markdown").out
+    lines = [line for line in output.splitlines() if line]
     assert lines[0].startswith("## scripted · ")
     assert lines[1].startswith("**b is better than a: +60.0 points")
-    assert "| variant | score | ok |" in said
-    assert "| c0 | 0 | 1 |" in said
-    assert "- seed: " in said
+    assert "| variant | score | ok |" in output
+    assert "| c0 | 0 | 1 |" in output
+    assert "- seed: " in output
 
 
 def test_simulated_runs_are_marked_in_every_format(simulated: Folder) -> None:
@@ -260,9 +260,9 @@ def test_a_folder_that_cannot_be_written_is_said(folder: Folder) -> None:
 
 def test_infinite_figures_are_null_in_json(folder: Folder) -> None:
     scripted(folder, [{"a": ["yes"], "b": ["no"], "cost": {"a": 0.1, "b": 0.1}}] * 3)
-    found = strictly(folder.abreast("report", "--format", "json").out)
-    assert found["variants"]["b"]["cost_per_correct"] is None
-    assert not any(isinstance(value, float) and not math.isfinite(value) for value in found["verdicts"][0].values())
+    content = strictly(folder.abreast("report", "--format", "json").out)
+    assert content["variants"]["b"]["cost_per_correct"] is None
+    assert not any(isinstance(value, float) and not math.isfinite(value) for value in content["verdicts"][0].values())
 
 
 def test_scores_of_scorers_that_a_run_does_not_have_are_not_taken_over(folder: Folder) -> None:
@@ -270,6 +270,6 @@ def test_scores_of_scorers_that_a_run_does_not_have_are_not_taken_over(folder: F
     spec = (folder.path / "spec.yaml").read_text()
     folder.write("spec.yaml", spec.replace("[exact]", "[contains]"))
     assert folder.anew("run", "spec.yaml", "--quiet").code == 0
-    found = strictly(folder.abreast("report", "--format", "json").out)
-    assert found["reused_trials"] == 24
-    assert set(found["variants"]["a"]["scores"]) == {"contains"}
+    content = strictly(folder.abreast("report", "--format", "json").out)
+    assert content["reused_trials"] == 24
+    assert set(content["variants"]["a"]["scores"]) == {"contains"}

@@ -110,7 +110,7 @@ def test_retried_failures_are_reported_by_every_later_run_that_reuses_them(folde
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
     folder.anew("run", "spec.yaml")
     (folder.path / "mended").touch()
-    marker = "retried on request"
+    marker = "were retried (--retry-failed)"
     reused = folder.anew("run", "spec.yaml")
     assert "4 failures; --retry-failed" in reused.err
     assert marker not in reused.out

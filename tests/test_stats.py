@@ -62,10 +62,10 @@ def close(*expected: float, to: float = 5e-7) -> Any:
 
 
 def test_one_proportion_is_wilsons() -> None:
-    found = wilson(27, 30)
-    assert (found.low, found.high) == close(0.743789, 0.965400)
-    found = wilson(3, 17, 0.9)
-    assert (found.low, found.high) == close(0.072814467, 0.368966978), "statsmodels 0.15: proportion_confint"
+    interval = wilson(27, 30)
+    assert (interval.low, interval.high) == close(0.743789, 0.965400)
+    interval = wilson(3, 17, 0.9)
+    assert (interval.low, interval.high) == close(0.072814467, 0.368966978), "statsmodels 0.15: proportion_confint"
 
 
 def test_mcnemar_is_the_reference() -> None:
@@ -82,8 +82,8 @@ def test_mcnemar_is_the_binomial_test_without_half_of_what_was_observed(wins: in
 
 
 def test_the_difference_of_paired_proportions_is_bonett_and_prices() -> None:
-    found = bonett_price(15, 5, 50)
-    assert (found.estimate, found.low, found.high) == close(0.2, 0.023422, 0.361194)
+    interval = bonett_price(15, 5, 50)
+    assert (interval.estimate, interval.low, interval.high) == close(0.2, 0.023422, 0.361194)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_the_difference_of_paired_proportions_is_bonett_and_prices() -> None:
     [(pairs(30, 58, 12), -0.018120, 0.376391), (pairs(0, 40, 0), -0.124636, 0.124636)],
 )
 def test_the_sequence_is_the_reference(differences: list[float], low: float, high: float) -> None:
-    found = confidence_sequence(differences, 0.05)
-    assert (found.low, found.high) == close(low, high)
+    interval = confidence_sequence(differences, 0.05)
+    assert (interval.low, interval.high) == close(low, high)
 
 
 def test_the_latency_ratio_is_the_reference() -> None:
-    found = latency_ratio([1.2, 0.8, 3.4, 2.2, 10.5, 0.9, 1.7, 4.1], [1.0, 0.9, 2.1, 1.6, 6.3, 0.7, 1.5, 4.6])
-    assert (found.estimate, found.low, found.high) == close(0.821027, 0.660578, 0.996317)
-    assert (found.median_a, found.median_b, found.p95_a, found.p95_b) == close(1.95, 1.55, 10.5, 6.3)
+    ratio = latency_ratio([1.2, 0.8, 3.4, 2.2, 10.5, 0.9, 1.7, 4.1], [1.0, 0.9, 2.1, 1.6, 6.3, 0.7, 1.5, 4.6])
+    assert (ratio.estimate, ratio.low, ratio.high) == close(0.821027, 0.660578, 0.996317)
+    assert (ratio.median_a, ratio.median_b, ratio.p95_a, ratio.p95_b) == close(1.95, 1.55, 10.5, 6.3)
 
 
 def test_p_values_of_several_questions_are_the_reference() -> None:
@@ -185,10 +185,10 @@ def literal_bound(differences: list[float], alpha: float) -> float:
 @quick
 @given(scores, st.sampled_from([0.001, 0.02, 0.05, 0.5]))
 def test_the_sequence_is_its_formula(differences: list[float], alpha: float) -> None:
-    found = confidence_sequence(differences, alpha)
+    interval = confidence_sequence(differences, alpha)
     mirrored = [-difference for difference in differences]
     expected = literal_bound(differences, alpha), -literal_bound(mirrored, alpha)
-    assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
+    assert (interval.low, interval.high) == pytest.approx(expected, abs=1e-9)
 
 
 def test_very_many_distinct_differences_move_a_bound_by_nothing_that_matters() -> None:
@@ -201,7 +201,7 @@ def test_very_many_distinct_differences_move_a_bound_by_nothing_that_matters() -
 def test_the_sign_flip_test_counts_all_patterns_of_signs(differences: list[int]) -> None:
     patterns = list(itertools.product((-1, 1), repeat=len(differences)))
     sums = [sum(sign * size for sign, size in zip(pattern, differences, strict=True)) for pattern in patterns]
-    expected = sum(abs(found) >= abs(sum(differences)) for found in sums) / len(patterns)
+    expected = sum(abs(total) >= abs(sum(differences)) for total in sums) / len(patterns)
     assert sign_flip([difference / 20 for difference in differences]).p == pytest.approx(expected)
 
 
@@ -215,18 +215,18 @@ def test_many_sign_flips_agree_with_the_normal_distribution() -> None:
 
 def test_drawn_sign_flips_are_close_to_all_of_them_and_repeatable() -> None:
     differences = np.random.default_rng(5).normal(0.1, 0.3, 40)
-    found = sign_flip(differences)
-    assert found.p == pytest.approx(paired_t(differences).p, abs=0.01)
-    assert found == sign_flip(differences) != sign_flip(differences, seed=1)
+    result = sign_flip(differences)
+    assert result.p == pytest.approx(paired_t(differences).p, abs=0.01)
+    assert result == sign_flip(differences) != sign_flip(differences, seed=1)
     assert sign_flip(pairs(15, 30, 5)).p == pytest.approx(mcnemar(15, 5, exact=True).p)
 
 
 @pytest.mark.parametrize("n", [6, 9, 20, 60, 101, 400])
 def test_the_latency_interval_is_where_wilcoxons_test_turns(n: int) -> None:
     random = np.random.default_rng(n)
-    one, other = np.exp(random.normal(0, 1, n)), np.exp(random.normal(-0.2, 1, n))
-    found = latency_ratio(one, other)
-    logs = np.log(other / one)
+    first, second = np.exp(random.normal(0, 1, n)), np.exp(random.normal(-0.2, 1, n))
+    found = latency_ratio(first, second)
+    logs = np.log(second / first)
     method = "exact" if n <= 60 else "asymptotic"
 
     def p(ratio: float) -> float:
@@ -240,10 +240,10 @@ def test_the_latency_interval_is_where_wilcoxons_test_turns(n: int) -> None:
 
 def test_the_latency_ratio_of_many_cases_needs_no_list_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(8)
-    one, other = np.exp(random.normal(0, 1, 700)), np.exp(random.normal(0.1, 1, 700))
-    listed = latency_ratio(one, other)
+    first, second = np.exp(random.normal(0, 1, 700)), np.exp(random.normal(0.1, 1, 700))
+    listed = latency_ratio(first, second)
     monkeypatch.setattr("abreast.stats.latency.ALL_PAIRS", 1)
-    counted = latency_ratio(one, other)
+    counted = latency_ratio(first, second)
     assert (counted.estimate, counted.low, counted.high) == pytest.approx((listed.estimate, listed.low, listed.high))
 
 
@@ -251,18 +251,18 @@ def test_the_cost_of_a_correct_answer_is_fiellers_and_its_ratio_the_linear_one()
     random = np.random.default_rng(4)
     costs, others = random.gamma(2, 0.01, (2, 80))
     right, more = (random.random(80) < 0.6).astype(float), (random.random(80) < 0.8).astype(float)
-    found = cost_per_correct(costs, right, others, more)
-    assert found.a.estimate == pytest.approx(costs.sum() / right.sum())
-    for bound in (found.a.low, found.a.high):  # where cost − ratio × correct is just significant
+    price = cost_per_correct(costs, right, others, more)
+    assert price.a.estimate == pytest.approx(costs.sum() / right.sum())
+    for bound in (price.a.low, price.a.high):  # where cost − ratio × correct is just significant
         assert scipy_stats.ttest_1samp(costs - bound * right, 0).pvalue == pytest.approx(0.05)
-    assert found.ratio is not None
+    assert price.ratio is not None
 
     def log_ratio(weights: Any) -> float:
         return math.log((others @ weights) / (more @ weights) / ((costs @ weights) / (right @ weights)))
 
     pulls = [(log_ratio(np.ones(80) + 1e-6 * (np.arange(80) == i)) - log_ratio(np.ones(80))) * 80e6 for i in range(80)]
     expected = scipy_stats.ttest_1samp(np.array(pulls) + log_ratio(np.ones(80)), 0).confidence_interval()
-    assert (found.ratio.low, found.ratio.high) == pytest.approx(np.exp(expected), rel=1e-4)
+    assert (price.ratio.low, price.ratio.high) == pytest.approx(np.exp(expected), rel=1e-4)
 
 
 def test_bradley_and_terrys_strengths_explain_the_wins() -> None:
@@ -270,9 +270,11 @@ def test_bradley_and_terrys_strengths_explain_the_wins() -> None:
     ranking = bradley_terry(wins)
     assert sum(ranking.strengths) == pytest.approx(1)
     assert [ranking.strengths[index] for index in ranking.order] == sorted(ranking.strengths, reverse=True)
-    for one in range(4):  # at the maximum of the likelihood everybody wins as often as foreseen
-        foreseen = sum((wins + wins.T)[one, other] * ranking.chance(one, other) for other in range(4) if other != one)
-        assert foreseen == pytest.approx(wins[one].sum())
+    for first in range(4):  # at the maximum of the likelihood everybody wins as often as foreseen
+        foreseen = sum(
+            (wins + wins.T)[first, second] * ranking.chance(first, second) for second in range(4) if second != first
+        )
+        assert foreseen == pytest.approx(wins[first].sum())
     assert bradley_terry([[0, 3], [1, 0]]).chance(0, 1) == pytest.approx(0.75)
     assert bradley_terry([[0, 1e6, 0], [1, 0, 1e6], [1, 1, 0]]).order == (0, 1, 2)
 
@@ -292,25 +294,25 @@ def test_swapping_the_arms_mirrors_everything(differences: list[float]) -> None:
         low, high = ends(method(differences))
         assert ends(method(mirrored)) == pytest.approx((-high, -low), abs=1e-9)
     opposite = {"better": "worse", "worse": "better"}
-    one, other = verdict(differences), verdict(mirrored)
-    assert other.word == opposite.get(one.word, one.word)
-    assert other.p == pytest.approx(one.p, abs=1e-9)
+    first, second = verdict(differences), verdict(mirrored)
+    assert second.word == opposite.get(first.word, first.word)
+    assert second.p == pytest.approx(first.p, abs=1e-9)
     assert sign_flip(differences[:12]).p == pytest.approx(sign_flip(mirrored[:12]).p)
 
 
 @quick
 @given(st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=1, max_size=40))
 def test_swapping_the_arms_inverts_ratios(cases: list[tuple[float, float]]) -> None:
-    one, other = zip(*cases, strict=True)
-    forth, back = latency_ratio(one, other), latency_ratio(other, one)
+    first, second = zip(*cases, strict=True)
+    forth, back = latency_ratio(first, second), latency_ratio(second, first)
     assert back.estimate == pytest.approx(1 / forth.estimate)
     assert back.high == pytest.approx(1 / forth.low if forth.low else math.inf)
     right = [index % 2 for index in range(len(cases))]
-    there, again = cost_per_correct(one, right, other, right), cost_per_correct(other, right, one, right)
-    if there.ratio is None or again.ratio is None:
-        assert there.ratio is again.ratio is None
+    forward, backward = cost_per_correct(first, right, second, right), cost_per_correct(second, right, first, right)
+    if forward.ratio is None or backward.ratio is None:
+        assert forward.ratio is backward.ratio is None
     else:
-        assert again.ratio.estimate == pytest.approx(1 / there.ratio.estimate)
+        assert backward.ratio.estimate == pytest.approx(1 / forward.ratio.estimate)
 
 
 @quick
@@ -354,7 +356,7 @@ def test_one_more_win_instead_of_a_tie_never_looks_worse(found: tuple[int, int, 
 def test_adjusted_p_values_are_larger_and_keep_their_order(ps: list[float]) -> None:
     for adjust in (holm, stats.benjamini_hochberg):
         adjusted = adjust(ps)
-        assert all(p - 1e-15 <= found <= 1 for p, found in zip(ps, adjusted, strict=True))
+        assert all(p - 1e-15 <= adjusted_p <= 1 for p, adjusted_p in zip(ps, adjusted, strict=True))
         order = np.argsort(ps, kind="stable")
         assert (np.diff(np.array(adjusted)[order]) >= -1e-15).all()
     assert all(bh <= h + 1e-15 for bh, h in zip(stats.benjamini_hochberg(ps), holm(ps), strict=True))
@@ -367,11 +369,11 @@ def test_scores_of_another_range_are_the_same_on_another_scale(
 ) -> None:
     width = scale[1] - scale[0]
     stretched = [difference * width for difference in differences]
-    one, other = verdict(differences, margin=0.05), verdict(stretched, margin=0.05 * width, scale=scale)
-    assert (other.word, other.reason, other.needed) == (one.word, one.reason, one.needed)
-    assert one.interval is not None
-    assert other.interval is not None
-    assert ends(other.interval) == pytest.approx([end * width for end in ends(one.interval)], abs=1e-9)
+    first, second = verdict(differences, margin=0.05), verdict(stretched, margin=0.05 * width, scale=scale)
+    assert (second.word, second.reason, second.needed) == (first.word, first.reason, first.needed)
+    assert first.interval is not None
+    assert second.interval is not None
+    assert ends(second.interval) == pytest.approx([end * width for end in ends(first.interval)], abs=1e-9)
     look, wide = confidence_sequence(differences), confidence_sequence(stretched, scale=scale)
     assert ends(wide) == pytest.approx([end * width for end in ends(look)], abs=1e-9)
 
@@ -489,9 +491,9 @@ def test_intervals_that_exclude_each_other_decide_nothing() -> None:
     seen = replace(confidence_sequence(differences, 0.02), low=-0.001, high=0.001)
     result = verdict(differences[:100], planned=100, seen=seen)
     assert result.word in ("better", "inconclusive"), "the look misses the estimate, so that of all cases counts"
-    apart = verdict(pairs(40, 60, 0) + pairs(0, 20, 80), planned=100, seen=None)
-    assert apart.interval is not None
-    assert apart.interval.low <= apart.interval.estimate <= apart.interval.high
+    unseen = verdict(pairs(40, 60, 0) + pairs(0, 20, 80), planned=100, seen=None)
+    assert unseen.interval is not None
+    assert unseen.interval.low <= unseen.interval.estimate <= unseen.interval.high
 
 
 @quick
@@ -616,26 +618,26 @@ def test_groups_of_one_change_nothing_and_groups_of_alike_cases_widen_the_interv
     of_five = [index // 5 for index in range(len(values))]
     grouped = paired_t(values, groups=of_five)
     assert grouped.high - grouped.low > 1.8 * (alone.high - alone.low)
-    found, single = verdict(values, groups=of_five), verdict(values)
-    assert found.look is not None
-    assert ends(found.look) == pytest.approx(ends(confidence_sequence(values[::5], 0.02)))
-    assert found.look.n == 40
-    assert found.final == final_interval(values, 0.97, of_five)
-    assert found.needed is not None
+    result, single = verdict(values, groups=of_five), verdict(values)
+    assert result.look is not None
+    assert ends(result.look) == pytest.approx(ends(confidence_sequence(values[::5], 0.02)))
+    assert result.look.n == 40
+    assert result.final == final_interval(values, 0.97, of_five)
+    assert result.needed is not None
     assert single.needed is not None
-    assert found.needed > 3 * single.needed
+    assert result.needed > 3 * single.needed
 
 
 def test_several_variants_share_the_chance_of_error_in_holms_order() -> None:
     strong, fair, none = pairs(30, 166, 4), pairs(24, 166, 10), pairs(10, 181, 9)
-    found = verdicts({"none": none, "strong": strong, "fair": fair})
-    assert {name: result.word for name, result in found.items()} == {
+    results = verdicts({"none": none, "strong": strong, "fair": fair})
+    assert {name: result.word for name, result in results.items()} == {
         "none": "inconclusive",
         "strong": "better",
         "fair": "inconclusive",
     }
     looks, finals = {0.02 / 3}, {"strong": 0.03 / 3, "fair": 0.03 / 2, "none": 0.03 / 2}
-    for name, result in found.items():
+    for name, result in results.items():
         assert result.look is not None
         assert result.final is not None
         assert {round(1 - result.look.level, 12)} == {round(look, 12) for look in looks}
@@ -647,10 +649,10 @@ def test_several_variants_share_the_chance_of_error_in_holms_order() -> None:
 
 def test_a_verdict_says_how_many_cases_are_still_needed() -> None:
     differences = pairs(20, 70, 14)
-    found = verdict(differences, planned=104)
+    result = verdict(differences, planned=104)
     spread = float(np.std(differences, ddof=1))
-    assert (found.effect, found.needed) == (0.1, cases_needed(spread, 0.1))
-    assert found.still_needed == cases_needed(spread, 0.1) - 104
+    assert (result.effect, result.needed) == (0.1, cases_needed(spread, 0.1))
+    assert result.still_needed == cases_needed(spread, 0.1) - 104
     assert verdict(differences, margin=0.05).needed == cases_needed(spread, 0.05)
     assert verdict(differences, effect=0.5).still_needed == 0
     assert verdict(pairs(2, 48, 0)).needed == 250, "until ten of them can be expected to differ"
@@ -686,8 +688,8 @@ def test_all_wins() -> None:
 def test_one_case() -> None:
     assert -1 < confidence_sequence([1.0]).low < -0.9
     assert final_interval([0.5]).method == "Gaffke"
-    found = verdict([1.0])
-    assert (found.word, found.needed, found.cases) == ("inconclusive", None, 1)
+    result = verdict([1.0])
+    assert (result.word, result.needed, result.cases) == ("inconclusive", None, 1)
     assert ends(latency_ratio([1.0], [2.0])) == (0, math.inf)
     alone = cost_per_correct([1.0], [1.0], [2.0], [1.0])
     assert alone.ratio == stats.Interval(2.0, 0.0, math.inf)
@@ -695,14 +697,14 @@ def test_one_case() -> None:
 
 
 def test_no_case_is_no_verdict() -> None:
-    found = verdict([], planned=100)
-    assert (found.word, found.interval, found.reason) == ("no comparison", None, "no case is compared")
+    result = verdict([], planned=100)
+    assert (result.word, result.interval, result.reason) == ("no comparison", None, "no case is compared")
 
 
 def test_differences_that_are_all_alike_are_not_certainty() -> None:
-    found = final_interval([0.2] * 40)
-    assert found.method == "Gaffke"
-    assert found.low < 0.15
+    interval = final_interval([0.2] * 40)
+    assert interval.method == "Gaffke"
+    assert interval.low < 0.15
     assert verdict([0.2] * 40).word == "better"
     assert verdict([0.02] * 40).word == "inconclusive"
 
@@ -730,22 +732,24 @@ def test_always_correct_at_a_constant_cost_is_no_certainty() -> None:
 
 def test_dependent_cases_count_as_their_group_in_ratios_of_latency_and_cost() -> None:
     random = np.random.default_rng(3)
-    one, other = np.exp(random.normal(0, 1, (2, 30)))
+    first, second = np.exp(random.normal(0, 1, (2, 30)))
     groups = [f"document {index % 10}" for index in range(30)]
-    logs = np.log(other / one).reshape(3, 10).mean(axis=0)
+    logs = np.log(second / first).reshape(3, 10).mean(axis=0)
     expected = scipy_stats.ttest_1samp(logs, 0).confidence_interval()
-    ratio = latency_ratio(one, other, groups=groups)
+    ratio = latency_ratio(first, second, groups=groups)
     assert ends(ratio) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
     assert ratio.estimate == pytest.approx(math.exp(logs.mean()))
-    assert latency_ratio(one, other, groups=range(30)) == latency_ratio(one, other), "groups of one are no groups"
+    assert latency_ratio(first, second, groups=range(30)) == latency_ratio(first, second), "groups of one are no groups"
 
     right, more = random.random((2, 30)) < 0.5
-    alone = cost_per_correct(one, right, other, more)
+    alone = cost_per_correct(first, right, second, more)
     assert alone.ratio is not None
-    again = cost_per_correct(one, right, other, more, groups=[f"case {index}" for index in range(30)])
-    assert again.ratio is not None
-    assert (*ends(again.a), *ends(again.ratio)) == pytest.approx((*ends(alone.a), *ends(alone.ratio)))
-    copies = cost_per_correct(*(np.tile(values, 20) for values in (one, right, other, more)), groups=[*range(30)] * 20)
+    ungrouped = cost_per_correct(first, right, second, more, groups=[f"case {index}" for index in range(30)])
+    assert ungrouped.ratio is not None
+    assert (*ends(ungrouped.a), *ends(ungrouped.ratio)) == pytest.approx((*ends(alone.a), *ends(alone.ratio)))
+    copies = cost_per_correct(
+        *(np.tile(values, 20) for values in (first, right, second, more)), groups=[*range(30)] * 20
+    )
     assert copies.ratio is not None
     assert ends(copies.ratio) == pytest.approx(ends(alone.ratio), rel=0.02), "twenty copies say no more than one"
 

@@ -46,8 +46,8 @@ def seen(outcomes: Array, every: int = 1) -> dict[float, Array]:
 
 @cache
 def at_the_end(wins: int, losses: int, n: int) -> int:
-    found = final_interval([1.0] * wins + [0.0] * (n - wins - losses) + [-1.0] * losses, 0.97)
-    return int(found.low > 0) - int(found.high < 0)
+    interval = final_interval([1.0] * wins + [0.0] * (n - wins - losses) + [-1.0] * losses, 0.97)
+    return int(interval.low > 0) - int(interval.high < 0)
 
 
 @dataclass
@@ -94,23 +94,23 @@ def told(outcomes: Array) -> tuple[int, int]:
     sequence = RunningSequence(alpha=0.02)
     for cases in range(EVERY, PLANNED + 1, EVERY):
         look = sequence.observe(outcomes[cases - EVERY : cases])
-        found = verdict(outcomes[:cases], PLANNED, seen=look)
-        if found.settled:
+        result = verdict(outcomes[:cases], PLANNED, seen=look)
+        if result.settled:
             break
-    return {"better": 1, "worse": -1}.get(found.word, 0), cases
+    return {"better": 1, "worse": -1}.get(result.word, 0), cases
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.1])
 def test_the_simulated_looks_are_those_of_the_product(effect: float) -> None:
     outcomes = experiments(effect, 20, 1)
-    found = stopped(outcomes)
-    assert [told(row) for row in outcomes] == list(zip(found.said.tolist(), found.cases.tolist(), strict=True))
+    runs = stopped(outcomes)
+    assert [told(row) for row in outcomes] == list(zip(runs.said.tolist(), runs.cases.tolist(), strict=True))
 
 
 def test_with_looks_every_ten_cases_no_difference_is_called_one_in_less_than_one_of_twenty() -> None:
     outcomes = experiments(0.0, 4000, 7)
-    found = stopped(outcomes)
-    assert 0.02 < found.decided < 0.045, "3.5 % in the long run"
+    runs = stopped(outcomes)
+    assert 0.02 < runs.decided < 0.045, "3.5 % in the long run"
     counts = seen(outcomes, EVERY)
     wins, losses = counts[1.0], counts[-1.0]
     peeking = np.abs(wins - losses) / np.sqrt(np.maximum(wins + losses, 1)) > 1.96
@@ -121,21 +121,19 @@ def test_with_looks_every_ten_cases_no_difference_is_called_one_in_less_than_one
     ("effect", "power", "saved"), [(0.05, 0.54, 0.08), (0.1, 0.991, 0.47), (0.2, 1.0, 0.85)], ids=lambda v: str(v)
 )
 def test_what_early_stopping_sees_and_saves(effect: float, power: float, saved: float) -> None:
-    found = stopped(experiments(effect, 2000, 3))
-    assert (found.said == 1).mean() == pytest.approx(power, abs=0.03)
-    assert found.saved == pytest.approx(saved, abs=0.025)
-    assert (found.said == -1).mean() < 0.005
+    runs = stopped(experiments(effect, 2000, 3))
+    assert (runs.said == 1).mean() == pytest.approx(power, abs=0.03)
+    assert runs.saved == pytest.approx(saved, abs=0.025)
+    assert (runs.said == -1).mean() < 0.005
 
 
 def test_the_estimate_at_a_stop_flatters_and_the_interval_does_not() -> None:
     outcomes = experiments(0.1, 300, 5)
-    found = stopped(outcomes)
-    early = [row[:cases].mean() for row, cases in zip(outcomes, found.cases, strict=True) if cases < PLANNED]
+    runs = stopped(outcomes)
+    early = [row[:cases].mean() for row, cases in zip(outcomes, runs.cases, strict=True) if cases < PLANNED]
     assert np.mean(early) == pytest.approx(0.13, abs=0.01)
-    intervals = [
-        verdict(row[:cases], PLANNED).interval for row, cases in zip(outcomes[:150], found.cases, strict=False)
-    ]
-    assert np.mean([found.low <= 0.1 <= found.high for found in intervals if found]) >= 0.95
+    intervals = [verdict(row[:cases], PLANNED).interval for row, cases in zip(outcomes[:150], runs.cases, strict=False)]
+    assert np.mean([runs.low <= 0.1 <= runs.high for runs in intervals if runs]) >= 0.95
 
 
 @pytest.mark.parametrize(
@@ -178,10 +176,10 @@ def finished_order(durations: Array, workers: int = 16) -> Array:
 def test_the_prefix_of_the_started_order_is_fair_where_slow_failures_make_the_finished_order_biased() -> None:
     random = np.random.default_rng(17)
     number = 1000
-    one, other = random.random((2, number, PLANNED)) < 0.5
-    outcomes = other.astype(float) - one.astype(float)
+    first, second = random.random((2, number, PLANNED)) < 0.5
+    outcomes = second.astype(float) - first.astype(float)
     durations = np.ones((number, PLANNED, 2)) * random.uniform(0.8, 1.2, (number, PLANNED, 2))
-    durations[..., 1] *= np.where(other, 1.0, 10.0)  # B is ten times slower when it fails
+    durations[..., 1] *= np.where(second, 1.0, 10.0)  # B is ten times slower when it fails
     finished = np.array([row[finished_order(took)] for row, took in zip(outcomes, durations, strict=True)])
     by_start, by_finish = stopped(outcomes), stopped(finished)
     assert by_start.decided <= 0.05

@@ -402,7 +402,7 @@ def test_a_page_without_pictures_has_segments_as_a_table(folder: Folder) -> None
 def test_pictures_alone_without_pictures_are_refused(finished: Folder) -> None:
     done = finished.abreast("report", "--format", "svg", "--no-pictures")
     assert done.code == 2
-    assert "--format svg is pictures and nothing else" in done.err
+    assert "--format svg has only pictures" in done.err
 
 
 # What goes wrong
@@ -420,7 +420,7 @@ def everywhere(folder: Folder) -> dict[str, str]:
 def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
     finished.write("site/tiny-1.0.dist-info/entry_points.txt", "")
     for form, text in everywhere(finished).items():
-        assert text.count("the suite tiny is not installed here: its sections are left out") == 1, form
+        assert text.count("suite tiny is not installed: its sections are left out") == 1, form
         assert "Who says yes" not in text
     assert json.loads(report(finished, "json"))["suite"]["sections"] == {}
     assert finished.abreast("report", "--format", "svg").code == 0
@@ -429,19 +429,19 @@ def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("raise RuntimeError('no luck')", "could not be made: RuntimeError: no luck"),
-        ("return None", "could not be made: TypeError"),
+        ("raise RuntimeError('no luck')", "failed to create its sections: RuntimeError: no luck"),
+        ("return None", "failed to create its sections: TypeError"),
         ("return ['text']", "TypeError: a section must be a Section, got str"),
-        ("return [Section('a', 'A', (3,))]", "TypeError: what is shown must be text, got 3"),
+        ("return [Section('a', 'A', (3,))]", "TypeError: expected text, got 3"),
         ("return [Section('a', 'A'), Section('a', 'B')]", "ValueError: two sections have the same name"),
-        ("return [Section('a', 'A', data={'x': object()})]", "could not be made: TypeError"),
+        ("return [Section('a', 'A', data={'x': object()})]", "failed to create its sections: TypeError"),
         (
             "return [Section('a', 'A', (), (NamedTable('t', 'T', ('x', 'y'), (('1',),)),))]",
-            "ValueError: table t: row 1 fills 1 of 2 columns",
+            "ValueError: table t: row 1 has 1 of 2 columns",
         ),
         (
             "return [Section('a', 'A', (), (), (Picture('p', 'P', '', lambda width: 1 / 0),))]",
-            "could not be made: ZeroDivisionError: division by zero",
+            "failed to create its sections: ZeroDivisionError: division by zero",
         ),
     ],
 )
@@ -551,7 +551,7 @@ def test_a_suite_writes_files_of_results_if_the_run_has_a_name_for_them(suite: F
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        ("return 1 / 0", "could not make its files of results: ZeroDivisionError"),
+        ("return 1 / 0", "failed to create its result files: ZeroDivisionError"),
         ("return [ResultFile('../x.txt', b'')]", "is not a plain file name"),
         ("return ['x.txt']", "must be a ResultFile, got str"),
     ],
@@ -560,7 +560,7 @@ def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Fold
     with_files(suite, f"\n\ndef MADE(analysis, pictures):\n    {made}\n")
     done = suite.abreast("run", "tiny", "--size", "3", "--quiet")
     assert done.code == 0, done.said
-    assert "warning: the suite tiny could not make its files of results" in done.err
+    assert "warning: suite tiny failed to create its result files" in done.err
     assert text in done.err
     assert "other vs plain" in done.out
 

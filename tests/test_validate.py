@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.analyse.validate.evidence import Variant
+from abreast.analyse.validate.evidence import ExaminedVariant
 from abreast.analyse.validate.variants import exchange
 from conftest import Folder
 
@@ -41,16 +41,16 @@ def run(
 
 def findings(folder: Folder, *words: str) -> list[dict[str, Any]]:
     done = folder.abreast("validate", "--json", *words)
-    found: list[dict[str, Any]] = done.json
-    assert done.code == int(any(finding["level"] == "serious" for finding in found)), done.said
-    return found
+    items: list[dict[str, Any]] = done.json
+    assert done.code == int(any(finding["level"] == "serious" for finding in items)), done.said
+    return items
 
 
 def only(folder: Folder, check: str, level: str) -> dict[str, Any]:
     """The one finding there is."""
-    found = findings(folder)
-    assert [(finding["check"], finding["level"]) for finding in found] == [(check, level)], found
-    return found[0]
+    items = findings(folder)
+    assert [(finding["check"], finding["level"]) for finding in items] == [(check, level)], items
+    return items[0]
 
 
 def change(folder: Folder, query: str) -> None:
@@ -71,8 +71,8 @@ def test_a_clean_run_has_no_findings_however_small(folder: Folder, count: int, r
     assert findings(folder) == []
     done = folder.abreast("validate")
     assert done.code == 0
-    said = " ".join(done.out.split())
-    assert f"nothing found in {count * 2 * repeats} trials; looked for duplicate inputs, prompts that" in said
+    output = " ".join(done.out.split())
+    assert f"nothing found in {count * 2 * repeats} trials; looked for duplicate inputs, prompts that" in output
     assert done.out.startswith("SIMULATED")
 
 
@@ -112,7 +112,7 @@ def test_a_run_without_a_trial_is_no_result(folder: Folder) -> None:
     write_cases(folder, numbered(5))
     run(folder, TWO)
     change(folder, "delete from trials")
-    assert "no trial is stored" in only(folder, "balance", "serious")["message"]
+    assert "no stored trials" in only(folder, "balance", "serious")["message"]
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
@@ -121,10 +121,10 @@ def test_a_run_without_a_trial_is_no_result(folder: Folder) -> None:
 def test_one_input_with_two_truths_is_serious(folder: Folder) -> None:
     write_cases(folder, [*numbered(100), {"id": "twin", "input": "question 7", "expected": "another"}])
     run(folder, TWO)
-    found = only(folder, "duplicates", "serious")
-    assert found["ids"] == ["c7", "twin"]
-    assert (found["concerns"], found["count"]) == ("cases", 2)
-    assert "no answer can be right for both" in found["message"]
+    finding = only(folder, "duplicates", "serious")
+    assert finding["ids"] == ["c7", "twin"]
+    assert (finding["concerns"], finding["count"]) == ("cases", 2)
+    assert "no answer can be right for both" in finding["message"]
     done = folder.abreast("validate")
     assert done.code == 1
     assert "serious: duplicates: 2 cases share an input" in done.out
@@ -137,10 +137,10 @@ def test_copies_weigh_as_much_as_they_narrow_the_interval(folder: Folder, copies
     cases = numbered(100)
     write_cases(folder, cases + [{**case, "id": f"copy of {case['id']}"} for case in cases[:copies]])
     run(folder, TWO)
-    found = only(folder, "duplicates", level)
-    assert found["count"] == 2 * copies
-    assert found["ids"][:2] == ["c0", "copy of c0"]
-    assert len(found["ids"]) <= 5
+    finding = only(folder, "duplicates", level)
+    assert finding["count"] == 2 * copies
+    assert finding["ids"][:2] == ["c0", "copy of c0"]
+    assert len(finding["ids"]) <= 5
 
 
 def test_copies_in_one_group_are_a_note(folder: Folder) -> None:
@@ -180,9 +180,9 @@ def test_a_prompt_that_announces_its_own_answer_is_serious(folder: Folder, form:
         folder, [{**case, "input": f"{case['id']}: {form.format(own=case['expected'])}"} for case in numbered(30)]
     )
     run(folder, TWO)
-    found = only(folder, "leaks", "serious")
-    assert found["count"] == 30
-    assert "plain, better" in found["message"]
+    finding = only(folder, "leaks", "serious")
+    assert finding["count"] == 30
+    assert "plain, better" in finding["message"]
 
 
 @pytest.mark.parametrize(("count", "found"), [(2, False), (3, True)])
@@ -206,8 +206,8 @@ def test_a_few_cases_that_contain_their_answer_stand_out(folder: Folder) -> None
     cases[7]["input"] = "thing 7, remember; which thing is it?"
     write_cases(folder, cases)
     run(folder, TWO)
-    found = only(folder, "leaks", "serious")
-    assert (found["ids"], found["count"]) == (["c7"], 1)
+    finding = only(folder, "leaks", "serious")
+    assert (finding["ids"], finding["count"]) == (["c7"], 1)
     assert folder.abreast("validate").code == 1
     for case in cases[:8]:
         case["input"] = f"{case['expected']}, remember; which thing is it?"
@@ -217,10 +217,8 @@ def test_a_few_cases_that_contain_their_answer_stand_out(folder: Folder) -> None
 
 
 def test_numbers_leak_as_whole_numbers_only(folder: Folder) -> None:
-    def cases(shown: str) -> list[Case]:
-        return [
-            {"id": f"c{n}", "input": f"{n}: answer = {shown.format(n=n * 7)}", "expected": n * 7} for n in range(30)
-        ]
+    def cases(text: str) -> list[Case]:
+        return [{"id": f"c{n}", "input": f"{n}: answer = {text.format(n=n * 7)}", "expected": n * 7} for n in range(30)]
 
     write_cases(folder, cases("{n}.0"))
     run(folder, TWO)
@@ -263,8 +261,8 @@ def test_a_variant_that_is_told_more_than_the_baseline_is_noted(folder: Folder) 
     folder.write("told.py", "def told(text):\n    return text + ' Remember thing ' + text.split()[-1] + ' well.'\n")
     write_cases(folder, numbered(30))
     run(folder, "{plain: {accuracy: 0.5}, more: {accuracy: 0.9, transform: 'python:told:told'}}")
-    found = only(folder, "leaks", "note")
-    assert "prompts of more contain the expected answer where those of plain do not" in found["message"]
+    finding = only(folder, "leaks", "note")
+    assert "prompts of more contain the expected answer where those of plain do not" in finding["message"]
 
 
 def test_a_variant_that_lists_the_classes_is_told_nothing(folder: Folder) -> None:
@@ -281,10 +279,10 @@ def test_scores_out_of_range_are_serious(folder: Folder) -> None:
     run(folder, TWO)
     change(folder, "update scores set value = 1.5 where position = 3")
     change(folder, "update scores set value = 9e999 where position = 4")
-    found = only(folder, "scores", "serious")
-    assert "score_exact lies outside of 0 to 1" in found["message"]
-    assert found["count"] == 2
-    assert found["ids"] == ["c1 · better · repeat 0", "c2 · plain · repeat 0"]
+    finding = only(folder, "scores", "serious")
+    assert "score_exact is outside of 0 to 1" in finding["message"]
+    assert finding["count"] == 2
+    assert finding["ids"] == ["c1 · better · repeat 0", "c2 · plain · repeat 0"]
 
 
 def test_a_score_without_any_value_is_serious(folder: Folder) -> None:
@@ -304,7 +302,7 @@ def test_some_answers_without_a_score_are_counted(folder: Folder) -> None:
     change(folder, "update scores set value = null where position < 40")
     lost = {item["check"]: item for item in findings(folder)}
     assert (set(lost), lost["scores"]["count"]) == ({"scores", "verdict"}, 40)
-    assert lost["verdict"]["message"] == "better would be better, but what was lost could change that"
+    assert lost["verdict"]["message"] == "better would be better, but the lost trials could change that"
 
 
 @pytest.mark.parametrize(("accuracy", "level"), [(0, "serious"), (1, "note")])
@@ -319,9 +317,9 @@ def test_a_tag_that_a_few_lack_is_noted_and_a_rare_one_is_not(folder: Folder) ->
     cases[4]["tags"] = {"odd": "yes"}
     write_cases(folder, cases)
     run(folder, TWO)
-    found = only(folder, "columns", "note")
-    assert (found["ids"], found["count"]) == (["c4"], 1)
-    assert "lack the tag level" in found["message"]
+    finding = only(folder, "columns", "note")
+    assert (finding["ids"], finding["count"]) == (["c4"], 1)
+    assert "lack the tag level" in finding["message"]
 
 
 def test_a_returned_value_that_a_few_lack_is_noted(folder: Folder) -> None:
@@ -335,18 +333,18 @@ def test_a_returned_value_that_a_few_lack_is_noted(folder: Folder) -> None:
     )
     write_cases(folder, numbered(20))
     run(folder, "{v1: {style: a}, v2: {style: b}}", "python:predict:predict")
-    found = [finding for finding in findings(folder) if finding["check"] == "columns"]
-    assert [finding["ids"] for finding in found] == [["c4 · v1 · repeat 0"], ["c4 · v2 · repeat 0"]]
-    assert "lack confidence" in found[0]["message"]
+    items = [finding for finding in findings(folder) if finding["check"] == "columns"]
+    assert [finding["ids"] for finding in items] == [["c4 · v1 · repeat 0"], ["c4 · v2 · repeat 0"]]
+    assert "lack confidence" in items[0]["message"]
 
 
 def test_a_parameter_that_one_of_three_leaves_out_is_noted(folder: Folder) -> None:
     folder.write("predict.py", ECHO)
     write_cases(folder, numbered(4))
     run(folder, "{v1: {style: a}, v2: {style: b}, v3: {}}", "python:predict:answer")
-    found = only(folder, "columns", "note")
-    assert found["ids"] == ["v3"]
-    assert "params_style is NULL there" in found["message"]
+    finding = only(folder, "columns", "note")
+    assert finding["ids"] == ["v3"]
+    assert "params_style is NULL there" in finding["message"]
 
 
 def test_something_switched_on_in_one_variant_is_no_finding(folder: Folder) -> None:
@@ -369,17 +367,17 @@ def test_costs_that_are_known_of_some_answers_only_are_serious(folder: Folder) -
     folder.write("predict.py", PAID)
     write_cases(folder, numbered(12))
     run(folder, "{v1: {known: all}, v2: {known: some}}", "python:predict:answer")
-    found = [(finding["check"], finding["level"], finding["ids"]) for finding in findings(folder)]
-    assert found == [("costs", "serious", ["v2"]), ("costs", "note", ["v2"]), ("costs", "note", ["v2"])]
+    items = [(finding["check"], finding["level"], finding["ids"]) for finding in findings(folder)]
+    assert items == [("costs", "serious", ["v2"]), ("costs", "note", ["v2"]), ("costs", "note", ["v2"])]
 
 
 def test_a_variant_without_costs_beside_one_with_them_is_noted(folder: Folder) -> None:
     folder.write("predict.py", PAID)
     write_cases(folder, numbered(12))
     run(folder, "{v1: {known: all}, v2: {known: none}}", "python:predict:answer")
-    found = findings(folder)
-    assert {(finding["check"], finding["level"]) for finding in found} == {("costs", "note")}
-    assert "do not compare them" in found[0]["message"]
+    items = findings(folder)
+    assert {(finding["check"], finding["level"]) for finding in items} == {("costs", "note")}
+    assert "do not compare them" in items[0]["message"]
 
 
 def test_costs_of_two_bases_are_noted(folder: Folder) -> None:
@@ -400,11 +398,11 @@ def test_one_answer_to_cases_that_expect_different_ones_is_serious(folder: Folde
     )
     write_cases(folder, numbered(20))
     run(folder, "{v1: {style: good}, v2: {style: bad}}", "python:predict:predict")
-    found = only(folder, "answers", "serious")
-    assert "in 20 of 20 cases" in found["message"]
-    said = folder.abreast("validate").out
-    assert "\x1b" not in said
-    assert "I cannot help with that." in said
+    finding = only(folder, "answers", "serious")
+    assert "in 20 of 20 cases" in finding["message"]
+    output = folder.abreast("validate").out
+    assert "\x1b" not in output
+    assert "I cannot help with that." in output
 
 
 def test_a_variant_that_always_says_the_same_class_is_only_bad(folder: Folder) -> None:
@@ -420,9 +418,9 @@ def test_variants_that_answer_alike_although_they_differ_are_serious(folder: Fol
     folder.write("predict.py", "def predict(case, temperature):\n    return f'about {case.input}, nothing is known'\n")
     write_cases(folder, numbered(9))
     run(folder, "{cold: {temperature: 0}, warm: {temperature: 1}}", "python:predict:predict")
-    found = only(folder, "answers", "serious")
-    assert found["ids"] == ["cold", "warm"]
-    assert "differ in temperature and give the same answer in all 9 blocks" in found["message"]
+    finding = only(folder, "answers", "serious")
+    assert finding["ids"] == ["cold", "warm"]
+    assert "differ in temperature and give the same answer in all 9 blocks" in finding["message"]
 
 
 def test_variants_that_agree_on_the_right_answer_are_no_finding(folder: Folder) -> None:
@@ -454,11 +452,11 @@ def test_infrastructure_that_fails_one_arm_is_counted_by_arm(folder: Folder, fai
     run(
         folder, f"{{v1: {{style: a, failing: 0}}, v2: {{style: a, failing: {failing}}}}}", "python:predict:answer", more
     )
-    found = only(folder, "balance", level)
-    assert found["count"] == failing
-    assert f"outcomes: v1 50, v2 {50 - failing}" in found["message"]
-    assert f"failures by infrastructure: v1 0, v2 {failing}" in found["message"]
-    assert "abreast resume" in found["fix"]
+    finding = only(folder, "balance", level)
+    assert finding["count"] == failing
+    assert f"outcomes: v1 50, v2 {50 - failing}" in finding["message"]
+    assert f"failures by infrastructure: v1 0, v2 {failing}" in finding["message"]
+    assert "abreast resume" in finding["fix"]
 
 
 def test_cases_that_one_arm_skips_are_counted(folder: Folder) -> None:
@@ -473,9 +471,9 @@ def test_trials_that_were_not_run_yet_are_a_note(folder: Folder) -> None:
     write_cases(folder, numbered(20))
     run(folder, TWO, "simulated", "repeats: 2")
     change(folder, "delete from trials where variant = 1 and position < 40")
-    found = only(folder, "balance", "note")
-    assert found["count"] == 10
-    assert "20 blocks of 40 cannot be compared: one side was not run yet" in found["message"]
+    finding = only(folder, "balance", "note")
+    assert finding["count"] == 10
+    assert "20 blocks of 40 cannot be compared: one side was not run yet" in finding["message"]
 
 
 def test_a_variant_that_hardly_answers_is_no_contender(folder: Folder) -> None:
@@ -483,9 +481,9 @@ def test_a_variant_that_hardly_answers_is_no_contender(folder: Folder) -> None:
     run(
         folder, "{v1: {accuracy: 0.9}, v2: {accuracy: 0.8, errors: {crash: 1.0}}}", more="limits: {allow_failing: true}"
     )
-    found = next(row for row in findings(folder) if row["check"] == "failures")
-    assert (found["level"], found["ids"]) == ("serious", ["v2"])
-    assert "v2 gave no answer at all: 20 of 20 trials by its own fault" in found["message"]
+    finding = next(row for row in findings(folder) if row["check"] == "failures")
+    assert (finding["level"], finding["ids"]) == ("serious", ["v2"])
+    assert "v2 gave no answer at all: 20 of 20 trials failed by its own fault" in finding["message"]
     assert folder.abreast("validate").code == 1
 
 
@@ -497,9 +495,9 @@ def test_several_differences_at_once_are_noted(folder: Folder) -> None:
         "v4: {style: a, size: 2, target: 'python:predict:other'}}"
     )
     run(folder, variants, "python:predict:answer")
-    found = only(folder, "differences", "note")
-    assert found["ids"] == ["v2", "v4"]
-    assert "v2: size, style; v4: size, target" in found["message"]
+    finding = only(folder, "differences", "note")
+    assert finding["ids"] == ["v2", "v4"]
+    assert "v2: size, style; v4: size, target" in finding["message"]
 
 
 AGENT = """
@@ -528,45 +526,45 @@ def test_a_server_more_is_one_difference_with_what_is_allowed_for_it(folder: Fol
 
 def test_a_server_instead_of_tools_is_an_exchange_and_one_line_says_so(folder: Folder) -> None:
     variants = f"{{plain: {{{SEARCH}}}, served: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}}}"
-    told = "served has the MCP server demo instead of Bash, Glob and Grep: the verdict is on that exchange · "
-    alone = "to measure the server alone, give "
-    assert of_agents(folder, variants) == [f"{told}{alone}the same tools: to both variants"]
+    message = "served has the MCP server demo instead of Bash, Glob and Grep: the verdict is on this exchange · "
+    alone = "to measure the server alone"
+    assert of_agents(folder, variants) == [f"{message}give both variants the same `tools:` {alone}"]
     suite = of_agents(folder, variants, "suite: code-search")
-    assert suite == [f"{told}{alone}the search tools to both: --search-tools both"]
+    assert suite == [f"{message}use `--search-tools both` {alone}"]
 
 
 def test_several_servers_instead_of_tools_are_one_line_too(folder: Folder) -> None:
-    (told,) = of_agents(
+    (line,) = of_agents(
         folder,
         f"{{plain: {{{SEARCH}}}, one: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}, "
         "two: {tools: [Read], allowed_tools: [Read, mcp__a, mcp__b], mcp: gone.json}}",
     )
-    assert told.startswith(
+    assert line.startswith(
         "one has the MCP server demo instead of Bash, Glob and Grep; "
-        "two has the MCP servers a and b instead of Bash, Glob and Grep: the verdicts are on that"
+        "two has the MCP servers a and b instead of Bash, Glob and Grep: the verdicts are on these differences"
     )
 
 
 def test_other_tools_are_one_line_and_a_single_one_is_none(folder: Folder) -> None:
     few = "tools: [Read, Grep], allowed_tools: [Read, Grep]"
-    (told,) = of_agents(folder, f"{{plain: {{{SEARCH}}}, few: {{{few}}}}}")
-    assert told.startswith("few has to do without Bash and Glob: the verdict is on that difference · to measure one")
+    (line,) = of_agents(folder, f"{{plain: {{{SEARCH}}}, few: {{{few}}}}}")
+    assert line.startswith("few lacks Bash and Glob: the verdict is on this difference · add a variant")
     assert of_agents(folder, f"{{few: {{{few}}}, one: {{tools: [Read], allowed_tools: [Read]}}}}") == []
 
 
 def test_a_server_and_another_model_are_confounded_as_ever(folder: Folder) -> None:
-    (told,) = of_agents(folder, f"{{plain: {{{SEARCH}, model: m}}, served: {{{SERVED}, {DEMO}, model: n}}}}")
-    assert "differ from plain in several things at once" in told
-    assert "(served: mcp, model)" in told
+    (line,) = of_agents(folder, f"{{plain: {{{SEARCH}, model: m}}, served: {{{SERVED}, {DEMO}, model: n}}}}")
+    assert "differ from plain in several things at once" in line
+    assert "(served: mcp, model)" in line
 
 
 def test_servers_and_tools_in_a_full_grid_are_no_exchange(folder: Folder) -> None:
-    found = of_agents(
+    lines = of_agents(
         folder,
         f"{{neither: {{tools: []}}, tools: {{tools: [Glob, Grep]}}, server: {{tools: [], {DEMO}}}, "
         f"both: {{tools: [Glob, Grep], {DEMO}}}}}",
     )
-    assert [line.partition(":")[0] for line in found] == ["tools has Glob and Grep besides"]
+    assert [line.partition(":")[0] for line in lines] == ["tools also has Glob and Grep"]
 
 
 def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
@@ -576,9 +574,9 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
         folder,
         f"{{without_mcp: {{tools: {tools}, accuracy: 0.6}}, with_mcp: {{tools: [Read], {DEMO}, accuracy: 0.8}}}}",
     )
-    found = only(folder, "differences", "note")
-    assert found["message"].startswith("with_mcp has the MCP server demo instead of Bash, Glob and Grep")
-    assert (found["concerns"], found["ids"]) == ("variants", ["with_mcp"])
+    finding = only(folder, "differences", "note")
+    assert finding["message"].startswith("with_mcp has the MCP server demo instead of Bash, Glob and Grep")
+    assert (finding["concerns"], finding["ids"]) == ("variants", ["with_mcp"])
     run(folder, f"{{without_mcp: {{tools: {tools}}}, with_mcp: {{tools: {tools}, {DEMO}, accuracy: 0.8}}}}")
     assert findings(folder) == []
 
@@ -623,7 +621,7 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
             "tools: [], mcp: servers.json, allowed_tools: ['mcp__*']",
             "has the MCP server of servers.json instead of Glob and Grep",
         ),
-        ("tools: [Glob, Grep], mcp: false", "tools: [], mcp: {}", "has to do without Glob and Grep"),
+        ("tools: [Glob, Grep], mcp: false", "tools: [], mcp: {}", "lacks Glob and Grep"),
         (
             "tools: [Glob, Grep]",
             "tools: [], mcp: [a.json, {mcpServers: {x: {command: y}}}]",
@@ -633,18 +631,18 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
     ],
 )
 def test_what_is_said_of_tools_and_servers_is_true(folder: Folder, plain: str, other: str, told: str | None) -> None:
-    found = of_agents(folder, f"{{plain: {{{plain}}}, other: {{{other}}}}}")
-    assert [line.partition(": the verdict")[0] for line in found] == ([f"other {told}"] if told else [])
+    lines = of_agents(folder, f"{{plain: {{{plain}}}, other: {{{other}}}}}")
+    assert [line.partition(": the verdict")[0] for line in lines] == ([f"other {told}"] if told else [])
 
 
 def test_what_is_only_allowed_is_no_tool_of_claude_code() -> None:
     only, none = (
-        Variant(at, str(at), "claude-code", {"allowed_tools": texts}, "")
+        ExaminedVariant(at, str(at), "claude-code", {"allowed_tools": texts}, "")
         for at, texts in enumerate((["Bash", "Grep"], []))
     )
     assert not exchange(only, none).differs_in_tools
     of_another = replace(only, target="command")
-    assert exchange(of_another, none).in_words() == "has Bash and Grep besides"
+    assert exchange(of_another, none).in_words() == "also has Bash and Grep"
 
 
 ANYTHING = st.recursive(
@@ -662,10 +660,10 @@ SETTINGS = st.fixed_dictionaries(
 
 @given(st.tuples(SETTINGS, SETTINGS), st.sampled_from(["claude-code", "command"]))
 def test_whatever_tools_and_servers_are_they_can_be_told_apart(both: tuple[Any, Any], target: str) -> None:
-    one, other = (Variant(at, "v", target, params, "") for at, params in enumerate(both))
-    there, back = exchange(one, other), exchange(other, one)
-    assert (there.tools, there.tools_missing) == (back.tools_missing, back.tools)
-    assert (there.in_words(), exchange(one, one).differs_in_tools) == (exchange(one, other).in_words(), False)
+    first, second = (ExaminedVariant(at, "v", target, params, "") for at, params in enumerate(both))
+    forward, back = exchange(first, second), exchange(second, first)
+    assert (forward.tools, forward.tools_missing) == (back.tools_missing, back.tools)
+    assert (forward.in_words(), exchange(first, first).differs_in_tools) == (exchange(first, second).in_words(), False)
 
 
 def test_parameters_of_a_function_that_only_sound_like_tools_break_nothing(folder: Folder) -> None:
@@ -711,7 +709,11 @@ def answer(case, model, resolved):
     ("variants", "level", "message"),
     [
         ("{v1: {model: m, resolved: one}, v2: {model: m, resolved: two}}", "serious", "answered by 2 models: m-0, m-1"),
-        ("{v1: {model: m, resolved: one}, v2: {model: m, resolved: some}}", "note", "1 answer of v2 without a model"),
+        (
+            "{v1: {model: m, resolved: one}, v2: {model: m, resolved: some}}",
+            "note",
+            "model missing from 1 answer of v2",
+        ),
         ("{v1: {model: m, resolved: one}, v2: {model: n, resolved: one}}", "serious", "and m-1 answered both"),
     ],
 )
@@ -746,11 +748,11 @@ def test_impossible_times_are_serious(folder: Folder, query: str, message: str) 
     write_cases(folder, numbered(6))
     run(folder, TWO)
     change(folder, query)
-    found = only(folder, "clock", "serious")
-    assert message in found["message"]
-    assert found["count"] == 1
+    finding = only(folder, "clock", "serious")
+    assert message in finding["message"]
+    assert finding["count"] == 1
     if "position" in query:
-        assert found["ids"] == ["c1 · better · repeat 0"]
+        assert finding["ids"] == ["c1 · better · repeat 0"]
 
 
 def test_a_clock_that_was_set_back_is_noted(folder: Folder) -> None:
@@ -759,9 +761,9 @@ def test_a_clock_that_was_set_back_is_noted(folder: Folder) -> None:
     change(folder, "update runs set created_at = created_at - 9000")
     last = "seq > (select max(seq) - 3 from trials)"
     change(folder, f"update trials set started_at = started_at - 300, finished_at = finished_at - 300 where {last}")
-    found = only(folder, "clock", "note")
-    assert found["count"] == 3
-    assert "stored after others" in found["message"]
+    finding = only(folder, "clock", "note")
+    assert finding["count"] == 3
+    assert "stored after others" in finding["message"]
 
 
 def test_a_long_silence_that_nothing_explains_is_noted(folder: Folder) -> None:
@@ -790,9 +792,9 @@ def test_old_answers_of_one_arm_beside_new_ones_are_noted(folder: Folder) -> Non
     write_cases(folder, numbered(6))
     run(folder, TWO)
     run(folder, "{plain: {accuracy: 0.6}, better: {accuracy: 0.95}}")
-    found = only(folder, "order", "note")
-    assert found["ids"] == ["plain"]
-    assert "plain 6 of 6, better 0 of 6" in found["message"]
+    finding = only(folder, "order", "note")
+    assert finding["ids"] == ["plain"]
+    assert "plain 6 of 6, better 0 of 6" in finding["message"]
 
 
 def test_old_answers_of_all_arms_alike_are_no_finding(folder: Folder) -> None:
@@ -818,6 +820,6 @@ def test_what_a_target_says_cannot_move_the_cursor_or_forge_a_finding(folder: Fo
     write_cases(folder, numbered(4))
     run(folder, "{v1: {style: a}, v2: {style: b}}", "python:predict:predict")
     assert [finding["check"] for finding in findings(folder)] == ["models", "models"]
-    said = folder.abreast("validate").out
-    assert "\x1b" not in said
-    assert not any(line.startswith("serious") for line in said.splitlines())
+    output = folder.abreast("validate").out
+    assert "\x1b" not in output
+    assert not any(line.startswith("serious") for line in output.splitlines())

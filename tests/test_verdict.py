@@ -11,9 +11,9 @@ from scripted import pairs, scripted
 from test_analysis import report
 
 
-def effect_in_tables(found: dict[str, Any], variant: str = "b") -> float:
+def effect_in_tables(content: dict[str, Any], variant: str = "b") -> float:
     """The difference of the two scores that the table shows."""
-    scores = {name: row["scores"]["exact"]["mean"] for name, row in found["variants"].items()}
+    scores = {name: row["scores"]["exact"]["mean"] for name, row in content["variants"].items()}
     return float(scores[variant] - scores["a"])
 
 
@@ -61,12 +61,12 @@ def test_a_word_that_lost_pairs_could_change_is_demoted_everywhere(folder: Folde
     (verdict,) = report(folder)["verdicts"]
     assert (verdict["verdict"], verdict["demoted_from"]) == ("inconclusive", "better")
     assert verdict["caution"] == "better, unless the 6 lost cases were its failures"
-    said = folder.abreast("report", "--fail-if", "not better", "--fail-if", "inconclusive")
-    assert "b is better than a, unless the 6 lost cases were its failures: +" in said.out
-    assert said.code == 1
-    assert said.err.count("requirement not met") == 2
+    done = folder.abreast("report", "--fail-if", "not better", "--fail-if", "inconclusive")
+    assert "b is better than a, unless the 6 lost cases were its failures: +" in done.out
+    assert done.code == 1
+    assert done.err.count("requirement not met") == 2
     findings = folder.abreast("validate", "--json").json
-    assert "b would be better, but what was lost could change that" in [item["message"] for item in findings]
+    assert "b would be better, but the lost trials could change that" in [item["message"] for item in findings]
 
 
 def test_a_clear_difference_survives_a_few_lost_pairs(folder: Folder) -> None:
@@ -120,8 +120,8 @@ def test_scores_behind_an_effect_are_named_where_variants_lost_different_cases(f
     cases = [{"a": ["no"], "b": ["yes"], "c": ["yes"]}] * 12
     cases += [{"a": ["yes"], "b": ["network"], "c": ["yes"]}, {"a": ["no"], "b": ["no"], "c": ["network"]}]
     scripted(folder, cases, variants=("a", "b", "c"))
-    found = report(folder)
-    for verdict in found["verdicts"]:
+    content = report(folder)
+    for verdict in content["verdicts"]:
         assert verdict["scores"]["variant"] - verdict["scores"]["baseline"] == pytest.approx(verdict["effect"])
     assert "on the 13 cases that both answered: a 0.0%, b 92.3%" in folder.abreast("report").out
 
@@ -169,12 +169,12 @@ def test_a_run_that_is_not_complete_is_compared_by_the_sequence_alone(folder: Fo
 def test_a_variant_that_never_answered_has_no_figures_and_no_rank(folder: Folder) -> None:
     cases = [{"a": ["no"], "b": ["yes"], "c": ["crash"]}] * 9
     scripted(folder, cases, variants=("a", "b", "c"))
-    found = report(folder, "--all-pairs")
-    silent = next(row for row in found["verdicts"] if row["variant"] == "c")
+    content = report(folder, "--all-pairs")
+    silent = next(row for row in content["verdicts"] if row["variant"] == "c")
     assert (silent["p"], silent["p_adjusted"], silent["wins"], silent["losses"]) == (None, None, 0, 0)
     assert silent["scores"] is None
-    assert "ranking" not in found
-    better = next(row for row in found["verdicts"] if row["variant"] == "b")
+    assert "ranking" not in content
+    better = next(row for row in content["verdicts"] if row["variant"] == "b")
     assert better["p_adjusted"] == better["p"], "the only comparison"
 
 

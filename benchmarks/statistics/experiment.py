@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from abreast.analyse.decision.sequential import UntilDecided
 from abreast.analyse.decision.verdicts import Decided, Decider, Rule
-from abreast.analyse.paired import Side, pair
+from abreast.analyse.paired import TrialGrid, pair
 from abreast.model import Case, Variant
 from abreast.plan.plan import Plan
 from abreast.spec.cases import CaseTable, load_cases
@@ -77,9 +77,11 @@ def _with_largest(rule: Rule, scores: Scores) -> Rule:
     return replace(rule, largest=max(Counter(scores.groups or ()).values(), default=1))
 
 
-def _side(scores: Floats) -> Side:
+def _side(scores: Floats) -> TrialGrid:
     no, unknown = np.zeros(scores.shape, dtype=bool), np.full(scores.shape, np.nan)
-    return Side(score=scores, present=~no, failed=np.isnan(scores), skipped=no, service_s=unknown, cost_usd=unknown)
+    return TrialGrid(
+        score=scores, present=~no, failed=np.isnan(scores), skipped=no, service_s=unknown, cost_usd=unknown
+    )
 
 
 def _cases_until_decided(plan: Plan, scores: Scores, order: Ints, rule: Rule) -> int:

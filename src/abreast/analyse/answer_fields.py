@@ -1,4 +1,4 @@
-"""What answers tell of themselves besides their words: `data`, trial by trial, and what of it are numbers."""
+"""The fields that answers return besides their text (`data`): as columns, and the calls of MCP tools in them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ import numpy as np
 
 from abreast.analyse.rows import Floats, Rows
 
-Told = Sequence[Mapping[str, Any]]
 
-
-def told_by(rows: Rows) -> list[Mapping[str, Any]]:
-    """What each trial's answer has in `data`, in the order of the rows."""
-    found: list[Mapping[str, Any]] = [{}] * len(rows.position)
+def answer_fields(rows: Rows) -> list[Mapping[str, Any]]:
+    """The `data` of each trial's answer, in the order of the rows."""
+    fields: list[Mapping[str, Any]] = [{}] * len(rows.position)
     for at, data in rows.answer_data():
-        found[at] = data
-    return found
+        fields[at] = data
+    return fields
 
 
 def number(value: Any) -> float:
-    """A count that was told; nan if it is none.
+    """The value if it is a non-negative number, else nan.
 
     >>> number(3), number("3"), number(True), number(-1)
     (3.0, nan, nan, nan)
@@ -32,9 +30,9 @@ def number(value: Any) -> float:
     return float(value) if usable else math.nan
 
 
-def numbers(told: Told, name: str) -> Floats:
-    """A number that answers come with, nan where one does not tell it."""
-    return np.array([number(one.get(name)) for one in told], dtype=float)
+def numbers(fields: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    """The numeric field of this name of each answer; nan where it is missing."""
+    return np.array([number(data.get(name)) for data in fields], dtype=float)
 
 
 PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers
@@ -52,12 +50,10 @@ class ToolErrors:
 
 @dataclass(slots=True)
 class VariantMcpCalls:
-    """Calls of one variant in all of its trials."""
-
     variant: str
     trials: int = 0  # with MCP servers
     offered: int | None = None  # tools, at most; None if the agent does not report it
-    made: int = 0
+    calls: int = 0
     failed: int = 0
     denied: int = 0
     all_failed: list[str] = field(default_factory=list)  # cases of trials in which every call failed
@@ -66,13 +62,13 @@ class VariantMcpCalls:
     @property
     def is_useless(self) -> bool:
         """Whether every call that reached a server failed."""
-        return self.failed > 0 and self.failed == self.made - self.denied
+        return self.failed > 0 and self.failed == self.calls - self.denied
 
     def add(self, case_id: str, data: Mapping[str, Any]) -> None:
         self.trials += 1
         if data.get("mcp_tools_offered") is not None:
             self.offered = max(self.offered or 0, _count(data.get("mcp_tools_offered")))
-        self.made += _count(data.get("mcp_calls"))
+        self.calls += _count(data.get("mcp_calls"))
         self.failed += _count(data.get("mcp_calls_failed"))
         self.denied += _count(data.get("mcp_calls_denied"))
         if data.get("mcp_all_failed") is True:
@@ -82,16 +78,16 @@ class VariantMcpCalls:
             if not isinstance(error, Mapping):
                 continue
             server, _, tool = name.removeprefix(PREFIX).partition("__")
-            known = self.errors.setdefault(name, ToolErrors(server, tool, 0, str(error.get("message") or "")))
-            known.failed += _count(error.get("failed"))
+            tool_errors = self.errors.setdefault(name, ToolErrors(server, tool, 0, str(error.get("message") or "")))
+            tool_errors.failed += _count(error.get("failed"))
 
 
 def mcp_calls(rows: Rows) -> list[VariantMcpCalls]:
     """The calls of each variant with MCP servers, in the order of the run; none if no trial reports any."""
-    found: dict[int, VariantMcpCalls] = {}
+    by_variant: dict[int, VariantMcpCalls] = {}
     for variant, case_id, data in rows.mcp_trials:
-        found.setdefault(variant, VariantMcpCalls(rows.variants[variant])).add(case_id, data)
-    return [found[variant] for variant in sorted(found)]
+        by_variant.setdefault(variant, VariantMcpCalls(rows.variants[variant])).add(case_id, data)
+    return [by_variant[variant] for variant in sorted(by_variant)]
 
 
 def every_mcp_call_failed(rows: Rows, variant: int) -> str:
@@ -102,9 +98,9 @@ def every_mcp_call_failed(rows: Rows, variant: int) -> str:
         return ""
     first = next(iter(calls.errors.values()), None)
     message = f"; {first.server}: {first.message}" if first else ""
-    return f"every MCP call of {name} failed ({calls.failed:,} of {calls.made - calls.denied:,}{message})"
+    return f"every MCP call of {name} failed ({calls.failed:,} of {calls.calls - calls.denied:,}{message})"
 
 
 def _count(value: Any) -> int:
-    found = number(value)
-    return int(found) if found == found else 0
+    count = number(value)
+    return 0 if math.isnan(count) else int(count)

@@ -1,12 +1,14 @@
-"""Two contenders on the same cases: what each case says, and why some say nothing."""
+"""Two contenders on the same cases: the paired scores, and why some cases are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from abreast.analyse.rows import Bools, Floats, Ints, Rows
 from abreast.stats import CostPerCorrect, LatencyRatio, cost_per_correct, latency_ratio
@@ -14,8 +16,8 @@ from abreast.stats.numerics.arrays import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One contender: a row for each case, a column for each repeat; nan where there is nothing."""
+class TrialGrid:
+    """The trials of one contender: a row for each case, a column for each repeat; nan for missing values."""
 
     score: Floats
     present: Bools
@@ -24,40 +26,34 @@ class Side:
     service_s: Floats  # of new answers
     cost_usd: Floats  # of all answers, reused ones too; of failures, what an answer costs if it is not known
 
-    def taken(self, cases: Ints, repeats: int) -> Side:
-        """These cases in this order, with so many of their repeats."""
+    def select(self, cases: Ints, repeats: int) -> TrialGrid:
+        """These cases in this order, with their first repeats."""
         parts = (self.score, self.present, self.failed, self.skipped, self.service_s, self.cost_usd)
-        return Side(*(part[cases, :repeats] for part in parts))  # type: ignore[arg-type]
+        return TrialGrid(*(part[cases, :repeats] for part in parts))  # type: ignore[arg-type]
 
 
-def side_of(rows: Rows, variant: int, score: Floats) -> Side:
-    """A contender of a run, all its planned cases."""
+def trial_grid(rows: Rows, variant: int, score: Floats) -> TrialGrid:
+    """All planned cases of one contender of a run."""
     mine = rows.variant == variant
-    shape, where = (rows.planned_cases, rows.repeats), (rows.case[mine], rows.repeat[mine])
 
-    def spread(values: Floats) -> Floats:
-        found = np.full(shape, np.nan)
-        found[where] = values[mine]
-        return found
-
-    def marked(which: Bools) -> Bools:
-        found = np.zeros(shape, dtype=bool)
-        found[where] = which[mine]
-        return found
+    def grid(values: npt.NDArray[Any], missing: float | bool) -> npt.NDArray[Any]:
+        cells = np.full((rows.planned_cases, rows.repeats), missing)
+        cells[rows.case[mine], rows.repeat[mine]] = values[mine]
+        return cells
 
     timed = rows.ok & ~rows.reused & (rows.service_s > 0)
-    return Side(
-        score=spread(score),
-        present=marked(rows.present),
-        failed=marked(rows.error & ~rows.own_failure),
-        skipped=marked(rows.skipped),
-        service_s=spread(np.where(timed, rows.service_s, np.nan)),
-        cost_usd=spread(_costs(rows, mine)),
+    return TrialGrid(
+        score=grid(score, np.nan),
+        present=grid(rows.present, False),
+        failed=grid(rows.error & ~rows.own_failure, False),
+        skipped=grid(rows.skipped, False),
+        service_s=grid(np.where(timed, rows.service_s, np.nan), np.nan),
+        cost_usd=grid(_costs(rows, mine), np.nan),
     )
 
 
 def _costs(rows: Rows, mine: Bools) -> Floats:
-    """What each trial cost; a failure whose cost is not known costs what an answer does, or failing would be cheap."""
+    """Cost of each trial. A failure of unknown cost counts as an average answer, so that failing is not cheap."""
     answered = rows.cost_usd[mine & rows.ok]
     if not len(answered) or np.isnan(answered).any():
         return np.full(len(rows.position), np.nan)
@@ -66,7 +62,7 @@ def _costs(rows: Rows, mine: Bools) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeats:
+class PairedScores:
     """Scores of both sides: a row for each compared case, a column for each repeat; nan where one side has none."""
 
     baseline: Floats
@@ -78,7 +74,7 @@ class Repeats:
 
     @property
     def differences(self) -> Floats:
-        """One for each case, without the noise of sums of the same scores in another order."""
+        """One for each case; rounding noise is set to 0."""
         baseline, variant = self.means
         differences = variant - baseline
         differences[np.abs(differences) < ROUNDING] = 0.0
@@ -87,26 +83,26 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The cases including those with lost outcomes, had each lost one been as bad or as good as possible.
+    """The cases including those with lost outcomes, with each lost one counted as bad or as good as possible.
 
     An outcome is lost if infrastructure failed or an answer has no score.
     """
 
     cases: Ints
-    low: Repeats
-    high: Repeats
+    low: PairedScores
+    high: PairedScores
     lost: int  # cases, or repeats of compared cases
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The cases that both sides have a score for, in the order of their starts, and how many say nothing and why.
+    """The cases that both sides have a score for, in the order of their starts, and how many are left out and why.
 
-    A case is compared by those of its repeats that both sides have.
+    A case is compared on the repeats that both sides have.
     """
 
     cases: Ints
-    repeats: Repeats
+    repeats: PairedScores
     baseline: Floats  # means over repeats
     variant: Floats
     failed: int  # left out because infrastructure failed on one side
@@ -126,12 +122,12 @@ class Pairs:
         return self.failed + self.unscored + self.skipped
 
 
-def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = None) -> Pairs:
-    """Put two sides together, case by case; `first` is the baseline, `groups` the group of each case if it has any."""
+def pair(first: TrialGrid, second: TrialGrid, cases: Ints, groups: Sequence[str] | None = None) -> Pairs:
+    """Pair two contenders case by case; `first` is the baseline, `groups` the group of each case, if any."""
     scores = first.score[cases], second.score[cases]
     both = ~np.isnan(scores[0]) & ~np.isnan(scores[1])
     compared = np.logical_or.reduce(both, axis=1)
-    repeats = Repeats(*(np.where(both, score, np.nan)[compared] for score in scores))
+    repeats = PairedScores(*(np.where(both, score, np.nan)[compared] for score in scores))
 
     skipped_cells = (first.skipped | second.skipped)[cases]
     skipped = np.logical_or.reduce(skipped_cells, axis=1)
@@ -155,19 +151,19 @@ def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = 
 def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools) -> Worst | None:
     if not lost.any():
         return None
-    kept = (both | lost).any(axis=1)
-    baseline, variant = (np.where(both | lost, score, np.nan)[kept] for score in scores)
-    holes = lost[kept]
+    included = (both | lost).any(axis=1)
+    baseline, variant = (np.where(both | lost, score, np.nan)[included] for score in scores)
+    holes = lost[included]
 
-    def filled(missing_baseline: float, missing_variant: float) -> Repeats:
-        return Repeats(
+    def filled(missing_baseline: float, missing_variant: float) -> PairedScores:
+        return PairedScores(
             np.where(holes & np.isnan(baseline), missing_baseline, baseline),
             np.where(holes & np.isnan(variant), missing_variant, variant),
         )
 
-    compared = both[kept].any(axis=1)
+    compared = both[included].any(axis=1)
     return Worst(
-        cases[kept],
+        cases[included],
         filled(missing_baseline=1.0, missing_variant=0.0),
         filled(missing_baseline=0.0, missing_variant=1.0),
         int((~compared).sum()) + int(holes[compared].sum()),
@@ -175,14 +171,14 @@ def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools)
 
 
 def _mean(values: Floats) -> Floats:
-    """Over repeats; nan for a case that has none."""
+    """Mean over repeats; nan for a case without values."""
     known = ~np.isnan(values)
     count = known.sum(axis=1)
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
 def _latency(first: Floats, second: Floats, groups: Sequence[str] | None) -> LatencyRatio | None:
-    """On the repeats that both answered: one that failed may be the one that would have taken longest."""
+    """On the repeats that both answered: a failed one might have taken longest."""
     shared = ~np.isnan(first) & ~np.isnan(second)
     timed = np.logical_or.reduce(shared, axis=1)
     before, after = (_mean(np.where(shared, seconds, np.nan))[timed] for seconds in (first, second))
@@ -192,7 +188,7 @@ def _latency(first: Floats, second: Floats, groups: Sequence[str] | None) -> Lat
 def _cost(
     costs: tuple[Floats, Floats], scores: tuple[Floats, Floats], groups: Sequence[str] | None
 ) -> CostPerCorrect | None:
-    """On the cases that have trials of known cost and score on both sides, as each variant's own price is."""
+    """On the cases with trials of known cost and score on both sides."""
     known = [~np.isnan(cost) & ~np.isnan(score) for cost, score in zip(costs, scores, strict=True)]
     paid = [_mean(np.where(both, cost, np.nan)) for both, cost in zip(known, costs, strict=True)]
     corrects = [_mean(np.where(both, score, np.nan)) for both, score in zip(known, scores, strict=True)]

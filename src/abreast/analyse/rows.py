@@ -1,4 +1,4 @@
-"""The rows of a run as columns: what every analysis starts from, and nothing else is ever the source of a figure."""
+"""The rows of a run as columns. Every figure is derived from these, and from nothing else."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_ALONE = "\0"  # begins the label of a case without a group
+_UNGROUPED = "\0"  # begins the label of a case without a group
 
 
 class FirstError(NamedTuple):
-    """Why a trial failed; `where` are the calls in the user's own code that led there, if they are known."""
+    """Why a trial failed; `where` is the place in the user's own code, if known."""
 
     kind: str
     message: str
@@ -37,15 +37,13 @@ class FirstError(NamedTuple):
 
 
 class CaseFacts(NamedTuple):
-    """What the analysis knows of a case that has a row."""
-
     id: str
     group: str | None
     tags: Mapping[str, str]  # one object for all cases that have the same
 
 
 class CasesByIndex(Mapping[int, CaseFacts]):
-    """The cases that have a row, by their index in the plan. Kept as columns: there may be very many."""
+    """The cases that have a row, by their index in the plan. Stored as columns to save memory."""
 
     def __init__(self, cases: Iterable[tuple[int, str, str | None, str]]) -> None:
         """`cases` are index, id, group and tags as JSON, ordered by index."""
@@ -77,7 +75,7 @@ class CasesByIndex(Mapping[int, CaseFacts]):
 
 
 class Rows:
-    """A run, column by column, in plan order. A case is known by its index in the plan."""
+    """A run, column by column, in plan order. Cases are identified by their index in the plan."""
 
     def __init__(self, store: Store, run: str) -> None:
         self.meta = store.run(run)
@@ -126,7 +124,7 @@ class Rows:
 
     @property
     def weight(self) -> Weight:
-        """What weighs the same: every case, or every group of cases."""
+        """Whether every case or every group of cases weighs the same."""
         return "group" if self.spec.get("weight") == "group" else "case"
 
     @property
@@ -135,7 +133,7 @@ class Rows:
 
     @cached_property
     def population(self) -> Population:
-        """What the verdict is about. It follows from the plan; older runs did not store it."""
+        """What the verdict is about. Computed from the plan for older runs, which did not store it."""
         if "population" in self.provenance:
             return THESE_CASES if self.provenance["population"] == THESE_CASES else ALL_CASES
         if self.chained or len(self.variants) < 2 or not self.planned_cases:
@@ -144,47 +142,47 @@ class Rows:
         return population_of(self.planned_cases, self.repeats, len(self.variants) - 1, groups)
 
     def first_error(self, variant: int | None = None) -> FirstError:
-        """The error of the first trial that failed, of one variant or of the run."""
+        """The error of the first failed trial of one variant, or of the run."""
         kind, message, detail = self.store.queries.first_error(self.run_id, variant)
         return FirstError(str(kind), " ".join(str(message).split()), location(str(detail or "")))
 
     def why_unscored(self) -> tuple[str, str] | None:
-        """The most frequent reason why answers have no primary score, and a case that has it."""
-        found = self.store.queries.missing_score(self.run_id, self.primary)
-        return None if found is None else (" ".join((found[0] or "without a reason").split()), found[1])
+        """The most frequent reason why answers have no primary score, and an example case."""
+        example = self.store.queries.missing_score(self.run_id, self.primary)
+        return None if example is None else (" ".join((example[0] or "no reason given").split()), example[1])
 
     def _scores(self) -> dict[str, Floats]:
-        """A score for each trial by the name of the score, the primary one first."""
+        """The score of each trial by the name of the score, the primary one first."""
         position, name, value = self.store.queries.score_columns(self.run_id).values()
-        place = np.searchsorted(self.position, position)
-        known = np.flatnonzero(place < len(self.position))
-        known = known[self.position[place[known]] == position[known]]  # a run at work may have gone on meanwhile
-        place, name, value = place[known], name[known], value[known]
-        found = {}
-        for one in sorted(set(name.tolist()), key=lambda each: (each != self.primary, each)):
-            values, mine = np.full(len(self.position), np.nan), name == one
-            values[place[mine]] = value[mine]
-            found[str(one)] = self.usable(values)
-        return found
+        index = np.searchsorted(self.position, position)
+        present = np.flatnonzero(index < len(self.position))
+        present = present[self.position[index[present]] == position[present]]  # a running run adds rows meanwhile
+        index, name, value = index[present], name[present], value[present]
+        scores = {}
+        for score in sorted(set(name.tolist()), key=lambda score: (score != self.primary, score)):
+            values, mine = np.full(len(self.position), np.nan), name == score
+            values[index[mine]] = value[mine]
+            scores[str(score)] = self.usable(values)
+        return scores
 
     def usable(self, value: Floats) -> Floats:
-        """What a scorer gave, 0 for failures of the variant's own, nan for what cannot be judged.
+        """The scorer's value, 0 for the variant's own failures, nan for everything that cannot be judged.
 
-        A value outside [0, 1] is a mistake of the scorer, not a score: `UntilDecided` takes it for none either.
+        A value outside [0, 1] is a scorer bug and counts as missing, as in `UntilDecided`.
         """
         within = np.where((value >= 0) & (value <= 1), value, np.nan)
         return np.where(self.ok, within, np.where(self.own_failure, 0.0, np.nan))
 
     @cached_property
     def turn(self) -> Ints:
-        """The so-manieth to start, of each case by its index; −1 where there is no row, or none that says it."""
-        found = np.full(self.planned_cases, -1, dtype=np.int64)
-        found[self.case] = np.where(self._block >= 0, self._block // self.repeats, -1)
-        return found
+        """The rank of each case in the order of starts, by case index; −1 if unknown."""
+        turns = np.full(self.planned_cases, -1, dtype=np.int64)
+        turns[self.case] = np.where(self._block >= 0, self._block // self.repeats, -1)
+        return turns
 
     @cached_property
     def stopped_after(self) -> int | None:
-        """The cases after which an early stop was decided on; those begun by then were finished."""
+        """Number of cases after which the run was stopped early; cases begun by then were finished."""
         if self.meta["status"] != "stopped_early":
             return None
         events = self.store.queries.events(self.run_id, "decided")
@@ -192,15 +190,14 @@ class Rows:
 
     @cached_property
     def complete(self) -> Bools:
-        found: Bools = np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case
-        return found
+        return np.asarray(np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case)
 
     @cached_property
     def counted(self) -> Ints:
-        """What a verdict may look at: the completed prefix of the order in which cases were started, in that order.
+        """The cases that a verdict may use: the completed prefix of the order in which cases were started.
 
-        Slow failures come late: taking whatever has finished would flatter the variant that has them. A group of cases
-        counts once it is complete.
+        Slow failures finish late, so using whatever has finished would flatter the variant that has them. A group of
+        cases counts once it is complete.
         """
         complete = np.flatnonzero(self.complete)
         turns = self.turn[complete]
@@ -211,41 +208,30 @@ class Rows:
         return self._without_open_group(complete[order[: gaps[0]] if len(gaps) else order])
 
     def _without_open_group(self, prefix: Ints) -> Ints:
-        """Cut off the last group, unless every case of the plan is there or the next one is known to be of another."""
+        """Cut off the last group unless it is known to be complete."""
         groups = self.groups(prefix) if len(prefix) < self.planned_cases else None
         if not groups:
             return prefix
         following = [case for case in np.flatnonzero(self.turn == len(prefix)).tolist() if case in self.cases]
-        if (following and self.cases[following[0]].group != groups[-1]) or groups[-1].startswith(_ALONE):
+        if (following and self.cases[following[0]].group != groups[-1]) or groups[-1].startswith(_UNGROUPED):
             return prefix
         return prefix[: groups.index(groups[-1])]
 
     def _group_by_group(self, cases: Ints) -> Ints:
-        """These cases with those of one group together, as every plan has them."""
+        """These cases with the cases of a group next to each other, as in every plan."""
         groups, numbers = self.groups(cases), dict[str, int]()
         if groups is None:
             return cases
-        found: Ints = cases[np.argsort([numbers.setdefault(group, len(numbers)) for group in groups], kind="stable")]
-        return found
+        order = np.argsort([numbers.setdefault(group, len(numbers)) for group in groups], kind="stable")
+        return np.asarray(cases[order])
 
     @cached_property
     def cases(self) -> CasesByIndex:
         return CasesByIndex(self._of_cases("id", "case_group", "tags"))
 
-    def input_sizes(self) -> dict[int, int]:
-        """How long the input of each case is, in characters of its JSON."""
-        return dict(self._of_cases("input_size"))
-
-    def expected(self) -> dict[int, str]:
-        """The expected answer of each case, as JSON."""
-        return dict(self._of_cases("expected"))
-
-    def inputs(self) -> dict[int, str]:
-        """The input of each case, as JSON."""
-        return dict(self._of_cases("input"))
-
-    def digests(self) -> dict[int, str]:
-        return dict(self._of_cases("digest"))
+    def case_column(self, name: str) -> dict[int, Any]:
+        """A column by case index, such as `input` and `expected` (as JSON) or `input_size` (characters of JSON)."""
+        return dict(self._of_cases(name))
 
     def identities(self) -> dict[tuple[str, str], int]:
         """The index of each case that has a row, by its id and the digest of its input."""
@@ -253,33 +239,33 @@ class Rows:
 
     def _of_cases(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Index and these columns of the cases that have a row, in plan order."""
-        known = np.zeros(int(self.case.max(initial=-1)) + 1, dtype=np.bool_)
-        known[self.case] = True
+        has_row = np.zeros(int(self.case.max(initial=-1)) + 1, dtype=np.bool_)
+        has_row[self.case] = True
         for row in self.store.queries.cases(self.run_id, self.per_case, *columns):
-            if row[0] < len(known) and known[row[0]]:  # a run at work may have gone on meanwhile
+            if row[0] < len(has_row) and has_row[row[0]]:  # a running run adds rows meanwhile
                 yield row
 
     @cached_property
     def judges(self) -> list[dict[str, Any]]:
-        """What was asked of judges in this run, and paid for it: no cost of a variant."""
+        """Calls and costs of judges in this run. They are not part of any variant's cost."""
         return self.store.queries.judge_totals(self.run_id)
 
     def groups(self, cases: Ints) -> list[str] | None:
-        """The group of each of these cases, its own if it has none; None if no case of the run has one."""
+        """The group of each of these cases, or a label of its own if it has none; None if no case has a group."""
         if not self.grouped:
             return None
-        return [self.cases[case].group or f"{_ALONE}{case}" for case in cases.tolist()]
+        return [self.cases[case].group or f"{_UNGROUPED}{case}" for case in cases.tolist()]
 
     @cached_property
     def grouped(self) -> bool:
-        is_used = self.store.queries.has_grouped_cases()  # quickly answered, and mostly there is none
+        is_used = self.store.queries.has_grouped_cases()  # fast, and false for most stores
         return is_used and any(case.group is not None for case in self.cases.values())
 
     @cached_property
     def largest_group(self) -> int:
         """Number of cases in the largest group of the plan; 1 without groups.
 
-        Older runs did not store it: then the largest group among the cases that have rows.
+        For older runs, which did not store it, of the cases that have rows.
         """
         if "largest_group" in self.provenance:
             return int(self.provenance["largest_group"] or 1)
@@ -288,12 +274,11 @@ class Rows:
 
     @cached_property
     def extension(self) -> Extension | None:
-        """The earlier run that this one extends."""
         return Extension.read(self.provenance)
 
     @cached_property
     def lock(self) -> LockCheck | None:
-        """Whether the run kept to the locked plan; None if no plan was locked."""
+        """Whether the run followed the locked plan; None if no plan was locked."""
         return LockCheck.read(self.provenance)
 
     @property
@@ -311,8 +296,9 @@ class Rows:
         ]
 
     def answer_data(self, *names: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """What answers returned besides their text, each with the index of its row; only those with one of the names,
-        if there are any. What was stored since the analysis began is left out."""
+        """The `data` of answers with the index of its row; with `names`, only of answers that have one of these keys.
+
+        Rows stored since the analysis began are left out."""
         if names and not self.store.queries.has_columns(*names):
             return
         for position, data in self.store.queries.answer_data(self.run_id, names):
@@ -320,29 +306,29 @@ class Rows:
                 yield at, data
 
     def index_of(self, position: int) -> int | None:
-        """The index of the row at a position of the plan; None if it is not there."""
+        """The index of the row at a position of the plan; None if there is no such row."""
         at = bisect_left(self._positions, position)
         return at if at < len(self._positions) and self._positions[at] == position else None
 
     @cached_property
     def _positions(self) -> array[int]:
-        """The same as `position`, for looking up one after the other: much faster than in numpy."""
+        """`position` as an array that is much faster than numpy for single look-ups."""
         return array("q", self.position.tobytes())
 
     @cached_property
     def chained(self) -> bool:
-        """Whether trials began with what others left."""
+        """Whether trials started from the workspace that an earlier one left (`workspace: {after: ...}`)."""
         workspaces = (params.get("workspace") for params in self.params)
-        return any(isinstance(one, Mapping) and one.get("after") is not None for one in workspaces)
+        return any(isinstance(workspace, Mapping) and workspace.get("after") is not None for workspace in workspaces)
 
     @cached_property
     def tagged(self) -> bool:
         return self.store.queries.has_tagged_cases() and any(case.tags for case in self.cases.values())
 
 
-def by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
-    """The mean of each planned case over these of its trials; nan where there is none."""
-    usable = np.flatnonzero(which & ~np.isnan(values))
+def by_case(rows: Rows, trials: Bools, values: Floats) -> Floats:
+    """The mean of each planned case over these trials; nan for a case without values."""
+    usable = np.flatnonzero(trials & ~np.isnan(values))
     cases, size = rows.case[usable], rows.planned_cases
     count = np.bincount(cases, minlength=size)
     sums = np.bincount(cases, weights=values[usable], minlength=size)
@@ -350,12 +336,12 @@ def by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
 
 
 def mean_of_known(values: Floats) -> float | None:
-    """Of those that are numbers; None if none is."""
+    """The mean of the values that are not nan; None if all are."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 
 
 def median_of_known(values: Floats) -> float | None:
-    """The same for the middle one."""
+    """The median of the values that are not nan; None if all are."""
     known = values[~np.isnan(values)]
     return median(known) if len(known) else None

@@ -1,9 +1,9 @@
-"""The analysis of one run: always from its rows, the case as the unit, repeats averaged, pairs kept together."""
+"""The analysis of one run from its rows: paired by case, repeats averaged."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -13,20 +13,21 @@ import numpy as np
 from abreast.analyse.answer_fields import every_mcp_call_failed
 from abreast.analyse.decision.verdicts import Censoring, Decided, Decider, Question, Rule, lopsided
 from abreast.analyse.human_labels.calibration import Calibration, calibrate
-from abreast.analyse.paired import Pairs, pair, side_of
+from abreast.analyse.paired import Pairs, pair, trial_grid
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
 from abreast.analyse.variants import VariantSummary, compared_trials, error_counts, summarise
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.stats.calibration import case_weights
 from abreast.store import Store
+from abreast.text import many
 
-SHOWN = 10  # cases that differ most
+LARGEST = 10  # cases that differ most
 
 
 @dataclass(frozen=True, slots=True)
 class CaseDifference:
-    """What one case says: the mean scores of both sides."""
+    """The mean scores of both sides in one case."""
 
     case_id: str
     baseline: float
@@ -41,25 +42,23 @@ class Comparison:
     variant: str
     baseline: str
     verdict: Verdict
-    on_these_cases: Verdict | None = (
-        None  # alone, where the verdict is about cases in general and repeats are the sample
-    )
+    on_these_cases: Verdict | None = None  # alone, if the verdict is about cases in general and there are repeats
     case_noun: str
-    margin: float  # the smallest difference that matters; 0 if none was given
+    margin: float  # the smallest difference that matters; 0 for none
     weight: Weight  # whether every case or every group of cases weighs the same
     planned: int  # cases
     not_run: int = 0  # cases, not run or not finished
-    waiting: int = 0  # cases that are complete and come after one that is not, so that they do not count yet
-    stopped_after: int | None = None  # cases, if the run was stopped early; those that were not run are not needed
-    repeats: int  # of the compared cases, planned
-    comparisons: int  # that are decided together
+    waiting: int = 0  # complete cases that do not count yet because an earlier case is incomplete
+    stopped_after: int | None = None  # cases, if the run was stopped early
+    repeats: int  # planned trials of a variant in the compared cases
+    comparisons: int  # decided together
     is_grouped: bool  # cases have groups
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
     differences: tuple[CaseDifference, ...]  # the largest first
-    censoring: tuple[Censoring, ...]  # limits that cut one side off more often than the other
+    censoring: tuple[Censoring, ...]  # limits that hit one side more often than the other
     pairs: Pairs = field(repr=False)
-    looks: tuple[Look, ...] = field(default=(), repr=False)  # how the interval closed in over the cases
+    looks: tuple[Look, ...] = field(default=(), repr=False)  # interim looks, as the number of cases grew
     calibration: Calibration | None = None  # of a judge's score; None for other scorers
 
     @property
@@ -77,14 +76,12 @@ class Comparison:
 
     @property
     def reason(self) -> str:
-        """Why there is no verdict, in terms of what the experiment calls a case."""
+        """Why there is no verdict, with the experiment's own word for a case."""
         return re.sub(r"\bcase(?=s?\b)", lambda _: self.case_noun, self.verdict.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything the reports say about a run."""
-
     run: dict[str, Any]
     rows: Rows = field(repr=False)
     margin: float
@@ -93,7 +90,7 @@ class Analysis:
     comparisons: tuple[Comparison, ...]  # by the primary score
     further: tuple[Comparison, ...]  # by the other scores
     segments: tuple[Segment, ...]
-    ranking: Ranking | None = None  # of all variants, if all pairs were asked for
+    ranking: Ranking | None = None  # of all variants, with `all_pairs`
 
     @property
     def score_name(self) -> str | None:
@@ -113,7 +110,7 @@ class Analysis:
 
     @property
     def is_without_score(self) -> bool:
-        """Whether there are answers and a scorer, and no answer could be scored."""
+        """Whether there are answers and a scorer, but no score."""
         unscored = all(summary.unscored == summary.ok for summary in self.variants)
         return self.score_name is not None and unscored and any(summary.ok for summary in self.variants)
 
@@ -123,12 +120,12 @@ class Analysis:
 
     @property
     def retried_failures(self) -> bool:
-        """Whether the variants' own failures were rolled again on purpose."""
+        """Whether the variants' own failures were retried (`--retry-failed`)."""
         return bool(self.rows.spec["options"].get("retry_failed"))
 
 
 def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | None = None) -> Analysis:
-    """Read the rows of a run and compare its variants with the baseline, or each with each."""
+    """Read the rows of a run and compare its variants with the baseline; with `all_pairs`, also with each other."""
     rows = Rows(store, run)
     names, base = rows.variants, rows.variants.index(rows.meta["baseline"])
     others = [index for index in range(len(names)) if index != base]
@@ -139,22 +136,21 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
     comparisons: tuple[Comparison, ...] = ()
     if rows.primary:
         comparisons = compared(rows, rows.primary, rows.score, questions, accepted)
-    further = [
-        comparison
-        for name, score in rows.scores.items()
-        if name != rows.primary
-        for comparison in compared(rows, name, score, questions, accepted)
-    ]
-    shown = compared_trials(rows, base)
+    further: list[Comparison] = []
+    for name, score in rows.scores.items():
+        if name != rows.primary:
+            further += compared(rows, name, score, questions, accepted)
+    in_tables = compared_trials(rows, base)
+    tagged = comparisons if comparisons and rows.tagged else ()
     return Analysis(
         run=rows.meta,
         rows=rows,
         margin=accepted,
         stored=int(rows.present.sum()),
-        variants=tuple(summarise(rows, index, shown) for index in range(len(names))),
+        variants=tuple(summarise(rows, index, in_tables) for index in range(len(names))),
         comparisons=comparisons,
         further=tuple(further),
-        segments=_segments(rows, comparisons),
+        segments=adjusted([segment for item in tagged for segment in segments_of(item, rows)]),
         ranking=_ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
     )
 
@@ -162,20 +158,22 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
 def compared(
     rows: Rows, metric: str, score: Floats, questions: Sequence[Question], margin: float
 ) -> tuple[Comparison, ...]:
-    """Variants of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
-    sides = {index: side_of(rows, index, score) for index in {index for question in questions for index in question}}
+    """Compare variants of one run; a question is the indexes of (baseline, variant).
+
+    Together the verdicts have an error rate of at most 5 %.
+    """
+    sides = {index: trial_grid(rows, index, score) for index in {index for question in questions for index in question}}
     counted, planned = rows.counted, rows.planned_cases
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
     rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent, rows.population)
-    silent = {
-        question: reason for question in paired if (reason := why_incomparable(*((rows, index) for index in question)))
-    }
-    answered = {question: pairs for question, pairs in paired.items() if question not in silent}
+    reasons = {question: why_incomparable(*((rows, index) for index in question)) for question in paired}
+    impossible = {question: no_comparison(reason, planned) for question, reason in reasons.items() if reason}
+    answered = {question: pairs for question, pairs in paired.items() if question not in impossible}
     decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule)
     on_these_cases = decider.decide_on_these_cases(answered) if rows.repeats > 1 and not rows.chained else {}
     judged = decider.decide(answered) | {
-        question: Decided(no_comparison(reason, planned), (), None, None) for question, reason in silent.items()
+        question: Decided(verdict, (), None, None) for question, verdict in impossible.items()
     }
     decided, calibrations = calibrate(rows, metric, score, paired, judged, margin)
     waiting = int(rows.complete.sum()) - len(counted)
@@ -198,9 +196,7 @@ def compared(
             is_grouped=groups is not None,
             scores=decided[question].scores,
             bounds=decided[question].bounds,
-            differences=()
-            if question in silent
-            else largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
+            differences=() if question in impossible else largest(pairs, lambda case: rows.cases[case].id),
             censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
@@ -211,26 +207,25 @@ def compared(
 
 
 def why_incomparable(*sides: tuple[Rows, int]) -> str:
-    """Why these variants of runs cannot be compared; empty if they can."""
+    """Why these variants of runs cannot be compared; empty if they can be."""
     reasons = (never_answered(rows, variant) or every_mcp_call_failed(rows, variant) for rows, variant in sides)
     return "; ".join(filter(None, reasons))
 
 
 def no_comparison(reason: str, planned: int) -> Verdict:
-    """A verdict that decides nothing: no interval, no p value."""
+    """The verdict `no comparison`, without interval and p value."""
     return Verdict("no comparison", None, wins=0, losses=0, ties=0, reason=reason, planned=planned)
 
 
 def never_answered(rows: Rows, variant: int) -> str:
-    """`b failed in 100 of 100 trials (crash: …)`; empty if a trial of it was answered, or none failed."""
+    """`b failed in 100 of 100 trials (crash: …)`; empty if a trial was answered, or none failed."""
     mine = rows.variant == variant
     failed = int((mine & rows.error).sum())
     if not failed or (mine & rows.ok).any():
         return ""
     kind, message, _ = rows.first_error(variant)
     trials = int((mine & rows.present).sum())
-    noun = "trial" if trials == 1 else "trials"
-    return f"{rows.variants[variant]} failed in {failed:,} of {trials:,} {noun} ({kind}: {message})"
+    return f"{rows.variants[variant]} failed in {failed:,} of {many(trials, 'trial')} ({kind}: {message})"
 
 
 def largest_cases(pairs: Pairs) -> list[int]:
@@ -239,29 +234,20 @@ def largest_cases(pairs: Pairs) -> list[int]:
 
 def _largest(pairs: Pairs) -> list[int]:
     differences = pairs.differences
-    order = np.lexsort((pairs.cases, -np.abs(differences)))[:SHOWN]  # of equal ones, as they were written
+    order = np.lexsort((pairs.cases, -np.abs(differences)))[:LARGEST]  # ties in the order of the plan
     return [int(at) for at in order if differences[at]]
 
 
-def largest(pairs: Pairs, ids: Sequence[str]) -> tuple[CaseDifference, ...]:
-    """The cases that differ most; `ids` are theirs, in that order."""
+def largest(pairs: Pairs, case_id: Callable[[int], str]) -> tuple[CaseDifference, ...]:
+    """The cases that differ most, with their scores."""
     return tuple(
-        CaseDifference(case_id, float(pairs.baseline[at]), float(pairs.variant[at]))
-        for case_id, at in zip(ids, _largest(pairs), strict=True)
+        CaseDifference(case_id(int(pairs.cases[at])), float(pairs.baseline[at]), float(pairs.variant[at]))
+        for at in _largest(pairs)
     )
 
 
-def _segments(rows: Rows, comparisons: Sequence[Comparison]) -> tuple[Segment, ...]:
-    found: list[Segment] = []
-    if comparisons and rows.tagged:
-        for item in comparisons:
-            groups = rows.groups(item.pairs.cases)
-            found += segments_of(item, groups, rows)
-    return adjusted(found)
-
-
 def _ranking(rows: Rows, comparisons: Sequence[Comparison]) -> Ranking | None:
-    """All variants by their wins over each other, ties being half wins; None if one never won or is not compared."""
+    """All variants ranked by wins over each other, ties counting half; None if one never won or is not compared."""
     names, wins = rows.variants, np.zeros((len(rows.variants), len(rows.variants)))
     if any(item.verdict.word == "no comparison" for item in comparisons):
         return None

@@ -1,4 +1,4 @@
-"""Where a variant helps and where it hurts: the same comparison among the cases of each tag. Exploratory."""
+"""Where a variant helps and where it hurts: the comparison within each tag. Exploratory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from abreast.analyse.run import Comparison
 
 LEAST_CASES = 10
-WRONG = 0.05  # the share of found differences that may be none
+FALSE_DISCOVERIES = 0.05  # accepted share of false differences among those reported
 LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The cases with one value of one tag. `q` is its p value after all segments were looked at."""
+    """The cases with one value of one tag. `q` is the p value adjusted over all segments."""
 
     metric: str
     variant: str
@@ -44,23 +44,24 @@ class Segment:
 
     @property
     def word(self) -> str:
-        """What it looks like; a run of its own would have to confirm it. Nothing that the interval does not say."""
-        if self.q > WRONG or self.estimate.low <= 0 <= self.estimate.high:
+        """The verdict, to be confirmed by a run of its own. Never claims more than the interval supports."""
+        if self.q > FALSE_DISCOVERIES or self.estimate.low <= 0 <= self.estimate.high:
             return "inconclusive"
         return "better" if self.estimate.low > 0 else "worse"
 
 
-def segments_of(item: Comparison, groups: Sequence[str] | None, rows: Rows) -> list[Segment]:
-    """A segment for each value of each tag that has enough cases, as long as it is not all of them."""
+def segments_of(item: Comparison, rows: Rows) -> list[Segment]:
+    """A segment for each value of each tag that has enough cases, but not all of them."""
     facts, pairs, weight = rows.cases, item.pairs, rows.weight
+    groups = rows.groups(pairs.cases)
     counts = {tag: len(cases) for tag, cases in _by_tag(rows.counted, facts).items()}
     differences, segments = pairs.differences, []
-    for (tag, value), places in sorted(_by_tag(pairs.cases, facts).items()):
-        if not LEAST_CASES <= len(places) < len(differences):
+    for (tag, value), indexes in sorted(_by_tag(pairs.cases, facts).items()):
+        if not LEAST_CASES <= len(indexes) < len(differences):
             continue
-        among = differences[places]
-        labels = None if groups is None else [groups[place] for place in places]
-        wins, losses = int((among > 0).sum()), int((among < 0).sum())
+        tagged = differences[indexes]
+        labels = None if groups is None else [groups[index] for index in indexes]
+        wins, losses = int((tagged > 0).sum()), int((tagged < 0).sum())
         segments.append(
             Segment(
                 metric=item.metric,
@@ -68,30 +69,31 @@ def segments_of(item: Comparison, groups: Sequence[str] | None, rows: Rows) -> l
                 baseline=item.baseline,
                 tag=tag,
                 value=value,
-                estimate=final_interval(among, LEVEL, labels, weight=weight, largest=rows.largest_group),
+                estimate=final_interval(tagged, LEVEL, labels, weight=weight, largest=rows.largest_group),
                 wins=wins,
                 losses=losses,
-                ties=len(among) - wins - losses,
-                dropped=counts[tag, value] - len(among),
-                needed=needed_in_all(among, labels, weight),
+                ties=len(tagged) - wins - losses,
+                dropped=counts[tag, value] - len(tagged),
+                needed=needed_in_all(tagged, labels, weight),
             )
         )
     return segments
 
 
 def _by_tag(cases: Ints, facts: Mapping[int, CaseFacts]) -> dict[tuple[str, str], list[int]]:
-    alike: defaultdict[int, list[int]] = defaultdict(list)
-    for place, case in enumerate(cases.tolist()):
-        alike[id(facts[case].tags)].append(place)
-    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for places in alike.values():
-        for tag, value in facts[int(cases[places[0]])].tags.items():
-            found[str(tag), str(value)] += places
-    return {tag: sorted(places) for tag, places in found.items()}
+    """The indexes into `cases` by tag and value. Cases with equal tags share one object, so each is read once."""
+    by_tags: defaultdict[int, list[int]] = defaultdict(list)
+    for index, case in enumerate(cases.tolist()):
+        by_tags[id(facts[case].tags)].append(index)
+    by_tag: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for indexes in by_tags.values():
+        for tag, value in facts[int(cases[indexes[0]])].tags.items():
+            by_tag[str(tag), str(value)] += indexes
+    return {tag: sorted(indexes) for tag, indexes in by_tag.items()}
 
 
 def adjusted(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """All segments of a run, with their p values made honest together."""
+    """All segments of a run, with their p values adjusted together (Benjamini–Hochberg)."""
     if not segments:
         return ()
     qs = benjamini_hochberg(np.array([segment.estimate.p for segment in segments]))

@@ -1,32 +1,32 @@
-"""One contender over all its trials: scores, failures, time, tokens, cost, and what its repeats say."""
+"""One contender over all its trials: scores, failures, time, tokens, cost, and the agreement of its repeats."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.analyse.paired import Side, side_of
-from abreast.analyse.rows import Bools, Floats, Ints, Rows
+from abreast.analyse.paired import TrialGrid, trial_grid
+from abreast.analyse.rows import Bools, Floats, Ints, Rows, mean_of_known
 from abreast.stats import Interval, cost_per_correct, paired_t, pass_at_k, pass_hat_k, wilson
 from abreast.stats.intervals.units import units_of
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.store.queries.trials import TOKENS
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-MODES = 8  # kinds of wrong answers told of a variant
+MODES = 8  # kinds of wrong answers listed for a variant
 MOST_TRIES = 10  # k of pass@k
 
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What several repeats of the same case say; only for scores that are plain yes or no."""
+    """How repeats of the same case agree; pass rates only for scores that are 0 or 1."""
 
-    pass_at: Mapping[int, float]  # the chance that at least one of k tries succeeds
-    pass_hat: Mapping[int, float]  # and that all of them do
+    pass_at: Mapping[int, float]  # by k, the chance that at least one of k tries succeeds
+    pass_hat: Mapping[int, float]  # by k, the chance that all of k tries succeed
     consistent: float  # the share of cases whose repeats all have the same score
 
 
@@ -48,12 +48,12 @@ class VariantSummary:
     latency: dict[str, float]  # service time: p50 … p99
     queue: dict[str, float]
     backoff: dict[str, float]
-    tokens: dict[str, int]  # by class; only what the target told
+    tokens: dict[str, int]  # by class; only what the target reported
     repeats: Repeats | None
     accuracy: float | None = None  # the mean score over trials; None if none of them was answered
     included_usd: float = 0.0  # of the cost, what a subscription pays
-    in_vain_usd: float = 0.0  # beside it: attempts that failed by infrastructure and were made again
-    unpriced: int = 0  # new answers whose cost is not known, so that `cost_usd` is not all of it
+    in_vain_usd: float = 0.0  # not in the cost: attempts that failed by infrastructure and were retried
+    unpriced: int = 0  # new answers of unknown cost, which `cost_usd` lacks
 
     @property
     def score(self) -> Interval | None:
@@ -61,16 +61,8 @@ class VariantSummary:
 
     @property
     def all_failed(self) -> bool:
-        """No trial gave an answer, and at least one failed: the mean of its scores says nothing about answers."""
+        """Whether no trial gave an answer and at least one failed; its mean score says nothing about answers then."""
         return not self.ok and bool(self.errors)
-
-    @property
-    def latency_p50(self) -> float | None:
-        return self.latency.get("p50")
-
-    @property
-    def latency_p95(self) -> float | None:
-        return self.latency.get("p95")
 
 
 def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
@@ -80,10 +72,10 @@ def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
 
 
 def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
-    """For each score, the trials whose scores tables show: those that are compared with the baseline.
+    """By score, the trials that enter the mean scores in tables: those that are compared with the baseline.
 
-    So the difference of two scores in a table is the effect that the verdict names. The baseline's own trials are those
-    that every variant is compared on; if variants lost different cases, those that any of them is.
+    So the difference of two scores in a table is the effect that the verdict reports. For the baseline these are the
+    trials that any variant is compared on.
     """
     others = [index for index in range(len(rows.variants)) if index != base]
     if not others:
@@ -92,7 +84,7 @@ def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
     counted[rows.counted] = True
     masks = {}
     for name, score in {**({rows.primary: rows.score} if rows.primary else {}), **rows.scores}.items():
-        scored = [~np.isnan(side_of(rows, index, score).score) & counted for index in range(len(rows.variants))]
+        scored = [~np.isnan(trial_grid(rows, index, score).score) & counted for index in range(len(rows.variants))]
         cells = {index: scored[index] & scored[base] for index in others}
         cells[base] = np.logical_or.reduce(list(cells.values()))
         masks[name] = np.zeros(len(rows.position), dtype=bool)
@@ -103,18 +95,18 @@ def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
 
 
 def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = None) -> VariantSummary:
-    """Everything about one variant. Its scores are over the trials in `compared`, by the name of the score."""
+    """Summarise one variant. Scores are means over the trials in `compared`, by score."""
     mine = rows.variant == variant
     new = mine & ~rows.reused
     answered = new & rows.ok
     cost = rows.cost_usd[new]
-    scores = {rows.primary: rows.score} if rows.primary else {}  # also if all failed, so that there is none
+    scores = {rows.primary: rows.score} if rows.primary else {}  # also if all trials failed and none has a score
     compared = compared or {}
     means = {
         name: mean_score(rows, mine & compared.get(name, True), score)
         for name, score in {**scores, **rows.scores}.items()
     }
-    own = side_of(rows, variant, rows.score)
+    own = trial_grid(rows, variant, rows.score)
     return VariantSummary(
         name=rows.variants[variant],
         trials=int((mine & rows.present).sum()),
@@ -130,34 +122,28 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
         latency=quantiles(rows.service_s[answered]),
         queue=quantiles(rows.queue_s[answered]),
         backoff=quantiles(rows.backoff_s[answered]),
-        tokens={name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
+        tokens={name: int(np.nansum(count)) for name in TOKENS if not np.isnan(count := rows.tokens[name][new]).all()},
         repeats=_repeats(own),
-        accuracy=_accuracy(rows, mine),
+        accuracy=mean_of_known(rows.score[mine]) if (mine & rows.ok).any() else None,
         included_usd=float(np.nansum(rows.cost_usd[new & rows.included])),
         in_vain_usd=rows.in_vain_usd[variant],
         unpriced=int(np.isnan(rows.cost_usd[answered]).sum()),
     )
 
 
-def _accuracy(rows: Rows, mine: Bools) -> float | None:
-    """As the view `metrics` has it: of a variant that always failed nothing is known."""
-    known = rows.score[mine & ~np.isnan(rows.score)]
-    return float(known.mean()) if len(known) and (mine & rows.ok).any() else None
-
-
 def quantiles(values: Floats) -> dict[str, float]:
-    """The nearest ranks, as the view `metrics` has them."""
+    """Nearest-rank quantiles, as in the view `metrics`."""
     known = values[~np.isnan(values)]
     if not len(known):
         return {}
-    found = np.quantile(known, list(QUANTILES.values()), method="inverted_cdf")
-    return dict(zip(QUANTILES, map(float, found), strict=True))
+    ranks = np.quantile(known, list(QUANTILES.values()), method="inverted_cdf")
+    return dict(zip(QUANTILES, map(float, ranks), strict=True))
 
 
 def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
-    """The mean score over cases, or over groups if each weighs the same: Wilson for plain yes or no, else t.
+    """The mean score over cases, or over groups if each weighs the same, as in the view `metrics`.
 
-    The view `metrics` has the same.
+    The interval is Wilson's for scores of 0 and 1, else Student's t.
     """
     usable = mine & ~np.isnan(score)
     known = score[usable]
@@ -171,7 +157,7 @@ def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
     if len(units) < 2:
         return Interval(units.estimate, 0.0, 1.0)
     interval = paired_t(means, groups=groups, weight=rows.weight)
-    if interval.high - interval.low < ROUNDING:  # all alike: that is not certainty
+    if interval.high - interval.low < ROUNDING:  # identical values are not certainty
         return wilson(min(1.0, max(0.0, units.estimate)) * len(units), len(units))
     return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
 
@@ -181,8 +167,8 @@ def _mean_by(keys: Ints, values: Floats) -> tuple[Ints, Floats]:
     return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
 
 
-def _cost_per_correct(rows: Rows, own: Side) -> Interval | None:
-    """On the trials whose cost and score are known, case by case."""
+def _cost_per_correct(rows: Rows, own: TrialGrid) -> Interval | None:
+    """On the trials of known cost and score, case by case."""
     known = ~np.isnan(own.cost_usd) & ~np.isnan(own.score)
     cases = np.flatnonzero(known.any(axis=1))
     if not len(cases) or not own.cost_usd[known].any():
@@ -193,10 +179,9 @@ def _cost_per_correct(rows: Rows, own: Side) -> Interval | None:
     return cost_per_correct(cost, correct, cost, correct, groups=rows.groups(cases)).a
 
 
-def _repeats(own: Side) -> Repeats | None:
-    """Over the cases that have all repeats, if there is more than one and every score is 0 or 1."""
-    whole = ~np.isnan(own.score).any(axis=1)
-    scores, tries = own.score[whole], own.score.shape[1]
+def _repeats(own: TrialGrid) -> Repeats | None:
+    """Over the cases that have all repeats; None without repeats."""
+    scores, tries = own.score[~np.isnan(own.score).any(axis=1)], own.score.shape[1]
     if tries < 2 or not len(scores):
         return None
     consistent = float((np.ptp(scores, axis=1) < ROUNDING).mean())
@@ -204,23 +189,23 @@ def _repeats(own: Side) -> Repeats | None:
         return Repeats({}, {}, consistent)
     successes = Counter(scores.sum(axis=1).astype(int).tolist())
 
-    def mean(of: object, k: int) -> float:
-        chance = pass_at_k if of == "any" else pass_hat_k
-        return sum(chance(tries, right, k) * number for right, number in successes.items()) / len(scores)
+    def mean(chance: Callable[[int, int, int], float], k: int) -> float:
+        return sum(chance(tries, right, k) * cases for right, cases in successes.items()) / len(scores)
 
     ks = [k for k in range(1, tries + 1) if k <= MOST_TRIES or k == tries]
-    return Repeats({k: mean("any", k) for k in ks}, {k: mean("all", k) for k in ks}, consistent)
+    return Repeats({k: mean(pass_at_k, k) for k in ks}, {k: mean(pass_hat_k, k) for k in ks}, consistent)
 
 
 def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
-    found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
+    """Failures by kind and blame, for each case and variant that has any."""
+    failures: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
     for at in np.flatnonzero(rows.error).tolist():
         kind = str(rows.kind[at]), str(rows.blame[at])
-        found.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
-    return found
+        failures.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
+    return failures
 
 
-_PARTICULAR = re.compile(
+_VALUES = re.compile(  # of one case, in a scorer's explanation
     r"U\+[0-9A-F]{4,6} [A-Z0-9 -]+|"
     r"""…?'(?:[^'\\]|\\.)*'…?|…?"(?:[^"\\]|\\.)*"…?|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""",
     re.DOTALL,
@@ -228,24 +213,24 @@ _PARTICULAR = re.compile(
 
 
 def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
-    """How each contender's trials go wrong, the most frequent first: its errors by kind, and its wrong answers by what
-    the scorer said, without what is particular to one case."""
-    found = {name: Counter[str]() for name in rows.variants}
+    """How each contender's trials go wrong, the most frequent first: errors by kind, and wrong answers by the scorer's
+    explanation without the values of the case."""
+    modes = {name: Counter[str]() for name in rows.variants}
     for index, name in enumerate(rows.variants):
         mine = (rows.variant == index) & rows.error
-        found[name].update(f"error: {kind}" for kind in rows.kind[mine].tolist())
-    for variant, explanation, number in rows.store.queries.wrong_answers(rows.run_id, rows.primary):
-        found[rows.variants[variant]][f"wrong: {_general(explanation or '')}"] += number
-    return {name: modes.most_common(MODES) for name, modes in found.items()}
+        modes[name].update(f"error: {kind}" for kind in rows.kind[mine].tolist())
+    for variant, explanation, count in rows.store.queries.wrong_answers(rows.run_id, rows.primary):
+        modes[rows.variants[variant]][f"wrong: {_general(explanation or '')}"] += count
+    return {name: counts.most_common(MODES) for name, counts in modes.items()}
 
 
 def _general(explanation: str) -> str:
-    """What an explanation says besides the values of one case.
+    """Replace the values of one case in a scorer's explanation.
 
     >>> _general("read 41.5 (the last number), expected 42"), _general("names no class, expected 'cat'")
     ('read … (the last number), expected …', 'names no class, expected …')
     >>> _general("only whitespace differs, first at character 5: read U+00A0 NO-BREAK SPACE, expected U+0020 SPACE")
     'only whitespace differs, first at character …: read …, expected …'
     """
-    text = _PARTICULAR.sub("…", explanation[:2_000]).strip()
+    text = _VALUES.sub("…", explanation[:2_000]).strip()
     return (text if len(text) <= 120 else text[:119] + "…") or "without an explanation"

@@ -44,7 +44,7 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Check, execute, and print the verdict and report."""
     required = [gates.read(text) for text in args.fail_if]
-    catalogue.named(args.format, not args.no_pictures)  # refuse unknown formats before the run
+    catalogue.parse_names(args.format, not args.no_pictures)  # refuse unknown formats before the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: not a folder", "name a folder; it is created if missing")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:

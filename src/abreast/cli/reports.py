@@ -29,7 +29,7 @@ def write_reports(
     target = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
         request = catalogue.ReportRequest(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
-        written = catalogue.write(request, catalogue.named(formats, pictures) or ["html"], target)
+        written = catalogue.write(request, catalogue.parse_names(formats, pictures) or ["html"], target)
         return next((path for path in written if path.suffix == ".html"), written[0])
     except OSError as error:
         say_problem("warning", f"cannot write the report ({error})")

@@ -1,4 +1,4 @@
-"""The folder of a run's reports. A file in it is never overwritten: what changed since gets a name of its own."""
+"""The folder of a run's reports. Files in it are never overwritten: new content gets a new name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEXT = f"{LEDGER}.next"
 
 
 def home(store: Store, run: str) -> Path:
-    """Where the reports of a run go: `runs/RUN` beside the store, whatever a foreign store calls the run."""
+    """The folder of a run's reports: `runs/RUN` next to the store, with a safe name for any run."""
     return store.path.parent / RUNS / safe_file_name(run)
 
 
@@ -53,7 +53,7 @@ def _numbered(first: Path) -> Iterator[Path]:
 def _check_name(name: str) -> None:
     """Refuse a file name that leads out of its folder."""
     if not is_file_name(name):
-        raise BadInput(f"{name[:60]!r} cannot be the name of a file", "use letters, digits, spaces and _ . -")
+        raise BadInput(f"{name[:60]!r} is not a valid file name", "use letters, digits, spaces and _ . -")
 
 
 def _write_new(path: Path, content: Iterable[bytes]) -> None:
@@ -71,8 +71,8 @@ def _has_content(path: Path, content: Iterable[bytes]) -> bool:
 
 
 def publish(store: Store, run: str, name: str, content: bytes) -> Path:
-    """Put a file beside the store, at once and whole, and say where: in the place of what another run put there, and
-    under a name with a number if somebody else did, or has changed it since."""
+    """Write a file next to the store, atomically, and return its path. It replaces a file of another run; if the
+    existing file is the user's, or was changed, the name gets a number."""
     _check_name(name)
     top, home_of_run = store.path.parent, home(store, run)
     candidates = _numbered(top / name)
@@ -85,7 +85,7 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
     temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
     try:
         _write_new(temporary, [content])
-        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})  # first: what is there is known as ours
+        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})  # first, so that the file is never foreign
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
 
 
 def _was_published(store: Store, path: Path) -> bool:
-    """Whether a run of this store put it there, and nobody changed it since."""
+    """Whether a run of this store wrote the file, and it is unchanged."""
     if not path.is_file():
         return False
     digest = _digest(path)
@@ -104,13 +104,13 @@ def _was_published(store: Store, path: Path) -> bool:
 
 
 def remember(folder: Path, paths: list[Path]) -> None:
-    """Note which files are reports, so that `remove` knows them from a user's own."""
+    """Record which files are reports, so that `remove` can tell them from the user's."""
     _note(folder, {str(path.relative_to(folder)): _digest(path) for path in paths})
 
 
 def _note(folder: Path, digests: dict[str, str]) -> None:
     (folder / _NEXT).write_text(json.dumps(read_ledger(folder) | digests, indent=0), encoding="utf-8")
-    (folder / _NEXT).replace(folder / LEDGER)  # at once, or who is killed meanwhile forgets all of them
+    (folder / _NEXT).replace(folder / LEDGER)  # atomic, so that a kill does not lose the ledger
 
 
 def _digest(path: Path) -> str:
@@ -126,25 +126,23 @@ def _digest_of(content: bytes) -> str:
 
 
 def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
-    """Remove the folder of a run's reports, and say which; if something else lies in it, leave it, and say what. Files
-    of results that the run put beside the store go with it, unless they were changed.
-
-    None if there is no such folder.
+    """Remove the folder of a run's reports, and unchanged result files next to the store. A folder with foreign files
+    is kept. Returns the folder and the foreign files; None if there is no such folder.
     """
     folder = home(store, run)
     if folder.is_symlink() or not folder.is_dir():
         return None
     ledger = read_ledger(folder)
     ledgers = {folder / LEDGER, folder / _NEXT}
-    inside = sorted(path for path in folder.rglob("*") if path not in ledgers)
-    files = [path for path in inside if path.is_symlink() or not path.is_dir()]
+    paths = sorted(path for path in folder.rglob("*") if path not in ledgers)
+    files = [path for path in paths if path.is_symlink() or not path.is_dir()]
     foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, ledger)]
     if not foreign:
-        beside = [(store.path.parent / name, digest) for name, digest in exported_files(ledger)]
-        files += [path for path, digest in beside if path.is_file() and _digest(path) == digest]
+        published = [(store.path.parent / name, digest) for name, digest in exported_files(ledger)]
+        files += [path for path, digest in published if path.is_file() and _digest(path) == digest]
         for path in (*files, *ledgers):
             path.unlink(missing_ok=True)
-        for path in sorted(set(inside).difference(files), reverse=True):
+        for path in sorted(set(paths).difference(files), reverse=True):
             path.rmdir()
         folder.rmdir()
         with contextlib.suppress(OSError):  # other runs have reports

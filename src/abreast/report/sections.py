@@ -1,7 +1,7 @@
-"""What a suite's report has besides: sections of sentences, tables and pictures, and which suite that is.
+"""Sections that a suite adds to reports: sentences, tables and pictures.
 
-A suite's `sections(analysis)` gives a list of `Section`. What it says is text of anybody: here it becomes lines without
-anything that works in secret, and every format escapes it once more in its own way.
+A suite's `sections(analysis)` returns a list of `Section`. Their text is untrusted: here it becomes printable single
+lines, and every format escapes it in its own way.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from abreast.report.charts.drawing import Picture
     from abreast.report.results import ResultFile
 
-NOTHING = "–"  # a column of nothing else is left out
+NOTHING = "–"  # an empty cell; columns of empty cells are left out
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """Cells are texts; `–` is nothing, and a column of nothing else is left out."""
+    """A table of texts; `–` is an empty cell, and empty columns are left out."""
 
     name: str
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""  # how to read it
-    aside: bool = False  # not in the terminal, where there is less room
+    aside: bool = False  # not in the terminal
 
     @property
     def words(self) -> int:
-        """How many columns, from the first on, hold words and not figures."""
+        """Number of leading columns with words rather than figures."""
         columns = list(zip(*self.rows, strict=True))
         return next((at for at, cells in enumerate(columns) if at and all(map(_is_figure, cells))), len(self.head))
 
@@ -45,9 +45,9 @@ class NamedTable:
 def without_empty_columns(
     head: Sequence[str], rows: Sequence[Sequence[str]], kept: int = 1
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Head and rows without the columns that hold nothing; the first `kept` columns stay."""
-    shown = [at for at in range(len(head)) if at < kept or any(row[at] != NOTHING for row in rows)]
-    return tuple(head[at] for at in shown), tuple(tuple(row[at] for at in shown) for row in rows)
+    """Head and rows without empty columns; the first `kept` columns stay."""
+    columns = [at for at in range(len(head)) if at < kept or any(row[at] != NOTHING for row in rows)]
+    return tuple(head[at] for at in columns), tuple(tuple(row[at] for at in columns) for row in rows)
 
 
 def _is_figure(cell: str) -> bool:
@@ -56,7 +56,7 @@ def _is_figure(cell: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of a report. `data` is the same for programs: what JSON can say."""
+    """One part of a report. `data` has the same content for JSON."""
 
     name: str
     title: str
@@ -67,22 +67,22 @@ class Section:
 
 
 class SuiteReport:
-    """What a suite adds to the reports of its runs; `abreast.suites.Suite` is the whole of a suite."""
+    """The part of `abreast.suites.Suite` that adds to the reports of its runs."""
 
     def sections(self, analysis: Analysis) -> Sequence[Section]:
-        """Sections of every report."""
+        """Sections for every report."""
         return ()
 
     def files(self, analysis: Analysis, pictures: bool) -> Sequence[ResultFile]:
-        """Files written at the end of a run whose spec has an `output`, their base name; without `pictures`, no
-        pictures among them.
+        """Files to write at the end of a run whose spec has an `output`, which is their base name; without `pictures`,
+        none of them may be a picture.
         """
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class SuitePart:
-    """What the suite of a run adds to its report; `problem` says why that is nothing."""
+    """What the suite of a run adds to its report; `problem` is why it adds nothing."""
 
     name: str
     sections: tuple[Section, ...] = ()
@@ -90,58 +90,56 @@ class SuitePart:
 
 
 def sections_of(analysis: Analysis) -> list[Section]:
-    """What the suite of this run adds, and the MCP calls. If the suite cannot, a sentence says why."""
+    """The sections of the run's suite, or why there are none, and the section on MCP calls."""
     from abreast.report.words.mcp_calls import mcp_section
 
-    found, calls = suite_part(analysis), mcp_section(analysis)
-    further = [] if calls is None else [_sound(calls)]
-    if found is None:
-        return further
-    if found.problem is not None:
-        return [Section("suite", "", (found.problem,)), *further]
-    return [*found.sections, *further]
+    part, calls = suite_part(analysis), mcp_section(analysis)
+    sections = [] if part is None else list(part.sections)
+    if part is not None and part.problem is not None:
+        sections = [Section("suite", "", (part.problem,))]
+    return sections if calls is None else [*sections, _printable(calls)]
 
 
 def suite_part(analysis: Analysis) -> SuitePart | None:
-    """What the suite of this run adds; None if the run is of no suite. Whatever it does, the report is not lost."""
+    """What the run's suite adds; None without a suite. An error in the suite becomes the `problem`."""
     name = analysis.rows.spec.get("suite")
     if name is None:
         return None
     try:
         suite = load_suite(name)
         if suite is None:
-            return SuitePart(name, problem=_line(f"the suite {name} is not installed here: its sections are left out"))
-        found = tuple(map(_sound, suite.sections(analysis)))
-        if len({section.name for section in found}) < len(found):
+            return SuitePart(name, problem=_line(f"suite {name} is not installed: its sections are left out"))
+        sections = tuple(map(_printable, suite.sections(analysis)))
+        if len({section.name for section in sections}) < len(sections):
             raise ValueError("two sections have the same name")
-        return SuitePart(name, found)
+        return SuitePart(name, sections)
     except AbreastError as error:
         return SuitePart(name, problem=_line(f"its sections are left out: {error.message}"))
-    except Exception as error:  # noqa: BLE001 - code of others; the verdict is worth more than what they add
-        what = f"{type(error).__name__}: {error}"
-        return SuitePart(name, problem=_line(f"the sections of the suite {name} could not be made: {what}"))
+    except Exception as error:  # noqa: BLE001 - a bug in a suite must not cost the report
+        cause = f"{type(error).__name__}: {error}"
+        return SuitePart(name, problem=_line(f"suite {name} failed to create its sections: {cause}"))
 
 
-def _sound(section: Section) -> Section:
-    """The same, in plain lines and with its pictures drawn; raises what would break a report later."""
+def _printable(section: Section) -> Section:
+    """The section with printable text and drawn pictures. Raises for anything that would break a report later."""
     if not isinstance(section, Section):
         raise TypeError(f"a section must be a Section, got {type(section).__name__}")
     return Section(
         name=_line(section.name),
         title=_line(section.title),
         sentences=tuple(map(_line, section.sentences)),
-        tables=tuple(map(_sound_table, section.tables)),
+        tables=tuple(map(_printable_table, section.tables)),
         pictures=tuple(map(_drawn, section.pictures)),
         data=json.loads(json.dumps(plain(section.data), allow_nan=False)),
     )
 
 
-def _sound_table(table: NamedTable) -> NamedTable:
+def _printable_table(table: NamedTable) -> NamedTable:
     head = tuple(map(_line, table.head))
     rows = tuple(tuple(map(_line, row)) for row in table.rows)
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
-            raise ValueError(f"table {table.name}: row {number} fills {len(row)} of {len(head)} columns")
+            raise ValueError(f"table {table.name}: row {number} has {len(row)} of {len(head)} columns")
     head, rows = without_empty_columns(head, rows)
     return NamedTable(
         name=_line(table.name),
@@ -154,7 +152,7 @@ def _sound_table(table: NamedTable) -> NamedTable:
 
 
 def _drawn(picture: Picture) -> Picture:
-    """The same picture, drawn now, so that what goes wrong goes wrong here; its name is fit for a file."""
+    """The picture, drawn now so that errors are raised here, with a name that is safe for a file."""
     from abreast.report.charts.drawing import NARROW, WIDE, slug
 
     drawings = {float(width): picture.draw(width) for width in (WIDE, NARROW)}
@@ -173,14 +171,14 @@ def _drawn(picture: Picture) -> Picture:
 
 
 def _line(text: str) -> str:
-    """One line of text, and nothing in it that works in secret."""
+    """The text as one printable line."""
     if not isinstance(text, str):
-        raise TypeError(f"what is shown must be text, got {text!r}")
+        raise TypeError(f"expected text, got {text!r}")
     return printable(" ".join(text.split()))
 
 
 def plain(value: Any) -> Any:
-    """What JSON can say; what is not a number is nothing, and half a character is none."""
+    """The value for JSON: null for infinity and nan, no lone surrogates, Python numbers."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, float):
@@ -189,7 +187,7 @@ def plain(value: Any) -> Any:
         return {plain(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
+    return plain(value.tolist()) if hasattr(value, "tolist") else value  # numpy
 
 
 def load_suite(name: str) -> SuiteReport | None:

@@ -21,7 +21,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class CostPerCorrect:
-    """What a correct answer costs with A, with B, and B's price as a multiple of A's; None if that has no meaning."""
+    """What a correct answer costs with A and with B, and B's price as a multiple of A's; None if that is undefined."""
 
     a: Interval
     b: Interval
@@ -97,8 +97,7 @@ def _ratio(a: Floats, b: Floats, level: float, groups: Sequence[Hashable] | None
     if prices[0] == prices[1] and prices[0] in (0.0, math.inf):
         return None
     if prices[0] in (0.0, math.inf) or prices[1] in (0.0, math.inf):
-        known = 0.0 if prices[1] == 0 or prices[0] == math.inf else math.inf
-        return Interval(known, 0.0, math.inf, level)
+        return Interval(0.0 if prices[1] == 0 or prices[0] == math.inf else math.inf, 0.0, math.inf, level)
     ratio = prices[1] / prices[0]
     if _independent(a, groups) < 2:
         return Interval(ratio, 0.0, math.inf, level)
@@ -171,7 +170,7 @@ def _distances(means: RelativeMeans, level: float) -> tuple[Floats, Floats]:
 
 
 def _skewness_shift(means: RelativeMeans, column: int, level: float) -> float:
-    """By how many standard errors skewness moves the bounds of a mean (Johnson's and Hall's correction)."""
+    """Shift of the bounds of a mean by skewness, in standard errors (Johnson's and Hall's correction)."""
     if math.isnan(means.skewness[column]):
         return 0.0
     t = quantile_t(0.5 + level / 2, means.groups - 1)
@@ -179,9 +178,9 @@ def _skewness_shift(means: RelativeMeans, column: int, level: float) -> float:
 
 
 def _effective_size(means: RelativeMeans, column: int, t: float, level: float) -> float:
-    """How many independent cases tell as much about an accuracy as these (Korn and Graubard)."""
+    """The number of independent cases with the same information about an accuracy (Korn and Graubard)."""
     naive = float(means.naive_errors[column])
-    if naive == 0:  # nothing shows how alike the cases of a group are: count each group once
+    if naive == 0:  # the correlation within groups is unknown: count each group once
         return means.groups
     design_effect = max(1.0, (float(means.errors[column]) / naive) ** 2)
     return means.cases / design_effect * (quantile_t(0.5 + level / 2, means.cases - 1) / t) ** 2

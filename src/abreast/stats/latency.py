@@ -14,8 +14,8 @@ from abreast.stats.intervals.units import units_of
 from abreast.stats.numerics.arrays import Floats, Numbers, exponential, median, numbers, share
 from abreast.stats.numerics.student import NORMAL
 
-EXACT_RANKS = 100  # up to so many pairs the distribution of signed ranks is counted, beyond it is nearly normal
-ALL_PAIRS = 1500  # up to so many all pairwise averages are written down
+EXACT_RANKS = 100  # up to this many pairs, the distribution of signed ranks is counted; beyond, it is nearly normal
+ALL_PAIRS = 1500  # up to this many values, all pairwise averages are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,8 @@ def latency_ratio(
 ) -> LatencyRatio:
     """B's time over A's per case: Hodges and Lehmann's estimate on log(B/A), with Wilcoxon's interval.
 
-    With fewer than 6 cases there is no 95 % interval: it reaches from 0 to infinity. With groups of several cases, the
-    estimate is the geometric mean over groups of each one's geometric mean ratio, with t on their logarithms; every
-    group weighs the same.
+    With fewer than 6 cases the 95 % interval is 0 to infinity. With groups of several cases, the estimate is the
+    geometric mean of the groups' geometric mean ratios, with t on their logarithms; every group weighs the same.
 
     >>> ratio = latency_ratio([1.2, 0.8, 3.4, 2.2, 10.5, 0.9, 1.7, 4.1], [1.0, 0.9, 2.1, 1.6, 6.3, 0.7, 1.5, 4.6])
     >>> round(ratio.estimate, 6), round(ratio.low, 6), round(ratio.high, 6)
@@ -45,13 +44,13 @@ def latency_ratio(
     >>> round(ratio.estimate, 6), round(ratio.low, 3), round(ratio.high, 3)
     (2.0, 0.357, 11.19)
     """
-    one, other = numbers(a, "latencies of a"), numbers(b, "latencies of b")
-    if len(one) != len(other):
-        raise ValueError(f"latencies must be of the same cases, got {len(one)} and {len(other)}")
-    if (one <= 0).any() or (other <= 0).any():
-        raise ValueError(f"latencies must be above 0, got {float(min(one.min(), other.min()))!r}")
+    first, second = numbers(a, "latencies of a"), numbers(b, "latencies of b")
+    if len(first) != len(second):
+        raise ValueError(f"latencies must be of the same cases, got {len(first)} and {len(second)}")
+    if (first <= 0).any() or (second <= 0).any():
+        raise ValueError(f"latencies must be above 0, got {float(min(first.min(), second.min()))!r}")
     share(level, "level")
-    logs = np.log(other / one)
+    logs = np.log(second / first)
     means = units_of(logs, groups, "group").means
     estimate, low, high = _wilcoxon(logs, level) if len(means) == len(logs) else _student(means, level)
     return LatencyRatio(
@@ -59,10 +58,10 @@ def latency_ratio(
         low=exponential(low),
         high=exponential(high),
         level=level,
-        median_a=median(one),
-        median_b=median(other),
-        p95_a=_p95(one),
-        p95_b=_p95(other),
+        median_a=median(first),
+        median_b=median(second),
+        p95_a=_p95(first),
+        p95_b=_p95(second),
         n=len(logs),
     )
 
@@ -118,25 +117,25 @@ def _ordered_averages(values: Floats, ranks: list[int]) -> list[float]:
 
 
 def _average_of_rank(values: Floats, rank: int) -> float:
-    """By narrowing down: counting the pairs below a number needs no list of them.
+    """Find the average by bisection, counting the pairs below a number instead of listing them.
 
-    Every other step goes where a straight line would have the rank, nearly right for many values; the others halve."""
-    itself = np.arange(len(values))
+    Every other step interpolates linearly, which is nearly right for many values; the others halve the range."""
+    indexes = np.arange(len(values))
 
-    def below(average: float) -> int:
+    def count_below(average: float) -> int:
         partners = np.searchsorted(values, 2 * average - values, side="right")
-        return int(np.maximum(0, partners - itself).sum())
+        return int(np.maximum(0, partners - indexes).sum())
 
     low, high = float(values[0]), float(values[-1])
     under, over = 0, len(values) * (len(values) + 1) // 2
-    straight = True
+    interpolate = True
     while high - low > 1e-9 * max(1.0, abs(low), abs(high)):
-        share = (rank - under) / (over - under) if straight else 0.5
+        share = (rank - under) / (over - under) if interpolate else 0.5
         middle = low + (high - low) * min(0.99, max(0.01, share))
-        found = below(middle)
-        if found >= rank:
-            high, over = middle, found
+        count = count_below(middle)
+        if count >= rank:
+            high, over = middle, count
         else:
-            low, under = middle, found
-        straight = not straight
+            low, under = middle, count
+        interpolate = not interpolate
     return high

@@ -1,4 +1,4 @@
-"""How many cases it takes to see an effect, what effect so many cases can show, and when to give up."""
+"""Power: the number of cases that an effect needs, the effect that a number of cases can show, and futility."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from abreast.stats.intervals.units import Units, Weight, units_of
-from abreast.stats.numerics.arrays import UNIT, Numbers, Scale, share, unit_differences, unit_margin, whole
+from abreast.stats.numerics.arrays import UNIT, Numbers, Scale, integer, share, unit_differences, unit_margin
 from abreast.stats.numerics.student import NORMAL
 
 FUTILE = 0.05  # a smaller chance of a decision is not worth the remaining cases
@@ -34,11 +34,11 @@ def smallest_detectable(sd: float, n: int, power: float = POWER, alpha: float = 
     >>> round(smallest_detectable(0.5, 227), 3)
     0.1
     """
-    return deviates(power, alpha) * _spread(sd) / math.sqrt(whole(n, "n", least=1))
+    return deviates(power, alpha) * _spread(sd) / math.sqrt(integer(n, "n", least=1))
 
 
 def deviates(power: float, alpha: float) -> float:
-    """Standard errors between zero and an effect that is found with this power."""
+    """Standard errors between zero and an effect that is detected with this power."""
     return NORMAL.inv_cdf(1 - share(alpha, "alpha") / 2) + NORMAL.inv_cdf(share(power, "power"))
 
 
@@ -55,7 +55,7 @@ def spread(units: Units, cases: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Futility:
-    """Whether the remaining cases are worth it: the chance that they bring a decision."""
+    """The chance that the remaining cases bring a decision, and whether it is too small to go on."""
 
     stop: bool
     chance: float
@@ -70,7 +70,7 @@ def futility(
     scale: Scale = UNIT,
     weight: Weight = "case",
 ) -> Futility:
-    """Would going on to the planned number of cases decide anything? Advice, not a rule: going on stays valid.
+    """Whether going on to the planned number of cases is futile. Advice, not a rule: going on stays valid.
 
     >>> futility([1] * 40 + [0] * 280 + [-1] * 40, planned=500).stop
     True
@@ -78,7 +78,7 @@ def futility(
     False
     """
     values = unit_differences(differences, scale)
-    n, planned = len(values), whole(planned, "planned", least=1)
+    n, planned = len(values), integer(planned, "planned", least=1)
     units = units_of(values, groups, weight)
     if len(units) < 2 or n >= planned:
         return Futility(False, 1.0)
@@ -87,7 +87,7 @@ def futility(
 
 
 def _chance_of_decision(units: Units, n: int, planned: int, margin: float, alpha: float) -> float:
-    """That the sum over all planned cases, as foreseen from the first n, decides."""
+    """The chance that the sum over all planned cases, as predicted from the first n, decides."""
     rest, mean, sd = planned - n, units.estimate, spread(units, n)
     z = NORMAL.inv_cdf(1 - alpha / 2)
     if sd < 1e-12:

@@ -18,9 +18,9 @@ class Ranking:
     strengths: tuple[float, ...]
     order: tuple[int, ...]
 
-    def chance(self, one: int, other: int) -> float:
-        """That one beats the other."""
-        return self.strengths[one] / (self.strengths[one] + self.strengths[other])
+    def chance(self, first: int, second: int) -> float:
+        """The chance that the first contender beats the second."""
+        return self.strengths[first] / (self.strengths[first] + self.strengths[second])
 
 
 def bradley_terry(wins: Sequence[Sequence[float]] | Floats) -> Ranking:
@@ -49,7 +49,7 @@ def _matrix(wins: Sequence[Sequence[float]] | Floats) -> Floats:
     if not np.isfinite(counts).all() or (counts < 0).any():
         raise ValueError("wins must be numbers of at least 0")
     if np.diagonal(counts).any():
-        raise ValueError("nobody plays against itself: the diagonal of wins must be 0")
+        raise ValueError("the diagonal of wins must be 0")
     return counts
 
 
@@ -59,9 +59,9 @@ def _refuse_unbounded(counts: Floats) -> None:
     for middle in range(len(counts)):
         reached |= np.outer(reached[:, middle], reached[middle])
     if not reached.all():
-        one, other = (int(index) for index in np.argwhere(~reached)[0])
+        first, second = (int(index) for index in np.argwhere(~reached)[0])
         raise ValueError(
-            f"contender {one} never won against {other}, not even through others, so their strengths have no bound; "
+            f"contender {first} never won against {second}, even indirectly, so their strengths have no bound; "
             "add comparisons, or half a win to each side of every pair"
         )
 

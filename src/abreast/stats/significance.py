@@ -7,41 +7,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.stats.numerics.arrays import ROUNDING, Floats, Numbers, numbers, whole
+from abreast.stats.numerics.arrays import ROUNDING, Floats, Numbers, integer, numbers
 
-EXACT_SIGNS = 16  # up to so many differences all sign patterns are counted
+EXACT_SIGNS = 16  # up to this many differences, all sign patterns are counted
 FLIPS = 10_000
 EIGHT_SIGNS = np.where(np.arange(256)[:, None] >> np.arange(8) & 1, 1.0, -1.0)  # a row for each byte
 
 
 @dataclass(frozen=True, slots=True)
 class PValue:
-    """How likely so clear a result is if there is no difference, and by which method."""
+    """The chance of a result at least as clear if there is no difference, and the method."""
 
     p: float
     method: str
 
 
 def mcnemar(wins: int, losses: int, exact: bool = False) -> PValue:
-    """McNemar's test for yes-or-no scores: mid-p, or the exact one, which is more careful than it need be.
+    """McNemar's test for scores of 0 and 1: mid-p, or exact, which is conservative.
 
     >>> round(mcnemar(15, 5).p, 7), round(mcnemar(15, 5, exact=True).p, 7)
     (0.0266037, 0.0413895)
     """
-    wins, losses = whole(wins, "wins"), whole(losses, "losses")
+    wins, losses = integer(wins, "wins"), integer(losses, "losses")
     fewer, n = min(wins, losses), wins + losses
-    here = math.exp(math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2))
+    point = math.exp(math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2))
     below = np.arange(fewer, 0, -1) / np.arange(n - fewer + 1, n + 1)[:fewer]  # ratios of neighbouring probabilities
-    tail = here * (1 + float(np.cumprod(below).sum()))
+    tail = point * (1 + float(np.cumprod(below).sum()))
     if exact:
         return PValue(min(1.0, 2 * tail), "McNemar exact")
-    return PValue(1.0 if wins == losses else min(1.0, 2 * tail - here), "McNemar mid-p")
+    return PValue(1.0 if wins == losses else min(1.0, 2 * tail - point), "McNemar mid-p")
 
 
 def sign_flip(differences: Numbers, flips: int = FLIPS, seed: int = 0) -> PValue:
-    """If there were no difference each sign could as well be the other: how often would the mean be so far from zero?
+    """The chance of a mean at least this far from zero if every sign could as well be the other.
 
-    All sign patterns are counted if they are few; else `flips` of them, drawn with a fixed seed.
+    Counts all sign patterns if they are few, else `flips` of them, drawn with a fixed seed.
 
     >>> sign_flip([0.2, 0.1, 0.4, 0.3, 0.0, 0.2])
     PValue(p=0.0625, method='sign-flip exact')
@@ -59,7 +59,7 @@ def sign_flip(differences: Numbers, flips: int = FLIPS, seed: int = 0) -> PValue
         )
     if len(sizes) <= EXACT_SIGNS:
         return PValue(float((np.abs(_all_sums(sizes)) >= observed).mean()), "sign-flip exact")
-    flips = whole(flips, "flips", least=1)
+    flips = integer(flips, "flips", least=1)
     hits = int((np.abs(_drawn_sums(sizes, flips, seed)) >= observed).sum())
     return PValue((1 + hits) / (1 + flips), f"sign-flip, {flips:,} flips")
 
@@ -88,11 +88,11 @@ def holm(ps: Numbers) -> list[float]:
     values = _probabilities(ps)
     order = np.argsort(values, kind="stable")
     raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    return _in_place(np.minimum(raised, 1.0), order)
+    return _unsorted(np.minimum(raised, 1.0), order)
 
 
 def benjamini_hochberg(ps: Numbers) -> list[float]:
-    """Benjamini and Hochberg's: of those below q about a share of q at most is wrong. For exploring, as in segments.
+    """Benjamini and Hochberg's q values: of the results below q, at most about a share of q is wrong.
 
     >>> [round(p, 4) for p in benjamini_hochberg([0.001, 0.011, 0.02, 0.04, 0.3])]
     [0.005, 0.0275, 0.0333, 0.05, 0.3]
@@ -100,7 +100,7 @@ def benjamini_hochberg(ps: Numbers) -> list[float]:
     values = _probabilities(ps)
     order = np.argsort(values, kind="stable")
     raised = values[order] * len(values) / np.arange(1, len(values) + 1)
-    return _in_place(np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0), order)
+    return _unsorted(np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0), order)
 
 
 def _probabilities(ps: Numbers) -> Floats:
@@ -110,7 +110,7 @@ def _probabilities(ps: Numbers) -> Floats:
     return values
 
 
-def _in_place(adjusted: Floats, order: np.typing.NDArray[np.int64]) -> list[float]:
-    found = np.empty(len(order))
-    found[order] = adjusted
-    return [float(value) for value in found]
+def _unsorted(adjusted: Floats, order: np.typing.NDArray[np.int64]) -> list[float]:
+    values = np.empty(len(order))
+    values[order] = adjusted
+    return [float(value) for value in values]

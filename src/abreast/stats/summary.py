@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from abreast.stats.numerics.arrays import Floats, whole
+from abreast.stats.numerics.arrays import Floats, integer
 
 MOST_BINS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`count` values are there, `nulls` are not. What only numbers have is None for a column of anything else."""
+    """Summary statistics of a column, with `count` values and `nulls`; numeric ones are None for other columns."""
 
     count: int
     nulls: int
@@ -34,7 +34,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Values from `low` up to `high`: that one only in the last bin."""
+    """The values in [low, high); the last bin includes `high`."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class Bin:
 
 
 def summarise(values: Sequence[Any]) -> Summary:
-    """What there is in a column.
+    """Summarise a column.
 
     >>> summary = summarise([1, 2, 3, None])
     >>> summary.count, summary.nulls, summary.distinct, summary.mean, summary.max
@@ -50,15 +50,15 @@ def summarise(values: Sequence[Any]) -> Summary:
     >>> summarise(["b", "a", "b"]).distinct, summarise(["b", "a"]).min
     (2, 'a')
     """
-    there = [value for value in values if value is not None]
-    numbers = as_numbers(there)
-    plain = numbers is not None or _all_are(there, str)
-    counts = len(there), len(values) - len(there), len(set(there if plain else map(repr, there)))
-    if not there:
+    present = [value for value in values if value is not None]
+    numbers = as_numbers(present)
+    plain = numbers is not None or _all_are(present, str)
+    counts = len(present), len(values) - len(present), len(set(present if plain else map(repr, present)))
+    if not present:
         return Summary(*counts)
     if numbers is None:
-        return Summary(*counts, min=min(there), max=max(there)) if plain else Summary(*counts)
-    low, high = there[int(numbers.argmin())], there[int(numbers.argmax())]
+        return Summary(*counts, min=min(present), max=max(present)) if plain else Summary(*counts)
+    low, high = present[int(numbers.argmin())], present[int(numbers.argmax())]
     p50, p95 = (float(value) for value in np.quantile(numbers, (0.5, 0.95), method="inverted_cdf"))
     with np.errstate(invalid="ignore", over="ignore"):
         mean, std = float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else None
@@ -66,7 +66,7 @@ def summarise(values: Sequence[Any]) -> Summary:
 
 
 def as_numbers(values: Sequence[Any]) -> Floats | None:
-    """The values as numbers, truths as 0 and 1; None if one of them is anything else."""
+    """The values as numbers, booleans as 0 and 1; None if a value is not a number."""
     if not _all_are(values, int | float):
         return None
     try:
@@ -84,7 +84,7 @@ def _hashable(value: Any) -> Any:
 
 
 def histogram(values: Sequence[float], bins: int) -> list[Bin]:
-    """How many values fall where; whole numbers in a small range, or of which there are few, have a bin each.
+    """Count values in bins; integers in a small range, or few distinct ones, have a bin each.
 
     >>> [bin.count for bin in histogram([1, 1, 2, 4], 10)]
     [2, 1, 0, 1]
@@ -99,25 +99,25 @@ def histogram(values: Sequence[float], bins: int) -> list[Bin]:
         return [Bin(low, high, len(numbers))]
     if bool(np.all(numbers == np.round(numbers))):
         if high - low < bins:
-            places = np.round(numbers - low).astype(int)
-            return [Bin(low + at, low + at, int(count)) for at, count in enumerate(np.bincount(places))]
-        found, counts = np.unique(numbers, return_counts=True)
-        if len(found) <= bins:
-            return [Bin(float(value), float(value), int(count)) for value, count in zip(found, counts, strict=True)]
+            offsets = np.round(numbers - low).astype(int)
+            return [Bin(low + at, low + at, int(count)) for at, count in enumerate(np.bincount(offsets))]
+        distinct, counts = np.unique(numbers, return_counts=True)
+        if len(distinct) <= bins:
+            return [Bin(float(value), float(value), int(count)) for value, count in zip(distinct, counts, strict=True)]
     counts, edges = np.histogram(numbers, bins=bins)
     return [Bin(float(edges[at]), float(edges[at + 1]), int(count)) for at, count in enumerate(counts)]
 
 
 def mean_by(keys: Sequence[Any], values: Sequence[float | None]) -> list[tuple[Any, int, float | None]]:
-    """For each key, in the order they first come: how many rows, and the mean of the values that are there."""
-    found: dict[Any, tuple[Any, int, list[float]]] = {}
+    """For each key, in order of appearance: the number of rows, and the mean of the values that are not None."""
+    by_key: dict[Any, tuple[Any, int, list[float]]] = {}
     for key, value in zip(keys, values, strict=True):
-        first, count, numbers = found.setdefault(_hashable(key), (key, 0, []))
+        first, count, numbers = by_key.setdefault(_hashable(key), (key, 0, []))
         if value is not None:
             numbers.append(value)
-        found[_hashable(key)] = (first, count + 1, numbers)
+        by_key[_hashable(key)] = (first, count + 1, numbers)
     return [
-        (key, count, math.fsum(numbers) / len(numbers) if numbers else None) for key, count, numbers in found.values()
+        (key, count, math.fsum(numbers) / len(numbers) if numbers else None) for key, count, numbers in by_key.values()
     ]
 
 
@@ -142,7 +142,7 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
 
 
 def _counts(n: int, c: int, k: int) -> tuple[int, int, int]:
-    n, c, k = whole(n, "n", least=1), whole(c, "c"), whole(k, "k", least=1)
+    n, c, k = integer(n, "n", least=1), integer(c, "c"), integer(k, "k", least=1)
     if c > n or k > n:
         raise ValueError(f"c and k cannot be more than n, got n={n}, c={c}, k={k}")
     return n, c, k

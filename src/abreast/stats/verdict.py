@@ -14,14 +14,14 @@ from abreast.stats.intervals.population import ALL_CASES, THESE_CASES, Populatio
 from abreast.stats.intervals.proportions import Estimate, Interval
 from abreast.stats.intervals.sequence import Look, confidence_sequence
 from abreast.stats.intervals.units import Weight, units_of
-from abreast.stats.numerics.arrays import UNIT, Floats, Numbers, Scale, unit_differences, unit_margin, whole, width
+from abreast.stats.numerics.arrays import UNIT, Floats, Numbers, Scale, integer, unit_differences, unit_margin, width
 from abreast.stats.power import POWER, cases_needed, deviates, spread
 from abreast.stats.significance import holm
 
 SEQUENCE_ALPHA = 0.02  # chance of error of the looks on the way, together
 FINAL_ALPHA = 0.03  # and of the final interval, at the planned number of cases
 SEQUENTIAL_CASES = 60  # with fewer planned, the final interval has both and nothing stops early
-EFFECT = 0.1  # the effect that needed cases are counted for, if there is no margin
+EFFECT = 0.1  # the effect for which needed cases are computed, without a margin
 NO_CASE = "no case is compared"
 
 Word = Literal["better", "worse", "equivalent", "not worse", "inconclusive", "no comparison"]
@@ -36,7 +36,7 @@ class Verdict:
     wins: int
     losses: int
     ties: int
-    reason: str = ""  # why there is no verdict; empty where the interval speaks for itself
+    reason: str = ""  # why there is no verdict, if not because of the width of the interval
     planned: int = 0  # cases
     p: float = 1.0  # of the final interval; before the end, of the sequence
     needed: int | None = None  # cases in all (on these cases: repeats) to detect `effect`, if they vary as before
@@ -44,7 +44,7 @@ class Verdict:
     population: Population = ALL_CASES  # what the word is about
     look: Look | None = None
     final: Estimate | None = None
-    demoted: Word | None = None  # the word, if the pairs that are missing could change it: `word` is inconclusive then
+    demoted: Word | None = None  # the verdict that lost pairs could change; `word` is inconclusive then
 
     @property
     def cases(self) -> int:
@@ -64,8 +64,8 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """One comparison. Values are shares of the width of the scale; margin, effect and look are on the scale."""
+class _ComparisonInput:
+    """The data of one comparison. Values are shares of the scale's width; margin, effect and look are on the scale."""
 
     values: Floats
     groups: Sequence[Hashable] | None
@@ -79,16 +79,16 @@ class _Question:
     scale: Scale
     comparisons: int
     only_sequence: bool
-    repeats: RepeatedScores | None  # the scores behind the differences, if the question is about these cases
+    repeats: RepeatedScores | None  # the scores behind the differences, if the verdict is about these cases
 
     @property
     def population(self) -> Population:
         return ALL_CASES if self.repeats is None else THESE_CASES
 
     def alphas(self, comparisons: int) -> tuple[float, float]:
-        """The chances of error of the sequence and of the final interval, divided by so many comparisons.
+        """The chances of error of the sequence and of the final interval, divided by this many comparisons.
 
-        Nothing is looked at on the way where repeats are the sample.
+        There are no interim looks if repeats are the sample.
         """
         if self.repeats is None:
             return alphas(self.planned, comparisons, self.only_sequence)
@@ -96,7 +96,7 @@ class _Question:
 
     @property
     def expected(self) -> int:
-        """Differences that there are at the end."""
+        """Number of differences at the end of the run."""
         return max(0, self.planned - self.dropped)
 
     @property
@@ -120,7 +120,7 @@ def alphas(planned: int, comparisons: int = 1, only_sequence: bool = False) -> t
     >>> alphas(500), alphas(40), alphas(500, comparisons=2), alphas(500, only_sequence=True)
     ((0.02, 0.03), (0.0, 0.05), (0.01, 0.015), (0.02, 0.0))
     """
-    planned, comparisons = whole(planned, "planned", least=1), whole(comparisons, "comparisons", least=1)
+    planned, comparisons = integer(planned, "planned", least=1), integer(comparisons, "comparisons", least=1)
     if only_sequence:
         return SEQUENCE_ALPHA / comparisons, 0.0
     if planned < SEQUENTIAL_CASES:
@@ -144,14 +144,14 @@ def verdict(
     scale: Scale = UNIT,
     repeats: RepeatedScores | None = None,
 ) -> Verdict:
-    """Is B better than A, worse, equivalent within the margin, not worse than by the margin, or is it not known?
+    """Whether B is better than A, worse, equivalent within the margin, not worse by more than the margin, or unclear.
 
-    One difference per case, B − A, repeats averaged, in the order in which cases were started. `planned` is the number
-    of cases decided on beforehand (all of these, by default), of which `dropped` cannot be compared. `seen` is the
-    last look of a `RunningSequence` that watched the run. `weight` says whether every case or every group weighs the
-    same, `largest` how large the largest group of the plan is. With further variants against the same baseline give
-    the number of `comparisons`, or use `verdicts`. With `repeats`, the scores behind the differences, the verdict is
-    about these cases alone, and not about others like them.
+    `differences` has one difference per case, B − A, averaged over repeats, in the order in which cases were started.
+    `planned` is the number of cases decided on beforehand (by default all of these), of which `dropped` cannot be
+    compared. `seen` is the last look of a `RunningSequence` that watched the run. `weight` is whether every case or
+    every group weighs the same, `largest` the size of the largest group of the plan. With several variants against
+    the same baseline, give the number of `comparisons`, or use `verdicts`. With `repeats`, the scores behind the
+    differences, the verdict is about these cases alone.
 
     >>> verdict([1.0] * 20 + [0.0] * 30 + [-1.0] * 4).word
     'better'
@@ -167,8 +167,8 @@ def verdict(
     >>> verdict([1.0] * 3).word, verdict([1.0] * 3, repeats=RepeatedScores.of([[0] * 10] * 3, [[1] * 10] * 3)).word
     ('inconclusive', 'better')
     """
-    values, dropped = unit_differences(differences, scale, least=0), whole(dropped, "dropped")
-    question = _Question(
+    values, dropped = unit_differences(differences, scale, least=0), integer(dropped, "dropped")
+    data = _ComparisonInput(
         values=values,
         groups=groups,
         weight=weight,
@@ -179,12 +179,12 @@ def verdict(
         effect=effect,
         seen=seen,
         scale=scale,
-        comparisons=whole(comparisons, "comparisons", least=1),
+        comparisons=integer(comparisons, "comparisons", least=1),
         only_sequence=only_sequence,
         repeats=repeats,
     )
-    sequence, final = question.alphas(comparisons)
-    return _decide(question, sequence, final, final or FINAL_ALPHA / comparisons)
+    sequence, final = data.alphas(comparisons)
+    return _decide(data, sequence, final, final or FINAL_ALPHA / comparisons)
 
 
 def verdicts(
@@ -202,10 +202,10 @@ def verdicts(
     scale: Scale = UNIT,
     repeats: Mapping[str, RepeatedScores] | None = None,
 ) -> dict[str, Verdict]:
-    """Several variants, each against the baseline: the words are all right in 19 of 20 experiments.
+    """Verdicts on several variants, each against the baseline; all are right in 19 of 20 experiments.
 
-    Looks on the way share their chance of error equally; the final p values are taken in Holm's order. Each interval
-    has the level at which Holm tests it, and holds at that level on its own.
+    Interim looks share their chance of error equally; the final p values are tested in Holm's order. Each interval has
+    the level at which Holm tests it, and holds at that level on its own.
 
     >>> better, same = [1.0] * 20 + [0.0] * 76 + [-1.0] * 4, [1.0] * 10 + [0.0] * 81 + [-1.0] * 9
     >>> {name: result.word for name, result in verdicts({"short": better, "long": same}).items()}
@@ -213,11 +213,11 @@ def verdicts(
     """
     if not differences:
         raise ValueError("at least one variant is needed, got none")
-    groups, seen, dropped, repeats, questions = groups or {}, seen or {}, dropped or {}, repeats or {}, {}
+    groups, seen, dropped, repeats, inputs = groups or {}, seen or {}, dropped or {}, repeats or {}, {}
     for name, numbers in differences.items():
         values = unit_differences(numbers, scale, least=0)
-        missing = whole(dropped.get(name, 0), "dropped")
-        questions[name] = _Question(
+        missing = integer(dropped.get(name, 0), "dropped")
+        inputs[name] = _ComparisonInput(
             values=values,
             groups=groups.get(name),
             weight=weight,
@@ -233,24 +233,24 @@ def verdicts(
             repeats=repeats.get(name),
         )
     steps = _holm_steps(
-        [final.p if (final := _final(question, FINAL_ALPHA)) else 1.0 for question in questions.values()],
-        [replace(question, only_sequence=False).alphas(1)[1] for question in questions.values()],
+        [final.p if (final := _final(data, FINAL_ALPHA)) else 1.0 for data in inputs.values()],
+        [replace(data, only_sequence=False).alphas(1)[1] for data in inputs.values()],
     )
     results = {}
-    for (name, question), step in zip(questions.items(), steps, strict=True):
-        sequence, first = question.alphas(len(questions))
-        first_step = first or FINAL_ALPHA / len(questions)
-        results[name] = _decide(question, sequence, question.alphas(step)[1], first_step)
+    for (name, data), step in zip(inputs.items(), steps, strict=True):
+        sequence, first = data.alphas(len(inputs))
+        first_step = first or FINAL_ALPHA / len(inputs)
+        results[name] = _decide(data, sequence, data.alphas(step)[1], first_step)
     return results
 
 
 def _planned(planned: int | Mapping[str, int] | None, name: str, count: int) -> int:
     number = planned.get(name) if isinstance(planned, Mapping) else planned
-    return whole(count or 1 if number is None else number, "planned", least=1)
+    return integer(count or 1 if number is None else number, "planned", least=1)
 
 
 def _holm_steps(ps: list[float], levels: list[float]) -> list[int]:
-    """By what Holm divides the chance of error for each; all after the first undecided one share its divisor."""
+    """Holm's divisor of the chance of error for each p value; all after the first undecided one share its divisor."""
     adjusted, order = holm(ps), np.argsort(ps, kind="stable")
     steps, divisor, rejecting = [0] * len(ps), len(ps), True
     for index in order:
@@ -261,21 +261,21 @@ def _holm_steps(ps: list[float], levels: list[float]) -> list[int]:
     return steps
 
 
-def _decide(question: _Question, sequence_alpha: float, final_alpha: float, first_step_alpha: float) -> Verdict:
+def _decide(data: _ComparisonInput, sequence_alpha: float, final_alpha: float, first_step_alpha: float) -> Verdict:
     """The verdict at these chances of error: of the looks, of the final interval, and at the first step of Holm."""
-    values, groups, size = question.values, question.groups, width(question.scale)
+    values, groups, size = data.values, data.groups, width(data.scale)
     if not len(values):
         return Verdict(
-            word="no comparison", interval=None, wins=0, losses=0, ties=0, reason=NO_CASE, planned=question.planned
+            word="no comparison", interval=None, wins=0, losses=0, ties=0, reason=NO_CASE, planned=data.planned
         )
     if groups is not None and len(groups) != len(values):
         raise ValueError(f"as many groups as differences are needed, got {len(groups)} and {len(values)}")
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
-    final = _final(question, final_alpha)
-    look = _look(question, sequence_alpha)
-    interval = _combine(question.estimate, look, final, 1 - sequence_alpha - final_alpha)
-    word = word_of(interval, question.unit_margin)
-    reason = _no_verdict(question, interval, look, final) if word == "inconclusive" else ""
+    final = _final(data, final_alpha)
+    look = _look(data, sequence_alpha)
+    interval = _combine(data.estimate, look, final, 1 - sequence_alpha - final_alpha)
+    word = word_of(interval, data.unit_margin)
+    reason = _no_verdict(data, interval, look, final) if word == "inconclusive" else ""
     return Verdict(
         word=word,
         interval=interval.times(size),
@@ -283,57 +283,52 @@ def _decide(question: _Question, sequence_alpha: float, final_alpha: float, firs
         losses=losses,
         ties=len(values) - wins - losses,
         reason=reason,
-        planned=question.planned,
+        planned=data.planned,
         p=final.p if final else look.p,
-        needed=_needed(question, first_step_alpha),
-        effect=question.unit_effect * size,
-        population=question.population,
+        needed=_needed(data, first_step_alpha),
+        effect=data.unit_effect * size,
+        population=data.population,
         look=look.times(size),
         final=final.times(size) if final else None,
     )
 
 
-def _final(question: _Question, alpha: float) -> Estimate | None:
-    """The interval of the planned cases, those that came first; None before they are there, or if no α is left."""
-    expected, groups = question.expected, question.groups
-    if not alpha or not len(question.values) or len(question.values) < expected:
+def _final(data: _ComparisonInput, alpha: float) -> Estimate | None:
+    """The interval of the first planned cases; None before they are complete, or if no α is left."""
+    expected, groups = data.expected, data.groups
+    if not alpha or not len(data.values) or len(data.values) < expected:
         return None
-    if question.repeats is not None:
-        return fixed_cases_interval(question.repeats.first(expected) if expected else question.repeats, 1 - alpha)
+    if data.repeats is not None:
+        return fixed_cases_interval(data.repeats.first(expected) if expected else data.repeats, 1 - alpha)
     return final_interval(
-        question.values[:expected] if expected else question.values,
+        data.values[:expected] if expected else data.values,
         1 - alpha,
         groups[:expected] if expected and groups is not None else groups,
-        weight=question.weight,
-        largest=question.largest,
+        weight=data.weight,
+        largest=data.largest,
     )
 
 
-def _look(question: _Question, alpha: float) -> Look:
-    """One look at all differences, or the narrowest of all looks on the way."""
+def _look(data: _ComparisonInput, alpha: float) -> Look:
+    """One look at all differences, or the narrowest of all interim looks."""
     look = confidence_sequence(
-        question.values,
-        alpha,
-        question.unit_margin or None,
-        question.groups,
-        weight=question.weight,
-        largest=question.largest,
+        data.values, alpha, data.unit_margin or None, data.groups, weight=data.weight, largest=data.largest
     )
-    if question.seen is None or not alpha:
+    if data.seen is None or not alpha:
         return look
-    seen = question.seen.times(1 / width(question.scale))
+    seen = data.seen.times(1 / width(data.scale))
     if abs(seen.level - look.level) > 1e-9:
         raise ValueError(f"the sequence was observed at level {seen.level:g}, this verdict needs {look.level:g}")
     low, high = max(look.low, seen.low), min(look.high, seen.high)
     if not low <= look.estimate <= high:
         return look
-    margin = question.unit_margin
+    margin = data.unit_margin
     inside = low >= -margin and high <= margin if margin else None
     return replace(look, low=low, high=high, p=min(look.p, seen.p), equivalent=inside)
 
 
 def _combine(estimate: float, look: Look, final: Estimate | None, level: float) -> Interval:
-    """What both intervals hold. If that is nothing, the whole range; if it misses the estimate, the look alone."""
+    """The intersection of both intervals: the whole range if empty, the look alone if it misses the estimate."""
     if final is None and not look.level < 1:
         return Interval(estimate, look.low, look.high, 1.0)
     low, high = (max(look.low, final.low), min(look.high, final.high)) if final else (look.low, look.high)
@@ -344,44 +339,44 @@ def _combine(estimate: float, look: Look, final: Estimate | None, level: float) 
     return Interval(estimate, low, high, round(level, 12))
 
 
-def _no_verdict(question: _Question, interval: Interval, look: Look, final: Estimate | None) -> str:
-    """What keeps an inconclusive comparison from being decided, other than the width of its interval."""
-    values = question.values
-    if interval.level == 1 and final is None and question.repeats is not None and question.only_sequence:
+def _no_verdict(data: _ComparisonInput, interval: Interval, look: Look, final: Estimate | None) -> str:
+    """Why a comparison is inconclusive, if not because of the width of its interval."""
+    values = data.values
+    if interval.level == 1 and final is None and data.repeats is not None and data.only_sequence:
         return "an earlier run has already decided about these cases; --fresh begins a new experiment"
     if interval.level == 1 and final is None:
         return (
-            f"{len(values)} of {question.expected} planned cases are complete: with fewer than "
+            f"{len(values)} of {data.expected} planned cases are complete: with fewer than "
             f"{SEQUENTIAL_CASES} planned, the verdict comes at the end"
         )
     if interval.level == 1:
-        return "the final interval and the confidence sequence exclude each other"
+        return "the final interval and the confidence sequence contradict each other"
     informative = int(np.count_nonzero(values))
     if not informative:
         return "no case differs"
-    if question.repeats is not None:
+    if data.repeats is not None:
         return ""
-    units = units_of(values, question.groups, question.weight)
+    units = units_of(values, data.groups, data.weight)
     if len(units) < min(GROUPS, len(values)):
         return f"only {len(units)} group{'' if len(units) == 1 else 's'}: at least {GROUPS} are needed"
-    least = units_needed(question.comparisons)
-    if question.expected < least:
+    least = units_needed(data.comparisons)
+    if data.expected < least:
         return f"{len(values)} case{'' if len(values) == 1 else 's'} cannot decide: at least {least} are needed"
     if informative < INFORMATIVE:
         return f"only {informative} of {len(values)} cases {'differs' if informative == 1 else 'differ'}"
     return ""
 
 
-def _needed(question: _Question, alpha: float) -> int | None:
-    if question.repeats is not None:
-        return question.repeats.repeats_needed(question.unit_effect, deviates(POWER, alpha))
-    if question.expected < units_needed(question.comparisons) and question.groups is None:
-        return None  # so few cases say nothing about how others vary
-    return needed_in_all(question.values, question.groups, question.weight, question.unit_effect, alpha)
+def _needed(data: _ComparisonInput, alpha: float) -> int | None:
+    if data.repeats is not None:
+        return data.repeats.repeats_needed(data.unit_effect, deviates(POWER, alpha))
+    if data.expected < units_needed(data.comparisons) and data.groups is None:
+        return None  # too few cases to know how others vary
+    return needed_in_all(data.values, data.groups, data.weight, data.unit_effect, alpha)
 
 
 def word_of(interval: Interval, margin: float) -> Word:
-    """The word that an interval allows."""
+    """The verdict that an interval supports."""
     if interval.low > 0:
         return "better"
     if interval.high < 0:

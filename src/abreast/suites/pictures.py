@@ -45,7 +45,7 @@ def lane_groups(rows: Iterable[tuple[str, Sequence[Value | None]]], lane: Callab
 
 
 def lanes_in_words(
-    names: Sequence[str], groups: Sequence[Group], say: Callable[[Lane], str] = lambda lane: lane.said
+    names: Sequence[str], groups: Sequence[Group], say: Callable[[Lane], str] = lambda lane: lane.figure
 ) -> str:
     """`trend: baseline 40.0 %, treatment 90.0 %. anomaly: baseline 20.0 %.`"""
     return (

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from abreast.analyse.answer_fields import numbers, told_by
+from abreast.analyse.answer_fields import answer_fields, numbers
 from abreast.analyse.rows import Bools, Floats
 from abreast.analyse.run import Analysis
 from abreast.text import many
@@ -30,7 +30,7 @@ class TrialTable:
     @cached_property
     def reported(self) -> list[Mapping[str, Any]]:
         """The data that came with the answers."""
-        return told_by(self.rows)
+        return answer_fields(self.rows)
 
     def of(self, variant: int) -> Bools:
         """Which trials belong to a variant."""

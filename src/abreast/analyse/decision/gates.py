@@ -1,4 +1,4 @@
-"""Requirements on a result, such as `worse` or `score < 0.8`: what fails a build. Read before anything is executed."""
+"""Requirements on a result (`--fail-if`), such as `worse` or `score < 0.8`. Parsed before anything is executed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WORDS = ("worse", "not better", "inconclusive")
 HELP = (
-    'write worse, "not better", inconclusive, "score < 0.8", "score[variant] < 0.8", "score_NAME < 0.8", '
+    'use worse, "not better", inconclusive, "score < 0.8", "score[variant] < 0.8", "score_NAME < 0.8", '
     '"cost_usd > 5", "latency_p95 > +10%" or "errors > 2%"'
 )
 
@@ -33,8 +33,8 @@ MEASURES: dict[str, Callable[[VariantSummary], float | None]] = {
     "cost_usd": lambda summary: (
         None if summary.unpriced or summary.cost_usd is None else summary.cost_usd + summary.in_vain_usd
     ),
-    "latency_p50": lambda summary: summary.latency_p50,
-    "latency_p95": lambda summary: summary.latency_p95,
+    "latency_p50": lambda summary: summary.latency.get("p50"),
+    "latency_p95": lambda summary: summary.latency.get("p95"),
     "errors": _errors,
 }
 _ALIASES = {"cost": "cost_usd", "latency": "latency_p50"}
@@ -47,18 +47,18 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One requirement, as it was written: the run fails if it holds."""
+    """One requirement. The run fails if the condition holds."""
 
     text: str
     measure: str = ""  # empty: the verdict itself
-    variant: str | None = None  # None: every one but the baseline, or the only one
+    variant: str | None = None  # None: all variants but the baseline, or the only one
     sign: str = "<"
     bound: float = 0.0
     relative: bool = False  # to the baseline
 
 
 def read(text: str) -> Gate:
-    """A requirement out of its text.
+    """Parse a requirement.
 
     >>> read("latency_p95 > +10%")
     Gate(text='latency_p95 > +10%', measure='latency_p95', variant=None, sign='>', bound=0.1, relative=True)
@@ -68,63 +68,59 @@ def read(text: str) -> Gate:
     text = text.strip()
     if text in WORDS:
         return Gate(text)
-    found = _FORM.fullmatch(text)
-    if found is None:
+    match = _FORM.fullmatch(text)
+    if match is None:
         raise BadInput(f'--fail-if "{text}": not understood', HELP)
-    measure = _ALIASES.get(found["measure"].lower(), found["measure"].lower())
+    measure = _ALIASES.get(match["measure"].lower(), match["measure"].lower())
     if measure not in MEASURES and not measure.startswith("score_"):
-        known = [*MEASURES, *_ALIASES]
-        raise BadInput(f'--fail-if "{text}": no measure {measure}{suggestion(measure, known)}', HELP)
-    relative = found["number"][0] in "+-"
-    if relative and not found["percent"]:
-        raise BadInput(f'--fail-if "{text}": a change against the baseline is in per cent', "such as +10%")
-    bound = float(found["number"]) / (100 if found["percent"] else 1)
-    return Gate(text, measure, variant=found["variant"], sign=found["sign"], bound=bound, relative=relative)
+        measures = [*MEASURES, *_ALIASES]
+        raise BadInput(f'--fail-if "{text}": unknown measure {measure}{suggestion(measure, measures)}', HELP)
+    relative = match["number"][0] in "+-"
+    if relative and not match["percent"]:
+        fix = f"write `{match['number']}%` for a change against the baseline, or drop the sign"
+        raise BadInput(f'--fail-if "{text}": a change against the baseline needs a percent sign', fix)
+    bound = float(match["number"]) / (100 if match["percent"] else 1)
+    return Gate(text, measure, variant=match["variant"], sign=match["sign"], bound=bound, relative=relative)
 
 
 def check(gate: Gate, variants: list[str]) -> None:
-    """Refuse what is about a variant that there is not."""
+    """Raise `BadInput` if the requirement names an unknown variant."""
     if gate.variant is not None and gate.variant not in variants:
-        raise BadInput(f'--fail-if "{gate.text}": no variant {gate.variant}{suggestion(gate.variant, variants)}')
+        message = f'--fail-if "{gate.text}": no variant {gate.variant}{suggestion(gate.variant, variants)}'
+        raise BadInput(message, f"use one of {', '.join(variants)}")
 
 
 def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
-    """A sentence for each requirement that a run does not meet. What cannot be decided is not met either."""
+    """A sentence for each requirement that a run does not meet. Undecidable requirements are not met either."""
     sides = {summary.name: summary for summary in analysis.variants}
-    return unmet(gates, analysis.comparisons, sides, analysis.run["baseline"])
-
-
-def unmet(
-    gates: Sequence[Gate], comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
-) -> list[str]:
-    """The same of any contenders against a baseline."""
-    return [sentence for gate in gates for sentence in _unmet(gate, comparisons, sides, baseline)]
+    return [line for gate in gates for line in _unmet(gate, analysis.comparisons, sides, analysis.run["baseline"])]
 
 
 def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
-    """The same of runs against runs. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
-    one of that name; others are about every contender of a later run.
+    """A sentence for each requirement that later runs do not meet against the first one.
 
-    A verdict is required of the variants that have new answers, if any has.
+    `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later contender of that name; other
+    requirements are about every contender of a later run. If any variant has new answers, requirements on verdicts
+    are about such variants only.
     """
-    known = [_contenders(item) for item in items]
+    names_of = [_contenders(item) for item in items]
     has_new = any(item.is_compared for item in items)
     for gate in gates:
-        check(gate, sorted({name for names in known for name in names}))
-    found: list[str] = []
-    for item, names in zip(items, known, strict=True):
+        check(gate, sorted({name for names in names_of for name in names}))
+    sentences: list[str] = []
+    for item, names in zip(items, names_of, strict=True):
         sides = {item.first.name: item.first.summary, item.second.name: item.second.summary}
         mine = [
             replace(gate, variant=names[gate.variant]) if gate.variant else gate
             for gate in gates
             if (gate.variant is None or gate.variant in names) and (gate.measure or not (has_new and item.is_unchanged))
         ]
-        found += unmet(mine, [item.comparison], sides, item.first.name)
-    return list(dict.fromkeys(found))
+        sentences += [line for gate in mine for line in _unmet(gate, [item.comparison], sides, item.first.name)]
+    return list(dict.fromkeys(sentences))
 
 
 def _contenders(item: AcrossRuns) -> dict[str, str]:
-    """What each of the two may be called, and its full name. A variant alone means the later run's."""
+    """Full names by every unambiguous name of the two contenders. A variant alone means the later run's."""
     first, second = item.first, item.second
     ambiguous = (first.names & second.names) - {second.variant} if first.run != second.run else set()
     names = {name: side.name for side in (first, second) for name in side.names}
@@ -135,22 +131,31 @@ def _unmet(
     gate: Gate, comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
 ) -> list[str]:
     if not gate.measure and not comparisons:
-        return [_undecided(gate, f"there is nothing to compare {baseline} with")]
+        return [_undecided(gate, f"nothing to compare {baseline} with")]
     if not gate.measure:
         return [sentence for item in comparisons if (sentence := _unmet_verdict(gate, item))]
     check(gate, list(sides))
     names = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
-    if gate.relative:
-        return _unmet_changes(gate, sides, names, baseline)
-    sentences = []
-    for name in names:
-        value = _measure(gate)(sides[name])
-        if value is None:
-            sentences.append(_undecided(gate, _unknown(gate, sides[name], name)))
-        elif _holds(value, gate):
-            formatted = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
-            sentences.append(f"{gate.text}: {gate.measure} of {name} is {formatted}")
-    return sentences
+    return [sentence for name in names if (sentence := _unmet_measure(gate, sides, name, baseline))]
+
+
+def _unmet_measure(gate: Gate, sides: Mapping[str, VariantSummary], name: str, baseline: str) -> str:
+    """Why a measure does not meet a requirement; empty if it does."""
+    if gate.relative and name == baseline:
+        return _undecided(gate, f"nothing to compare {name} with")
+    values = {side: _value(gate, sides[side]) for side in ((baseline, name) if gate.relative else (name,))}
+    unknown = [_unknown(gate, sides[side], side) for side, value in values.items() if value is None]
+    value, before = values[name], values.get(baseline)
+    if unknown or value is None:
+        return _undecided(gate, "; ".join(unknown))
+    if not gate.relative or before is None:
+        formatted = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
+        return f"{gate.text}: {gate.measure} of {name} is {formatted}" if _holds(value, gate) else ""
+    if before == 0 and value != 0:
+        return _undecided(gate, f"{gate.measure} of {baseline} is 0, of {name} {value:.4g}")
+    change = value / before - 1 if before else 0.0
+    difference = f"{change:+.1%} against {baseline}"
+    return f"{gate.text}: {gate.measure} of {name} is {value:.4g}, {difference}" if _holds(change, gate) else ""
 
 
 def _undecided(gate: Gate, reason: str) -> str:
@@ -158,13 +163,13 @@ def _undecided(gate: Gate, reason: str) -> str:
 
 
 def _unknown(gate: Gate, summary: VariantSummary, name: str) -> str:
-    """Why a measure has no value. A reused answer counts as no new latency or cost."""
+    """Why a measure has no value. Reused answers have no latency or cost of their own."""
     reused = " (all its answers are reused)" if summary.reused and summary.reused == summary.trials else ""
-    return f"{gate.measure} of {name} is not known{reused}"
+    return f"{gate.measure} of {name} is unknown{reused}"
 
 
 def _unmet_verdict(gate: Gate, item: Comparison) -> str:
-    """What a verdict has against a requirement; empty if the requirement is met."""
+    """Why a verdict does not meet a requirement; empty if it does."""
     word = item.verdict.word
     if word == "no comparison":
         return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")
@@ -176,36 +181,16 @@ def _unmet_verdict(gate: Gate, item: Comparison) -> str:
     return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}"
 
 
-def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:
-    """How a summary tells it; `score_NAME` is the mean of that score."""
-    name = gate.measure.removeprefix("score_")
+def _value(gate: Gate, summary: VariantSummary) -> float | None:
+    """The measured value; `score_NAME` is the mean of that score."""
     if gate.measure in MEASURES:
-        return MEASURES[gate.measure]
-    return lambda summary: summary.scores[name].estimate if name in summary.scores else None
+        return MEASURES[gate.measure](summary)
+    score = summary.scores.get(gate.measure.removeprefix("score_"))
+    return score.estimate if score else None
 
 
-def _unmet_changes(gate: Gate, sides: Mapping[str, VariantSummary], names: list[str], baseline: str) -> list[str]:
-    sentences, measure = [], _measure(gate)
-    before = measure(sides[baseline])
-    for name in names:
-        value = measure(sides[name])
-        if name == baseline:
-            sentences.append(_undecided(gate, f"there is nothing to compare {name} with"))
-        elif value is None or before is None:
-            unknown = [side for side, known in ((baseline, before), (name, value)) if known is None]
-            sentences.append(_undecided(gate, "; ".join(_unknown(gate, sides[side], side) for side in unknown)))
-        elif before == 0 and value != 0:
-            sentences.append(_undecided(gate, f"{gate.measure} of {baseline} is 0, that of {name} {value:.4g}"))
-        else:
-            change = value / before - 1 if before else 0.0
-            if _holds(change, gate):
-                difference = f"{change:+.1%} against {baseline}"
-                sentences.append(f"{gate.text}: {gate.measure} of {name} is {value:.4g}, {difference}")
-    return sentences
-
-
-_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def _holds(value: float, gate: Gate) -> bool:
-    return bool(_SIGNS[gate.sign](value, gate.bound))
+    return bool(_OPERATORS[gate.sign](value, gate.bound))

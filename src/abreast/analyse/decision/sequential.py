@@ -1,7 +1,7 @@
-"""Early stopping: whether a run has seen enough, by the rule that the report follows afterwards.
+"""Early stopping: whether a run is decided, by the same rule as the report.
 
-What counts are cases in the order in which they were started, up to the first that is not complete. Trials end in
-another order, and slow failures last: taken as they end, they would flatter a variant.
+Cases count in the order in which they were started, up to the first incomplete one. Trials finish in another order,
+slow failures last: counted as they finish, they would flatter a variant.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _UNKNOWN, _LOST, _SKIPPED = math.inf, math.nan, -1.0
 
 
 class UntilDecided:
-    """Takes the score of each trial, in any order, and says when every comparison is settled or not worth more cases.
+    """Observes the score of each trial, in any order, until every comparison is settled or futile.
 
-    With fewer than 60 planned cases it never does: then all of the verdict comes at the end.
+    With fewer than 60 planned cases it never stops a run: the verdict comes at the end.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class UntilDecided:
         min_cases: int = MIN_CASES,
         begun: Collection[int] = (),
     ) -> None:
-        """`begun` are cases of which earlier executions of the run have completed only a part."""
+        """`begun` are cases that earlier executions of the run completed in part."""
         self.score = score
         self.decision: Decision | None = None
         self.begun = begun
@@ -54,13 +54,15 @@ class UntilDecided:
         self._base = names.index(baseline)
         others = [index for index in range(len(names)) if index != self._base]
         self._comparisons = [
-            _Comparison(names[index], baseline, index, planned=self._planned, comparisons=len(others), rule=self._rule)
+            _RunningComparison(
+                names[index], baseline, index, planned=self._planned, comparisons=len(others), rule=self._rule
+            )
             for index in others
         ]
         self._decides = bool(others) and (self._planned >= SEQUENTIAL_CASES or self._rule.only_sequence)
 
     def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
-        """The final score of a trial, 0 for a failure of the variant's own, None if it is lost."""
+        """Take in the final score of a trial: 0 for the variant's own failure, None if the outcome is lost."""
         if self._scores[position] != _UNKNOWN or not self._decides:
             return self.decision
         usable = value if value is not None and 0 <= value <= 1 else _LOST
@@ -68,18 +70,18 @@ class UntilDecided:
         turn = self._plan.block(position // self._per_case, 0) // self._plan.repeats
         self._missing[turn] -= 1
         if turn == self._complete and not self._missing[turn]:
-            self._go_on()
+            self._advance()
         return self.decision
 
-    def _go_on(self) -> None:
-        """Through the cases that are complete without a gap, until it is decided."""
+    def _advance(self) -> None:
+        """Take in the cases that are complete without a gap, until the run is decided."""
         while self.decision is None and self._complete < self._planned and not self._missing[self._complete]:
             case = self._plan.case(self._complete * self._plan.repeats)
             first, self._complete = case * self._per_case, self._complete + 1
             scores = self._scores[first : first + self._per_case]
             group = None if self._groups is None else self._groups[case]
-            looked = [comparison.add(scores, self._base, group) for comparison in self._comparisons]
-            if any(looked) and self._complete < self._planned:
+            has_looked = [comparison.add(scores, self._base, group) for comparison in self._comparisons]
+            if any(has_looked) and self._complete < self._planned:
                 self.decision = self._decision()
 
     def _decision(self) -> Decision | None:
@@ -87,18 +89,18 @@ class UntilDecided:
         if not enough or not all(comparison.settled or comparison.futile for comparison in self._comparisons):
             return None
         settled = [comparison.sentence() for comparison in self._comparisons if comparison.settled]
-        open_ones = [comparison for comparison in self._comparisons if not comparison.settled]
-        if not open_ones:
+        undecided = [comparison for comparison in self._comparisons if not comparison.settled]
+        if not undecided:
             message = f"decided: {', '.join(settled)} after {self._complete:,} of {self._planned:,} cases"
             return Decision("decided", message, self._complete, self._planned)
-        chance = max(comparison.futility.chance for comparison in open_ones)
-        left = self._planned - self._complete
-        what = "it" if len(self._comparisons) == 1 else " or ".join(comparison.name for comparison in open_ones)
-        futile = f"the chance that the remaining {left:,} cases decide {what} is {_percent(chance)}"
+        chance = max(comparison.futility.chance for comparison in undecided)
+        names = "it" if len(self._comparisons) == 1 else " or ".join(comparison.name for comparison in undecided)
+        remaining = f"the remaining {self._planned - self._complete:,} cases"
+        futile = f"the chance that {remaining} decide {names} is {_percent(chance)}"
         return Decision("futile", f"futile: {'; '.join([*settled, futile])}", self._complete, self._planned)
 
 
-class _Differences:
+class _CaseDifferences:
     """One difference per case, with its group if cases have groups."""
 
     def __init__(self) -> None:
@@ -113,7 +115,7 @@ class _Differences:
             self.groups.append(group)
 
     def complete(self) -> tuple[np.typing.NDArray[np.float64], list[int] | None]:
-        """Values and groups, without the last group: it may not be complete."""
+        """Values and groups, without the last group, which may be incomplete."""
         values, groups = np.array(self.values), self.groups.tolist()
         if not groups:
             return values, None
@@ -121,7 +123,9 @@ class _Differences:
         return values[:end], groups[:end]
 
 
-class _Comparison:
+class _RunningComparison:
+    """One variant against the baseline while the run goes on."""
+
     def __init__(self, name: str, baseline: str, index: int, planned: int, comparisons: int, rule: Rule) -> None:
         self.name, self._baseline, self._index = name, baseline, index
         self._planned, self._comparisons, self._rule = planned, comparisons, rule
@@ -129,7 +133,7 @@ class _Comparison:
         self._sequence = RunningSequence(self._alpha, rule.margin or None, weight=rule.weight, largest=rule.largest)
         self._schedule = iter(looks(planned))
         self._next = next(self._schedule)
-        self._compared, self._worst, self._best = _Differences(), _Differences(), _Differences()
+        self._compared, self._worst, self._best = _CaseDifferences(), _CaseDifferences(), _CaseDifferences()
         self._observed = 0  # cases that the sequence has seen
         self._skipped = 0
         self._lost = 0
@@ -149,7 +153,7 @@ class _Comparison:
         return self.futility.stop
 
     def add(self, scores: Sequence[float], base: int, group: int | None) -> bool:
-        """Take in one more case; return whether that was the time to look."""
+        """Take in one more case; return whether a look was due."""
         step = self._comparisons + 1
         pairs = [
             pair for pair in zip(scores[base::step], scores[self._index :: step], strict=True) if _SKIPPED not in pair
@@ -171,12 +175,12 @@ class _Comparison:
         return True
 
     def _look(self) -> None:
-        """At exactly the numbers of `looks`, so that the report sees the same from the rows."""
+        """Look at exactly the numbers of cases in `looks`, as the report does from the rows."""
         compared, rule = self._compared, self._rule
         batch = np.array(compared.values[self._observed :])
         look = self._sequence.observe(batch, compared.groups[self._observed :].tolist() if compared.groups else None)
         self._observed = len(compared)
-        self.verdict = None  # an earlier one may no longer hold
+        self.verdict = None  # an earlier verdict may no longer hold
         if look.low > 0 or look.high < 0 or look.equivalent:
             self.verdict = self._verdict(compared)
             if self._lost and self.verdict.settled:
@@ -189,7 +193,7 @@ class _Comparison:
             alpha = alphas(self._planned, 1, rule.only_sequence)
             self.futility = futility(values, expected, rule.margin, groups, alpha[1] or alpha[0], weight=rule.weight)
 
-    def _verdict(self, differences: _Differences) -> Verdict:
+    def _verdict(self, differences: _CaseDifferences) -> Verdict:
         values, groups = differences.complete()
         return verdict(
             values,
@@ -204,8 +208,8 @@ class _Comparison:
             only_sequence=self._rule.only_sequence,
         )
 
-    def _planned_without(self, differences: _Differences) -> int:
-        """Cases that have no difference."""
+    def _planned_without(self, differences: _CaseDifferences) -> int:
+        """Number of cases without a difference."""
         return self._skipped + (len(self._worst) - len(differences))
 
     def sentence(self) -> str:
@@ -226,20 +230,18 @@ def _difference(pairs: Sequence[tuple[float, float]], baseline: float = 0.0, var
 
 
 def _numbered(groups: Sequence[str | None]) -> array[int] | None:
-    """The group of each case as a number, its own if it has none; None if no case has one."""
+    """The group of each case as a number, unique for cases without one; None if no case has a group."""
     numbers: dict[str, int] = {}
-    found = array(
-        "q",
-        (
-            len(groups) + case if group is None else numbers.setdefault(group, len(numbers))
-            for case, group in enumerate(groups)
-        ),
+    ids = (
+        len(groups) + case if group is None else numbers.setdefault(group, len(numbers))
+        for case, group in enumerate(groups)
     )
-    return found if numbers else None
+    numbered = array("q", ids)
+    return numbered if numbers else None
 
 
 def _percent(share: float) -> str:
-    """`2 %`, and never nothing.
+    """A share in percent; never `0 %`.
 
     >>> _percent(0.0213), _percent(0.00004)
     ('2 %', 'under 1 %')

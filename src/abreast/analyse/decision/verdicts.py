@@ -1,4 +1,4 @@
-"""From paired cases to verdicts: the looks on the way, Holm's order, and the lost pairs at their worst."""
+"""From paired cases to verdicts: interim looks, Holm's order, and bounds for lost pairs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from abreast import stats
-from abreast.analyse.paired import Pairs, Repeats
+from abreast.analyse.paired import PairedScores, Pairs
 from abreast.analyse.rows import Floats, Ints
 from abreast.stats.calibration import case_weights
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.verdict import SEQUENTIAL_CASES
 
-DRAWN = 0.05  # the chance of error of a sequence that is only drawn, where too few cases are planned to use it
+DRAWN = 0.05  # chance of error of a sequence that is drawn but not used, if too few cases are planned
 
 Question = tuple[int, int]  # the indexes of baseline and variant
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How differences become a verdict; fixed before a run."""
+    """How differences become a verdict; fixed before the run."""
 
     margin: float = 0.0
     weight: stats.Weight = "case"
@@ -30,30 +30,30 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A verdict, with the looks on the way and the scores behind it."""
+    """A verdict with its interim looks and the scores behind it."""
 
     verdict: stats.Verdict
-    looks: tuple[stats.Look, ...]  # empty if the run was not watched
+    looks: tuple[stats.Look, ...]  # empty without interim looks
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
-    """The scores of each compared case; further cases of the plan have none."""
+class _ScoredCases:
+    """The scores of each compared case; `dropped` counts the cases without scores."""
 
     cases: Ints
-    repeats: Repeats
+    repeats: PairedScores
     differences: Floats
     dropped: int
 
     @classmethod
-    def of(cls, cases: Ints, repeats: Repeats, dropped: int) -> _Sample:
+    def of(cls, cases: Ints, repeats: PairedScores, dropped: int) -> _ScoredCases:
         return cls(cases, repeats, repeats.differences, dropped)
 
 
 class Decider:
-    """Decides all questions of a run, or of two runs, together."""
+    """Decides all comparisons of a run, or of two runs, together."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Decider:
         rule: Rule,
         watch: bool = True,
     ) -> None:
-        """`watch`: the cases come in the order in which they were started, so the looks on the way count too."""
+        """With `watch`, cases are in the order in which they were started, and interim looks count."""
         self._planned, self._groups_of, self._rule, self._watch = planned, groups_of, rule, watch
 
     def decide(self, paired: Mapping[Question, Pairs]) -> dict[Question, Decided]:
         if not paired:
             return {}
-        samples = {q: _Sample.of(pairs.cases, pairs.repeats, pairs.dropped) for q, pairs in paired.items()}
+        samples = {q: _ScoredCases.of(pairs.cases, pairs.repeats, pairs.dropped) for q, pairs in paired.items()}
         looks = {q: self._looks(q, sample) for q, sample in samples.items()}
         results = self._verdicts(samples, looks)
         if any(pairs.worst for pairs in paired.values()):
@@ -89,7 +89,7 @@ class Decider:
         }
 
     def decide_on_these_cases(self, paired: Mapping[Question, Pairs]) -> dict[Question, stats.Verdict]:
-        """The same questions about these cases alone; none where the verdict is about them, or has cases enough."""
+        """Verdicts about these cases alone; none if the verdict is about them anyway, or has enough cases."""
         if self._rule.population == THESE_CASES or max(self._planned.values(), default=0) >= SEQUENTIAL_CASES:
             return {}
         rule = replace(self._rule, population=THESE_CASES)
@@ -100,10 +100,10 @@ class Decider:
         self,
         results: dict[Question, stats.Verdict],
         paired: Mapping[Question, Pairs],
-        low: Mapping[Question, _Sample],
-        high: Mapping[Question, _Sample],
+        low: Mapping[Question, _ScoredCases],
+        high: Mapping[Question, _ScoredCases],
     ) -> dict[Question, stats.Verdict]:
-        """Take a word back if the lost pairs, at their worst or at their best, would have changed it."""
+        """Replace verdicts that the lost pairs, at worst or at best, would have changed by `inconclusive`."""
         worst, best = (self._verdicts(end, {q: self._looks(q, end[q]) for q in end}) for end in (low, high))
         return {
             q: result
@@ -112,7 +112,7 @@ class Decider:
             for q, result in results.items()
         }
 
-    def _looks(self, question: Question, sample: _Sample) -> tuple[stats.Look, ...]:
+    def _looks(self, question: Question, sample: _ScoredCases) -> tuple[stats.Look, ...]:
         if not self._watch:
             return ()
         groups, rule = self._groups_of(question, sample.cases), self._rule
@@ -131,7 +131,7 @@ class Decider:
         return stats.alphas(planned, len(self._planned), self._rule.only_sequence)[0]
 
     def _verdicts(
-        self, samples: Mapping[Question, _Sample], looks: Mapping[Question, tuple[stats.Look, ...]]
+        self, samples: Mapping[Question, _ScoredCases], looks: Mapping[Question, tuple[stats.Look, ...]]
     ) -> dict[Question, stats.Verdict]:
         rule = self._rule
         groups = {q: self._groups_of(q, sample.cases) for q, sample in samples.items()}
@@ -151,7 +151,7 @@ class Decider:
         )
         return {q: results[_key(q)] for q in samples}
 
-    def _repeats(self, question: Question, sample: _Sample) -> stats.RepeatedScores:
+    def _repeats(self, question: Question, sample: _ScoredCases) -> stats.RepeatedScores:
         groups = self._groups_of(question, sample.cases)
         weights = None if groups is None else case_weights(groups, self._rule.weight)
         return stats.RepeatedScores.of(sample.repeats.baseline, sample.repeats.variant, weights)
@@ -164,14 +164,14 @@ def _key(question: Question) -> str:
     return f"{question[0]}:{question[1]}"
 
 
-def _at_worst(pairs: Pairs, end: str) -> _Sample:
+def _at_worst(pairs: Pairs, end: str) -> _ScoredCases:
     if pairs.worst is None:
-        return _Sample.of(pairs.cases, pairs.repeats, pairs.dropped)
-    return _Sample.of(pairs.worst.cases, pairs.worst.low if end == "low" else pairs.worst.high, pairs.skipped)
+        return _ScoredCases.of(pairs.cases, pairs.repeats, pairs.dropped)
+    return _ScoredCases.of(pairs.worst.cases, pairs.worst.low if end == "low" else pairs.worst.high, pairs.skipped)
 
 
 def stands(word: stats.Word, at_worst: stats.Word, at_best: stats.Word) -> bool:
-    """Whether a word survives the lost pairs.
+    """Whether a verdict survives the lost pairs.
 
     >>> stands("better", "inconclusive", "better"), stands("not worse", "not worse", "better")
     (False, True)
@@ -189,7 +189,7 @@ CENSORED = {
     "timeout": "timeouts",
     "too_long": "prompts that were too long",
     "too_big": "answers that were too big",
-    "resources": "stops for want of memory",
+    "resources": "stops for lack of memory",
     "refused": "refusals",
 }
 CHANCE = 0.05
@@ -211,7 +211,7 @@ class Censoring:
 
 
 def lopsided(baseline: Errors, variant: Errors) -> tuple[Censoring, ...]:
-    """Kinds of censoring that fall on one of two variants, with about as many trials each, beyond chance.
+    """Kinds of censoring that one of two variants meets more often, beyond chance; both have about as many trials.
 
     >>> lopsided({}, {("timeout", "variant"): 14})
     (Censoring(kind='timeout', baseline=0, variant=14),)

@@ -29,7 +29,7 @@ MOST_GRADES = 21  # of a scale in whole numbers; finer ones are compared in tent
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far human labels back a comparison by a judge."""
+    """How human labels support or correct a comparison by a judge."""
 
     run: str
     labels: int  # cases that are labelled on both sides
@@ -39,14 +39,14 @@ class Calibration:
     estimate: CorrectedEstimate | None = None  # None: the verdict is not corrected, and `reason` says why
     reason: str = ""
     is_final: bool = False  # no further labels would change the reason
-    scores: tuple[float, float] | None = None  # corrected ones of baseline and variant; they differ by the estimate
+    scores: tuple[float, float] | None = None  # corrected, of baseline and variant; their difference is the estimate
     agreement: Agreement | None = None
     by_side: tuple[Agreement, Agreement] | None = None
     needed: int | None = None  # labels that would decide; None if labels alone cannot
 
     @property
     def pending(self) -> int:
-        """Sampled cases that nobody has looked at yet."""
+        """Sampled cases that are neither labelled nor skipped yet."""
         return self.sample - self.labels - self.skipped
 
 
@@ -58,9 +58,9 @@ def calibrate(
     decided: Mapping[Question, Decided],
     margin: float,
 ) -> tuple[dict[Question, Decided], dict[Question, Calibration]]:
-    """The decisions, corrected where there are enough labels, and how each comparison is calibrated.
+    """The decisions, corrected where there are enough labels, and the calibration of each comparison.
 
-    Without a judge there is no calibration, and the decisions stay as they are.
+    For other scores than a judge's, the decisions are unchanged and there are no calibrations.
     """
     judge = judge_of(rows.spec, metric)
     if judge is None:
@@ -79,7 +79,7 @@ def uncalibrated(rows: Rows, metric: str, reason: str) -> Calibration | None:
 
 
 def _corrected(decided: Decided, calibration: Calibration, margin: float) -> Decided:
-    """The decision by the corrected interval. There is no sequence behind it: it holds for one look at the end."""
+    """The decision by the corrected interval, which holds for one look at the end of the run."""
     estimate, verdict = calibration.estimate, decided.verdict
     if estimate is None or verdict.interval is None:
         return decided
@@ -105,8 +105,6 @@ def _corrected(decided: Decided, calibration: Calibration, margin: float) -> Dec
 
 
 class _Calibrator:
-    """What all comparisons by one judged score share."""
-
     def __init__(self, rows: Rows, metric: str, score: Floats, judge: Judge, comparisons: int) -> None:
         self._rows, self._score, self._judge = rows, score, judge
         self._level = 1 - (1 - CONFIDENCE) / max(1, comparisons)
@@ -122,48 +120,48 @@ class _Calibrator:
         sides = [_LabelledSide(self._rows, variant, self._score, self._labels) for variant in question]
         compared = ~np.isnan(sides[0].judge) & ~np.isnan(sides[1].judge)  # repeats that enter the judge's difference
         labelled = _complete(compared, *(~np.isnan(side.human) for side in sides))[pairs.cases]
-        seen = _complete(compared, *(side.seen for side in sides))[pairs.cases]
+        answered = _complete(compared, *(side.is_answered for side in sides))[pairs.cases]
         sampled = self._sampled[pairs.cases]
-        known = Calibration(
+        counts = Calibration(
             run=self._rows.meta["run"],
             labels=int((labelled & sampled).sum()),
-            skipped=int((seen & sampled & ~labelled).sum()),
+            skipped=int((answered & sampled & ~labelled).sum()),
             sample=int(sampled.sum()),
             enlarged=len(self._sample.sizes) > 1,
         )
-        if not known.labels:
-            return known
+        if not counts.labels:
+            return counts
         cases = np.flatnonzero(labelled & sampled)
         answers = compared & np.isin(np.arange(len(compared)), pairs.cases[cases])[:, None]
         grades = _grades(self._judge)
         first, second = (_agreement([side], answers, grades) for side in sides)
-        known = replace(known, agreement=_agreement(sides, answers, grades), by_side=(first, second))
-        reason = self._why_not(known, pairs, cases)
+        counts = replace(counts, agreement=_agreement(sides, answers, grades), by_side=(first, second))
+        reason = self._why_not(counts, pairs, cases)
         if reason:
-            return replace(known, reason=reason)
-        return self._estimated(known, pairs, cases, sides, compared, margin)
+            return replace(counts, reason=reason)
+        return self._estimated(counts, pairs, cases, sides, compared, margin)
 
-    def _why_not(self, known: Calibration, pairs: Pairs, cases: Ints) -> str:
+    def _why_not(self, counts: Calibration, pairs: Pairs, cases: Ints) -> str:
         """Why labels cannot correct the verdict yet; empty if they can."""
-        if known.labels < LEAST_LABELS:
-            missing = LEAST_LABELS - known.labels
-            return f"{known.labels} cases are labelled, {missing} more are needed to correct the verdict"
+        if counts.labels < LEAST_LABELS:
+            missing = LEAST_LABELS - counts.labels
+            return f"{counts.labels} cases are labelled, {missing} more are needed to correct the verdict"
         groups = self._rows.groups(pairs.cases[cases])
         if groups is not None and len(set(groups)) < LEAST_GROUPS:
-            return f"the labels lie in {len(set(groups))} groups; at least {LEAST_GROUPS} are needed"
+            return f"the labels are in {len(set(groups))} groups; at least {LEAST_GROUPS} are needed"
         if len(self._rows.counted) < self._rows.planned_cases:
-            return "labels correct the verdict when the run is complete"
+            return "labels correct the verdict once the run is complete"
         if self._rows.final_spent:
-            return "labels correct the first complete run, and this one extends it"
+            return "labels correct only the first complete run; this run extends it"
         return ""
 
     def _estimated(
-        self, known: Calibration, pairs: Pairs, cases: Ints, sides: list[_LabelledSide], compared: Bools, margin: float
+        self, counts: Calibration, pairs: Pairs, cases: Ints, sides: list[_LabelledSide], compared: Bools, margin: float
     ) -> Calibration:
         scores = [side.mean(compared)[pairs.cases[cases]] for side in sides]
         human, groups = scores[1] - scores[0], self._rows.groups(pairs.cases)
         weight = self._rows.weight
-        level = level_so_far(self._level, known.labels + known.skipped, known.sample)
+        level = level_so_far(self._level, counts.labels + counts.skipped, counts.sample)
         estimate = ppi(pairs.differences, human, cases, level, groups, weight)
         weights = None if groups is None else case_weights(groups, weight)
         corrected = [
@@ -171,7 +169,7 @@ class _Calibrator:
             for judged, labelled in ((pairs.baseline, scores[0]), (pairs.variant, scores[1]))
         ]
         return replace(
-            known,
+            counts,
             estimate=estimate,
             scores=(corrected[0], corrected[1]),
             needed=labels_needed(estimate, pairs.differences, human, margin),
@@ -179,14 +177,15 @@ class _Calibrator:
 
 
 class _LabelledSide:
-    """One contender by case and repeat: what the judge and what people said."""
+    """Judge scores and human labels of one contender, by case and repeat."""
 
     def __init__(self, rows: Rows, variant: int, score: Floats, labels: Labels) -> None:
         mine = rows.variant == variant
         where = rows.case[mine], rows.repeat[mine]
         self.judge, self.human = (np.full((rows.planned_cases, rows.repeats), np.nan) for _ in range(2))
-        self.seen: Bools = np.zeros((rows.planned_cases, rows.repeats), dtype=bool)
-        self.judge[where], self.human[where], self.seen[where] = score[mine], labels.value[mine], labels.seen[mine]
+        self.is_answered: Bools = np.zeros((rows.planned_cases, rows.repeats), dtype=bool)
+        self.judge[where], self.human[where] = score[mine], labels.value[mine]
+        self.is_answered[where] = labels.is_answered[mine]
 
     def mean(self, compared: Bools) -> Floats:
         """The mean label of each case over the compared repeats."""
@@ -195,20 +194,19 @@ class _LabelledSide:
 
 
 def _complete(compared: Bools, first: Bools, second: Bools) -> Bools:
-    """The cases whose compared repeats all have it on both sides."""
+    """The cases whose compared repeats are all marked on both sides."""
     return np.asarray(compared.any(axis=1) & ((first & second) | ~compared).all(axis=1))
 
 
 def _grades(judge: Judge) -> int:
-    """Into how many grades scores are put to see whether judge and human agree."""
+    """Number of grades in which judge and human are compared."""
     if judge.pairwise:
         return 3
     low, high = judge.scale
-    whole = float(low).is_integer() and float(high).is_integer() and high - low < MOST_GRADES
-    return int(high - low) + 1 if whole else 11
+    is_integer = float(low).is_integer() and float(high).is_integer() and high - low < MOST_GRADES
+    return int(high - low) + 1 if is_integer else 11
 
 
 def _agreement(sides: Sequence[_LabelledSide], answers: Bools, grades: int) -> Agreement:
-    """On these answers of these sides together."""
     judge = np.concatenate([side.judge[answers] for side in sides])
     return agreement(judge, np.concatenate([side.human[answers] for side in sides]), grades)

@@ -1,4 +1,4 @@
-"""Human labels of a judged run: which cases are sampled, and what people said about them."""
+"""Human labels of a judged run: the sampled cases, and their labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SKIPPED = "skipped"  # begins the explanation of a label that the labeller decli
 
 
 def label_column(metric: str) -> str:
-    """The name of the label rows for a score.
+    """The score name under which labels for a score are stored.
 
     >>> label_column("judge"), label_column("judge_tone")
     ('human', 'human_judge_tone')
@@ -28,7 +28,7 @@ def label_column(metric: str) -> str:
 
 
 def judge_of(spec: Mapping[str, Any], metric: str) -> Judge | None:
-    """The judge of this spec that gives a score; None if it comes from another scorer."""
+    """The judge in this spec that gives a score; None if another scorer does."""
     for scorer in spec.get("scorers") or ():
         if not isinstance(scorer, Mapping) or "judge" not in scorer:
             continue
@@ -56,7 +56,7 @@ class LabelSample:
 def recorded_sample(rows: Rows) -> LabelSample | None:
     """The sample that was drawn for this run; None if there is none."""
     events = sorted(rows.store.queries.events(rows.run_id, SAMPLED), key=lambda event: event.happened_at)
-    details = [event.detail for event in events]  # by time: a merge appends what was recorded earlier
+    details = [event.detail for event in events]  # sorted, because a merge appends older events
     if not details:
         return None
     seed = int(details[0]["seed"])
@@ -64,16 +64,15 @@ def recorded_sample(rows: Rows) -> LabelSample | None:
 
 
 def random_order(rows: Rows, seed: int, score: Floats) -> Ints:
-    """The cases that can be compared, in an order that depends on nothing but the seed and the cases themselves.
+    """The cases that can be compared, in an order that depends only on the seed and on the cases.
 
-    A sample is the beginning of it, so that a larger one contains the smaller.
+    A sample is a prefix of it, so that a larger sample contains the smaller one.
     """
     scored = ~np.isnan(score)
     variants = np.zeros((rows.planned_cases, len(rows.variants)), dtype=bool)
     variants[rows.case[scored], rows.variant[scored]] = True
     cases = np.flatnonzero(rows.complete & (variants.sum(axis=1) > 1))
-
-    digests = rows.digests()
+    digests = rows.case_column("digest")
 
     def draw(case: int) -> bytes:
         return hashlib.sha256(f"{seed}:{digests[case]}".encode()).digest()
@@ -83,20 +82,20 @@ def random_order(rows: Rows, seed: int, score: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What people said about each trial of a run by one score."""
+    """Human labels of each trial of a run for one score."""
 
-    value: Floats  # nan where there is no label; 0 where the variant failed in a labelled case
-    seen: Bools  # labelled, skipped, or failed in a labelled case
+    value: Floats  # nan without a label; 0 where the variant failed in a labelled case
+    is_answered: Bools  # labelled, skipped, or failed in a labelled case
 
 
 def read_labels(rows: Rows, metric: str) -> Labels:
     """The labels of all trials, in the order of the rows."""
     value = np.full(len(rows.position), np.nan)
-    seen = np.zeros(len(rows.position), dtype=bool)
+    is_answered = np.zeros(len(rows.position), dtype=bool)
     for label in rows.store.queries.labels(rows.run_id, label_column(metric)):
         index = rows.index_of(label.position)
         if index is not None:
             value[index] = np.nan if label.value is None else label.value
             is_skipped = label.explanation.startswith(SKIPPED)
-            seen[index] = label.value is not None or bool(rows.own_failure[index]) or is_skipped
-    return Labels(np.where(seen, rows.usable(value), np.nan), seen)
+            is_answered[index] = label.value is not None or bool(rows.own_failure[index]) or is_skipped
+    return Labels(np.where(is_answered, rows.usable(value), np.nan), is_answered)

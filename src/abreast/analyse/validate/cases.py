@@ -7,20 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from abreast.analyse.validate import leaks
-from abreast.analyse.validate.evidence import MANY, Evidence, Finding, Level, Variant, listed, of_cases
+from abreast.analyse.validate.evidence import MANY, Evidence, ExaminedVariant, Level, ResultFinding, listed, of_cases
 from abreast.text import many
 
-PROMPTS_LOOKED_AT = 20_000
-CHARACTERS_LOOKED_AT = 10_000_000
+MOST_PROMPTS = 20_000
+MOST_CHARACTERS = 10_000_000
 PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prompt
 
 
-def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
-    """Cases with one input: what contradicts itself, and what is counted as independent and is not."""
-    found = evidence.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
+def duplicate_inputs(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Cases with the same input: contradictory ones, and copies that count as independent."""
     by_tags = any(_reads_tags(variant) for variant in evidence.variants)
     alike: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
-    for input_digest, tags, case, expected, group in found:
+    rows = evidence.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
+    for input_digest, tags, case, expected, group in rows:
         alike[input_digest, tags if by_tags else ""].append((case, expected, group))
     contradictory, independent, grouped = list[str](), list[str](), list[str]()
     surplus = 0
@@ -36,59 +36,54 @@ def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
         else:
             grouped += ids
     if contradictory:
-        shared = f"{many(len(contradictory), 'case')} share an input with another"
-        message = f"{shared} and expect something else: no answer can be right for both"
-        fix = "correct the expected answers, or put what tells these cases apart into their input"
+        shared = f"{many(len(contradictory), 'case')} share an input with another case"
+        message = f"{shared} but expect another answer: no answer can be right for both"
+        fix = "correct the expected answers, or put the difference between these cases into their input"
         yield of_cases("duplicates", "serious", message, fix, contradictory)
     if independent:
-        message = (
-            f"{many(len(independent), 'case')} share an input with another: they count as independent and are not, so "
-            "the interval is narrower than the data allow"
-        )
-        fix = "remove the copies, or give the cases of one input one group"
+        shared = f"{many(len(independent), 'case')} share an input with another case"
+        message = f"{shared} but count as independent: the interval is narrower than the data support"
+        fix = "remove the copies, or put cases with the same input into one group"
         level: Level = "serious" if surplus > MANY * evidence.cases else "note"
         yield of_cases("duplicates", level, message, fix, independent)
     if grouped:
-        what = f"{many(len(grouped), 'case')} of one group share an input"
-        message, fix = (
-            f"{what}: they tell no more than repeats would",
-            "remove the copies and use repeats, unless they are meant",
-        )
+        message = f"{many(len(grouped), 'case')} of one group share an input: repeats would do the same"
+        fix = "remove the copies and use repeats, unless they are intended"
         yield of_cases("duplicates", "note", message, fix, grouped)
 
 
-def _reads_tags(variant: Variant) -> bool:
-    """Whether cases of one input can be told apart by their tags."""
+def _reads_tags(variant: ExaminedVariant) -> bool:
+    """Whether tags can make a difference between cases with the same input."""
     return variant.target.startswith("python:") or "tags" in str(variant.params.get("prompt", ""))
 
 
-def _prompts_to_look_at(evidence: Evidence) -> float:
-    """As many as can be read in about a second, by the length of some."""
+def _sample_size(evidence: Evidence) -> float:
+    """The number of prompts that can be read in about a second, by the mean length of some."""
     spread = max(1, evidence.cases // 20)
     length = evidence.queries.prompt_length(evidence.run_id, evidence.per_case, spread, 2 * PROMPT_ENDS)
-    return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length))
+    return min(MOST_PROMPTS, MOST_CHARACTERS / max(1.0, length))
 
 
-def leaked_answers(evidence: Evidence) -> Iterator[Finding]:
-    """Prompts that give the expected answer away; `leaks` says when one does."""
-    step = max(1, math.ceil(evidence.cases * len(evidence.variants) / _prompts_to_look_at(evidence)))
+def leaked_answers(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Prompts that give the expected answer away (see `leaks`)."""
+    step = max(1, math.ceil(evidence.cases * len(evidence.variants) / _sample_size(evidence)))
     prompts = evidence.queries.sample_prompts(evidence.run_id, evidence.per_case, step, PROMPT_ENDS)
-    seen, expected = leaks.look(prompts, len(evidence.variants), evidence.baseline.index)
-    announced = {variant.name: seen[variant.index].gives_away(expected) for variant in evidence.variants}
+    statistics, expected = leaks.scan(prompts, len(evidence.variants), evidence.baseline.index)
+    announced = {variant.name: statistics[variant.index].gives_away(expected) for variant in evidence.variants}
     announced = {name: cases for name, cases in announced.items() if cases}
-    look = "look at them with abreast logs --case ID, and take the answer out of the input"
-    few = list(dict.fromkeys(case for prompts_seen in seen for case in prompts_seen.stand_out()))
+    look = "read them with `abreast logs --case ID`, and take the answer out of the input"
+    few = list(dict.fromkeys(case for of_variant in statistics for case in of_variant.stand_out()))
     if announced:
         message = f"prompts of {listed(announced)} announce the expected answer, as in `answer: X`"
         cases = list(dict.fromkeys(case for cases in announced.values() for case in cases))
         yield of_cases("leaks", "serious", message, f"{look}, the template or the transform", cases)
     elif few:
-        which = f"the prompt of {many(len(few), 'case')} contains the expected answer"
-        yield of_cases("leaks", "serious", f"{which}, those of the others do not", look, few)
+        message = f"the prompt of {many(len(few), 'case')} contains the expected answer, other prompts do not"
+        yield of_cases("leaks", "serious", message, look, few)
     for variant in evidence.others:
-        more = seen[variant.index].contains_more()
+        more = statistics[variant.index].contains_more()
         if more and variant.name not in announced:
             where = f"where those of {evidence.baseline.name} do not"
             message = f"prompts of {variant.name} contain the expected answer {where}"
-            fix = "right if it is meant to find the answer (retrieval); else its prompt or transform tells it"
+            fix = "expected if the variant retrieves the answer; else fix its prompt or transform, which reveals it"
             yield of_cases("leaks", "note", message, fix, more)

@@ -10,11 +10,11 @@ from typing import Any
 from abreast.analyse.human_labels.labels import judge_of, label_column
 from abreast.analyse.validate.evidence import (
     FEWEST,
+    LISTED,
     MANY,
-    SHOWN,
     Evidence,
-    Finding,
     Level,
+    ResultFinding,
     listed,
     of_cases,
     of_trials,
@@ -23,12 +23,10 @@ from abreast.analyse.validate.evidence import (
 from abreast.text import many
 
 MOSTLY = 0.8
+_RESCORE = "fix the scorer, then run `abreast rescore`"
 
 
-_RESCORE = "mend the scorer, then: abreast rescore"
-
-
-def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
+def scores_that_say_nothing(evidence: Evidence) -> Iterator[ResultFinding]:
     """Score columns without a value, the same everywhere, or outside of [0, 1]."""
     queries, run_id, primary = evidence.queries, evidence.run_id, evidence.primary
     ok = sum(arm["ok"] for arm in evidence.arms)
@@ -36,48 +34,48 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     summaries = queries.score_summaries(run_id)
     if ok and primary is not None and primary not in (row[0] for row in summaries):
         summaries.append((primary, 0, None, None, 0, None))
-    for name, known, low, high, outside, why in summaries:
+    for name, count, low, high, outside, why in summaries:
         is_primary = name == primary
         reason = f" ({' '.join(why.split())[:200]})" if why else ""
-        if ok and not known:
+        if ok and not count:
             message = f"score_{name} has no value in any trial{reason}"
             yield of_trials("scores", "serious", message, _RESCORE, ok)
-        elif is_primary and known < ok:
-            matches = queries.trials_without_score(run_id, name, SHOWN)
+        elif is_primary and count < ok:
+            matches = queries.trials_without_score(run_id, name, LISTED)
             message = f"{many(matches.total, 'answer')} without score_{name}{reason}: their cases are not compared"
             level: Level = "serious" if matches.total > MANY * ok else "note"
             yield evidence.of_matches("scores", level, message, _RESCORE, matches)
         if outside:
-            matches = queries.trials_scored_outside(run_id, name, SHOWN)
-            message = f"score_{name} lies outside of 0 to 1 ({low:g} … {high:g}): means and intervals are wrong"
-            fix = "scale it in the scorer, then: abreast rescore"
+            matches = queries.trials_scored_outside(run_id, name, LISTED)
+            message = f"score_{name} is outside of 0 to 1 ({low:g} … {high:g}): means and intervals are wrong"
+            fix = "scale it in the scorer, then run `abreast rescore`"
             yield evidence.of_matches("scores", "serious", message, fix, matches)
         elif _says_nothing(evidence, low, high, is_primary and has_own_failures):
-            message = f"score_{name} is {low:g} for every answer of every variant: it tells nothing apart"
-            message += "; does the scorer read the answers as they are written?" if high == 0 else ""
-            fix = "look at a few with abreast logs; take harder cases or another scorer"
-            yield of_trials("scores", "serious" if is_primary and high == 0 else "note", message, fix, known)
+            message = f"score_{name} is {low:g} for every answer of every variant, so it cannot show a difference"
+            message += "; does the scorer understand the format of the answers?" if high == 0 else ""
+            fix = "read a few answers with `abreast logs`; use harder cases or another scorer"
+            yield of_trials("scores", "serious" if is_primary and high == 0 else "note", message, fix, count)
 
 
-def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
+def judge_without_labels(evidence: Evidence) -> Iterator[ResultFinding]:
     primary = evidence.primary
     if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
         return
     if not evidence.queries.labels(evidence.run_id, label_column(primary)):
-        message = f"score_{primary} comes from a judge that no human labels calibrate: it may favour one variant"
-        fix = f"abreast label {evidence.run['run']} --sample 60"
+        message = f"score_{primary} comes from a judge without human labels, which may favour one variant"
+        fix = f"run `abreast label {evidence.run['run']} --sample 60`"
         yield of_trials("judge", "note", message, fix, evidence.trials)
 
 
 def _says_nothing(evidence: Evidence, low: float | None, high: float | None, others_failed: bool) -> bool:
-    """A contender that is alone may always be right; so may the others if one of them failed."""
+    """Whether a constant score is suspicious. A single variant may always be right; so may the others if one failed."""
     if low is None or low != high or evidence.cases < FEWEST:
         return False
     return low == 0 or (len(evidence.variants) > 1 and not others_failed)
 
 
-def missing_values(evidence: Evidence) -> Iterator[Finding]:
-    """Tags and returned values that most have and some lack; parameters that one variant alone leaves to a default."""
+def missing_values(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Tags and returned values that most cases have but not all; parameters that some variants leave to a default."""
     counts: Counter[str] = Counter()
     with_tags = Counter(tags for _, tags in _tags(evidence, "tags"))
     for tags, number in with_tags.items():
@@ -86,7 +84,7 @@ def missing_values(evidence: Evidence) -> Iterator[Finding]:
         if evidence.cases >= FEWEST and MOSTLY * evidence.cases <= count < evidence.cases:
             without = {tags for tags in with_tags if key not in json.loads(tags)}
             lacking = [case for _, tags, case in _tags(evidence, "tags", "id") if tags in without]
-            message = f"{many(len(lacking), 'case')} lack the tag {key} that the others have: no segment holds them"
+            message = f"{many(len(lacking), 'case')} lack the tag {key} that the others have, so no segment has them"
             yield of_cases("columns", "note", message, "add the tag", lacking)
     yield from _missing_returned(evidence)
     yield from _missing_params(evidence)
@@ -96,47 +94,46 @@ def _tags(evidence: Evidence, *columns: str) -> Iterator[tuple[Any, ...]]:
     return evidence.queries.cases(evidence.run_id, evidence.per_case, *columns)
 
 
-def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
+def _missing_returned(evidence: Evidence) -> Iterator[ResultFinding]:
     if not any(column.kind == "data" for column in evidence.store.columns()):
         return
     counts = evidence.queries.returned_columns(evidence.run_id, len(evidence.variants))
     for (variant, key), count in sorted(counts.items()):
         ok = evidence.arms[variant]["ok"]
         if ok >= FEWEST and MOSTLY * ok <= count < ok:
-            matches = evidence.queries.answers_without(evidence.run_id, variant, key, SHOWN)
-            whose = f"{many(matches.total, 'answer')} of {evidence.variants[variant].name}"
-            message = f"{whose} lack {key}, which the others return"
-            fix = "return it always; averages leave these out"
+            matches = evidence.queries.answers_without(evidence.run_id, variant, key, LISTED)
+            answers = f"{many(matches.total, 'answer')} of {evidence.variants[variant].name}"
+            message = f"{answers} lack {key}, which the others return"
+            fix = "always return it; averages leave these answers out"
             yield evidence.of_matches("columns", "note", message, fix, matches)
 
 
-def _missing_params(evidence: Evidence) -> Iterator[Finding]:
+def _missing_params(evidence: Evidence) -> Iterator[ResultFinding]:
     real = [variant for variant in evidence.variants if not variant.simulated]
-    for key in sorted({key for variant in real for key in variant.params} - {"mcp"}):  # left out, it is no server
+    for key in sorted({key for variant in real for key in variant.params} - {"mcp"}):
         values = {json.dumps(variant.params[key], sort_keys=True) for variant in real if key in variant.params}
         lacking = [variant.name for variant in real if key not in variant.params]
         if lacking and len(values) > 1:
-            where = f"is not given for {listed(lacking)}: params_{key} is NULL there"
-            message = f"{key} differs between variants and {where}"
-            yield of_variants("columns", "note", message, f"write {key} out for every variant", lacking)
+            message = f"{key} differs between variants and is missing for {listed(lacking)}: params_{key} is NULL there"
+            yield of_variants("columns", "note", message, f"set {key} for every variant", lacking)
 
 
-def costs(evidence: Evidence) -> Iterator[Finding]:
-    """Costs and tokens that are known of some and not of others, or in different ways."""
+def costs(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Costs and tokens that are unknown for some answers, or known on different bases."""
     answered = [arm for arm in evidence.arms if arm["ok"]]
-    for column, what in (("cost_usd", "cost"), ("input_tokens", "input tokens"), ("output_tokens", "output tokens")):
+    for column, title in (("cost_usd", "cost"), ("input_tokens", "input tokens"), ("output_tokens", "output tokens")):
         partly = [arm for arm in answered if 0 < arm[column] < arm["ok"]]
         if partly:
             counts = listed(f"{arm['name']} {arm['ok'] - arm[column]:,} of {arm['ok']:,}" for arm in partly)
-            message = f"the {what} of some answers is not known, so sums are too low: {counts}"
+            message = f"{title} unknown for some answers, so sums are too low: {counts}"
             fix, names = f"let the target report {column} with every answer", [arm["name"] for arm in partly]
             yield of_variants("costs", "serious" if column == "cost_usd" else "note", message, fix, names)
         unknown = [arm["name"] for arm in answered if not arm[column]]
         if unknown and len(unknown) < len(answered):
-            message = f"the {what} of {listed(unknown)} is not known, that of the others is: do not compare them"
+            message = f"{title} unknown for {listed(unknown)} but known for the others: do not compare them"
             yield of_variants("costs", "note", message, f"let every target report {column}", unknown)
     bases = {arm["name"]: (arm["a_basis"], arm["another_basis"]) for arm in evidence.arms if arm["cost_usd"]}
     if len({basis for both in bases.values() for basis in both}) > 1:
-        each = listed(f"{name} {' and '.join(dict.fromkeys(both))}" for name, both in bases.items())
-        message = f"costs are known in different ways: {each}"
-        yield of_variants("costs", "note", message, "compare costs of one basis", bases)
+        by_variant = listed(f"{name} {' and '.join(dict.fromkeys(both))}" for name, both in bases.items())
+        message = f"costs have different bases: {by_variant}"
+        yield of_variants("costs", "note", message, "compare only costs of one basis", bases)

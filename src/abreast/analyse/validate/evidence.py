@@ -1,4 +1,4 @@
-"""One run as the checks see it: counted in the database, text only where it is needed. And what a check reports."""
+"""Findings, and the queries that checks share: counted in the database, with text only where needed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from abreast.store.queries.runs import StoredVariant
 
 Level = Literal["serious", "note"]
 
-SHOWN = 5  # ids named in a finding
-FEWEST = 10  # cases from which on being all alike says something
-FEWEST_ALIKE = 5  # of a kind: fewer may be chance
-MANY = 0.05  # of the cases: what more than this share does shows in a verdict
+LISTED = 5  # ids listed in a finding
+FEWEST = 10  # fewer cases may all be alike by chance
+FEWEST_ALIKE = 5  # fewer of a kind may be chance
+MANY = 0.05  # share of the cases that visibly affects a verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to explain; it concerns `count` cases, trials, rows or variants, of which `ids` are the first."""
+class ResultFinding:
+    """One thing to explain. It concerns `count` cases, trials, rows or variants; `ids` are the first of them."""
 
     check: str
     level: Level
@@ -36,37 +36,37 @@ class Finding:
 
 def finding(
     check: str, level: Level, message: str, fix: str, concerns: str, count: int, ids: Iterable[str] = ()
-) -> Finding:
-    return Finding(check, level, message, fix, concerns, count, tuple(islice(ids, SHOWN)))
+) -> ResultFinding:
+    return ResultFinding(check, level, message, fix, concerns, count, tuple(islice(ids, LISTED)))
 
 
-def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> Finding:
+def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> ResultFinding:
     return finding(check, level, message, fix, "cases", len(ids), ids)
 
 
-def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> Finding:
+def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> ResultFinding:
     return finding(check, level, message, fix, "trials", count, ids)
 
 
-def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> Finding:
+def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> ResultFinding:
     all_names = tuple(names)
     return finding(check, level, message, fix, "variants", len(all_names), all_names)
 
 
-def listed(words: Iterable[str], most: int = SHOWN) -> str:
+def listed(words: Iterable[str]) -> str:
     all_words = list(words)
-    return ", ".join(all_words[:most]) + (" and others" if len(all_words) > most else "")
+    return ", ".join(all_words[:LISTED]) + (" and others" if len(all_words) > LISTED else "")
 
 
-class Variant(StoredVariant):
-    """One contender, and what tells it from another."""
+class ExaminedVariant(StoredVariant):
+    """A variant of the run that checks compare with others."""
 
     @property
     def simulated(self) -> bool:
         return self.target == "simulated"
 
-    def differs_in(self, other: Variant) -> set[str]:
-        """The parameters in which two contenders differ; the target is one of them."""
+    def differs_in(self, other: ExaminedVariant) -> set[str]:
+        """Names of the parameters in which two variants differ, the target included; `code` if nothing else differs."""
         missing = object()
         keys = self.params.keys() | other.params.keys()
         different = {key for key in keys if self.params.get(key, missing) != other.params.get(key, missing)}
@@ -76,7 +76,7 @@ class Variant(StoredVariant):
 
 
 class Evidence:
-    """One run, and the queries that several checks share; each is made when it is first needed."""
+    """One run, with the results of queries that several checks share."""
 
     def __init__(self, store: Store, run: dict[str, Any]) -> None:
         self.store, self.queries = store, store.queries
@@ -86,20 +86,20 @@ class Evidence:
         self.repeats = int(self.spec.get("repeats", 1))
 
     @cached_property
-    def variants(self) -> list[Variant]:
+    def variants(self) -> list[ExaminedVariant]:
         stored = self.queries.variants(self.run_id)
-        return [Variant(each.index, each.name, each.target, each.params, each.digest) for each in stored]
+        return [ExaminedVariant(item.index, item.name, item.target, item.params, item.digest) for item in stored]
 
     @property
     def per_case(self) -> int:
         return len(self.variants) * self.repeats
 
     @cached_property
-    def baseline(self) -> Variant:
+    def baseline(self) -> ExaminedVariant:
         return next(variant for variant in self.variants if variant.name == self.run["baseline"])
 
     @property
-    def others(self) -> list[Variant]:
+    def others(self) -> list[ExaminedVariant]:
         return [variant for variant in self.variants if variant is not self.baseline]
 
     @cached_property
@@ -109,13 +109,12 @@ class Evidence:
 
     @cached_property
     def arms(self) -> list[dict[str, Any]]:
-        """Totals of each variant, in one look at its rows."""
         totals = self.queries.variant_totals(self.run_id)
         first = next(iter(totals.values()))
         nothing = {key: 0 if isinstance(value, int | float) else None for key, value in first.items()}
         return [totals.get(variant.index, nothing) | {"name": variant.name} for variant in self.variants]
 
-    def of_matches(self, check: str, level: Level, message: str, fix: str, matches: Matches) -> Finding:
+    def of_matches(self, check: str, level: Level, message: str, fix: str, matches: Matches) -> ResultFinding:
         return of_trials(check, level, message, fix, matches.total, self.trial_ids(matches.positions))
 
     def trial_ids(self, positions: Iterable[int]) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
 """Prompts that give the expected answer away.
 
-That a prompt contains the expected answer says nothing: a question lists its classes, a text holds what is to be
-extracted, and a `4` stands anywhere. Three things do say something. One is a place that announces an answer
-(`answer: X`, `"expected": X`) and names this very case's answer more often than it would by chance. Another are a few
-cases whose prompt contains their answer, one that no other case has, among many whose prompt does not. The third is a
-variant whose prompts contain the answer where the baseline's prompts for the same cases do not.
+That a prompt contains the expected answer means nothing by itself: a question lists its classes, a text contains what
+is to be extracted, and a `4` may be anywhere. Three things are evidence: a phrase that announces an answer
+(`answer: X`, `"expected": X`) and names the case's own answer more often than chance; a few cases whose prompt contains
+their unique answer, among many whose prompt does not; and a variant whose prompts contain the answer where the
+baseline's prompts for the same cases do not.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 SURPRISE = 2.99  # ln 20: by chance one run in twenty at most
 FEWEST_GAINED = 5
 SHARE_GAINED = 0.2
-FEW = 1 / 3  # of the cases: if more contain their answer, finding it there is the task
-SHORTEST_TEXT = 4  # characters of an answer that does not stand in a prompt by chance
+FEW = 1 / 3  # of the cases; if more prompts contain their answer, finding it there is the task
+SHORTEST_TEXT = 4  # characters of an answer that is not in a prompt by chance
 SHORTEST_NUMBER = 3  # digits
 
 _WORDS = ("answer", "solution", "expected", "ground", "gold", "label", "target")
@@ -32,8 +32,8 @@ _ANNOUNCED = re.compile(  # in lower case: a pattern that ignores case takes fiv
     r"(?:\"([^\"\n]{1,200})\"|'([^'\n]{1,200})'|([^\s\"'{\[<(][^\n\"]{0,200}?)"
     r"(?=\s{0,20}(?:\n|$)|[.,;!?)}\]](?:\s|$)|[\"'*`]))"
 )
-# An answer that somebody gave, to be judged, is not the expected one.
-_SOMEBODYS = {
+# `student answer: X` announces an answer to be judged, not the expected one.
+_OTHER_ANSWERS = {
     *("student", "students", "proposed", "candidate", "previous", "model", "models", "suggested", "given", "draft"),
     *("wrong", "incorrect", "example", "sample", "user", "users", "submitted", "assistant", "first", "second"),
 }
@@ -41,41 +41,41 @@ _EDGES = " \t.,;:!?\"'`*_()[]{}"
 
 
 @dataclass(slots=True)
-class Prompts:
-    """What was seen of one variant's prompts."""
+class LeakStatistics:
+    """Evidence for leaks in the prompts of one variant."""
 
-    announced: list[tuple[str, str, str]] = field(default_factory=list)  # case, its expected answer, what is announced
+    announced: list[tuple[str, str, str]] = field(default_factory=list)  # case, expected answer, announced answer
     eligible: int = 0  # cases whose prompt differs from the baseline's, with an answer that is not in it by chance
-    gained: list[str] = field(default_factory=list)  # of them cases whose answer only this variant's prompt contains
-    by_chance: int = 0  # of them cases for which that holds of another case's answer
-    holding: list[tuple[str, str]] = field(default_factory=list)  # case and answer, where the prompt contains it
-    written: Counter[str] = field(default_factory=Counter)  # all answers that do not stand in a prompt by chance
+    gained: list[str] = field(default_factory=list)  # eligible cases whose answer only this variant's prompt contains
+    by_chance: int = 0  # eligible cases for which the same is true of another case's answer
+    containing: list[tuple[str, str]] = field(default_factory=list)  # case and answer, where the prompt contains it
+    answers: Counter[str] = field(default_factory=Counter)  # all answers that are not in a prompt by chance
     of_others: int = 0  # prompts that contain another case's answer
 
     def stand_out(self) -> list[str]:
-        """The few cases whose prompt contains their answer, while those of the others do not contain theirs."""
-        own = [case for case, answer in self.holding if self.written[answer] == 1]
-        few = max(FEW * self.written.total(), 1)
-        return own if own and len(self.holding) <= few and not self.of_others else []
+        """The few cases whose prompt contains their answer, while other prompts do not."""
+        own = [case for case, answer in self.containing if self.answers[answer] == 1]
+        few = max(FEW * self.answers.total(), 1)
+        return own if own and len(self.containing) <= few and not self.of_others else []
 
     def gives_away(self, expected: Counter[str]) -> list[str]:
-        """The cases whose prompt announces their own expected answer, if that is no chance."""
-        known = [(case, own, said) for case, own, said in self.announced if said in expected]
-        told = [case for case, own, said in known if own == said]
-        if not told:
+        """The cases whose prompt announces their own expected answer, if that is more than chance."""
+        candidates = [(case, own, answer) for case, own, answer in self.announced if answer in expected]
+        hits = [case for case, own, answer in candidates if own == answer]
+        if not hits:
             return []
-        others = [expected[said] - (own == said) + 0.5 for _, own, said in known]
+        others = [expected[answer] - (own == answer) + 0.5 for _, own, answer in candidates]
         chance = min(0.999, sum(others) / len(others) / expected.total())
-        return told if _surprise(len(told), len(known), chance) >= SURPRISE else []
+        return hits if _surprise(len(hits), len(candidates), chance) >= SURPRISE else []
 
     def contains_more(self) -> list[str]:
-        """The cases whose answer this variant is told and the baseline is not, if there are enough."""
+        """The cases whose answer is in this variant's prompt and not in the baseline's, if there are enough."""
         enough = len(self.gained) >= max(FEWEST_GAINED, SHARE_GAINED * self.eligible)
         return self.gained if enough and 4 * self.by_chance < len(self.gained) else []
 
 
 def _surprise(hits: int, tries: int, chance: float) -> float:
-    """Minus the logarithm of (a bound on) the probability of so many hits.
+    """Minus the logarithm of (a bound on) the probability of this many hits.
 
     >>> round(_surprise(1, 1, 0.05), 2), _surprise(5, 10, 0.5)
     (3.0, 0.0)
@@ -87,70 +87,72 @@ def _surprise(hits: int, tries: int, chance: float) -> float:
     return tries * (share * math.log(share / chance) + missed)
 
 
-def look(rows: Iterable[Sequence[Any]], variants: int, baseline: int) -> tuple[list[Prompts], Counter[str]]:
-    """What the prompts of each variant give away, and how often each answer is expected.
+def scan(rows: Iterable[Sequence[Any]], variants: int, baseline: int) -> tuple[list[LeakStatistics], Counter[str]]:
+    """The evidence for leaks by variant, and how often each answer is expected.
 
-    Rows are case index, case id, expected answer as JSON, variant and prompt, in the order of cases.
+    Rows are case index, case id, expected answer as JSON, variant and prompt, ordered by case.
     """
-    seen = [Prompts() for _ in range(variants)]
+    statistics = [LeakStatistics() for _ in range(variants)]
     expected: Counter[str] = Counter()
-    before = ""
+    previous = ""  # the answer of the case before, as a control
     for _, of_case in groupby(rows, key=lambda row: row[0]):
         trials = list(of_case)
-        value = json.loads(trials[0][2])
+        case, value = trials[0][1], json.loads(trials[0][2])
         if not isinstance(value, str | int | float):
             continue
-        own, written = canonical(value), _written(value)
+        own, answer = canonical(value), _specific(value)
         expected[own] += 1
+        other = previous if previous != answer else ""
         prompts: dict[int, str] = {variant: prompt or "" for _, _, _, variant, prompt in trials}
         for variant, prompt in prompts.items():
-            said = _announcements(prompt)
-            if len(said) == 1:
-                seen[variant].announced.append((trials[0][1], own, said[0]))
-        for variant, prompt in prompts.items():
-            if written:
-                of_variant, folded = seen[variant], prompt.casefold()
-                of_variant.written[written] += 1
-                if _contains(folded, written):
-                    of_variant.holding.append((trials[0][1], written))
-                of_variant.of_others += bool(before) and before != written and _contains(folded, before)
-        if written and baseline in prompts:
-            _compare(seen, prompts, baseline, trials[0][1], written, before if before != written else "")
-            before = written
-    return seen, expected
+            of_variant, announced = statistics[variant], _announcements(prompt)
+            if len(announced) == 1:
+                of_variant.announced.append((case, own, announced[0]))
+            if answer:
+                folded = prompt.casefold()
+                of_variant.answers[answer] += 1
+                if _contains(folded, answer):
+                    of_variant.containing.append((case, answer))
+                of_variant.of_others += bool(other) and _contains(folded, other)
+        if answer and baseline in prompts:
+            _compare(statistics, prompts, baseline, case, answer, other)
+            previous = answer
+    return statistics, expected
 
 
 def _announcements(prompt: str) -> list[str]:
     folded = prompt.lower()
     if not any(word in folded for word in _WORDS):  # the usual case, and quicker than the pattern
         return []
-    found = []
+    answers = []
     for match in _ANNOUNCED.finditer(folded):
         before = folded[max(0, match.start() - 20) : match.start()]
-        whose = before.rstrip(" \t_'’s").split()[-1:]
-        said = canonical(match[1] or match[2] or match[3])
-        if said and not before[-1:].isalnum() and not (whose and whose[0].strip(_EDGES) in _SOMEBODYS):
-            found.append(said)
-    return found
+        owner = before.rstrip(" \t_'’s").split()[-1:]
+        answer = canonical(match[1] or match[2] or match[3])
+        if answer and not before[-1:].isalnum() and not (owner and owner[0].strip(_EDGES) in _OTHER_ANSWERS):
+            answers.append(answer)
+    return answers
 
 
-def _compare(seen: list[Prompts], prompts: dict[int, str], baseline: int, case: str, written: str, other: str) -> None:
-    """Whether a variant's prompt contains what the baseline's does not: this answer, and as a control another one."""
+def _compare(
+    statistics: list[LeakStatistics], prompts: dict[int, str], baseline: int, case: str, answer: str, other: str
+) -> None:
+    """Count answers in a variant's prompt that are not in the baseline's: the case's own, and another as a control."""
     plain = prompts[baseline]
     for variant, prompt in prompts.items():
         if prompt == plain:
             continue
-        of_variant = seen[variant]
+        of_variant = statistics[variant]
         of_variant.eligible += 1
         folded, base = prompt.casefold(), plain.casefold()
-        if _contains(folded, written) and not _contains(base, written):
+        if _contains(folded, answer) and not _contains(base, answer):
             of_variant.gained.append(case)
         if other and _contains(folded, other) and not _contains(base, other):
             of_variant.by_chance += 1
 
 
 def _contains(text: str, words: str) -> bool:
-    """Whether these words stand there as whole words.
+    """Whether the text contains these words as whole words.
 
     >>> _contains("it is 416 km", "416"), _contains("it is 4160 km", "416")
     (True, False)
@@ -164,8 +166,8 @@ def _contains(text: str, words: str) -> bool:
     return False
 
 
-def _written(value: Any) -> str:
-    """An expected answer as a prompt would have it; empty if it stands in prompts by chance."""
+def _specific(value: Any) -> str:
+    """The canonical form of an expected answer; empty if it may be in prompts by chance."""
     text = canonical(value)
     if _number(text) is not None:
         return text if sum(char.isdigit() for char in text) >= SHORTEST_NUMBER else ""
@@ -173,7 +175,7 @@ def _written(value: Any) -> str:
 
 
 def canonical(value: Any) -> str:
-    """The same for the same answer, however it is written.
+    """A form that is equal for equal answers.
 
     >>> canonical(" Paris. "), canonical(4.0), canonical("4"), canonical("1,250")
     ('paris', '4', '4', '1250')

@@ -1,4 +1,4 @@
-"""Outcomes that are suspiciously alike, missing or failures, and verdicts that they put in doubt."""
+"""Outcomes that are suspiciously alike, missing or failed, and doubtful verdicts."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from abreast.analyse.run import analyse
 from abreast.analyse.validate.evidence import (
     FEWEST,
     FEWEST_ALIKE,
+    LISTED,
     MANY,
-    SHOWN,
     Evidence,
-    Finding,
     Level,
+    ResultFinding,
     finding,
     listed,
     of_variants,
 )
 from abreast.text import many
 
-ANSWERS_LOOKED_AT = 200  # of each variant, before all of them are compared
-SHORT_ANSWER = 40  # characters: two variants that are right give the same
+SAMPLE = 200  # answers of each variant, compared before all of them are
+SHORT_ANSWER = 40  # characters; two variants that are right may give the same short answer
 OFTEN = 0.2  # of a variant's outcomes
 
 
 def _sampled_answers(evidence: Evidence) -> dict[int, dict[int, str]]:
-    """The beginning of the answers to some cases, spread over all, by variant and case."""
-    step = max(1, evidence.cases // ANSWERS_LOOKED_AT)
+    """The beginnings of answers to evenly spread cases, by variant and case."""
+    step = max(1, evidence.cases // SAMPLE)
     answers: dict[int, dict[int, str]] = defaultdict(dict)
     for variant, case, answer in evidence.queries.sample_answers(evidence.run_id, evidence.per_case, step):
         answers[variant][case] = answer or ""
     return answers
 
 
-def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
-    """A variant that answers most cases alike although that is right for hardly any."""
-    queries, fix = evidence.queries, "look at abreast logs: a refusal, a default, a prompt without its question?"
+def one_answer_for_all(evidence: Evidence) -> Iterator[ResultFinding]:
+    """A variant that gives most cases the same answer, which is hardly ever right."""
+    queries, fix = evidence.queries, "check `abreast logs`: a refusal, a default, a prompt without its question?"
     for index, answers in _sampled_answers(evidence).items():
-        answer, times = Counter(answers.values()).most_common(1)[0]
-        if len(answers) < FEWEST or times < len(answers) / 2:
+        answer, count = Counter(answers.values()).most_common(1)[0]
+        if len(answers) < FEWEST or count < len(answers) / 2:
             continue
         total, same, expected, right, scored = queries.same_answers(evidence.run_id, index, answer, evidence.primary)
         is_wrong = expected > 1 and right <= 0.1 * scored if scored else expected >= FEWEST_ALIKE
         if same >= total / 2 and is_wrong:
-            matches = queries.trials_answering(evidence.run_id, index, answer, SHOWN)
+            matches = queries.trials_answering(evidence.run_id, index, answer, LISTED)
             message = (
                 f'{evidence.variants[index].name} gives the same answer ("{" ".join(answer.split())[:SHORT_ANSWER]}") '
                 f"in {matches.total:,} of {total:,} cases that expect different ones"
@@ -54,8 +54,8 @@ def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
             yield evidence.of_matches("answers", "serious", message, fix, matches)
 
 
-def variants_that_answer_alike(evidence: Evidence) -> Iterator[Finding]:
-    """Two variants with different parameters and the same answers: do the parameters reach the target?"""
+def variants_that_answer_alike(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Two variants with different parameters and the same answers: the parameters may not reach the target."""
     sampled = _sampled_answers(evidence)
     for first, second in combinations(evidence.variants, 2):
         answers, others = sampled[first.index], sampled[second.index]
@@ -69,21 +69,21 @@ def variants_that_answer_alike(evidence: Evidence) -> Iterator[Finding]:
             continue
         message = (
             f"{first.name} and {second.name} differ in {listed(sorted(different))} and give the same answer in all "
-            f"{many(compared, 'block')}, also where it is not simply the right one: does it reach the target?"
+            f"{many(compared, 'block')}, even where it is wrong or long: does the parameter reach the target?"
         )
-        fix = "look at what is sent with abreast logs; if it does reach the target, it has no effect on these cases"
+        fix = "check what is sent with `abreast logs`; if it reaches the target, it has no effect on these cases"
         yield of_variants("answers", "serious" if distinct > 2 else "note", message, fix, (first.name, second.name))
 
 
 _WITHOUT_OUTCOME = {
-    "failed": ("infrastructure failed on one side", "abreast resume RUN executes what failed again"),
-    "skipped": ("one side skipped it", "the comparison holds only for cases that no variant skips"),
-    "missing": ("one side was not run yet", "abreast resume RUN runs the rest"),
+    "failed": ("infrastructure failed on one side", "run `abreast resume RUN` to retry what failed"),
+    "skipped": ("one side skipped it", "note that the comparison covers only cases that no variant skips"),
+    "missing": ("one side was not run yet", "run `abreast resume RUN` to run the rest"),
 }
 
 
-def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
-    """Cases and repeats where one variant has an outcome and another has not, by why it has none."""
+def unbalanced_blocks(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Blocks in which one variant has an outcome and another has none, by reason."""
     variants, queries = len(evidence.variants), evidence.queries
     if all(arm["outcomes"] * variants == evidence.run["planned_trials"] for arm in evidence.arms):
         return
@@ -104,51 +104,51 @@ def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
             message += f"; failures by infrastructure: {failures}"
             if _is_uneven(evidence):
                 is_serious, message = True, f"{message}, much more of one than of another"
-        ids = queries.case_ids(evidence.run_id, evidence.per_case, cases[:SHOWN])
+        ids = queries.case_ids(evidence.run_id, evidence.per_case, cases[:LISTED])
         level: Level = "serious" if is_serious else "note"
         yield finding("balance", level, message, fix.replace("RUN", evidence.run["run"]), "cases", len(cases), ids)
 
 
 def _is_uneven(evidence: Evidence) -> bool:
-    """Whether infrastructure fails one variant much more often than another: the remaining cases are a choice."""
+    """Whether infrastructure failed one variant much more often than another, so that the other cases are biased."""
     failed = [(arm["infrastructure"], arm["trials"]) for arm in evidence.arms if arm["trials"]]
     most, least = max(failed, key=lambda f: f[0] / f[1]), min(failed, key=lambda f: f[0] / f[1])
     return bool(most[0] - least[0] >= FEWEST_ALIKE and most[0] / most[1] - least[0] / least[1] > MANY)
 
 
-def own_failures(evidence: Evidence) -> Iterator[Finding]:
-    """Variants that hardly answer: their failures count as wrong answers, and the comparison is one of failing."""
+def own_failures(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Variants that hardly answer, so that the comparison is mainly one of failures."""
     for arm in evidence.arms:
         failed, never = arm["outcomes"] - arm["ok"], arm["ok"] == 0
         if failed and (never or failed >= max(FEWEST_ALIKE, OFTEN * arm["outcomes"])):
-            what = f"{arm['name']} {'gave no answer at all' if never else 'failed'}"
-            message = f"{what}: {failed:,} of {arm['outcomes']:,} trials by its own fault, each scored 0"
-            fix = f"look at them: abreast logs {evidence.run['run']} --errors"
+            claim = f"{arm['name']} {'gave no answer at all' if never else 'failed'}"
+            message = f"{claim}: {failed:,} of {arm['outcomes']:,} trials failed by its own fault and are scored 0"
+            fix = f"run `abreast logs {evidence.run['run']} --errors` to see why"
             yield of_variants("failures", "serious" if never else "note", message, fix, (arm["name"],))
 
 
-def lopsided_censoring(evidence: Evidence) -> Iterator[Finding]:
-    """Timeouts, caps and refusals that one variant meets more often than the baseline, beyond chance."""
-    baseline, fix = evidence.baseline, "raise the limit for both, or say that it is part of the comparison"
+def lopsided_censoring(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Timeouts, caps and refusals that hit one variant more often than the baseline, beyond chance."""
+    baseline, fix = evidence.baseline, "raise the limit for both, or report that it is part of the comparison"
     errors = {variant.index: Counter[tuple[str, str]]() for variant in evidence.variants}
     for index, kind, count in evidence.queries.error_counts(evidence.run_id):
         errors[index][str(kind), ""] += count
     for variant in evidence.others:
         for item in lopsided(errors[baseline.index], errors[variant.index]):
             counts = f"{item.variant:,} of {variant.name}, {item.baseline:,} of {baseline.name}"
-            message = f"{item.noun}: {counts}; the verdict compares the limits too"
+            message = f"{item.noun}: {counts}; the verdict also reflects the limits"
             yield of_variants("censoring", "serious", message, fix, (variant.name,))
 
 
-def doubtful_verdicts(evidence: Evidence) -> Iterator[Finding]:
-    """Verdicts that lost pairs could change, and those whose two intervals exclude each other."""
+def doubtful_verdicts(evidence: Evidence) -> Iterator[ResultFinding]:
+    """Verdicts that lost pairs could change, and those whose two intervals contradict each other."""
     for item in analyse(evidence.store, evidence.run["run"]).comparisons:
         result = item.verdict
         if result.demoted is not None:
-            message = f"{item.variant} would be {result.demoted}, but what was lost could change that"
-            fix = f"abreast resume {evidence.run['run']} executes what failed again"
+            message = f"{item.variant} would be {result.demoted}, but the lost trials could change that"
+            fix = f"run `abreast resume {evidence.run['run']}` to retry what failed"
             yield of_variants("verdict", "serious", message, fix, (item.variant,))
         if result.final is not None and result.interval is not None and result.interval.level == 1:
-            message = f"{item.variant}: the final interval and the confidence sequence exclude each other"
-            fix = "results may have drifted during the run: look at early and late cases, and run again"
+            message = f"{item.variant}: the final interval and the confidence sequence contradict each other"
+            fix = "compare early and late cases, since results may have drifted during the run, and run again"
             yield of_variants("verdict", "serious", message, fix, (item.variant,))

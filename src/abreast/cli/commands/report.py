@@ -47,7 +47,7 @@ def report(args: argparse.Namespace) -> int:
     from abreast.report.formats.terminal import render
 
     pictures = not args.no_pictures
-    formats, required = catalogue.named(args.format, pictures), [gates.read(text) for text in args.fail_if]
+    formats, required = catalogue.parse_names(args.format, pictures), [gates.read(text) for text in args.fail_if]
     with store_argument.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
         unmet = gates.failures(required, analysis)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from abreast.analyse.run import Analysis
 from abreast.filenames import is_file_name, safe_file_name
 from abreast.report import folder
-from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
+from abreast.report.charts import closing, difference, latency, outcomes, pareto, segments, sizes
 from abreast.report.charts.drawing import Picture
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.formats.catalogue import draws_pixels as draws_pixels
@@ -21,54 +21,46 @@ _KINDS = {
     "outcomes": outcomes,
     "closing": closing,
     "segments": segments,
-    "frontier": frontier,
+    "frontier": pareto,
     "latency": latency,
     "sizes": sizes,
 }
 
 
 class Chart(NamedTuple):
-    """One picture as a file."""
-
     name: str
     svg: str
 
 
 def mark(analysis: Analysis) -> str:
-    """What every picture of a simulated run says; empty for a real one."""
+    """The mark on every picture of a simulated run; empty for a real one."""
     return SIMULATED if analysis.simulated else ""
 
 
 def pictures(analysis: Analysis) -> dict[str, list[Picture]]:
-    """Every picture that this run has data for, by its kind."""
+    """Every picture that this run has data for, by kind."""
     return {name: kind.pictures(analysis) for name, kind in _KINDS.items()}
 
 
 def drawn(analysis: Analysis) -> list[Chart]:
-    """The same and those of the run's suite, each as a file."""
-    return [
-        as_file(analysis, one)
-        for found in (*pictures(analysis).values(), *(section.pictures for section in sections_of(analysis)))
-        for one in found
-    ]
+    """All pictures of this run and of its suite, each as a file."""
+    groups = (*pictures(analysis).values(), *(section.pictures for section in sections_of(analysis)))
+    return [as_file(analysis, picture) for group in groups for picture in group]
 
 
 def as_file(analysis: Analysis, picture: Picture) -> Chart:
-    """A picture of this run, complete on its own."""
-    whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
-    return Chart(picture.name, picture.file(mark(analysis), whose))
+    run = f"{analysis.run['experiment']} · {analysis.run['run']}"
+    return Chart(picture.name, picture.file(mark(analysis), run))
 
 
 def png(svg: str) -> bytes:
-    """The same picture in pixels, if `draws_pixels()`."""
+    """The picture as PNG; requires `draws_pixels()`."""
     import vl_convert  # an optional dependency
 
     return bytes(vl_convert.svg_to_png(svg, scale=2))
 
 
 class Svg(ReportFormat):
-    """The pictures of a report, a file each."""
-
     suffix = "svg"
     is_printed = False
 

@@ -1,4 +1,4 @@
-"""How the interval closed in over the cases, as looks on the way saw it."""
+"""The interval as the number of cases grew, at the interim looks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOST = 20  # pictures
 
 
 def pictures(analysis: Analysis) -> list[Picture]:
-    """One picture for each comparison that was looked at more than once."""
-    shown = [item for item in analysis.comparisons if len(_looks(item)) > 1][:MOST]
-    return [_picture(analysis, item, number) for number, item in enumerate(shown, 1)]
+    """One picture for each comparison with several looks."""
+    drawn = [item for item in analysis.comparisons if len(_looks(item)) > 1][:MOST]
+    return [_picture(analysis, item, number) for number, item in enumerate(drawn, 1)]
 
 
 def _looks(item: Comparison) -> list[Look]:
@@ -32,19 +32,18 @@ def _picture(analysis: Analysis, item: Comparison, number: int) -> Picture:
     rows = tuple((f"{look.n:,}", points(look.estimate), points(look.low), points(look.high)) for look in looks)
     return Picture(
         name=f"closing-in-{number}-{slug(item.variant)}".rstrip("-"),
-        title=f"How the interval closed in: {name}",
+        title=f"The interval as cases were added: {name}",
         alternative=f"{name}: after {many(looks[0].n, unit[:-1])} the interval went from {points(looks[0].low)} to "
         f"{points(looks[0].high)} points, after {last.n:,} from {points(last.low)} to {points(last.high)}, "
         f"around {points(last.estimate)}.",
         draw=lambda width: _draw(looks, item, analysis.margin, unit, width),
-        below="an interval that holds at every look; the mark at the right is the verdict's own",
+        below="this interval is valid at every look; the mark at the right is the interval of the verdict",
         head=(unit, "points", "low", "high"),
         rows=rows,
     )
 
 
 def _draw(looks: list[Look], item: Comparison, margin: float, unit: str, width: float) -> Drawing:
-    found = trusted(item.verdict)
     height = 250.0 if width > 600 else 230.0
     left, right, top, bottom = 46.0, width - 22.0, 10.0, height - 40
     low = min(0.0, -margin * 1.2, *(look.low for look in looks))
@@ -66,15 +65,15 @@ def _draw(looks: list[Look], item: Comparison, margin: float, unit: str, width: 
             drawing.text(x(tick), bottom + 18, f"{int(tick):,}", "soft", "middle")
     drawing.text(right, height - 4, f"{unit} compared", "note", "end")
     drawing.text(0, height - 4, "points", "note")
-    look = LOOKS.get(item.verdict.word, "open")
-    over = [(x(each.n), y(each.high)) for each in looks]
-    under = [(x(each.n), y(each.low)) for each in looks]
-    drawing.path([*over, *reversed(under)], look, True, fill_opacity="0.16")
-    for edge_line in (over, under):
-        drawing.path(edge_line, look, stroke_width="1.5", stroke_dasharray="5 3")
-    drawing.path([(x(each.n), y(each.estimate)) for each in looks], look, stroke_width="2.5")
-    if found is not None:
+    css = LOOKS.get(item.verdict.word, "open")
+    highs = [(x(look.n), y(look.high)) for look in looks]
+    lows = [(x(look.n), y(look.low)) for look in looks]
+    drawing.path([*highs, *reversed(lows)], css, True, fill_opacity="0.16")
+    for edge_line in (highs, lows):
+        drawing.path(edge_line, css, stroke_width="1.5", stroke_dasharray="5 3")
+    drawing.path([(x(look.n), y(look.estimate)) for look in looks], css, stroke_width="2.5")
+    if (interval := trusted(item.verdict)) is not None:
         at = right - 5
-        drawing.stroke(at, y(found.low), at, y(found.high), look, 5)
-        drawing.dot({"better": 2, "worse": 4}.get(look, 3), at, y(found.estimate), look, 6)
+        drawing.stroke(at, y(interval.low), at, y(interval.high), css, 5)
+        drawing.dot({"better": 2, "worse": 4}.get(css, 3), at, y(interval.estimate), css, 6)
     return drawing

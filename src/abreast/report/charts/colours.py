@@ -1,4 +1,4 @@
-"""Colours that also colour-blind people tell apart (after Okabe and Ito), on light paper and on dark."""
+"""Colour-blind safe colours (after Okabe and Ito), for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ DARK = {
     "k4": "#eba0d0",
     "k5": "#eec04d",
 }
-SERIES = 6  # colours of variants, the first for the baseline; further ones begin again with other marks
+SERIES = 6  # colours of variants, the first for the baseline; further variants reuse them with other marks
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif"
 
 
 def rules(colour: dict[str, str] | None, within: str = "") -> str:
-    """The style of a drawing: with these colours, or with the variables of the page that it stands in."""
+    """The CSS of a drawing, with these colours or with the variables of the page."""
 
     def of(name: str) -> str:
         return colour[name] if colour else f"var(--{name})"
@@ -70,5 +70,4 @@ def rules(colour: dict[str, str] | None, within: str = "") -> str:
 
 
 def variables(colour: dict[str, str]) -> str:
-    """The same colours as variables of a page."""
     return "".join(f"--{name}:{value};" for name, value in colour.items())

@@ -12,24 +12,25 @@ MOST = 40
 
 def pictures(analysis: Analysis) -> list[Picture]:
     """One picture for all comparisons by the primary score; none if nothing was compared."""
-    shown = [item for item in analysis.comparisons if item.verdict.interval is not None][:MOST]
-    if not shown:
+    drawn = [item for item in analysis.comparisons if item.verdict.interval is not None][:MOST]
+    if not drawn:
         return []
-    bars = [_bar(item) for item in shown]
-    same = len({item.baseline for item in shown}) == 1
-    if same:
-        bars = [Bar(item.variant, bar.estimate, bar.ends, bar.look) for item, bar in zip(shown, bars, strict=True)]
-    only = shown[0]
-    sides = (f"{only.baseline} is better", f"{only.variant} is better" if len(shown) == 1 else "the variant is better")
-    if not same:
+    baseline, variant = drawn[0].baseline, drawn[0].variant
+    title = "Difference in score, in points"
+    if {item.baseline for item in drawn} == {baseline}:
+        title += f", against {baseline}"
+        labels = [item.variant for item in drawn]
+        sides = (f"{baseline} is better", f"{variant if len(drawn) == 1 else 'the variant'} is better")
+    else:
+        labels = [f"{item.variant} against {item.baseline}" for item in drawn]
         sides = ("the second is better", "the first is better")
-    title = f"Difference in score, in points, against {only.baseline}" if same else "Difference in score, in points"
+    bars = [_bar(item, label) for item, label in zip(drawn, labels, strict=True)]
     margin = f" The margin is {points(analysis.margin)[1:]} points." if analysis.margin else ""
     return [
         Picture(
             "difference",
             title,
-            " ".join(f"{_in_words(item)}." for item in shown) + margin,
+            " ".join(f"{_in_words(item)}." for item in drawn) + margin,
             lambda width: forest(bars, sides, analysis.margin, width),
             "; ".join(_notes(analysis)),
         )
@@ -37,23 +38,22 @@ def pictures(analysis: Analysis) -> list[Picture]:
 
 
 def _notes(analysis: Analysis) -> list[str]:
-    found = [f"the shaded band is the margin of ±{analysis.margin * 100:.4g} points"] if analysis.margin else []
+    notes = [f"the shaded band is the margin of ±{analysis.margin * 100:.4g} points"] if analysis.margin else []
     if len(analysis.comparisons) > MOST:
-        found.append(f"the first {MOST} of {len(analysis.comparisons):,} comparisons")
-    return found
+        notes.append(f"the first {MOST} of {len(analysis.comparisons):,} comparisons")
+    return notes
 
 
-def _bar(item: Comparison) -> Bar:
-    found = item.verdict.interval
-    assert found is not None
-    sure = trusted(item.verdict)
+def _bar(item: Comparison, label: str) -> Bar:
+    interval, sure = item.verdict.interval, trusted(item.verdict)
+    assert interval is not None
     ends = None if sure is None else (sure.low, sure.high)
-    return Bar(f"{item.variant} against {item.baseline}", found.estimate, ends, LOOKS.get(item.verdict.word, "open"))
+    return Bar(label, interval.estimate, ends, LOOKS.get(item.verdict.word, "open"))
 
 
 def _in_words(item: Comparison) -> str:
-    found = trusted(item.verdict)
-    if found is None:
+    interval = trusted(item.verdict)
+    if interval is None:
         return sentence(item)
-    inside = "outside" if found.low > 0 or found.high < 0 else "inside"
-    return f"{sentence(item)}; zero is {inside} the interval"
+    side = "outside" if interval.low > 0 or interval.high < 0 else "inside"
+    return f"{sentence(item)}; zero is {side} the interval"

@@ -1,4 +1,4 @@
-"""The pen: a picture out of a few shapes, coloured by classes, so that one drawing serves the page and a file."""
+"""SVG drawings from a few shapes. Colours are CSS classes, so that one drawing serves the page and a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.cells import cell_len
 from abreast.report.charts.colours import DARK, LIGHT, rules
 from abreast.text import printable
 
-WIDE, NARROW = 880, 358  # a desk and a telephone
-_HEAD, _MARK = 62, 32  # heights of what a file and a marked picture have above
+WIDE, NARROW = 880, 358  # for desktops and phones
+_HEAD, _MARK = 62, 32  # heights of a file's head and of the mark of simulated runs
 _LETTER = 0.6  # of the font's size, on average
 
 
 def number(value: float) -> str:
-    """A coordinate, short.
+    """Format a coordinate.
 
     >>> number(12.0), number(12.3456)
     ('12', '12.3')
@@ -28,12 +28,12 @@ def number(value: float) -> str:
 
 
 def wide(text: str, size: float = 13) -> float:
-    """About how many pixels a text takes."""
+    """Approximate width of a text in pixels."""
     return cell_len(text) * size * _LETTER
 
 
 def fitted(text: str, room: float, size: float = 13) -> str:
-    """As much of a text as there is room for.
+    """The beginning of a text that fits into this width.
 
     >>> fitted("without_mcp", 40), fitted("short", 400)
     ('with…', 'short')
@@ -48,7 +48,7 @@ def fitted(text: str, room: float, size: float = 13) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Numbers as coordinates."""
+    """Maps numbers to coordinates."""
 
     low: float
     high: float
@@ -61,7 +61,7 @@ class Scale:
 
 
 def steps(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two ends, at most about so many.
+    """At most about `most` round numbers in a range.
 
     >>> steps(-0.07, 0.31, 5)
     [0.0, 0.1, 0.2, 0.3]
@@ -121,8 +121,8 @@ class Drawing:
     def text(self, x: float, y: float, words: str, look: str = "", anchor: str = "start") -> None:
         at = "" if anchor == "start" else f' text-anchor="{anchor}"'
         kind = f' class="{look}"' if look else ""
-        said = html.escape(printable(words))
-        self._parts.append(f'<text x="{number(x)}" y="{number(y)}"{kind}{at}>{said}</text>')
+        escaped = html.escape(printable(words))
+        self._parts.append(f'<text x="{number(x)}" y="{number(y)}"{kind}{at}>{escaped}</text>')
 
     def dot(self, shape: int, x: float, y: float, look: str, size: float = 5.5, hollow: bool = False) -> None:
         """A mark in one of several shapes, so that colour is not needed to tell them apart."""
@@ -134,7 +134,7 @@ class Drawing:
         self.path([(x + dx * size * 0.95, y + dy * size * 0.95) for dx, dy in _CORNERS[kind]], look, True, **paint)
 
     def inline(self, alternative: str, mark: str, look: str) -> str:
-        """For a page, whose style it takes."""
+        """SVG for a page, which has the styles."""
         above = _MARK if mark else 0
         return (
             f'<svg class="chart {look}" viewBox="0 {-above} {number(self.width)} {number(self.height + above)}" '
@@ -143,7 +143,7 @@ class Drawing:
         )
 
     def file(self, title: str, below: str, alternative: str, mark: str) -> str:
-        """Complete on its own, on light paper or on dark as its reader has it."""
+        """A standalone SVG file, light or dark as the reader prefers."""
         above = _HEAD + (_MARK if mark else 0)
         edge = 24
         width, height = self.width + 2 * edge, self.height + above + 2 * edge
@@ -169,7 +169,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Something to draw at any width, the words for those who cannot see it, and the figures behind it."""
+    """A picture that can be drawn at any width, with a text alternative and its figures as a table."""
 
     name: str
     title: str
@@ -180,20 +180,19 @@ class Picture:
     rows: tuple[tuple[str, ...], ...] = ()
 
     def inline(self, mark: str) -> str:
-        """For the page: drawn for a desk and for a telephone, of which one is shown."""
+        """SVG for the page: wide and narrow, of which CSS shows one."""
         return "".join(
             self.draw(width).inline(self.alternative, mark, look)
             for width, look in ((WIDE, "wide"), (NARROW, "narrow"))
         )
 
-    def file(self, mark: str, whose: str) -> str:
-        return self.draw(WIDE).file(
-            self.title, f"{whose}{' · ' if self.below else ''}{self.below}", self.alternative, mark
-        )
+    def file(self, mark: str, run: str) -> str:
+        below = f"{run} · {self.below}" if self.below else run
+        return self.draw(WIDE).file(self.title, below, self.alternative, mark)
 
 
 def slug(text: str) -> str:
-    """A part of a file's name.
+    """A text as part of a file name.
 
     >>> slug("GPT 4o / short"), slug("短い")
     ('gpt-4o-short', '')

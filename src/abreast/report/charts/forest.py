@@ -11,7 +11,7 @@ from abreast.report.words.verdict_sentence import points
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One interval with its name; without ends where it cannot be trusted."""
+    """One interval with its name; `ends` is None if it cannot be trusted."""
 
     label: str
     estimate: float
@@ -24,17 +24,17 @@ class Bar:
         return f"{self.label} · {self.note}" if self.note else self.label
 
     @property
-    def told(self) -> str:
+    def figures(self) -> str:
         if self.ends is None:
             return f"{points(self.estimate)}, no interval"
         return f"{points(self.estimate)} ({points(self.ends[0])} … {points(self.ends[1])})"
 
 
-LOOKS = {"better": "better", "worse": "worse"}  # any other word: open
+LOOKS = {"better": "better", "worse": "worse"}  # CSS classes; other verdicts: open
 
 
 def reach(bars: Sequence[Bar], margin: float = 0.0) -> tuple[float, float]:
-    """Both ends of an axis that holds zero, all of these, and some air, so that nothing small looks large."""
+    """The ends of an axis with zero and all intervals, wide enough that small differences look small."""
     ends = [value for bar in bars for value in (bar.estimate, *(bar.ends or ()))]
     low, high = min(0.0, *ends, -margin), max(0.0, *ends, margin)
     air = max(0.02, (high - low) * 0.08)
@@ -42,22 +42,22 @@ def reach(bars: Sequence[Bar], margin: float = 0.0) -> tuple[float, float]:
 
 
 def forest(bars: Sequence[Bar], sides: tuple[str, str], margin: float, width: float) -> Drawing:
-    """`sides` says what lies left and right of zero."""
-    beside = width > 600 and len(bars) > 1  # names stand beside their bars, or above
+    """`sides` are the labels left and right of zero."""
+    in_line = width > 600 and len(bars) > 1  # names are left of their bars, else above
     left, right = 10.0, width - 10.0
-    if beside:
+    if in_line:
         left = min(230.0, 24 + max(wide(bar.name) for bar in bars))
-        right = width - 24 - max(wide(bar.told) for bar in bars)
-    step = 32 if beside else 62 if len(bars) == 1 else 50
+        right = width - 24 - max(wide(bar.figures) for bar in bars)
+    step = 32 if in_line else 62 if len(bars) == 1 else 50
     top, bottom = 32.0, 32.0 + len(bars) * step + 4
     drawing = Drawing(width, bottom + 24)
     scale = Scale(*reach(bars, margin), left, right)
     zones = (
         [(top - 6, bottom)]
-        if beside
+        if in_line
         else [(top + at * step + 24, top + (at + 1) * step - 2) for at in range(len(bars))]
     )
-    if not beside:
+    if not in_line:
         zones[-1] = (zones[-1][0], bottom)
     for begin, end in zones:
         _against(drawing, scale, margin, begin, end)
@@ -69,7 +69,7 @@ def forest(bars: Sequence[Bar], sides: tuple[str, str], margin: float, width: fl
     drawing.line(left, bottom, right, bottom, "grid")
     _sides(drawing, sides, scale(0), width)
     for index, bar in enumerate(bars):
-        _bar(drawing, bar, scale, top + index * step, beside, width, len(bars) == 1)
+        _bar(drawing, bar, scale, top + index * step, in_line, width, len(bars) == 1)
     return drawing
 
 
@@ -91,15 +91,15 @@ def _sides(drawing: Drawing, sides: tuple[str, str], zero: float, width: float) 
         drawing.text(width, 16, fitted(right, width / 2 - 8), "soft", "end")
 
 
-def _bar(drawing: Drawing, bar: Bar, scale: Scale, top: float, beside: bool, width: float, only: bool) -> None:
-    if beside:
+def _bar(drawing: Drawing, bar: Bar, scale: Scale, top: float, in_line: bool, width: float, only: bool) -> None:
+    if in_line:
         y = top + 18
         drawing.text(0, y + 4, fitted(bar.name, scale.start - 14))
-        drawing.text(width, y + 4, bar.told, "soft", "end")
+        drawing.text(width, y + 4, bar.figures, "soft", "end")
     else:
         y = top + (42 if only else 36)
-        drawing.text(0, top + 18, fitted(bar.name, width - wide(bar.told) - 12, 14), "strong")
-        drawing.text(width, top + 18, bar.told, "soft", "end")
+        drawing.text(0, top + 18, fitted(bar.name, width - wide(bar.figures) - 12, 14), "strong")
+        drawing.text(width, top + 18, bar.figures, "soft", "end")
     thick = 6 if only else 4
     if bar.ends is not None:
         low, high = scale(bar.ends[0]), scale(bar.ends[1])

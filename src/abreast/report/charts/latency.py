@@ -1,4 +1,4 @@
-"""How long answers took, variant by variant."""
+"""The distribution of latencies, variant by variant."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, steps
 
 MOST = 24  # variants
-_WIDE_RANGE = 30  # from there on in powers of ten
+_WIDE_RANGE = 30  # the ratio of ends beyond which the axis is logarithmic
 
 
 def pictures(analysis: Analysis) -> list[Picture]:
     """One picture, if there are new answers that took time."""
-    rows, found = analysis.rows, []
+    rows = analysis.rows
+    drawn: list[tuple[int, str, Floats]] = []
     for number, name in enumerate(rows.variants):
         mine = (rows.variant == number) & rows.ok & ~rows.reused & (rows.service_s > 0)
-        if mine.any():
-            found.append((number, name, rows.service_s[mine]))
-    shown = found[:MOST]
-    if not shown:
+        if mine.any() and len(drawn) < MOST:
+            drawn.append((number, name, rows.service_s[mine]))
+    if not drawn:
         return []
-    quantiles = {name: _quantiles(values) for _, name, values in shown}
+    quantiles = {name: _quantiles(values) for _, name, values in drawn}
     return [
         Picture(
             "latency",
             "Latency: service time of an answer",
             ". ".join(f"{name}: half within {_time(q[0])}, 95 % within {_time(q[1])}" for name, q in quantiles.items())
             + ".",
-            lambda width: _draw(shown, width),
-            "without queueing and back-off; diamond: half of the answers, upright line: 95 %",
+            lambda width: _draw(drawn, width),
+            "without queueing and back-off; diamond: median, vertical line: 95 %",
         )
     ]
 
@@ -43,13 +43,13 @@ def _quantiles(values: Floats) -> tuple[float, float]:
     return float(half), float(most)
 
 
-def _draw(shown: list[tuple[int, str, Floats]], width: float) -> Drawing:
-    beside = width > 600
-    step, left, right = (62.0, 170.0, width - 12.0) if beside else (80.0, 4.0, width - 8.0)
-    bottom = len(shown) * step + 6
+def _draw(drawn: list[tuple[int, str, Floats]], width: float) -> Drawing:
+    in_line = width > 600
+    step, left, right = (62.0, 170.0, width - 12.0) if in_line else (80.0, 4.0, width - 8.0)
+    bottom = len(drawn) * step + 6
     drawing = Drawing(width, bottom + 26)
-    everything = np.concatenate([values for _, _, values in shown])
-    low, high = float(everything.min()), float(np.quantile(everything, 0.995, method="inverted_cdf"))
+    seconds = np.concatenate([values for _, _, values in drawn])
+    low, high = float(seconds.min()), float(np.quantile(seconds, 0.995, method="inverted_cdf"))
     powers = high / low > _WIDE_RANGE
     ends = (math.log10(low), math.log10(high)) if powers else (0.0, high * 1.02)
     if ends[0] == ends[1]:
@@ -58,11 +58,11 @@ def _draw(shown: list[tuple[int, str, Floats]], width: float) -> Drawing:
     for tick, label in _ticks(ends, powers, 4 if width < 600 else 7):
         drawing.line(x(tick), 0, x(tick), bottom, "grid")
         drawing.text(min(max(x(tick), 14), width - 18), bottom + 20, label, "soft", "middle")
-    for row, (number, name, values) in enumerate(shown):
+    for row, (number, name, values) in enumerate(drawn):
         base = (row + 1) * step - 6
         look = f"k{number % SERIES}"
-        placed = np.log10(values) if powers else values
-        heights = _heights(placed, ends, 72 if beside else 40)
+        scaled = np.log10(values) if powers else values
+        heights = _heights(scaled, ends, 72 if in_line else 40)
         bins = len(heights)
         edges = [left + (right - left) * at / bins for at in range(bins + 1)]
         outline = [(left, base)]
@@ -70,41 +70,40 @@ def _draw(shown: list[tuple[int, str, Floats]], width: float) -> Drawing:
             outline += [(edges[at], base - height * (step - 26)), (edges[at + 1], base - height * (step - 26))]
         drawing.path([*outline, (right, base)], look, True, fill_opacity="0.35")
         drawing.stroke(left, base, right, base, look, 1)
-        half, most = _quantiles(placed)
+        half, most = _quantiles(scaled)
         drawing.dot(3, x(half), base, look, 5)
         drawing.stroke(x(most), base - 9, x(most), base + 5, look, 2.5)
-        drawing.dot(number, 6, base - step + (32 if beside else 20), look, 5)
-        drawing.text(
-            18, base - step + (36 if beside else 24), fitted(name, left - 30 if beside else width * 0.5), "strong"
-        )
-        told = f"{_time(_quantiles(values)[0])} · {_time(_quantiles(values)[1])}"
-        if beside:
-            drawing.text(18, base - 6, told, "note")
+        drawing.dot(number, 6, base - step + (32 if in_line else 20), look, 5)
+        label = fitted(name, left - 30 if in_line else width * 0.5)
+        drawing.text(18, base - step + (36 if in_line else 24), label, "strong")
+        figures = " · ".join(map(_time, _quantiles(values)))
+        if in_line:
+            drawing.text(18, base - 6, figures, "note")
         else:
-            drawing.text(width - 4, base - step + 24, told, "note", "end")
+            drawing.text(width - 4, base - step + 24, figures, "note", "end")
     return drawing
 
 
 def _ticks(ends: tuple[float, float], powers: bool, most: int) -> list[tuple[float, str]]:
     if not powers:
         return [(at, _time(at) if at else "0") for at in steps(*ends, most)]
-    found = [
+    ticks = [
         (math.log10(factor * 10.0**power), _time(factor * 10.0**power))
         for power in range(math.floor(ends[0]), math.ceil(ends[1]) + 1)
         for factor in ((1, 3) if ends[1] - ends[0] < 2 else (1,))
     ]
-    return [(at, label) for at, label in found if ends[0] <= at <= ends[1]]
+    return [(at, label) for at, label in ticks if ends[0] <= at <= ends[1]]
 
 
 def _heights(values: Floats, ends: tuple[float, float], bins: int) -> list[float]:
-    """How many in each part of the axis, the fullest being 1; a little smoothed."""
-    counted, _ = np.histogram(np.clip(values, *ends), bins=bins, range=ends)
-    smooth = np.convolve(counted, (0.25, 0.5, 0.25), mode="same") if len(values) > 30 else counted.astype(float)
+    """A lightly smoothed histogram with a maximum of 1."""
+    counts, _ = np.histogram(np.clip(values, *ends), bins=bins, range=ends)
+    smooth = np.convolve(counts, (0.25, 0.5, 0.25), mode="same") if len(values) > 30 else counts.astype(float)
     return [float(value) for value in smooth / (smooth.max() or 1.0)]
 
 
 def _time(value: float) -> str:
-    """Short, also where answers take no time to speak of.
+    """A duration; unlike `seconds`, with microseconds.
 
     >>> _time(0.00004), _time(0.0421), _time(18.24)
     ('40 µs', '42 ms', '18.2 s')

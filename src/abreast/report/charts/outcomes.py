@@ -1,4 +1,4 @@
-"""On how many cases a variant won, tied and lost."""
+"""Numbers of cases that a variant won, tied and lost."""
 
 from __future__ import annotations
 
@@ -11,34 +11,29 @@ MOST = 40
 
 def pictures(analysis: Analysis) -> list[Picture]:
     """One picture for all comparisons by the primary score."""
-    shown = [item for item in analysis.comparisons if item.cases][:MOST]
-    if not shown:
+    drawn = [item for item in analysis.comparisons if item.cases][:MOST]
+    if not drawn:
         return []
-    told = [f"{item.variant} against {item.baseline}: {', '.join(_counts(item))}" for item in shown]
-    return [
-        Picture("outcomes", "Wins, ties and losses, case by case", ". ".join(told), lambda wide: _draw(shown, wide))
-    ]
+    alternative = ". ".join(f"{item.variant} against {item.baseline}: {', '.join(_counts(item))}" for item in drawn)
+    title = "Wins, ties and losses, case by case"
+    return [Picture("outcomes", title, alternative, lambda width: _draw(drawn, width))]
 
 
 def _counts(item: Comparison) -> list[str]:
-    found = item.verdict
-    return [many(found.wins, "win"), many(found.ties, "tie"), many(found.losses, "loss", "losses")]
+    result = item.verdict
+    return [many(result.wins, "win"), many(result.ties, "tie"), many(result.losses, "loss", "losses")]
 
 
-def _draw(shown: list[Comparison], width: float) -> Drawing:
+def _draw(drawn: list[Comparison], width: float) -> Drawing:
     step = 66 if width > 600 else 84
-    drawing = Drawing(width, len(shown) * step - 14)
-    for index, item in enumerate(shown):
-        top, found = index * step, item.verdict
-        drawing.text(
-            0,
-            top + 16,
-            fitted(f"{item.variant} against {item.baseline}", width * (0.5 if width > 600 else 1), 14),
-            "strong",
-        )
+    drawing = Drawing(width, len(drawn) * step - 14)
+    for index, item in enumerate(drawn):
+        top, result = index * step, item.verdict
+        name = fitted(f"{item.variant} against {item.baseline}", width * (0.5 if width > 600 else 1), 14)
+        drawing.text(0, top + 16, name, "strong")
         _legend(drawing, item, *((width, top + 16) if width > 600 else (0, top + 36)))
         x, y = 0.0, top + step - 40
-        for look, number in (("better", found.wins), ("tie", found.ties), ("worse", found.losses)):
+        for look, number in (("better", result.wins), ("tie", result.ties), ("worse", result.losses)):
             if not number:
                 continue
             span = width * number / item.cases
@@ -51,9 +46,9 @@ def _draw(shown: list[Comparison], width: float) -> Drawing:
 
 
 def _legend(drawing: Drawing, item: Comparison, x: float, y: float) -> None:
-    """Marks with their counts; to the left of `x`, if that is the edge of the paper."""
-    x = max(0.0, x - sum(wide(told) + 38 for told in _counts(item)) + 20)
-    for look, shape, told in zip(("better", "tie", "worse"), (2, 3, 4), _counts(item), strict=True):
+    """Marks with their counts, left of `x` if there is room."""
+    x = max(0.0, x - sum(wide(count) + 38 for count in _counts(item)) + 20)
+    for look, shape, count in zip(("better", "tie", "worse"), (2, 3, 4), _counts(item), strict=True):
         drawing.dot(shape, x + 6, y - 4, look, 4.5)
-        drawing.text(x + 17, y, told, "soft")
-        x += wide(told) + 38
+        drawing.text(x + 17, y, count, "soft")
+        x += wide(count) + 38

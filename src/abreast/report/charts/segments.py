@@ -6,7 +6,7 @@ from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.segments import Segment
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.forest import LOOKS, Bar, forest
-from abreast.report.words.verdict_sentence import SEGMENT_TITLES, segment_cells, where_it_helps
+from abreast.report.words.verdict_sentence import SEGMENT_TITLES, by_size, segment_cells, segments_of, where_it_helps
 
 MOST = 24  # segments drawn
 COMPARISONS = 6
@@ -14,15 +14,9 @@ COMPARISONS = 6
 
 def pictures(analysis: Analysis) -> list[Picture]:
     """One picture for each comparison that has segments."""
-    found = [(item, of(analysis, item)) for item in analysis.comparisons]
-    shown = [(item, mine) for item, mine in found if mine][:COMPARISONS]
-    return [_picture(item, mine, number) for number, (item, mine) in enumerate(shown, 1)]
-
-
-def of(analysis: Analysis, item: Comparison) -> list[Segment]:
-    """The segments of a comparison: clear ones first, then by the size of the difference."""
-    mine = [each for each in analysis.segments if (each.variant, each.baseline) == (item.variant, item.baseline)]
-    return sorted(mine, key=lambda each: (each.word == "inconclusive", -abs(each.estimate.estimate)))
+    by_comparison = [(item, by_size(segments_of(analysis, item))) for item in analysis.comparisons]
+    drawn = [(item, segments) for item, segments in by_comparison if segments][:COMPARISONS]
+    return [_picture(item, segments, number) for number, (item, segments) in enumerate(drawn, 1)]
 
 
 def _picture(item: Comparison, segments: list[Segment], number: int) -> Picture:
@@ -30,29 +24,29 @@ def _picture(item: Comparison, segments: list[Segment], number: int) -> Picture:
     drawn = segments[:MOST]
     bars = [
         Bar(
-            f"{each.tag}={each.value}",
-            each.estimate.estimate,
-            (each.estimate.low, each.estimate.high),
-            LOOKS.get(each.word, "open"),
-            f"n {each.cases:,}",
+            f"{segment.tag}={segment.value}",
+            segment.estimate.estimate,
+            (segment.estimate.low, segment.estimate.high),
+            LOOKS.get(segment.word, "open"),
+            f"n {segment.cases:,}",
         )
-        for each in drawn
+        for segment in drawn
     ]
-    rest = f" {len(segments) - MOST:,} further ones are only in the table." if len(segments) > MOST else ""
+    rest = f" The table has {len(segments) - MOST:,} more." if len(segments) > MOST else ""
     sides = (f"{item.baseline} is better", f"{item.variant} is better")
     return Picture(
         name=f"segments-{number}-{slug(item.variant)}".rstrip("-"),
         title=f"By segment: {name}",
         alternative=f"{name}, by segment, exploratory: {where_it_helps(segments, len(drawn))}.{rest}",
         draw=lambda width: forest(bars, sides, 0.0, width),
-        below="exploratory; a run of its own would have to confirm what it shows",
+        below="exploratory, to be confirmed by a run of its own",
         head=("segment", *SEGMENT_TITLES, "wins", "losses", "ties", "not compared"),
         rows=tuple(
             (
-                f"{each.tag}={each.value}",
-                *segment_cells(each),
-                *(f"{count:,}" for count in (each.wins, each.losses, each.ties, each.dropped)),
+                f"{segment.tag}={segment.value}",
+                *segment_cells(segment),
+                *(f"{count:,}" for count in (segment.wins, segment.losses, segment.ties, segment.dropped)),
             )
-            for each in segments[:200]
+            for segment in segments[:200]
         ),
     )

@@ -1,4 +1,4 @@
-"""Report formats: what a format is, which there are, and writing reports in them."""
+"""Report formats: the base class, the registry, and writing reports."""
 
 from __future__ import annotations
 
@@ -19,31 +19,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """What a report shall contain."""
-
     analysis: Analysis
     trials: bool = True  # in the formats json and junit
-    unmet: Sequence[str] = ()  # requirements that are not met
+    unmet: Sequence[str] = ()  # unmet requirements
     pictures: bool = True  # on the page and as files
-    artifacts: bool = True  # beside the page
+    artifacts: bool = True  # next to the page
     escape_formulas: bool = True  # in the format csv
 
 
 class ReportFormat:
-    """A format of reports. A format is one file with a subclass, which `BUILT_IN` names. Other packages register theirs
-    as entry points of the group `abreast.formats`, by the name of the format.
+    """A report format. Each one is a subclass in a file of its own, listed in `BUILT_IN`; other packages register
+    theirs as entry points of the group `abreast.formats`, by the name of the format.
     """
 
     file_name: str
-    is_printed = True  # on standard output, unless a folder is named
+    is_printed = True  # on standard output, unless an output folder is given
 
     def pieces(self, request: ReportRequest) -> Iterable[str]:
-        """The report as text, in several pieces if it may be large."""
+        """The report as text; in several pieces if it may be large."""
         raise NotImplementedError
 
     def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
-        """Write files into a folder where nothing is overwritten, and yield their paths. Files that the report links to
-        are added to `beside` instead.
+        """Write files into the folder `place`, where nothing is overwritten, and yield their paths. Paths of files that
+        the report links to are added to `beside` instead.
         """
         yield folder.keep(place, self.file_name, _Encoded(self, request))
 
@@ -52,11 +50,11 @@ class ReportFormat:
 class _Encoded:
     """The bytes of a report, generated each time they are read."""
 
-    form: ReportFormat
+    report_format: ReportFormat
     request: ReportRequest
 
     def __iter__(self) -> Iterator[bytes]:
-        return (piece.encode() for piece in self.form.pieces(self.request))
+        return (piece.encode() for piece in self.report_format.pieces(self.request))
 
 
 TEXTS = {
@@ -68,51 +66,51 @@ TEXTS = {
     "junit": "formats.junit:JUnit",
 }
 PICTURES = {"svg": "charts:Svg", "png": "charts:Png"}
-BUILT_IN = {**TEXTS, **PICTURES}  # imported when they are used: most runs write one of them
+BUILT_IN = {**TEXTS, **PICTURES}  # imported on use
 
 
 def load(name: str) -> ReportFormat:
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
-        form: ReportFormat = getattr(import_module(f"abreast.report.{module}"), attribute)()
-        return form
+        built_in: ReportFormat = getattr(import_module(f"abreast.report.{module}"), attribute)()
+        return built_in
     plugin = find_plugin("format", name)
     if plugin is None:
-        known = [*BUILT_IN, *plugin_names("format"), "all"]
-        listed = f"{', '.join(known[:-1])} or all"
-        raise BadInput(f"--format {name}: no such format{suggestion(name, known)}", f"write {listed}")
+        names = [*BUILT_IN, *plugin_names("format"), "all"]
+        fix = f"use {', '.join(names[:-1])} or all"
+        raise BadInput(f"--format {name}: unknown format{suggestion(name, names)}", fix)
     loaded = plugin.build("a subclass of abreast.report.formats.catalogue.ReportFormat", ())
     if not isinstance(loaded, ReportFormat):
-        plugin.refuse("its entry point must give a ReportFormat", loaded)
+        plugin.refuse("its entry point must be a ReportFormat", loaded)
     return loaded
 
 
-def named(words: Sequence[str], pictures: bool = True) -> list[str]:
-    """The formats that were asked for, each once; `all` is all of them but the one for the terminal. Without
-    `pictures`, those that are nothing else are left out.
+def parse_names(options: Sequence[str], pictures: bool = True) -> list[str]:
+    """The distinct formats in these options, which may be lists with commas. `all` means all but `terminal`. Without
+    `pictures`, formats that are pictures only are left out.
 
-    >>> named(["json,html", "json"])
+    >>> parse_names(["json,html", "json"])
     ['json', 'html']
     """
-    found: list[str] = []
-    for word in (part.strip() for text in words for part in text.split(",")):
-        if word == "all":
-            found += [form for form in BUILT_IN if form != "terminal" and (form != "png" or draws_pixels())]
-            found += plugin_names("format")
+    names: list[str] = []
+    for name in (part.strip() for option in options for part in option.split(",")):
+        if name == "all":
+            names += [item for item in BUILT_IN if item != "terminal" and (item != "png" or draws_pixels())]
+            names += plugin_names("format")
             continue
-        if word not in BUILT_IN:
-            load(word)
-        if word == "png" and not draws_pixels():
-            raise BadInput("--format png needs the package vl-convert-python", 'pip install "abreast[charts]"')
-        found.append(word)
-    kept = [form for form in dict.fromkeys(found) if pictures or form not in PICTURES]
-    if found and not kept:
-        raise BadInput(f"--format {','.join(found)} is pictures and nothing else", "leave it out, or --no-pictures")
-    return kept
+        if name not in BUILT_IN:
+            load(name)
+        if name == "png" and not draws_pixels():
+            raise BadInput("--format png needs the package vl-convert-python", 'run `pip install "abreast[charts]"`')
+        names.append(name)
+    usable = [name for name in dict.fromkeys(names) if pictures or name not in PICTURES]
+    if names and not usable:
+        raise BadInput(f"--format {','.join(names)} has only pictures", "omit it, or omit --no-pictures")
+    return usable
 
 
 def draws_pixels() -> bool:
-    """Whether there is what the format png needs."""
+    """Whether the dependency of the format png is installed."""
     return find_spec("vl_convert") is not None
 
 
@@ -123,19 +121,19 @@ def text(request: ReportRequest, name: str) -> str:
 def pieces(request: ReportRequest, name: str) -> Iterable[str]:
     """The report in a format that is text, piece by piece if it may be large."""
     if name not in TEXTS and find_plugin("format", name) is None:
-        raise BadInput(f"no format {name}{suggestion(name, TEXTS)}", f"write {', '.join(TEXTS)}")
+        raise BadInput(f"unknown format {name}{suggestion(name, TEXTS)}", f"use {', '.join(TEXTS)}")
     return load(name).pieces(request)
 
 
 def write(request: ReportRequest, names: Sequence[str], place: Path) -> list[Path]:
     """Write these formats into a folder; nothing in it is overwritten."""
-    written: list[Path] = []
-    beside: list[Path] = []
+    reports: list[Path] = []
+    linked: list[Path] = []
     try:
         for name in names:
-            written.extend(load(name).write(request, place, beside))
+            reports.extend(load(name).write(request, place, linked))
     finally:
         analysis = request.analysis
-        if place == folder.home(analysis.rows.store, analysis.run["run"]) and (written or beside):
-            folder.remember(place, [*written, *beside])
-    return written
+        if place == folder.home(analysis.rows.store, analysis.run["run"]) and (reports or linked):
+            folder.remember(place, [*reports, *linked])
+    return reports

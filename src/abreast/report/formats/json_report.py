@@ -5,13 +5,12 @@ Unknown values are null.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from abreast.analyse.variants import VariantSummary, failure_modes
+from abreast.analyse.variants import QUANTILES, VariantSummary, failure_modes
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.sections import suite_part
 from abreast.report.words.calibration import calibration_object
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from abreast.analyse.segments import Segment
 
 SCHEMA = "abreast.report/1"
-
-
-TRIALS_AT_ONCE = 1_000  # of the report as JSON text, whose trials may be many
+CHUNK = 1_000  # trials encoded at once
 
 
 class Json(ReportFormat):
@@ -44,7 +41,7 @@ class Json(ReportFormat):
         yield text.removesuffix("\n}") + ',\n "trials": ['
         separator = "\n"
         rows = trials_of(request.analysis)
-        while chunk := list(islice(rows, TRIALS_AT_ONCE)):
+        while chunk := list(islice(rows, CHUNK)):
             text = dump_json(chunk, allow_nan=False, indent=1)
             yield f"{separator} " + text[2:-2].replace("\n", "\n ")  # without the brackets, one level deeper
             separator = ",\n"
@@ -56,7 +53,7 @@ def report(analysis: Analysis) -> dict[str, Any]:
     run, modes = analysis.run, failure_modes(analysis.rows)
     verdicts = [verdict(item, primary=True) for item in analysis.comparisons]
     verdicts += [verdict(item, primary=False) for item in analysis.further]
-    found = {
+    content = {
         "schema": SCHEMA,
         "run": run["run"],
         "experiment": run["experiment"],
@@ -89,28 +86,26 @@ def report(analysis: Analysis) -> dict[str, Any]:
         "config": config(analysis),
     }
     if (calls := mcp_section(analysis)) is not None:
-        found["mcp"] = calls.data["variants"]
+        content["mcp"] = calls.data["variants"]
     if analysis.ranking is not None:
         names = [analysis.variants[index].name for index in analysis.ranking.order]
         strengths = [analysis.ranking.strengths[index] for index in analysis.ranking.order]
-        found["ranking"] = [{"variant": name, "strength": value} for name, value in zip(names, strengths, strict=True)]
-    return found
+        content["ranking"] = [
+            {"variant": name, "strength": value} for name, value in zip(names, strengths, strict=True)
+        ]
+    return content
 
 
 def _suite(analysis: Analysis) -> dict[str, Any] | None:
-    """What the suite of the run says for programs, by section; `problem` if it cannot."""
-    found = suite_part(analysis)
-    if found is None:
+    part = suite_part(analysis)
+    if part is None:
         return None
-    return {
-        "name": found.name,
-        "problem": found.problem,
-        "sections": {section.name: section.data for section in found.sections},
-    }
+    sections = {section.name: section.data for section in part.sections}
+    return {"name": part.name, "problem": part.problem, "sections": sections}
 
 
 def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Verdicts with Holm's p value beside each, over all that are by the same score."""
+    """Verdicts with p values adjusted by Holm over all that use the same score."""
     for row in rows:
         row["p_adjusted"] = None
     compared = [row for row in rows if row["p"] is not None]
@@ -122,7 +117,6 @@ def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
-    """One variant against the baseline by one score."""
     result, pairs = item.verdict, item.pairs
     interval = result.interval
     sure = trusted(result)
@@ -154,7 +148,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "not_run_cases": item.not_run,
         "waiting_cases": item.waiting,
         "repeats_left_out": pairs.repeats_left_out,
-        "censoring": {each.kind: {"baseline": each.baseline, "variant": each.variant} for each in item.censoring},
+        "censoring": {kind.kind: {"baseline": kind.baseline, "variant": kind.variant} for kind in item.censoring},
         "bounds": list(item.bounds) if item.bounds else None,
         "cases_needed": None if result.population == THESE_CASES else result.needed,
         "repeats_needed": result.needed if result.population == THESE_CASES else None,
@@ -166,7 +160,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
 
 
 def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
-    """The verdict on these cases alone, where repeats tell one and the main verdict is about cases in general."""
+    """The verdict on these cases alone, if repeats give one and the main verdict is about cases in general."""
     result = item.on_these_cases
     if result is None or result.interval is None:
         return None
@@ -181,7 +175,6 @@ def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
 
 
 def segment(item: Segment) -> dict[str, Any]:
-    """The cases of one value of one tag, with what a verdict has; `q` is p after all segments were looked at."""
     return {
         "tag": item.tag,
         "value": item.value,
@@ -205,7 +198,6 @@ def segment(item: Segment) -> dict[str, Any]:
 
 
 def variant(summary: VariantSummary) -> dict[str, Any]:
-    """One contender. Errors by kind, and whose they are by blame."""
     kinds: dict[str, int] = {}
     blames: dict[str, int] = {}
     for (kind, blame), count in sorted(summary.errors.items()):
@@ -240,25 +232,19 @@ def variant(summary: VariantSummary) -> dict[str, Any]:
 
 
 def provenance(analysis: Analysis) -> dict[str, Any]:
-    """Under what circumstances the rows came about."""
     rows, run = analysis.rows, analysis.run
-    found: dict[str, Any] = json.loads(run["provenance"])
+    record = rows.provenance
     first = ("commit", "dirty", "data_hash", "seed", "python", "packages", "host")
     return {
-        **{key: found.get(key) for key in first},
+        **{key: record.get(key) for key in first},
         "models": {
             rows.variants[variant]: models for variant, models in rows.store.queries.models(rows.run_id).items()
         },
-        "cli_versions": found.get("cli_versions", {}),
+        "cli_versions": record.get("cli_versions", {}),
         "created_at": moment(run["created_at"]),
         "finished_at": moment(run["finished_at"]),
-        **{key: value for key, value in found.items() if key not in (*first, "cli_versions", "first_cases")},
+        **{key: value for key, value in record.items() if key not in (*first, "cli_versions", "first_cases")},
     }
-
-
-def events(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
-    """What the scheduler did, in order: kind and details."""
-    return [(event.kind, event.detail) for event in analysis.rows.store.queries.events(analysis.rows.run_id)]
 
 
 def config(analysis: Analysis) -> dict[str, Any]:
@@ -279,7 +265,7 @@ def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
 
 
 def number(value: float) -> float | None:
-    """JSON has no infinity, and nothing else that is not a number."""
+    """The value, or None for infinity and nan, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 
@@ -293,5 +279,5 @@ def _ratio(interval: Interval | None) -> dict[str, Any] | None:
     return {"estimate": number(interval.estimate), "interval": ends(interval)}
 
 
-def _quantiles(found: dict[str, float]) -> dict[str, float | None]:
-    return {name: found.get(name) for name in ("p50", "p90", "p95", "p99")}
+def _quantiles(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: values.get(name) for name in QUANTILES}

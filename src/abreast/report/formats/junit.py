@@ -1,8 +1,8 @@
-"""The report as JUnit XML, for whatever shows test results in CI.
+"""The report as JUnit XML, for CI systems that display test results.
 
 The suite `verdict` has a test for each comparison, which fails if the variant is worse and is an error if there is no
-comparison, and one for each requirement (`--fail-if`). Each variant is a suite with a test for each trial: an error is
-an error, a score below 0.5 a failure.
+comparison, and a failed test for each unmet requirement (`--fail-if`). Each variant is a suite with a test for each
+trial: errors are errors, scores below 0.5 are failures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.words.verdict_sentence import SIMULATED, failure, sentence
 
 PASSED = 0.5  # a lower score is a failed test
+OUTCOMES = {"worse": "failure", "regression": "failure", "requirement": "failure", "no comparison": "error"}
 
 
 class JUnit(ReportFormat):
@@ -31,7 +32,7 @@ class JUnit(ReportFormat):
 
 
 def finished(root: ElementTree.Element) -> str:
-    """The document, with its tests counted."""
+    """The document as text, with the counts of its tests."""
     for suite in root:
         for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             suite.set(kind, str(len(suite.findall(f"testcase/{tag}"))))
@@ -43,7 +44,7 @@ def finished(root: ElementTree.Element) -> str:
 
 
 def _refer(document: str) -> str:
-    """The document with references for characters that a terminal would obey or not show.
+    """Reclassname unprintable characters by references.
 
     >>> _refer("<a>\\x9b</a>")
     '<a>&#x9b;</a>'
@@ -56,46 +57,46 @@ def _suite(root: ElementTree.Element, analysis: Analysis, name: str) -> ElementT
     suite = ElementTree.SubElement(root, "testsuite", name=clean(name))
     facts = {"run": analysis.run["run"], "status": analysis.run["status"]}
     facts |= {"simulated": SIMULATED} if analysis.simulated else {}
-    holder = ElementTree.SubElement(suite, "properties")
+    properties = ElementTree.SubElement(suite, "properties")
     for key, value in facts.items():
-        ElementTree.SubElement(holder, "property", name=key, value=clean(str(value)))
+        ElementTree.SubElement(properties, "property", name=key, value=clean(str(value)))
     return suite
 
 
 def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str]) -> None:
     suite = _suite(root, analysis, "verdict")
-    place = clean(f"{analysis.run['experiment']}.verdict")
+    classname = clean(f"{analysis.run['experiment']}.verdict")
     for item in analysis.comparisons:
-        test = ElementTree.SubElement(
-            suite, "testcase", classname=place, name=clean(f"{item.variant} against {item.baseline}"), time="0"
-        )
-        if item.verdict.word == "worse":
-            ElementTree.SubElement(test, "failure", message=clean(sentence(item)), type="worse")
-        elif item.verdict.word == "no comparison":
-            ElementTree.SubElement(test, "error", message=clean(sentence(item)), type="no comparison")
-        else:
+        test = add_test(suite, classname, f"{item.variant} against {item.baseline}")
+        add_outcome(test, item.verdict.word, sentence(item))
+        if item.verdict.word not in OUTCOMES:
             ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
-    add_requirements(suite, place, unmet)
+    add_requirements(suite, classname, unmet)
 
 
-def add_requirements(suite: ElementTree.Element, place: str, unmet: Sequence[str]) -> None:
-    """A failed test for each requirement that is not met."""
-    for told in unmet:
-        test = ElementTree.SubElement(suite, "testcase", classname=place, name=clean(told.split(": ")[0]), time="0")
-        ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
+def add_test(suite: ElementTree.Element, classname: str, name: str, seconds: str = "0") -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=classname, name=clean(name), time=seconds)
+
+
+def add_outcome(test: ElementTree.Element, word: str, message: str) -> None:
+    """Mark a test as failed or as an error; other verdicts pass."""
+    if word in OUTCOMES:
+        ElementTree.SubElement(test, OUTCOMES[word], message=clean(message), type=word)
+
+
+def add_requirements(suite: ElementTree.Element, classname: str, unmet: Sequence[str]) -> None:
+    for line in unmet:
+        add_outcome(add_test(suite, classname, line.split(": ")[0]), "requirement", line)
 
 
 def _trials(root: ElementTree.Element, analysis: Analysis, index: int) -> None:
     rows = analysis.rows
     suite = _suite(root, analysis, rows.variants[index])
-    place = clean(f"{analysis.run['experiment']}.{rows.variants[index]}")
-    several = rows.repeats > 1
+    classname = clean(f"{analysis.run['experiment']}.{rows.variants[index]}")
     trials = rows.store.queries.scored_trials(rows.run_id, index, rows.primary)
     for case_id, repeat, status, kind, blame, error, seconds, value, explanation in trials:
-        name = f"{case_id} [{repeat}]" if several else case_id
-        test = ElementTree.SubElement(
-            suite, "testcase", classname=place, name=clean(name), time=f"{max(0.0, seconds or 0.0):.3f}"
-        )
+        name = f"{case_id} [{repeat}]" if rows.repeats > 1 else case_id
+        test = add_test(suite, classname, name, f"{max(0.0, seconds or 0.0):.3f}")
         if status == "error":
             row = {"status": status, "error_kind": kind, "error_blame": blame, "error": error}
             ElementTree.SubElement(test, "error", message=clean(failure(row)), type=clean(kind or "error"))
@@ -109,5 +110,5 @@ def _trials(root: ElementTree.Element, analysis: Analysis, index: int) -> None:
 
 
 def clean(words: str) -> str:
-    """Text without the characters that XML cannot hold."""
+    """Replace characters that XML does not allow."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", words)

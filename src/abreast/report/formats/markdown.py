@@ -7,19 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
-from abreast.report.formats.json_report import events, provenance
 from abreast.report.sections import Section, sections_of, without_empty_columns
-from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.variant_figures import TITLES, cells
+from abreast.report.words.run_facts import run_facts
+from abreast.report.words.variant_figures import OTHER_SCORES, TITLES, cells, other_scores
 from abreast.report.words.verdict_sentence import (
     SEGMENT_TITLES,
-    aside,
+    cost_and_latency_lines,
     not_run_line,
     ranking_line,
     segment_cells,
     verdict_lines,
-    whose,
 )
 from abreast.text import printable
 
@@ -34,28 +32,28 @@ class Markdown(ReportFormat):
 
 
 def text(analysis: Analysis) -> str:
-    """Verdict, variants, segments, the cases that differ most, and how it was run."""
+    """Verdict, variants, segments, the cases that differ most, and the provenance of the run."""
     run = analysis.run
     parts = [f"## {safe(run['experiment'])} · {run['run']}"]
     if run["debug"]:
         parts.append("**DEBUG run of a few cases: not a result**")
     first, *rest = [safe(line) for line in verdict_lines(analysis)]
     parts += [f"**{first}**", *rest]
-    parts += [safe(f"{whose(analysis, item)}{told}") for item in analysis.comparisons if (told := aside(item))]
-    if analysis.ranking is not None:
-        parts.append(safe(ranking_line(analysis)))
+    parts += [safe(line) for line in (*cost_and_latency_lines(analysis), ranking_line(analysis)) if line]
     parts.append(_variants(analysis))
+    if scores := other_scores(analysis):
+        parts += [f"### {OTHER_SCORES}", table(*scores)]
     if analysis.segments:
         parts += ["### Where it helps (exploratory)", _segments(analysis)]
     for section in sections_of(analysis):
         parts += _section(section)
     for item in analysis.comparisons:
         if item.differences:
-            parts += [f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}", _cases(item)]
-    parts += [safe(line) for line in flag_lines(analysis)]
-    if left := not_run_line(analysis):
-        parts.append(safe(left))
-    parts += ["### How it was run", _provenance(analysis)]
+            title = f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}"
+            parts += [title, case_table(item)]
+    parts += [safe(line) for line in (*flag_lines(analysis), not_run_line(analysis)) if line]
+    facts = run_facts(analysis, analysis.rows.store.queries.events(analysis.rows.run_id))
+    parts += ["### How it was run", "\n".join(f"- {name}: {safe(fact)}" for name, fact in facts)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -68,13 +66,13 @@ def _variants(analysis: Analysis) -> str:
 
 
 def _section(section: Section) -> list[str]:
-    """What a suite adds; pictures are for paper."""
+    """A section of a suite, without its pictures."""
     parts = [f"### {safe(section.title)}"] if section.title else []
-    parts += [safe(told) for told in section.sentences]
-    for one in section.tables:
-        parts += [f"**{safe(one.title)}**"] if one.title else []
-        parts.append(table(one.head, one.rows))
-        parts += [safe(one.note)] if one.note else []
+    parts += [safe(sentence) for sentence in section.sentences]
+    for item in section.tables:
+        parts += [f"**{safe(item.title)}**"] if item.title else []
+        parts.append(table(item.head, item.rows))
+        parts += [safe(item.note)] if item.note else []
     return parts
 
 
@@ -84,36 +82,20 @@ def _segments(analysis: Analysis) -> str:
     return table(("segment", "variant", *SEGMENT_TITLES, "cases"), rows)
 
 
-def _cases(item: Comparison) -> str:
-    rows = [(each.case_id, f"{each.baseline:.3g}", f"{each.variant:.3g}") for each in item.differences]
+def case_table(item: Comparison) -> str:
+    rows = [(case.case_id, f"{case.baseline:.3g}", f"{case.variant:.3g}") for case in item.differences]
     return table(("case", item.baseline, item.variant), rows)
 
 
-def _provenance(analysis: Analysis) -> str:
-    found = provenance(analysis)
-    models = ", ".join(sorted({model for models in found["models"].values() for model in models}))
-    facts = {
-        "commit": (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else ""),
-        "data": found["data_hash"],
-        "seed": found["seed"],
-        "models": models or "none told",
-        "Python": found["python"],
-        "packages": ", ".join(f"{name} {version}" for name, version in found["packages"].items()),
-        "started": found["created_at"],
-        "concurrency": "; ".join(describe_findings(events(analysis))),
-    }
-    return "\n".join(f"- {name}: {safe(str(value))}" for name, value in facts.items() if value != "")
-
-
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; columns that hold nothing are left out."""
-    head, shown = without_empty_columns(titles, list(rows))
-    lines = [map(safe, head), ["---"] * len(head), *(map(safe, row) for row in shown)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    """A table without its empty columns."""
+    head, cells = without_empty_columns(titles, list(rows))
+    lines = [map(safe, head), ["---"] * len(head), *(map(safe, row) for row in cells)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def safe(words: str) -> str:
-    """Text that Markdown takes for nothing but text: names, ids and tags are anybody's.
+    """Escape text for Markdown; names, ids and tags may contain anything.
 
     >>> safe("a|b <b>*c*\\nd"), safe("wins - losses")
     ('a\\\\|b &lt;b&gt;\\\\*c\\\\* d', 'wins - losses')

@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 
 
 def result_html(analysis: Analysis) -> str:
-    """HTML without scripts or styles of its own, so that it takes the look of the notebook. Names and messages may come
-    from a model: everything is escaped."""
+    """HTML without scripts or styles, so that the notebook's apply. Everything is escaped."""
     lines = [*verdict_lines(analysis), *filter(None, [not_run_line(analysis)])]
     verdicts = {SIMULATED, lines[0], *map(sentence, analysis.comparisons)}
     rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
-    head, shown = without_empty_columns(("variant", *TITLES), rows)
+    head, body = without_empty_columns(("variant", *TITLES), rows)
     table = [
         f"<tr>{''.join(f'<th>{_text(title)}</th>' for title in head)}</tr>",
-        *(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in shown),
+        *(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in body),
     ]
     paragraphs = [f"<strong>{_text(line)}</strong>" if line in verdicts else _text(line) for line in lines]
     run = f"run {analysis.run['run']}, {analysis.run['status'].replace('_', ' ')}"

@@ -19,14 +19,14 @@ from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables import tables
 from abreast.text import dump_json
 
-# A text that a spreadsheet would run as a formula: by OWASP's list, and the full-width forms that some accept. With any
-# number of quotes before it, so that taking one away always gives back the text.
+# Text that a spreadsheet would run as a formula: OWASP's list, and the full-width forms that some accept. Any number of
+# quotes may precede it, so that removing one quote always restores the text.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def escape_formula(value: Any) -> Any:
-    """Put a quote before a text that a spreadsheet would run as a formula. Numbers stay numbers.
+    """Put a quote before text that a spreadsheet would run as a formula. Numbers are unchanged.
 
     >>> escape_formula("=1+1"), escape_formula("'=1+1"), escape_formula("plain"), escape_formula("-3.5")
     ("'=1+1", "''=1+1", 'plain', '-3.5')
@@ -37,8 +37,7 @@ def escape_formula(value: Any) -> Any:
 
 
 class CsvFile:
-    """CSV with Unix line ends. `csv.writer` alone would leave a carriage return in a text unquoted, and readers would
-    begin a new row there."""
+    """CSV with Unix line ends. `csv.writer` with these would leave carriage returns unquoted, which break rows."""
 
     def __init__(self, file: _Writable, escape_formulas: bool) -> None:
         self._file = file
@@ -57,15 +56,14 @@ class CsvFile:
 def export(
     store: Store, table: str, name: str | None, form: str, output: str | None, escape_formulas: bool = False
 ) -> int:
-    """Write the rows of a table, or those of one run or tracker; how many there were."""
+    """Write the rows of a table, or those of one run or tracker, and return their number."""
     names, rows = tables.stream(store, table)
     if name is not None:
-        of_run = "run" in names and name in store.queries.run_names()
-        who = "run" if of_run else "track_id"
-        rows = tables.stream(store, table, tables.Condition.matching({who: name}))[1]
+        key = "run" if "run" in names and name in store.queries.run_names() else "track_id"
+        rows = tables.stream(store, table, tables.Condition.matching({key: name}))[1]
     if form == "parquet":
         if output is None:
-            raise BadInput("parquet cannot go to standard output", "--output rows.parquet")
+            raise BadInput("parquet cannot go to standard output", "use --output rows.parquet")
         return _parquet(names, rows, output)
     if output is None:
         rows = while_read(rows)
@@ -106,7 +104,7 @@ def _opened(output: str | None) -> Iterator[_Writable]:
         with Path(output).open("w", encoding="utf-8", newline="") as file:
             yield file
     except OSError as error:
-        raise BadInput(f"--output {output}: cannot be written ({error.strerror})") from None
+        raise BadInput(f"--output {output}: cannot write ({error.strerror})") from None
 
 
 def _csv(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable, escape_formulas: bool) -> int:
@@ -119,7 +117,7 @@ def _csv(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable, esc
 
 
 def _text(value: Any) -> str:
-    """What a file of text has no word for."""
+    """A value that CSV and JSON have no type for."""
     if isinstance(value, bytes):
         return value.hex()
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
@@ -134,7 +132,7 @@ def _jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable) -
 
 
 def _parquet(names: list[str], rows: Iterator[tuple[Any, ...]], output: str) -> int:
-    from abreast.store.parquet import write_parquet  # late: it imports DuckDB
+    from abreast.store.parquet import write_parquet  # slow: imports DuckDB
 
     with temporary_folder() as folder:
         lines = folder / "rows.jsonl"

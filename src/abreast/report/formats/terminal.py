@@ -17,13 +17,14 @@ from abreast.output.rich_console import PrintableConsole, PrintableText
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.sections import NamedTable, Section, sections_of, without_empty_columns
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.variant_figures import TITLES, cells
+from abreast.report.words.variant_figures import OTHER_SCORES, TITLES, cells, other_scores
 from abreast.report.words.verdict_sentence import (
     SIMULATED,
-    aside,
+    cost_and_latency_lines,
     judge_lines,
     not_run_line,
     ranking_line,
+    segments_of,
     sentence,
     verdict_lines,
     where_it_helps,
@@ -31,8 +32,9 @@ from abreast.report.words.verdict_sentence import (
 )
 from abreast.text import printable
 
-MOST_ROWS = 60  # of a table of a suite
-MOST_NAME = 24  # characters for the name of a row, however narrow the terminal
+MOST_ROWS = 60  # of a suite's table
+MOST_NAME = 24  # characters of a row's name, however narrow the terminal
+BRIEF = 6  # columns of the table of other scores
 _COLOURS = {
     "better": "bold green",
     "worse": "bold red",
@@ -43,23 +45,20 @@ _COLOURS = {
 
 
 def render(analysis: Analysis, where: str = "") -> RenderableType:
-    """The whole report; `where` is what a command needs to find the store, such as ` --store demo/results.db`.
+    """The whole report; `where` is the option of commands that names the store, such as ` --store demo/results.db`.
 
-    Print it with `crop=False`: commands are not cut, so that they can be copied.
+    Print it with `crop=False`, so that commands are not cut and can be copied.
     """
     words = {sentence(item): item.verdict.word for item in analysis.comparisons} | {SIMULATED: "simulated"}
     parts: list[RenderableType] = []
     if analysis.run["debug"]:
         parts.append(_indented("DEBUG run of a few cases: not a result", "bold magenta"))
     parts += [_indented(line, _COLOURS.get(words.get(line, ""), "")) for line in verdict_lines(analysis)]
-    parts += [
-        _indented(whose(analysis, comparison) + told)
-        for comparison in analysis.comparisons
-        if (told := aside(comparison))
-    ]
-    if analysis.ranking is not None:
-        parts.append(_indented(ranking_line(analysis)))
+    parts += [_indented(line) for line in (*cost_and_latency_lines(analysis), ranking_line(analysis)) if line]
     parts += [PrintableText(""), _variants(analysis), PrintableText("")]
+    if not analysis.rows.spec.get("suite") and (table := other_scores(analysis)):
+        head, rows = without_empty_columns(table[0][:BRIEF], [row[:BRIEF] for row in table[1]])
+        parts += [_indented(OTHER_SCORES), _named(NamedTable("", "", head, rows)), PrintableText("")]
     for section in sections_of(analysis):
         parts += _section(section, f"abreast report {analysis.run['run']} --format markdown{where}")
     for comparison in analysis.comparisons:
@@ -71,11 +70,8 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
 
 def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    mine = [
-        item for item in analysis.segments if (item.variant, item.baseline) == (comparison.variant, comparison.baseline)
-    ]
-    if mine:
-        parts.append(_indented(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)"))
+    if segments := segments_of(analysis, comparison):
+        parts.append(_indented(f"where    {whose(analysis, comparison)}{where_it_helps(segments)} (exploratory)"))
     if comparison.differences:
         cases = ", ".join(
             f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
@@ -89,12 +85,12 @@ def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> li
 
 
 def _indented(line: str, style: str = "") -> Padding:
-    """Two spaces in front of every row of it, however narrow the terminal."""
+    """Indent every row by two spaces, however narrow the terminal."""
     return Padding(PrintableText(line, style=style), (0, 0, 0, 2), expand=False)
 
 
-def _section(section: Section, whole: str) -> list[RenderableType]:
-    """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is cut here."""
+def _section(section: Section, command: str) -> list[RenderableType]:
+    """A section of a suite: sentences, then tables, no pictures. `command` prints the rows that are cut here."""
     parts: list[RenderableType] = [_indented(section.title, "bold")] if section.title else []
     parts += map(_indented, section.sentences)
     tables = [table for table in section.tables if not table.aside]
@@ -104,8 +100,8 @@ def _section(section: Section, whole: str) -> list[RenderableType]:
         parts.append(PrintableText(""))
         parts += [_indented(table.title)] if table.title else []
         parts.append(_named(replace(table, rows=table.rows[:MOST_ROWS])))
-        if (left := len(table.rows) - MOST_ROWS) > 0:
-            parts.append(PrintableText(f"  {left:,} more: {whole}", no_wrap=True, overflow="ignore"))
+        if (more := len(table.rows) - MOST_ROWS) > 0:
+            parts.append(PrintableText(f"  {more:,} more: {command}", no_wrap=True, overflow="ignore"))
         parts += [_indented(table.note, "dim")] if table.note else []
     return [*parts, PrintableText("")]
 
@@ -122,16 +118,16 @@ def _named(table: NamedTable) -> _Columns:
 
 def _variants(analysis: Analysis) -> _Columns:
     rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
-    head, shown = without_empty_columns(("", *TITLES), rows, kept=3)
-    columns = zip(head, zip(*shown, strict=True), strict=True)
+    head, body = without_empty_columns(("", *TITLES), rows, kept=3)
+    columns = zip(head, zip(*body, strict=True), strict=True)
     return _Columns([(title, list(column), title in ("", "errors")) for title, column in columns])
 
 
-_Column = tuple[str, list[str], bool]  # title, cells, and whether those are words, which may be folded
+_Column = tuple[str, list[str], bool]  # title, cells, and whether these are words, which may be wrapped
 
 
 class _Columns:
-    """A table whose first column names the rows. What is too wide for the terminal goes on below; nothing is cut."""
+    """A table whose first column names the rows. Columns that do not fit the terminal continue below."""
 
     def __init__(self, columns: list[_Column]) -> None:
         self._columns = [(printable(title), list(map(printable, cells)), words) for title, cells, words in columns]
@@ -141,25 +137,25 @@ class _Columns:
             yield _table(self._columns)
             return
         name, *rest = self._columns
-        named = min(_width(name), max(MOST_NAME, options.max_width // 3))
+        name_width = min(_width(name), max(MOST_NAME, options.max_width // 3))
+        room = options.max_width - name_width
         while rest:
-            left = options.max_width - named
-            taken = [rest.pop(0)]
-            while rest and sum(map(_width, [*taken, rest[0]])) <= left:
-                taken.append(rest.pop(0))
-            yield _table([name, *taken], named, folded=_width(taken[0]) > left)
+            block = [rest.pop(0)]
+            while rest and sum(map(_width, [*block, rest[0]])) <= room:
+                block.append(rest.pop(0))
+            yield _table([name, *block], name_width, folded=_width(block[0]) > room)
 
 
 def _width(column: _Column) -> int:
     return max(map(cell_len, [column[0], *column[1]])) + 2
 
 
-def _table(columns: list[_Column], named: int | None = None, folded: bool = False) -> Table:
-    """`named` is how wide the first column is; figures are folded only if there is no other way."""
+def _table(columns: list[_Column], name_width: int | None = None, folded: bool = False) -> Table:
+    """`name_width` is that of the first column; figures are wrapped only if `folded`."""
     table = Table(box=None, pad_edge=True, header_style="dim")
     for at, (title, _, words) in enumerate(columns):
         justify: Literal["left", "right"] = "left" if words else "right"
-        width = None if at or named is None else named - 2
+        width = None if at or name_width is None else name_width - 2
         table.add_column(
             PrintableText(title), justify=justify, overflow="fold", no_wrap=not (words or folded), width=width
         )
@@ -178,5 +174,5 @@ class Terminal(ReportFormat):
 def as_text(analysis: Analysis, width: int = 120) -> str:
     console = PrintableConsole(file=io.StringIO(), width=width, no_color=True)
     console.print(render(analysis), crop=False)
-    written: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return written
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text

@@ -1,4 +1,4 @@
-"""What was asked, expected and answered in a case, side by side, and never more of it than a page shows."""
+"""Prompts, expected answers and answers of cases, side by side, cut to what a page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abreast.analyse.rows import Rows
-from abreast.report.page.trial_artifacts import Left, Link, Links, Trial, cut, size
+from abreast.report.page.trial_artifacts import Link, Links, RunArtifacts, TrialArtifacts, cut, size
 from abreast.report.words.verdict_sentence import failure
 from abreast.store.queries.answers import TrialTexts
 from abreast.store.rows import to_json
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
+    """The most characters of each text."""
+
     answer: int
     prompt: int
     expected: int
@@ -34,40 +36,37 @@ LINES = 400_000  # of diffs that are read for the page
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one variant was asked and said."""
-
     name: str
     text: str
     ok: bool
     score: float | None
     prompt: str
-    links: tuple[Link, ...] = ()  # to what it left
+    links: tuple[Link, ...] = ()  # to artifacts
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One case in full, or as much of it as the caps allow."""
-
+class CaseAnswers:
     sides: tuple[Answered, ...]
     expected: str
-    prompt: str | None  # None if each side has its own
+    prompt: str | None  # None if sides have different prompts
     repeat: str
     diff: tuple[tuple[str, str], ...] = ()  # (sign, words): " " both, "-" only the first, "+" only the second
     blocks: tuple[Block, ...] = ()  # changes side by side
-    changes: str = ""  # where all changes of the case are
+    changes: str = ""  # link to the page with all changes of the case
 
     def size(self) -> int:
-        told = [self.expected, self.prompt or "", *(words for _, words in self.diff)]
-        told += [text for one in self.sides for text in (one.name, one.text, one.prompt if self.prompt is None else "")]
-        links = sum(len("".join(link)) + 60 for one in self.sides for link in one.links)
-        return sum(map(size, told)) + 500 + 25 * len(self.diff) + links + sum(block.size() for block in self.blocks)
+        texts = [self.expected, self.prompt or "", *(words for _, words in self.diff)]
+        for side in self.sides:
+            texts += [side.name, side.text, side.prompt if self.prompt is None else ""]
+        links = sum(len("".join(link)) + 60 for side in self.sides for link in side.links)
+        return sum(map(size, texts)) + 500 + 25 * len(self.diff) + links + sum(block.size() for block in self.blocks)
 
 
-class Reader:
-    """Reads what was asked and answered, and never more of it than is shown."""
+class AnswerReader:
+    """Reads prompts and answers, and no more of them than is displayed."""
 
-    def __init__(self, rows: Rows, left: Left, links: Links) -> None:
-        self._rows, self._left, self._links = rows, left, links
+    def __init__(self, rows: Rows, artifacts: RunArtifacts, links: Links) -> None:
+        self._rows, self._artifacts, self._links = rows, artifacts, links
         keys = self._key(rows.case, rows.variant, rows.repeat)
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
@@ -80,73 +79,73 @@ class Reader:
         at = int(np.searchsorted(self._keys, key))
         return int(self._order[at]) if at < len(self._keys) and self._keys[at] == key else None
 
-    def read(self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False) -> list[Shown]:
-        """These cases with the answers of these variants."""
-        chosen = [self._repeat(case, variants) for case in cases]
-        places = [
-            [self._row(case, index, repeat) for index in variants] for case, repeat in zip(cases, chosen, strict=True)
+    def read(
+        self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False
+    ) -> list[CaseAnswers]:
+        repeats = [self._repeat(case, variants) for case in cases]
+        indexes = [
+            [self._row(case, variant, repeat) for variant in variants]
+            for case, repeat in zip(cases, repeats, strict=True)
         ]
-        texts = self._texts([row for found in places for row in found if row is not None], caps)
+        texts = self._texts([row for of_case in indexes for row in of_case if row is not None], caps)
         return [
-            self._shown(case, variants, repeat, found, texts, caps, with_diff)
-            for case, repeat, found in zip(cases, chosen, places, strict=True)
+            self._answers(case, variants, repeat, of_case, texts, caps, with_diff)
+            for case, repeat, of_case in zip(cases, repeats, indexes, strict=True)
         ]
 
     def _repeat(self, case: int, variants: Sequence[int]) -> int:
-        """The repeat that shows the difference of the case best; the first, if they do not differ."""
-        if self._rows.repeats == 1:
+        """The repeat with the largest difference in the direction of the case's; the first, if none differs."""
+        if self._rows.repeats == 1 or len(variants) < 2:
             return 0
-        found = []
-        for repeat in range(self._rows.repeats):
-            rows = [self._row(case, index, repeat) for index in variants]
-            found.append([np.nan if row is None else float(self._rows.score[row]) for row in rows])
-        scores = np.nan_to_num(np.array(found), nan=0.0)
-        if scores.shape[1] < 2:
-            return 0
-        apart = scores[:, 1] - scores[:, 0]
-        return int(np.argmax(apart if apart.sum() >= 0 else -apart))
+        rows = [[self._row(case, index, repeat) for index in variants] for repeat in range(self._rows.repeats)]
+        scores = [[0.0 if row is None else float(self._rows.score[row]) for row in of_repeat] for of_repeat in rows]
+        baseline, variant = np.nan_to_num(np.array(scores), nan=0.0).T[:2]
+        differences = variant - baseline
+        return int(np.argmax(differences if differences.sum() >= 0 else -differences))
 
     def _texts(self, rows: Sequence[int], caps: Caps) -> dict[int, dict[str, Any]]:
-        at = {int(self._rows.position[row]): row for row in rows}
+        by_position = {int(self._rows.position[row]): row for row in rows}
         most = {"error": caps.answer * 4, "prompt": caps.prompt * 4, "answer": caps.answer * 4}  # bytes
-        found = self._rows.store.queries.trial_texts(self._rows.run_id, at, most)
-        return {at[trial.position]: _as_texts(trial, caps, bool(self._left)) for trial in found}
+        trials = self._rows.store.queries.trial_texts(self._rows.run_id, by_position, most)
+        return {by_position[trial.position]: _as_texts(trial, caps, bool(self._artifacts)) for trial in trials}
 
-    def _shown(
+    def _answers(
         self,
         case: int,
         variants: Sequence[int],
         repeat: int,
-        places: Sequence[int | None],
+        indexes: Sequence[int | None],
         texts: dict[int, dict[str, Any]],
         caps: Caps,
         with_diff: bool,
-    ) -> Shown:
+    ) -> CaseAnswers:
         rows, sides = self._rows, []
         expected = ""
-        for index, row in zip(variants, places, strict=True):
-            told = texts.get(row) if row is not None else None
-            if row is None or told is None:
-                sides.append(Answered(rows.variants[index], "not run", False, None, ""))
+        for variant, row in zip(variants, indexes, strict=True):
+            trial = texts.get(row) if row is not None else None
+            if row is None or trial is None:
+                sides.append(Answered(rows.variants[variant], "not run", False, None, ""))
                 continue
-            ok, score = told["status"] == "ok", float(rows.score[row])
-            text = told["answer"] if ok else cut(failure(told), caps.answer)
+            ok, score = trial["status"] == "ok", float(rows.score[row])
+            text = trial["answer"] if ok else cut(failure(trial), caps.answer)
             links = self._links.of(self._trial(row))
-            known = None if np.isnan(score) else score
-            sides.append(Answered(rows.variants[index], text, ok, known, told["prompt"], links=links))
-            expected = told["expected"]
-        prompts = {one.prompt for one in sides if one.prompt}
-        return Shown(
+            usable = None if np.isnan(score) else score
+            sides.append(Answered(rows.variants[variant], text, ok, usable, trial["prompt"], links=links))
+            expected = trial["expected"]
+        prompts = {side.prompt for side in sides if side.prompt}
+        return CaseAnswers(
             sides=tuple(sides),
             expected=expected,
             prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
             repeat=f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
             diff=_diff(*sides) if with_diff and len(sides) == 2 else (),
-            blocks=self._blocks(map(self._trial, places)) if self._left and with_diff and len(places) == 2 else (),
+            blocks=self._blocks(map(self._trial, indexes)) if with_diff and len(indexes) == 2 else (),
             changes=self._links.changes.get(case, ""),
         )
 
-    def _blocks(self, trials: Iterable[Trial | None]) -> tuple[Block, ...]:
+    def _blocks(self, trials: Iterable[TrialArtifacts | None]) -> tuple[Block, ...]:
+        if not self._artifacts:
+            return ()
         from abreast.report.page.changes import ON_THE_PAGE
 
         return self._changes.of_two(trials, ON_THE_PAGE)
@@ -155,10 +154,10 @@ class Reader:
     def _changes(self) -> Changes:
         from abreast.report.page.changes import Changes  # late: most runs change no files
 
-        return Changes(self._left, LINES)
+        return Changes(self._artifacts, LINES)
 
-    def _trial(self, row: int | None) -> Trial | None:
-        return None if row is None else self._left.trials.get(int(self._rows.position[row]))
+    def _trial(self, row: int | None) -> TrialArtifacts | None:
+        return None if row is None else self._artifacts.trials.get(int(self._rows.position[row]))
 
 
 def _as_texts(trial: TrialTexts, caps: Caps, without_diff: bool) -> dict[str, Any]:
@@ -174,7 +173,7 @@ def _as_texts(trial: TrialTexts, caps: Caps, without_diff: bool) -> dict[str, An
 
 
 def _expected(stored: str, most: int, without_diff: bool) -> str:
-    """An expected text as it is, anything else as JSON; a human's change is shown beside those of agents."""
+    """An expected text as it is, anything else as JSON; `without_diff` omits a human's change, displayed separately."""
     expected = json.loads(stored)
     if without_diff and isinstance(expected, dict):
         stored = to_json({key: value for key, value in expected.items() if key != "diff"})
@@ -182,25 +181,25 @@ def _expected(stored: str, most: int, without_diff: bool) -> str:
     return "" if text in (b"null", b"{}") else _text(text[: most * 4], len(text), most)
 
 
-def _text(begin: bytes | None, whole: int | None, most: int) -> str:
-    """The beginning of a text, and how long it is if that is not all of it."""
+def _text(begin: bytes | None, total: int | None, most: int) -> str:
+    """The beginning of a text, with the total length if it is cut."""
     if begin is None:
         return ""
-    text = begin.decode(errors="replace" if len(begin) == whole else "ignore")
-    if len(begin) == whole and len(text) <= most:
-        return text
-    length = f"{len(text):,} characters" if len(begin) == whole else f"{whole:,} bytes"
-    return f"{text[:most]} … ({length} in all)"
+    is_complete = len(begin) == total
+    text = begin.decode(errors="replace" if is_complete else "ignore")
+    if is_complete:
+        return cut(text, most)
+    return f"{text[:most]} … ({total:,} bytes in all)"
 
 
 _WORD = re.compile(r"\s*\S+")
 
 
-def _diff(one: Answered, other: Answered) -> tuple[tuple[str, str], ...]:
-    """What was taken out and put in, word by word; nothing if they are alike."""
-    if not (one.ok and other.ok) or one.text == other.text:
+def _diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
+    """Removed and added words; empty for equal answers."""
+    if not (before.ok and after.ok) or before.text == after.text:
         return ()
-    return tuple(_changes(_WORD.findall(one.text), _WORD.findall(other.text)))
+    return tuple(_changes(_WORD.findall(before.text), _WORD.findall(after.text)))
 
 
 def _changes(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The changes of a case side by side: each agent's beside the human's, or where no human made one, the baseline's."""
+"""The changes of a case side by side: each agent's next to the human's or, without one, the baseline's."""
 
 from __future__ import annotations
 
@@ -7,74 +7,73 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.report.page.side_by_side import Beside, Change, Limits, side_by_side
-from abreast.report.page.trial_artifacts import DIFF, Left, Room, Trial, cut, size
+from abreast.report.page.side_by_side import DiffPair, ParsedDiff, SizeLimits, side_by_side
+from abreast.report.page.trial_artifacts import DIFF, RunArtifacts, SizeBudget, TrialArtifacts, cut, size
 from abreast.text import many
 
 HUMAN = "the human"
-ON_THE_PAGE = Limits(24_000, 80, 240, 2_000)
-ON_ITS_OWN = Limits(120_000, 400, 500, 6_000)
-READ = 1_000_000  # bytes of a diff that are looked at
-LINES = 30_000  # and lines
-_LINE = 50  # bytes that count as one
-_COUNTS = ("files_changed", "lines_added", "lines_deleted")  # what a trial returns of its change
-HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # of a human's, which has all lines of its files
+ON_THE_PAGE = SizeLimits(24_000, 80, 240, 2_000)
+ON_ITS_OWN = SizeLimits(120_000, 400, 500, 6_000)
+READ = 1_000_000  # bytes of a diff that are read
+LINES = 30_000  # lines of a diff that are read
+_LINE = 50  # bytes that count as one line
+_COUNTS = ("files_changed", "lines_added", "lines_deleted")  # columns of a trial
+HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # a human's diff has all lines of its files
 
 
 @dataclass(slots=True)
 class Block:
-    """Two changes beside each other; only one, if `left` is nobody."""
+    """Two changes side by side; only one, if `left` is empty."""
 
     left: str
     right: str
-    found: Beside
+    diffs: DiffPair
     notes: list[str] = field(default_factory=list)
-    plain: list[tuple[str, str]] = field(default_factory=list)  # who, and the text of a diff that cannot be read
+    plain: list[tuple[str, str]] = field(default_factory=list)  # names and texts of diffs that cannot be parsed
 
     def size(self) -> int:
-        told = (self.left, self.right, *self.notes, *self.found.names, *(part for pair in self.plain for part in pair))
-        return self.found.used + sum(map(size, told)) + 500
+        texts = (self.left, self.right, *self.notes, *self.diffs.names, *(part for pair in self.plain for part in pair))
+        return self.diffs.used + sum(map(size, texts)) + 500
 
 
 class Changes:
-    """Reads changes, and of all of them together no more than so many lines, or as many bytes as that would be."""
+    """Reads changes, at most `lines` lines of all of them together, or as many bytes as that would be."""
 
-    def __init__(self, left: Left, lines: int) -> None:
-        self._left = left
-        self._lines = Room(lines)
-        self._baseline = left.rows.variants.index(left.rows.meta["baseline"])
-        self._human: tuple[int, Change | None] = (-1, None)  # of the case that was asked for last
+    def __init__(self, artifacts: RunArtifacts, lines: int) -> None:
+        self._artifacts, self._rows = artifacts, artifacts.rows
+        self._lines = SizeBudget(lines)
+        self._baseline = self._rows.variants.index(self._rows.meta["baseline"])
+        self._human: tuple[int, ParsedDiff | None] = (-1, None)  # case and human's change, the last one read
 
     @property
-    def used_up(self) -> bool:
-        return self._lines.used_up
+    def is_used_up(self) -> bool:
+        return self._lines.is_used_up
 
-    def of_case(self, case: int, limits: Limits) -> Iterator[Block]:
-        """All of a case, the first repeat of each variant first."""
-        trials = sorted(self._left.cases.get(case, ()), key=lambda trial: (trial.repeat, trial.variant))
+    def of_case(self, case: int, limits: SizeLimits) -> Iterator[Block]:
+        """All changes of a case, the first repeat of each variant first."""
+        trials = sorted(self._artifacts.cases.get(case, ()), key=lambda trial: (trial.repeat, trial.variant))
         changed = [trial for trial in trials if trial.has_change]
         human = self._of_human(changed[0]) if changed else None
-        for trial in () if self.used_up else changed:
+        for trial in () if self.is_used_up else changed:
             if human is not None:
                 block = self._block(HUMAN, human, trial, limits)
             elif trial.variant == self._baseline:
                 if any(other.repeat == trial.repeat for other in changed if other is not trial):
-                    continue  # it stands on the left of theirs
+                    continue  # it is on the left of theirs
                 block = self._block("", None, trial, limits)
             else:
-                first = next((one for one in changed if self._leads(one, trial)), None)
-                block = self._against(first, trial, limits)
+                block = self._against(self._of_baseline(trial.repeat, changed), trial, limits)
             if block is None:
                 return
             yield block
 
-    def of_two(self, trials: Iterable[Trial | None], limits: Limits) -> tuple[Block, ...]:
-        """Those of two trials of one case: each beside the human's, or beside each other."""
+    def of_two(self, trials: Iterable[TrialArtifacts | None], limits: SizeLimits) -> tuple[Block, ...]:
+        """The changes of two trials of one case: each next to the human's, or next to each other."""
         changed = [trial for trial in trials if trial is not None and trial.has_change]
         if not changed:
             return ()
         human = self._of_human(changed[0])
-        if self.used_up:
+        if self.is_used_up:
             return ()
         if human is not None:
             blocks = [self._block(HUMAN, human, trial, limits) for trial in changed]
@@ -84,64 +83,62 @@ class Changes:
             blocks = [self._against(changed[0], changed[1], limits)]
         return tuple(block for block in blocks if block is not None)
 
-    def _leads(self, one: Trial, other: Trial) -> bool:
-        return one.variant == self._baseline and one.repeat == other.repeat
+    def _of_baseline(self, repeat: int, trials: Sequence[TrialArtifacts]) -> TrialArtifacts | None:
+        return next((trial for trial in trials if (trial.variant, trial.repeat) == (self._baseline, repeat)), None)
 
-    def _against(self, one: Trial | None, other: Trial, limits: Limits) -> Block | None:
-        change = None if one is None else self._of_trial(one)
-        if one is None or change is None:
-            return self._block("", None, other, limits)
-        return self._block(self._who(one), change, other, limits)
+    def _against(self, first: TrialArtifacts | None, second: TrialArtifacts, limits: SizeLimits) -> Block | None:
+        change = None if first is None else self._of_trial(first)
+        if first is None or change is None:
+            return self._block("", None, second, limits)
+        return self._block(self._name(first), change, second, limits)
 
-    def _block(self, who: str, left: Change | None, trial: Trial, limits: Limits) -> Block | None:
-        """None if there were too many lines to read already."""
-        change = self._of_trial(trial)
-        if change is None:
+    def _block(self, left: str, change: ParsedDiff | None, trial: TrialArtifacts, limits: SizeLimits) -> Block | None:
+        """A change of this name next to that of a trial; None if the line budget is used up."""
+        other = self._of_trial(trial)
+        if other is None:
             return None
-        block = Block(who, self._who(trial), side_by_side(left, change, limits))
-        for name, one in ((who, left), (block.right, change)):
-            if one is not None:
-                block.notes += [f"{name}: {note}" for note in one.notes]
-                block.plain += [(name, cut(one.plain, limits.plain))] if one.plain else []
+        block = Block(left, self._name(trial), side_by_side(change, other, limits))
+        for name, parsed in ((left, change), (block.right, other)):
+            if parsed is not None:
+                block.notes += [f"{name}: {note}" for note in parsed.notes]
+                block.plain += [(name, cut(parsed.plain, limits.plain))] if parsed.plain else []
         return block
 
-    def _who(self, trial: Trial) -> str:
-        return self._left.who(trial.variant, trial.repeat)
+    def _name(self, trial: TrialArtifacts) -> str:
+        return self._artifacts.trial_name(trial.variant, trial.repeat)
 
-    def _of_trial(self, trial: Trial) -> Change | None:
-        rows = self._left.rows
-        found = rows.store.queries.artifact_begin(rows.run_id, trial.position, DIFF, READ)
-        if found is None:
-            return Change()
-        begin, size, data = found
-        change = self._read(begin, size, LINES)
+    def _of_trial(self, trial: TrialArtifacts) -> ParsedDiff | None:
+        stored = self._rows.store.queries.artifact_begin(self._rows.run_id, trial.position, DIFF, READ)
+        if stored is None:
+            return ParsedDiff()
+        begin, total, data = stored
+        change = self._read(begin, total, LINES)
         if change is not None and not change.notes and not change.plain:
             change.notes += _missing(change, [data.get(name) for name in _COUNTS])
         return change
 
-    def _of_human(self, trial: Trial) -> Change | None:
-        """What a human made of the case; None if nobody did, or it cannot be read."""
+    def _of_human(self, trial: TrialArtifacts) -> ParsedDiff | None:
+        """The human's change of the case; None if there is none, or it cannot be parsed."""
         if self._human[0] != trial.case:
-            rows = self._left.rows
-            diff = _human_diff(rows.store.queries.expected_answer(rows.run_id, trial.position))
+            diff = _human_diff(self._rows.store.queries.expected_answer(self._rows.run_id, trial.position))
             change = self._read(diff[:HUMAN_READ], len(diff), HUMAN_LINES) if diff else None
             self._human = (trial.case, change if change is not None and change.files else None)
         return self._human[1]
 
-    def _read(self, begin: bytes, whole: int, lines: int) -> Change | None:
-        text = begin.decode(errors="replace" if len(begin) == whole else "ignore")
-        there = text.count("\n") + 1
-        if self.used_up or not self._lines.takes(min(there, lines) + len(begin) // _LINE):
+    def _read(self, begin: bytes, total: int, most: int) -> ParsedDiff | None:
+        text = begin.decode(errors="replace" if len(begin) == total else "ignore")
+        lines = text.count("\n") + 1
+        if self.is_used_up or not self._lines.take(min(lines, most) + len(begin) // _LINE):
             return None
-        if there <= lines and len(begin) == whole:
-            return Change.read(text)
-        change = Change.read("\n".join(text.split("\n")[: lines - 1]) + "\n")
-        change.notes.append(f"only the beginning of its diff of {whole:,} bytes is looked at here")
+        if lines <= most and len(begin) == total:
+            return ParsedDiff.read(text)
+        change = ParsedDiff.read("\n".join(text.split("\n")[: most - 1]) + "\n")
+        change.notes.append(f"only the beginning of the diff of {total:,} bytes is displayed")
         return change
 
 
 def _human_diff(expected: Any) -> bytes:
-    """The diff of an expected answer that is a mapping, or a text that holds one as JSON."""
+    """The diff of an expected answer that is a mapping, or a mapping as JSON text."""
     if isinstance(expected, str):
         try:
             expected = json.loads(expected)
@@ -151,9 +148,9 @@ def _human_diff(expected: Any) -> bytes:
     return diff.encode(errors="replace") if isinstance(diff, str) else b""
 
 
-def _missing(change: Change, counted: Sequence[object]) -> list[str]:
-    """What the counts of the trial have and its diff has not: large diffs are stored in part."""
+def _missing(change: ParsedDiff, counted: Sequence[object]) -> list[str]:
+    """A note if the diff has less than the trial's counts, because large diffs are stored in part."""
     files, added, deleted = (number if isinstance(number, int) else 0 for number in counted)
     if files <= len(change.files) and added <= change.lines("+") and deleted <= change.lines("-"):
         return []
-    return [f"the diff does not tell all: {many(files, 'file')}, +{added:,} and −{deleted:,} lines were changed"]
+    return [f"the diff is incomplete: {many(files, 'file')}, +{added:,} and −{deleted:,} lines were changed"]

@@ -1,119 +1,111 @@
-"""The cases of a run for its page: all of them in a list, as many as fit with their answers."""
+"""The cases of a run for its page: a list of all, and the answers of as many as fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from abreast.analyse.paired import Side, side_of
-from abreast.analyse.rows import Rows
+from abreast.analyse.paired import TrialGrid, trial_grid
+from abreast.analyse.rows import Rows, mean_of_known
 from abreast.analyse.run import Analysis, Comparison, largest_cases
-from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
-from abreast.report.page.trial_artifacts import Left, Links, Room, cut, size
+from abreast.report.page.answers import LARGE, SMALL, AnswerReader, Caps, CaseAnswers
+from abreast.report.page.trial_artifacts import Links, RunArtifacts, SizeBudget, cut, size
 from abreast.report.words.variant_figures import short_score
 from abreast.report.words.verdict_sentence import points
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.text import many
 
-ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
-LINES = 1_300_000  # and for the list of cases
-ANSWERED = 500  # cases of a page that are shown with their answers
+ANSWERS = 3_000_000  # bytes of a page for prompts and answers
+LINES = 1_300_000  # bytes of a page for the list of cases
+ANSWERED = 500  # cases of a page with their answers
 LISTED = 20  # comparisons whose cases are listed
-TOGETHER = 3  # variants side by side where nothing is compared
-_LINE = 130  # bytes of a line of the list besides its words
-LONGEST = LINES // _LINE  # cases of a group that can be listed at most
+TOGETHER = 3  # variants side by side if nothing is compared
+_LINE = 130  # bytes of a line of the list without its words
+LONGEST = LINES // _LINE  # the most cases of a group that fit
 _BATCH = 200  # cases read at once
 
 
 @dataclass(slots=True)
-class Entry:
+class ListedCase:
     case: int
     id: str
     scores: tuple[float | None, ...]
     tags: str
-    why: str = ""  # it is not compared
-    shown: Shown | None = None
-    above: bool = False  # among those that differ most
+    reason: str = ""  # why it is not compared
+    answers: CaseAnswers | None = None
+    is_above: bool = False  # among those that differ most
 
     @property
     def score_text(self) -> str:
-        """The scores side by side; empty if there is none."""
+        """The scores side by side; empty without scores."""
         has_score = any(score is not None for score in self.scores)
         return " → ".join(map(short_score, self.scores)) if has_score else ""
 
     @property
     def note(self) -> str:
         """Why the case is not compared, else the difference between two scores in points."""
-        if self.why or len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None:
-            return self.why
+        if self.reason or len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None:
+            return self.reason
         return points(self.scores[1] - self.scores[0])
 
 
 @dataclass(slots=True)
-class Group:
-    """Cases that ended alike."""
-
+class CaseGroup:
     word: str
-    entries: list[Entry]
-    count: int = 0  # with those that are not listed
+    cases: list[ListedCase]
+    count: int = 0  # including those that are not listed
 
     @property
     def left_out(self) -> int:
-        return self.count - len(self.entries)
+        return self.count - len(self.cases)
 
 
 @dataclass(slots=True)
-class Listing:
+class CaseListing:
     """All cases of one comparison, or of a run that compares nothing."""
 
     title: str
     names: tuple[str, ...]
-    groups: list[Group] = field(default_factory=list)
-    most: list[Entry] = field(default_factory=list)  # that differ most
+    groups: list[CaseGroup] = field(default_factory=list)
+    most: list[ListedCase] = field(default_factory=list)  # that differ most
 
     @property
     def left_out(self) -> int:
         return sum(group.left_out for group in self.groups)
 
     @property
-    def closed(self) -> int:
-        """Cases that are listed without their answers."""
-        return sum(1 for group in self.groups for entry in group.entries if not entry.shown and not entry.above)
+    def without_answers(self) -> int:
+        return sum(not case.answers and not case.is_above for group in self.groups for case in group.cases)
 
 
-def left_by(analysis: Analysis) -> Left:
-    """What the trials of a run left; the cases that differ most come first."""
+def artifacts_of(analysis: Analysis) -> RunArtifacts:
+    """The artifacts of a run; those of the cases that differ most come first."""
     pairs = [item.pairs for item in analysis.comparisons[:LISTED]]
-    return Left(analysis.rows, list(dict.fromkeys(case for found in pairs for case in largest_cases(found))))
+    return RunArtifacts(analysis.rows, list(dict.fromkeys(case for item in pairs for case in largest_cases(item))))
 
 
-def listings(analysis: Analysis, left: Left, links: Links, taken: int) -> list[Listing]:
-    """The cases of each comparison; every one has its share of the page, of which so many bytes are taken."""
-    reader = Reader(analysis.rows, left, links)
-    compared = analysis.comparisons[:LISTED]
-    if not compared:
-        found = [_alone(analysis)]
-    else:
-        found = [_of_comparison(analysis, item) for item in compared]
-    for listing in found:
+def listings(analysis: Analysis, artifacts: RunArtifacts, links: Links, used: int) -> list[CaseListing]:
+    """The cases of each comparison, with equal shares of the page, of which `used` bytes are used up."""
+    reader = AnswerReader(analysis.rows, artifacts, links)
+    items = [_of_comparison(analysis, item) for item in analysis.comparisons[:LISTED]] or [_uncompared(analysis)]
+    for listing in items:
         variants = [analysis.rows.variants.index(name) for name in listing.names]
-        room = Room((ANSWERS - taken) // len(found))
-        _fill(reader, listing.most, variants, LARGE, room, with_diff=True)
-        _shorten(analysis.rows, listing, LINES // len(found))
-        cases, groups = ANSWERED // len(found), sorted(listing.groups, key=lambda group: group.count)
+        budget = SizeBudget((ANSWERS - used) // len(items))
+        _fill(reader, listing.most, variants, LARGE, budget, with_diff=True)
+        _shorten(analysis.rows, listing, LINES // len(items))
+        count, groups = ANSWERED // len(items), sorted(listing.groups, key=lambda group: group.count)
         for number, group in enumerate(groups):  # small groups take what they need, large ones share the rest
-            entries = [entry for entry in group.entries if not entry.above][: cases // (len(groups) - number)]
-            _fill(reader, entries, variants, SMALL, room)
-            cases -= len(entries)
-    return found
+            cases = [case for case in group.cases if not case.is_above][: count // (len(groups) - number)]
+            _fill(reader, cases, variants, SMALL, budget)
+            count -= len(cases)
+    return items
 
 
-def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
+def _of_comparison(analysis: Analysis, item: Comparison) -> CaseListing:
     rows, pairs = analysis.rows, item.pairs
-    one, other = (side_of(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
+    grids = [trial_grid(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant)]
     differences = pairs.differences
     by_size = np.lexsort((pairs.cases, -np.abs(differences)))
     by_case = np.argsort(pairs.cases)
@@ -122,111 +114,110 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
         "losses": by_size[differences[by_size] < 0],
         "ties": by_case[differences[by_case] == 0],
     }
-    largest = by_size[: len(item.differences)].tolist()
-    entries = {
-        at: Entry(int(pairs.cases[at]), "", (float(pairs.baseline[at]), float(pairs.variant[at])), "")
-        for places in (*orders.values(), by_size[: len(largest)])
-        for at in places[:LONGEST].tolist()
+    largest = by_size[: len(item.differences)]
+    listed = {
+        at: ListedCase(int(pairs.cases[at]), "", (float(pairs.baseline[at]), float(pairs.variant[at])), "")
+        for order in (*orders.values(), largest)
+        for at in order[:LONGEST].tolist()
     }
     groups = [
-        Group(word, [entries[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
+        CaseGroup(word, [listed[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
     ]
     compared = set(pairs.cases.tolist())
     rest = [case for case in sorted(rows.cases) if case not in compared]
-    not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST]]
-    groups.append(Group("not compared", not_compared, len(rest)))
-    most = [entries[at] for at in largest]
-    listing = Listing(
+    not_compared = [_not_compared(rows, case, *grids) for case in rest[:LONGEST]]
+    groups.append(CaseGroup("not compared", not_compared, len(rest)))
+    most = [listed[at] for at in largest.tolist()]
+    listing = CaseListing(
         f"{item.variant} against {item.baseline}",
         (item.baseline, item.variant),
         [group for group in groups if group.count],
-        [Entry(entry.case, "", entry.scores, "") for entry in most],
+        [ListedCase(case.case, "", case.scores, "") for case in most],
     )
-    for entry in most:
-        entry.above = True
-    _name(rows, listing.most)
+    for case in most:
+        case.is_above = True
+    for case in listing.most:
+        _name(rows, case)
     return listing
 
 
-def _not_compared(rows: Rows, case: int, one: Side, other: Side) -> Entry:
-    scores = tuple(_mean(each.score[case]) for each in (one, other))
-    both = np.concatenate((one.present[case], other.present[case]))
-    if (one.failed[case] | other.failed[case]).any():
-        why = "failed by infrastructure"
-    elif (one.skipped[case] | other.skipped[case]).any():
-        why = "skipped"
-    elif not both.all() or not rows.complete[case]:
-        why = "not finished"
+def _not_compared(rows: Rows, case: int, first: TrialGrid, second: TrialGrid) -> ListedCase:
+    scores = tuple(mean_of_known(grid.score[case]) for grid in (first, second))
+    if (first.failed[case] | second.failed[case]).any():
+        reason = "failed by infrastructure"
+    elif (first.skipped[case] | second.skipped[case]).any():
+        reason = "skipped"
+    elif not (first.present[case] & second.present[case]).all() or not rows.complete[case]:
+        reason = "not finished"
     else:
-        why = "no score" if None in scores else "finished before an earlier one"
-    return Entry(case, "", scores, "", why)
+        reason = "no score" if None in scores else "waiting for an earlier case"
+    return ListedCase(case, "", scores, "", reason)
 
 
-def _alone(analysis: Analysis) -> Listing:
-    """A run that compares nothing: its cases, worst first, if there is a score."""
+def _uncompared(analysis: Analysis) -> CaseListing:
+    """The cases of a run that compares nothing: wrong ones first, if there is a score."""
     rows = analysis.rows
     names = tuple(rows.variants[:TOGETHER])
-    sides = [side_of(rows, index, rows.score) for index in range(len(names))]
-    groups = {word: Group(word, []) for word in ("answers", "wrong", "right", "no score")}
+    grids = [trial_grid(rows, index, rows.score) for index in range(len(names))]
+    groups = {word: CaseGroup(word, []) for word in ("answers", "wrong", "right", "no score")}
     for case in rows.cases:
-        entry = Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "")
-        known = [score for score in entry.scores if score is not None]
+        scores = tuple(mean_of_known(grid.score[case]) for grid in grids)
+        known = [score for score in scores if score is not None]
         word = "no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"
         group = groups[word if rows.primary else "answers"]
         group.count += 1
-        if len(group.entries) < LONGEST:
-            group.entries.append(entry)
-    return Listing("", names, [group for group in groups.values() if group.count])
+        if len(group.cases) < LONGEST:
+            group.cases.append(ListedCase(case, "", scores, ""))
+    return CaseListing("", names, [group for group in groups.values() if group.count])
 
 
-def _mean(scores: Any) -> float | None:
-    known = scores[~np.isnan(scores)]
-    return float(known.mean()) if len(known) else None
+def _name(rows: Rows, case: ListedCase) -> None:
+    """Set id and tags, with a limited length."""
+    facts = rows.cases[case.case]
+    case.id = cut(facts.id, 120)
+    case.tags = cut(", ".join(f"{tag}={value}" for tag, value in list(facts.tags.items())[:20]), 160)
 
 
-def _name(rows: Rows, entries: Iterable[Entry]) -> None:
-    """Ids and tags, shortened where somebody wrote a book."""
-    for entry in entries:
-        facts = rows.cases[entry.case]
-        entry.id = cut(facts.id, 120)
-        entry.tags = cut(", ".join(f"{tag}={value}" for tag, value in list(facts.tags.items())[:20]), 160)
-
-
-def _shorten(rows: Rows, listing: Listing, room: int) -> None:
-    """Leave out of the list what has no room; small groups take what they need, large ones share the rest."""
-    left = len(listing.groups)
+def _shorten(rows: Rows, listing: CaseListing, budget: int) -> None:
+    """Limit the list to a size; small groups take what they need, large ones share the rest."""
+    remaining = len(listing.groups)
     for group in sorted(listing.groups, key=lambda group: group.count):
-        kept: list[Entry] = []
-        share = room // left
-        for entry in group.entries:
-            _name(rows, [entry])
-            share -= (needed := size(entry.id) + size(entry.tags) + _LINE)
+        cases: list[ListedCase] = []
+        share = budget // remaining
+        for case in group.cases:
+            _name(rows, case)
+            share -= (needed := size(case.id) + size(case.tags) + _LINE)
             if share < 0:
                 break
-            room -= needed
-            kept.append(entry)
-        group.entries, left = kept, left - 1
+            budget -= needed
+            cases.append(case)
+        group.cases, remaining = cases, remaining - 1
 
 
 def _fill(
-    reader: Reader, entries: Sequence[Entry], variants: Sequence[int], caps: Caps, room: Room, with_diff: bool = False
+    reader: AnswerReader,
+    cases: Sequence[ListedCase],
+    variants: Sequence[int],
+    caps: Caps,
+    budget: SizeBudget,
+    with_diff: bool = False,
 ) -> None:
-    """Add the answers to these cases, until there is no room."""
-    for begin in range(0, len(entries), _BATCH):
-        if room.used_up:
+    """Add the answers of these cases until the budget is used up."""
+    for begin in range(0, len(cases), _BATCH):
+        if budget.is_used_up:
             return
-        part = entries[begin : begin + _BATCH]
-        found = reader.read([entry.case for entry in part], variants, caps, with_diff)
-        for entry, shown in zip(part, found, strict=True):
-            if not room.takes(shown.size()):
+        batch = cases[begin : begin + _BATCH]
+        answers = reader.read([case.case for case in batch], variants, caps, with_diff)
+        for case, of_case in zip(batch, answers, strict=True):
+            if not budget.take(of_case.size()):
                 return
-            entry.shown = shown
+            case.answers = of_case
 
 
-def closed_in_words(listing: Listing) -> str:
+def omissions(listing: CaseListing) -> str:
     parts = []
-    if listing.closed:
-        parts.append(f"{many(listing.closed, 'case')} listed without answers, to keep this file small")
+    if listing.without_answers:
+        parts.append(f"{many(listing.without_answers, 'case')} listed without answers, to keep this file small")
     if listing.left_out:
         parts.append(f"{many(listing.left_out, 'further case')} not listed")
     return "; ".join(parts)

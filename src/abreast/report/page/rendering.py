@@ -1,4 +1,4 @@
-"""How pages are made of templates: in the colours of the pictures, and with nothing in them that works in secret."""
+"""Rendering of templates, with the colours of the pictures; all text is escaped and printable."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from abreast.text import many, printable
 
 @cache
 def environment() -> jinja2.Environment:
-    found = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.PackageLoader("abreast.report.page"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_harmless,
+        finalize=_printable,
         bytecode_cache=_compiled_templates(),
     )
-    found.filters.update(points=points, many=many, score=short_score)
-    return found
+    templates.filters.update(points=points, many=many, score=short_score)
+    return templates
 
 
 class CompiledTemplates(jinja2.FileSystemBytecodeCache):
-    """Templates compiled by an earlier report. What cannot be read or written is compiled again."""
+    """A cache of compiled templates; entries that cannot be read or written are compiled again."""
 
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         try:
@@ -48,7 +48,7 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
 
 
 def _compiled_templates() -> CompiledTemplates | None:
-    """The cache in the state folder; None if that folder cannot be used or others can write to it."""
+    """The cache in the state folder; None if the folder is unusable or writable by others."""
     try:
         folder = state_folder() / "templates"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,12 +61,12 @@ def _compiled_templates() -> CompiledTemplates | None:
 
 
 def style() -> Markup:
-    """Colours for light and dark, and how pictures use them."""
+    """CSS of the light and dark colours, and of pictures."""
     light, dark = variables(LIGHT), variables(DARK)
     themes = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
     return Markup(themes + rules(None, "svg.chart "))
 
 
-def _harmless(value: Any) -> Any:
-    """Whatever is put into the page: text of anybody is made visible, and escaped after that."""
+def _printable(value: Any) -> Any:
+    """Replace unprintable characters in untrusted text, which is escaped after that."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

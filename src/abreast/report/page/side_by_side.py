@@ -1,7 +1,7 @@
-"""Two changes of the same start beside each other, file by file and line by line.
+"""Two changes of the same files side by side, line by line.
 
-Both count the lines of what was there before, so these lie beside each other; what was added stands before the same
-line of them. Whatever the diffs hold, the work is linear, and no more comes out than a page shows.
+Both diffs number the lines before the change, which aligns them; added lines come before the line that they precede.
+The work is linear in the size of the diffs, and the output is limited to what a page shows.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from abreast.report.page.trial_artifacts import cut, size
 from abreast.scorers.change_similarity.unified import Entry, entries
 
 CONTEXT = 3  # lines around a change
-NAMES = 20  # of files that have no room
+NAMES = 20  # of files that do not fit
 GAP = "…"
-_CELL = 45  # bytes of a line besides its words
+_CELL = 45  # bytes of a line without its words
 _FILE = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SizeLimits:
     bytes: int
     rows: int  # of one file
     line: int  # characters of one line
-    plain: int  # characters of what cannot be read as a diff
+    plain: int  # characters of text that cannot be parsed as a diff
 
 
-class Cell(NamedTuple):
-    """A line of one of the two: `sign` is "+", "-", " " for one that stayed, `GAP` for several that are not shown, or
-    nothing where the other one has a line of its own. `number` is the line's before the change."""
+class DiffCell(NamedTuple):
+    """A line of one side. `sign` is "+", "-", " " for an unchanged line, `GAP` for omitted lines, or empty next to a
+    line of the other side alone. `number` is the line number before the change."""
 
     sign: str
     number: int | None = None
     text: str = ""
-    ends: bool = True  # in a line break
+    ends: bool = True  # with a line break
 
 
-NOTHING = Cell("")
+NOTHING = DiffCell("")
 
 
 @dataclass(slots=True)
-class Change:
-    """What somebody changed, as read from a diff. `plain` is the text of one that cannot be read."""
+class ParsedDiff:
+    """The files of a diff; `plain` is the text of a diff that cannot be parsed."""
 
     files: list[Entry] = field(default_factory=list)
     plain: str = ""
@@ -54,84 +54,84 @@ class Change:
     _edits: dict[int, _Edits] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, diff: str) -> Change:
-        found = entries(diff)
-        if not found:
+    def read(cls, diff: str) -> ParsedDiff:
+        files = entries(diff)
+        if not files:
             return cls(plain=diff if diff.strip() else "")
-        there = sum(line[:1] in ("+", "-") and line[:4] not in ("+++ ", "--- ") for line in diff.split("\n"))
-        is_whole = there <= sum(sign != " " for entry in found for hunk in entry.hunks for sign, _ in hunk.lines)
-        return cls(found, notes=[] if is_whole else ["parts of the diff cannot be read and are not shown"])
+        changed = sum(line[:1] in ("+", "-") and line[:4] not in ("+++ ", "--- ") for line in diff.split("\n"))
+        parsed = sum(sign != " " for entry in files for hunk in entry.hunks for sign, _ in hunk.lines)
+        return cls(files, notes=[] if changed <= parsed else ["parts of the diff cannot be parsed and are left out"])
 
     def lines(self, sign: str) -> int:
         return sum(mark == sign for entry in self.files for hunk in entry.hunks for mark, _ in hunk.lines)
 
     def edits(self, entry: Entry) -> _Edits:
-        """What it does to the lines of one of its files; a human's change is compared with many."""
+        """The edits of one of its files; cached, because a human's change is compared with many."""
         if id(entry) not in self._edits:
             self._edits[id(entry)] = _Edits(entry)
         return self._edits[id(entry)]
 
 
 @dataclass(slots=True)
-class Pair:
-    """One file: what is said of it on each side, and the lines of both, as many if they are `aligned`."""
+class FilePair:
+    """One file: its status and lines on each side; equally many lines if `aligned`."""
 
     name: str
-    said: tuple[str, str]
-    left: list[Cell]
-    right: list[Cell]
+    status: tuple[str, str]
+    left: list[DiffCell]
+    right: list[DiffCell]
     aligned: bool = True
     is_cut: bool = False  # it has more lines
 
 
 @dataclass(slots=True)
-class Beside:
-    """Two changes side by side, as much of them as there is limits."""
+class DiffPair:
+    """Two changes side by side, as much of them as the limits allow."""
 
-    pairs: list[Pair] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # of files without room
-    more: int = 0  # further ones
+    pairs: list[FilePair] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # of files that do not fit
+    more: int = 0  # number of further files
     used: int = 0  # bytes
 
 
-def side_by_side(left: Change | None, right: Change, limits: Limits) -> Beside:
-    """The files of both, those of the left one first. Without a left one there is nothing to compare with."""
-    found = Beside()
-    both = (left or Change(), right)
-    for one, other in _together(both[0].files, right.files):
-        name = cut((one or other or Entry()).names[0], 300)
-        if found.used > limits.bytes:
-            if len(found.names) < NAMES:
-                found.names.append(name)
+def side_by_side(left: ParsedDiff | None, right: ParsedDiff, limits: SizeLimits) -> DiffPair:
+    """The files of both changes, those of the left one first; `left` is None if there is nothing to compare with."""
+    result = DiffPair()
+    both = (left or ParsedDiff(), right)
+    for first, second in _matching(both[0].files, right.files):
+        name = cut((first or second or Entry()).names[0], 300)
+        if result.used > limits.bytes:
+            if len(result.names) < NAMES:
+                result.names.append(name)
             else:
-                found.more += 1
+                result.more += 1
             continue
-        pair = _pair(name, both, (one, other), limits)
-        found.used += _FILE + sum(map(size, (name, *pair.said))) + sum(map(_size, (*pair.left, *pair.right)))
-        found.pairs.append(pair)
-    return found
+        pair = _pair(name, both, (first, second), limits)
+        result.used += _FILE + sum(map(size, (name, *pair.status))) + sum(map(_size, (*pair.left, *pair.right)))
+        result.pairs.append(pair)
+    return result
 
 
-def _together(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[tuple[Entry | None, Entry | None]]:
-    """Those that begin with the same file stand together: one may rename what the other edits."""
-    waiting: dict[tuple[str | None, str | None], list[Entry]] = {}
+def _matching(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[tuple[Entry | None, Entry | None]]:
+    """Pair entries with the same original file: one side may rename what the other edits."""
+    unmatched: dict[tuple[str | None, str | None], list[Entry]] = {}
     for entry in reversed(right):
-        waiting.setdefault(_begins(entry), []).append(entry)
+        unmatched.setdefault(_origin(entry), []).append(entry)
     for entry in left:
-        same = waiting.get(_begins(entry))
+        same = unmatched.get(_origin(entry))
         yield entry, same.pop() if same else None
-    for key in dict.fromkeys(map(_begins, right)):
-        yield from ((None, entry) for entry in reversed(waiting[key]))
+    for key in dict.fromkeys(map(_origin, right)):
+        yield from ((None, entry) for entry in reversed(unmatched[key]))
 
 
-def _begins(entry: Entry) -> tuple[str | None, str | None]:
-    """What it begins with; a new file, or a copy, is known by what it ends as."""
+def _origin(entry: Entry) -> tuple[str | None, str | None]:
+    """The original file; for new files and copies also the new one."""
     return (entry.old, entry.new if entry.copied or entry.old is None else None)
 
 
-def _said(entry: Entry | None, is_unknown: bool) -> str:
+def _status(entry: Entry | None, is_unknown: bool) -> str:
     if entry is None:
-        return "not known" if is_unknown else "not touched"
+        return "unknown" if is_unknown else "not changed"
     parts = []
     if entry.old is None:
         parts.append("added")
@@ -143,98 +143,97 @@ def _said(entry: Entry | None, is_unknown: bool) -> str:
     if entry.binary:
         parts.append("binary, not shown")
     elif entry.combined:
-        parts.append("compared with several states before, not shown")
+        parts.append("combined diff, not shown")
     elif entry.left_out is not None:
         parts.append("too large, not shown")
     return ", ".join(parts)
 
 
-def _size(cell: Cell) -> int:
+def _size(cell: DiffCell) -> int:
     return _CELL + size(cell.text)
 
 
-def _pair(name: str, changes: tuple[Change, Change], files: tuple[Entry | None, Entry | None], limits: Limits) -> Pair:
-    said = [_said(entry, bool(change.plain)) for change, entry in zip(changes, files, strict=True)]
-    pair = Pair(name, (said[0], said[1]), [], [])
-    edits = [change.edits(entry) if entry else None for change, entry in zip(changes, files, strict=True)]
-    if edits[0] and edits[1] and edits[0].fits(edits[1]):
-        rows, pair.is_cut = _shown(_rows(edits[0], edits[1], limits.rows), limits)
+def _pair(
+    name: str, changes: tuple[ParsedDiff, ParsedDiff], files: tuple[Entry | None, Entry | None], limits: SizeLimits
+) -> FilePair:
+    first, second = (_status(entry, bool(change.plain)) for change, entry in zip(changes, files, strict=True))
+    pair = FilePair(name, (first, second), [], [])
+    left, right = (change.edits(entry) if entry else None for change, entry in zip(changes, files, strict=True))
+    if left and right and left.is_consistent_with(right):
+        rows, pair.is_cut = _limited(_rows(left, right, limits.rows), limits)
         pair.left, pair.right = ([row[side] for row in rows] for side in range(2))
         return pair
     pair.aligned = False
-    for cells, found in zip((pair.left, pair.right), edits, strict=True):
-        if found:
-            rows, is_cut = _shown(_rows(found, _Edits(Entry()), limits.rows), limits)
+    for cells, edits in ((pair.left, left), (pair.right, right)):
+        if edits:
+            rows, is_cut = _limited(_rows(edits, _Edits(Entry()), limits.rows), limits)
             cells += [row[0] for row in rows]
             pair.is_cut |= is_cut
     return pair
 
 
-_Row = tuple[Cell, Cell]
+_Row = tuple[DiffCell, DiffCell]
 
 
-def _shown(rows: Iterator[_Row], limits: Limits) -> tuple[list[_Row], bool]:
-    """The first rows, their lines cut, and whether there are more."""
-    found: list[_Row] = []
+def _limited(rows: Iterator[_Row], limits: SizeLimits) -> tuple[list[_Row], bool]:
+    """The first rows, with long lines cut, and whether there are more."""
+    first: list[_Row] = []
     used = 0
     for row in rows:
-        if len(found) >= limits.rows or used > limits.bytes // 2:
-            return found, True
-        one, other = (cell._replace(text=cut(cell.text, limits.line)) for cell in row)
-        used += _size(one) + _size(other)
-        found.append((one, other))
-    return found, False
+        if len(first) >= limits.rows or used > limits.bytes // 2:
+            return first, True
+        left, right = (cell._replace(text=cut(cell.text, limits.line)) for cell in row)
+        used += _size(left) + _size(right)
+        first.append((left, right))
+    return first, False
 
 
 class _Edits:
-    """What one side does to the lines that were there, by their number from 0."""
+    """The edits of one side, by original line number from 0."""
 
     def __init__(self, entry: Entry) -> None:
-        self.known: dict[int, str] = {}
+        self.lines: dict[int, str] = {}  # original lines in the diff
         self.removed: set[int] = set()
         self.added: dict[int, list[str]] = {}  # before this line
-        self.sound = True
+        self.is_valid = True  # no line occurs twice
         for hunk in () if entry.binary else entry.hunks:
             at = hunk.start
             for sign, text in hunk.lines:
                 if sign == "+":
                     self.added.setdefault(at, []).append(text)
                     continue
-                self.sound &= at not in self.known
-                self.known[at] = text
+                self.is_valid &= at not in self.lines
+                self.lines[at] = text
                 if sign == "-":
                     self.removed.add(at)
                 at += 1
 
     def line(self, other: _Edits, at: int) -> str | None:
-        """A line that was there, if one of the two shows it."""
-        return self.known.get(at, other.known.get(at))
+        """An original line, if one of the diffs has it."""
+        return self.lines.get(at, other.lines.get(at))
 
-    def fits(self, other: _Edits) -> bool:
-        """Whether both speak of the same lines; white space at the end of one may differ."""
-        few, many = sorted((self.known, other.known), key=len)
-        return (
-            self.sound
-            and other.sound
-            and all(at not in many or many[at].rstrip() == text.rstrip() for at, text in few.items())
-        )
+    def is_consistent_with(self, other: _Edits) -> bool:
+        """Whether both have the same original lines, up to trailing white space."""
+        few, many = sorted((self.lines, other.lines), key=len)
+        same = all(at not in many or many[at].rstrip() == text.rstrip() for at, text in few.items())
+        return self.is_valid and other.is_valid and same
 
 
 def _rows(left: _Edits, right: _Edits, most: int) -> Iterator[_Row]:
-    """The changed lines of both with some around them; a row with a gap where lines are passed over. Of lines that are
-    added at one place, no more than so many."""
-    end = 0  # of what is shown
+    """The changed lines of both sides with some context; a gap row for omitted lines. Of lines added at one position,
+    about `most`."""
+    end = 0  # of the output so far
     changed = sorted({*left.removed, *right.removed, *left.added, *right.added})
     for at, then in zip(changed, [*changed[1:], None], strict=False):
         begin = max(end, at - CONTEXT)
         while begin < at and left.line(right, begin) is None:
             begin += 1
         if begin > end:
-            yield (Cell(GAP, None, f"{begin - end:,} line{'s' if begin - end > 1 else ''}"),) * 2
+            yield (DiffCell(GAP, None, f"{begin - end:,} line{'s' if begin - end > 1 else ''}"),) * 2
         for number in range(begin, at):
             yield _old(left, right, number)
-        for one, other in _paired(left.added.get(at, [])[: most + 1], right.added.get(at, [])[: most + 1]):
-            yield _added(one), _added(other)
+        for first, second in _paired(left.added.get(at, [])[: most + 1], right.added.get(at, [])[: most + 1]):
+            yield _added(first), _added(second)
         end = at
         while end < (at + CONTEXT + 1 if then is None else min(then, at + CONTEXT + 1)):
             if left.line(right, end) is None:
@@ -243,47 +242,47 @@ def _rows(left: _Edits, right: _Edits, most: int) -> Iterator[_Row]:
             end += 1
 
 
-def _added(text: str | None) -> Cell:
-    return NOTHING if text is None else Cell("+", None, text.removesuffix("\n"), text.endswith("\n"))
+def _added(text: str | None) -> DiffCell:
+    return NOTHING if text is None else DiffCell("+", None, text.removesuffix("\n"), text.endswith("\n"))
 
 
 def _old(left: _Edits, right: _Edits, at: int) -> _Row:
     text = left.line(right, at) or ""
     words, ends = text.removesuffix("\n"), text.endswith("\n")
-    one, other = (Cell("-" if at in each.removed else " ", at + 1, words, ends) for each in (left, right))
-    return one, other
+    first, second = (DiffCell("-" if at in edits.removed else " ", at + 1, words, ends) for edits in (left, right))
+    return first, second
 
 
 def _paired(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Lines that both have once, in the same order, stand beside each other; the others as they come.
+    """Pair lines that both sides have once, in the same order, and fill in the others.
 
     >>> list(_paired(["a", "x"], ["b", "c", "x"]))
     [('a', 'b'), (None, 'c'), ('x', 'x')]
     """
     begin = (0, 0)
-    for here, there in (*_anchors(left, right), (len(left), len(right))):
-        yield from zip_longest(left[begin[0] : here], right[begin[1] : there])
-        if here < len(left):
-            yield left[here], right[there]
-        begin = (here + 1, there + 1)
+    for at_left, at_right in (*_anchors(left, right), (len(left), len(right))):
+        yield from zip_longest(left[begin[0] : at_left], right[begin[1] : at_right])
+        if at_left < len(left):
+            yield left[at_left], right[at_right]
+        begin = (at_left + 1, at_right + 1)
 
 
 def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """The longest rising run of lines that each side has once."""
+    """Indexes of the longest increasing sequence of lines that each side has once."""
     counts = [Counter(left), Counter(right)]
-    place = {text: at for at, text in enumerate(right) if counts[1][text] == 1}
-    both = [(at, place[text]) for at, text in enumerate(left) if counts[0][text] == 1 and text in place]
-    ends: list[int] = []  # the least end of a run of each length
-    runs: list[tuple[int, int]] = []  # which pair ends it
+    unique = {text: at for at, text in enumerate(right) if counts[1][text] == 1}
+    both = [(at, unique[text]) for at, text in enumerate(left) if counts[0][text] == 1 and text in unique]
+    ends: list[int] = []  # the smallest end of a sequence of each length
+    runs: list[tuple[int, int]] = []  # the pair that ends it
     before: dict[tuple[int, int], tuple[int, int] | None] = {}
     for pair in both:
         length = bisect_left(ends, pair[1])
         before[pair] = runs[length - 1] if length else None
         ends[length : length + 1] = [pair[1]]
         runs[length : length + 1] = [pair]
-    found: list[tuple[int, int]] = []
+    anchors: list[tuple[int, int]] = []
     last = runs[-1] if runs else None
     while last is not None:
-        found.append(last)
+        anchors.append(last)
         last = before[last]
-    return found[::-1]
+    return anchors[::-1]

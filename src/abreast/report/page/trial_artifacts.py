@@ -1,4 +1,4 @@
-"""What trials left behind: which artifacts there are, and whose."""
+"""The artifacts of trials: which there are, and the list of them on the page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from abreast.store.queries.artifacts import ArtifactSize
 from abreast.text import many, printable
 
 DIFF = "diff"  # the artifact that is a change
-LISTED = 6_000  # artifacts that a page and the files beside it know of
+LISTED = 6_000  # artifacts of a page and of the files next to it
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A trial that left something."""
-
+class TrialArtifacts:
     position: int
     case: int
     variant: int
@@ -34,50 +32,49 @@ class Trial:
         return any(artifact.name == DIFF for artifact in self.artifacts)
 
 
-class Left:
-    """The trials of a run that left something, by case. Those of the cases that come `first` are always among them, and
-    of the others as many as a page knows of."""
+class RunArtifacts:
+    """The trials of a run with artifacts, by case; at most `LISTED` artifacts, starting with those of the cases in
+    `first`."""
 
     def __init__(self, rows: Rows, first: Sequence[int]) -> None:
         self.rows = rows
         queries, run_id, per_case = rows.store.queries, rows.run_id, rows.per_case
         self.count = queries.count_artifacts(run_id)
-        found: list[ArtifactSize] = []
+        artifacts: list[ArtifactSize] = []
         if self.count:
             for case in first:
-                found += queries.artifact_sizes(run_id, LISTED, range(case * per_case, (case + 1) * per_case))
-            known, rest = set(first), queries.artifact_sizes(run_id, LISTED)
-            found += [artifact for artifact in rest if artifact.position // per_case not in known]
-        self.listed = found[:LISTED]
+                artifacts += queries.artifact_sizes(run_id, LISTED, range(case * per_case, (case + 1) * per_case))
+            included, rest = set(first), queries.artifact_sizes(run_id, LISTED)
+            artifacts += [artifact for artifact in rest if artifact.position // per_case not in included]
+        self.listed = artifacts[:LISTED]
         self.trials = {trial.position: trial for trial in self._trials(self.listed)}
-        cases: dict[int, list[Trial]] = {}
+        self.cases: dict[int, list[TrialArtifacts]] = {}  # in the order of `listed`
         for trial in self.trials.values():
-            cases.setdefault(trial.case, []).append(trial)
-        self.cases = cases  # those that come first are the first
+            self.cases.setdefault(trial.case, []).append(trial)
 
     def __bool__(self) -> bool:
         return bool(self.trials)
 
-    def _trials(self, artifacts: Iterable[ArtifactSize]) -> Iterator[Trial]:
+    def _trials(self, artifacts: Iterable[ArtifactSize]) -> Iterator[TrialArtifacts]:
         rows = self.rows
         by_position: dict[int, list[ArtifactSize]] = {}
         for artifact in artifacts:
             by_position.setdefault(artifact.position, []).append(artifact)
-        for position, found in by_position.items():
+        for position, of_trial in by_position.items():
             if (at := rows.index_of(position)) is None:
-                continue  # a run at work went on meanwhile
-            yield Trial(
+                continue  # a running run adds rows meanwhile
+            yield TrialArtifacts(
                 position=position,
                 case=int(rows.case[at]),
                 variant=int(rows.variant[at]),
                 repeat=int(rows.repeat[at]),
                 outcome=str(rows.kind[at] if rows.status[at] == "error" else rows.status[at]),
                 scores=tuple(None if np.isnan(score[at]) else float(score[at]) for score in rows.scores.values()),
-                artifacts=tuple(found),
+                artifacts=tuple(of_trial),
             )
 
-    def who(self, variant: int, repeat: int) -> str:
-        """`mine`, or `mine, repeat 2` if there are several."""
+    def trial_name(self, variant: int, repeat: int) -> str:
+        """`mine`, or `mine, repeat 2` in runs with repeats."""
         name = self.rows.variants[variant]
         return f"{name}, repeat {repeat + 1}" if self.rows.repeats > 1 else name
 
@@ -92,28 +89,28 @@ def in_bytes(size: int) -> str:
     return f"{size / 1_000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-class Room:
-    """So much is left, of bytes or of anything else; who finds too little takes nothing."""
+class SizeBudget:
+    """A budget of bytes or lines. An item that does not fit takes nothing and marks it as used up."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.used_up = False
+    def __init__(self, remaining: int) -> None:
+        self.remaining = remaining
+        self.is_used_up = False
 
-    def takes(self, needed: int) -> bool:
-        if needed > self.left:
-            self.used_up = True
+    def take(self, needed: int) -> bool:
+        if needed > self.remaining:
+            self.is_used_up = True
             return False
-        self.left -= needed
+        self.remaining -= needed
         return True
 
 
 def size(text: str) -> int:
-    """How many bytes a text takes on the page."""
+    """The number of bytes of a text on the page."""
     return len(str(escape(printable(text))).encode())
 
 
 def cut(text: str, most: int) -> str:
-    """A text, or its beginning and how long it is.
+    """Shorten a text; the result has the original length.
 
     >>> cut("short", 10), cut("x" * 2000, 3)
     ('short', 'xxx … (2,000 characters in all)')
@@ -123,35 +120,35 @@ def cut(text: str, most: int) -> str:
 
 LIST = 600_000  # bytes of a page for this list
 SCORES = 5  # columns
-_TRIAL = 230  # bytes of a line besides its words
+_TRIAL = 230  # bytes of a line without its words
 _LINK = 60
 
 
 @dataclass(slots=True)
 class Links:
-    """Where files are, seen from the page: artifacts by position and name, pages of changes by case."""
+    """Links from the page: to artifacts by position and name, to pages of changes by case."""
 
     artifacts: dict[tuple[int, str], str] = field(default_factory=dict)
     changes: dict[int, str] = field(default_factory=dict)
 
-    def of(self, trial: Trial | None, above: str = "") -> tuple[Link, ...]:
-        """Those of a trial, from a page that is `above` so much."""
-        found = []
+    def of(self, trial: TrialArtifacts | None, prefix: str = "") -> tuple[Link, ...]:
+        """The links of a trial, with a prefix such as `../`."""
+        links = []
         for artifact in trial.artifacts if trial else ():
             href = self.artifacts.get((artifact.position, artifact.name), "")
-            found.append(Link(cut(artifact.name, 60), f"{above}{href}" if href else "", in_bytes(artifact.size)))
-        return tuple(found)
+            links.append(Link(cut(artifact.name, 60), f"{prefix}{href}" if href else "", in_bytes(artifact.size)))
+        return tuple(links)
 
 
 class Link(NamedTuple):
-    """An artifact; no `href` if it is not written."""
+    """An artifact; without `href` if there is no file."""
 
     name: str
     href: str
     size: str
 
 
-class Line(NamedTuple):
+class TrialLine(NamedTuple):
     variant: str
     repeat: str
     outcome: str
@@ -159,59 +156,56 @@ class Line(NamedTuple):
     links: tuple[Link, ...]
 
     def size(self) -> int:
-        told = [self.variant, *(part for link in self.links for part in link)]
-        return _TRIAL + _LINK * len(self.links) + sum(map(size, told))
+        texts = [self.variant, *(part for link in self.links for part in link)]
+        return _TRIAL + _LINK * len(self.links) + sum(map(size, texts))
 
 
-class Case(NamedTuple):
+class ArtifactCase(NamedTuple):
     id: str
-    changes: str  # where its page is
-    lines: list[Line]
+    changes: str  # link to its page of changes
+    lines: list[TrialLine]
 
 
 @dataclass(slots=True)
-class Listed:
-    """The list, and what is not in it."""
-
-    cases: list[Case] = field(default_factory=list)
+class ArtifactList:
+    cases: list[ArtifactCase] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     size: int = 0
 
 
-def line(left: Left, trial: Trial, links: Links, above: str = "") -> Line:
-    return Line(
-        left.rows.variants[trial.variant],
-        f"{trial.repeat + 1}" if left.rows.repeats > 1 else "",
+def line(artifacts: RunArtifacts, trial: TrialArtifacts, links: Links, prefix: str = "") -> TrialLine:
+    return TrialLine(
+        artifacts.rows.variants[trial.variant],
+        f"{trial.repeat + 1}" if artifacts.rows.repeats > 1 else "",
         trial.outcome,
         trial.scores[:SCORES],
-        links.of(trial, above),
+        links.of(trial, prefix),
     )
 
 
-def scores(left: Left) -> list[str]:
-    """The titles of their columns."""
-    return list(left.rows.scores)[:SCORES]
+def score_titles(artifacts: RunArtifacts) -> list[str]:
+    return list(artifacts.rows.scores)[:SCORES]
 
 
-def listed(left: Left, links: Links) -> Listed:
-    """The trials by case, in the order of the plan, as many as have room."""
-    found, room, trials = Listed(scores=scores(left)), Room(LIST), 0
-    for case in sorted(left.cases):
-        lines = [line(left, trial, links) for trial in sorted(left.cases[case], key=lambda trial: trial.position)]
-        name = cut(left.rows.cases[case].id, 120)
-        if not room.takes(300 + size(name) + sum(one.size() for one in lines)):
+def listed(artifacts: RunArtifacts, links: Links) -> ArtifactList:
+    """The trials by case, in the order of the plan, as many as fit."""
+    items, budget, trials = ArtifactList(scores=score_titles(artifacts)), SizeBudget(LIST), 0
+    for case, of_case in sorted(artifacts.cases.items()):
+        lines = [line(artifacts, trial, links) for trial in sorted(of_case, key=lambda trial: trial.position)]
+        name = cut(artifacts.rows.cases[case].id, 120)
+        if not budget.take(300 + size(name) + sum(item.size() for item in lines)):
             break
         trials += len(lines)
-        found.cases.append(Case(name, links.changes.get(case, ""), lines))
-    found.size = LIST - room.left
-    if (missing := left.count - len(links.artifacts)) and links.artifacts:
-        found.notes.append(f"{many(missing, 'artifact')} of {left.count:,} not beside this page, to keep it small")
+        items.cases.append(ArtifactCase(name, links.changes.get(case, ""), lines))
+    items.size = LIST - budget.remaining
+    if (missing := artifacts.count - len(links.artifacts)) and links.artifacts:
+        items.notes.append(f"{many(missing, 'artifact')} of {artifacts.count:,} not written, to save space")
     elif missing:
-        found.notes.append(f"{many(missing, 'artifact')} in the store, none beside this page")
-    changed = [case for case, each in left.cases.items() if any(trial.has_change for trial in each)]
-    if links.changes and len(links.changes) < len(changed):
-        found.notes.append(f"{many(len(changed) - len(links.changes), 'case')} without a page of changes")
-    if len(left.trials) > trials:
-        found.notes.append(f"{many(len(left.trials) - trials, 'further trial')} not listed")
-    return found
+        items.notes.append(f"{many(missing, 'artifact')} in the store, none written")
+    changed = sum(any(trial.has_change for trial in of_case) for of_case in artifacts.cases.values())
+    if links.changes and len(links.changes) < changed:
+        items.notes.append(f"{many(changed - len(links.changes), 'case')} without a page of changes")
+    if len(artifacts.trials) > trials:
+        items.notes.append(f"{many(len(artifacts.trials) - trials, 'further trial')} not listed")
+    return items

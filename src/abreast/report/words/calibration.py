@@ -1,4 +1,4 @@
-"""What human labels say about a judge, in words: one place for all formats."""
+"""The calibration of a judge by human labels, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def correction(comparison: Comparison) -> str:
 
 
 def calibration_lines(comparison: Comparison) -> list[str]:
-    """How far the judge behind a verdict can be trusted, and what to do about it; nothing for other scorers."""
+    """How far the judge behind a verdict can be trusted, and what to do; empty for other scorers."""
     calibration = comparison.calibration
     if calibration is None:
         return []
@@ -43,7 +43,7 @@ def _scores_line(comparison: Comparison, calibration: Calibration) -> str:
     assert calibration.scores is not None
     baseline, variant = calibration.scores
     scores = f"{comparison.baseline} {baseline:.1%}, {comparison.variant} {variant:.1%}"
-    return f"corrected scores (estimates): {scores}; tables show the judge's own"
+    return f"corrected scores (estimates): {scores}; tables show the judge's scores"
 
 
 def _agreement_lines(comparison: Comparison, calibration: Calibration) -> list[str]:
@@ -55,12 +55,12 @@ def _agreement_lines(comparison: Comparison, calibration: Calibration) -> list[s
     return [f"judge and humans agree on {_agreement(calibration.agreement)} of {answers:,} answers: {sides}"]
 
 
-def _agreement(found: Agreement) -> str:
-    return f"{found.rate:.0%}" + (f" (κ {found.kappa:.2f})".replace("-", "−") if found.kappa is not None else "")
+def _agreement(item: Agreement) -> str:
+    return f"{item.rate:.0%}" + (f" (κ {item.kappa:.2f})".replace("-", "−") if item.kappa is not None else "")
 
 
 def _sample_lines(calibration: Calibration, command: str) -> list[str]:
-    """What weakens the correction."""
+    """Caveats of the correction."""
     lines = []
     if calibration.pending:
         lines.append(
@@ -69,10 +69,11 @@ def _sample_lines(calibration: Calibration, command: str) -> list[str]:
         )
     if calibration.skipped:
         lines.append(
-            f"{calibration.skipped:,} of {calibration.sample:,} sampled cases were skipped: taken to be like the others"
+            f"{calibration.skipped:,} of {calibration.sample:,} sampled cases were skipped and are assumed to be like "
+            "the others"
         )
     if calibration.enlarged:
-        lines.append("the sample was enlarged: labels added after a look raise the chance of error above 5 %")
+        lines.append("the sample was enlarged: labels added after a look raise the error rate above 5 %")
     return lines
 
 
@@ -80,13 +81,12 @@ def _needed_lines(comparison: Comparison, calibration: Calibration, command: str
     if comparison.verdict.word != "inconclusive" or calibration.pending:
         return []
     if calibration.needed is None:
-        return ["no number of labels on these cases would decide it; more cases would"]
+        return ["labels on these cases cannot decide it; more cases can"]
     enlarge = f"{command} --sample {calibration.needed}"
     return [f"about {calibration.needed:,} labels would decide a difference this large: {enlarge}"]
 
 
 def calibration_object(calibration: Calibration | None) -> dict[str, Any] | None:
-    """The same for programs; null if the score is not a judge's."""
     if calibration is None:
         return None
     estimate, by_side = calibration.estimate, calibration.by_side
@@ -108,5 +108,5 @@ def calibration_object(calibration: Calibration | None) -> dict[str, Any] | None
     }
 
 
-def _agreement_object(found: Agreement | None) -> dict[str, Any] | None:
-    return None if found is None else {"rate": found.rate, "kappa": found.kappa, "answers": found.answers}
+def _agreement_object(item: Agreement | None) -> dict[str, Any] | None:
+    return None if item is None else {"rate": item.rate, "kappa": item.kappa, "answers": item.answers}

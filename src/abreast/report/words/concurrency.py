@@ -1,4 +1,4 @@
-"""What adaptive concurrency found, in words, from the events of a run."""
+"""The results of adaptive concurrency as text, from the events of a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _BEYOND = {"latency": "latency grew beyond that", "refusals": "more were refused
 
 
 def describe_change(kind: str, detail: Mapping[str, Any]) -> str:
-    """Describe one event; empty if it is about something else.
+    """Describe one event; empty for other kinds of events.
 
     >>> describe_change("cut", {"target": "openai", "before": 33, "after": 12, "reason": "latency", "latency": 3.3})
-    'openai: at most 12 in flight from now on instead of 33: latency grew × 3.3'
+    'openai: at most 12 in flight instead of 33: latency grew × 3.3'
     >>> describe_change("background", {"target": "openai", "share": 0.052})
     'openai: about 5 % of requests are refused at any load'
     """
@@ -21,26 +21,25 @@ def describe_change(kind: str, detail: Mapping[str, Any]) -> str:
         return f"{target}: about {detail['share']:.0%} of requests are refused at any load".replace("%", " %", 1)
     if kind not in ("cut", "raise"):
         return ""
-    change = f"{target}: at most {detail['after']} in flight from now on instead of {detail['before']}"
+    change = f"{target}: at most {detail['after']} in flight instead of {detail['before']}"
     if detail.get("reason") == "latency":
         return f"{change}: latency grew × {detail['latency']:.1f}"
     return f"{change}: more are refused" if kind == "cut" else change
 
 
 def describe_findings(events: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Summarise a run: what was found last for each target.
+    """Summarise a run: the last result for each target.
 
     >>> cut = {"target": "openai", "before": 33, "after": 12, "reason": "latency", "latency": 3.3}
     >>> describe_findings([("cut", cut), ("background", {"target": "openai", "share": 0.052})])
-    ['found 12 in flight for openai: latency grew beyond that', 'openai: about 5 % of requests are refused at any load']
+    ['openai: 12 in flight: latency grew beyond that', 'openai: about 5 % of requests are refused at any load']
     """
     limits: dict[str, str] = {}
     backgrounds: dict[str, str] = {}
     for kind, detail in events:
         if kind == "cut" and "reason" in detail:
-            limits[detail["target"]] = (
-                f"found {detail['after']} in flight for {detail['target']}: {_BEYOND[detail['reason']]}"
-            )
+            target = detail["target"]
+            limits[target] = f"{target}: {detail['after']} in flight: {_BEYOND[detail['reason']]}"
         elif kind == "background":
             backgrounds[detail["target"]] = describe_change(kind, detail)
     return [*limits.values(), *backgrounds.values()]

@@ -1,4 +1,4 @@
-"""Trials that a reader should know of: the agent changed tests, or files outside of its workspace changed."""
+"""Flagged trials: the agent changed tests, or files outside of its workspace changed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from abreast.analyse.run import Analysis
 from abreast.model import OUTSIDE_FILES, TEST_FILES
 from abreast.text import many
 
-NAMED = 3  # cases of a line, and files of a case
+LISTED = 3  # cases in a line, and files of a case
 _LINES = (
     ("tests_changed", "{agent} changed tests in {trials}; they were restored before the check"),
-    ("outside_changes", "files outside of the workspace changed while {agent} was at work in {trials}"),
+    ("outside_changes", "files outside of the workspace changed while {agent} was working in {trials}"),
 )
 
 
 class Flag(NamedTuple):
-    """One flagged trial, with the files in question."""
-
     case: str
     variant: str
     repeat: int
@@ -29,19 +27,19 @@ class Flag(NamedTuple):
 
 def flags_of(analysis: Analysis) -> list[Flag]:
     rows = analysis.rows
-    found = []
+    flags = []
     for at, data in rows.answer_data(TEST_FILES, OUTSIDE_FILES):
-        lists = (file_names(data, TEST_FILES), file_names(data, OUTSIDE_FILES))
-        if any(lists):
+        files = (file_names(data, TEST_FILES), file_names(data, OUTSIDE_FILES))
+        if any(files):
             case, variant = rows.cases[int(rows.case[at])].id, rows.variants[int(rows.variant[at])]
-            found.append(Flag(case, variant, int(rows.repeat[at]), *lists))
-    return found
+            flags.append(Flag(case, variant, int(rows.repeat[at]), *files))
+    return flags
 
 
 def file_names(data: Mapping[str, Any], name: str) -> list[str]:
-    """A list of files from the data of an answer; empty if it has none."""
-    found = data.get(name)
-    return [str(file) for file in found] if isinstance(found, list) else []
+    """A list of files in the data of an answer; empty if missing."""
+    files = data.get(name)
+    return [str(file) for file in files] if isinstance(files, list) else []
 
 
 def flag_lines(analysis: Analysis) -> list[str]:
@@ -55,8 +53,8 @@ def _lines(analysis: Analysis, flags: list[Flag], kind: str, words: str) -> Iter
     for at, name in enumerate(analysis.rows.variants):
         flagged = [(flag.case, getattr(flag, kind)) for flag in flags if flag.variant == name and getattr(flag, kind)]
         if flagged:
-            by_case = {case: ", ".join(files[:NAMED]) for case, files in flagged}
-            named = "; ".join(f"{case} ({files})" for case, files in list(by_case.items())[:NAMED])
-            more = f"; {len(by_case) - NAMED:,} more" if len(by_case) > NAMED else ""
+            by_case = {case: ", ".join(files[:LISTED]) for case, files in flagged}
+            cases = "; ".join(f"{case} ({files})" for case, files in list(by_case.items())[:LISTED])
+            more = f"; {len(by_case) - LISTED:,} more" if len(by_case) > LISTED else ""
             trials = f"{len(flagged):,} of {many(stored[at], 'trial')}"
-            yield f"{words.format(agent=name, trials=trials)}: {named}{more}"
+            yield f"{words.format(agent=name, trials=trials)}: {cases}{more}"

@@ -12,13 +12,13 @@ from abreast.text import many
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
 
-SHOWN = 5  # cases named in a sentence
+LISTED = 5  # cases in a sentence
 
 
 def mcp_section(analysis: Analysis) -> Section | None:
     """The calls of each variant with MCP servers; None if no trial reports any."""
-    found = mcp_calls(analysis.rows)
-    if not found:
+    by_variant = mcp_calls(analysis.rows)
+    if not by_variant:
         return None
     totals = NamedTable(
         "mcp-calls",
@@ -27,10 +27,10 @@ def mcp_section(analysis: Analysis) -> Section | None:
         tuple(
             (
                 calls.variant,
-                *map(_figure, (calls.offered, calls.made, calls.failed, calls.denied, calls.trials)),
+                *map(_figure, (calls.offered, calls.calls, calls.failed, calls.denied, calls.trials)),
                 _figure(len(calls.all_failed)),
             )
-            for calls in found
+            for calls in by_variant
         ),
         "calls of all trials; a denied call does not reach its server",
     )
@@ -40,20 +40,21 @@ def mcp_section(analysis: Analysis) -> Section | None:
         ("variant", "server", "tool", "failed", "message"),
         tuple(
             (calls.variant, error.server, error.tool, _figure(error.failed), error.message or "(no message)")
-            for calls in found
+            for calls in by_variant
             for error in calls.errors.values()
         ),
     )
     tables = (totals, errors) if errors.rows else (totals,)
     sentences = (
-        *(_flag(calls) for calls in found if calls.all_failed),
+        *(_flag(calls) for calls in by_variant if calls.all_failed),
         *(
             f"warning: every MCP call of {calls.variant} was denied ({many(calls.denied, 'call')}): no server was used"
-            for calls in found
-            if calls.made and calls.denied == calls.made
+            for calls in by_variant
+            if calls.calls and calls.denied == calls.calls
         ),
     )
-    return Section("mcp", "MCP calls", sentences, tables, data={"variants": {one.variant: _data(one) for one in found}})
+    data = {"variants": {calls.variant: _data(calls) for calls in by_variant}}
+    return Section("mcp", "MCP calls", sentences, tables, data=data)
 
 
 def _figure(number: int | None) -> str:
@@ -63,8 +64,8 @@ def _figure(number: int | None) -> str:
 def _flag(calls: VariantMcpCalls) -> str:
     """`warning: every MCP call failed in 2 of 10 trials of with_mcp (nav-001, nav-002); their scores count`."""
     count, names = len(calls.all_failed), list(dict.fromkeys(calls.all_failed))
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    cases = f"{', '.join(names[:SHOWN])}{more}"
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    cases = f"{', '.join(names[:LISTED])}{more}"
     where = f"{count:,} of {many(calls.trials, 'trial')}"
     return f"warning: every MCP call failed in {where} of {calls.variant} ({cases}); their scores count"
 
@@ -72,7 +73,7 @@ def _flag(calls: VariantMcpCalls) -> str:
 def _data(calls: VariantMcpCalls) -> dict[str, Any]:
     return {
         "tools_offered": calls.offered,
-        "calls": calls.made,
+        "calls": calls.calls,
         "failed": calls.failed,
         "denied": calls.denied,
         "trials": calls.trials,

@@ -1,4 +1,4 @@
-"""What `abreast compare` says: the same sentences as of one run, and which cases could not be paired."""
+"""The output of `abreast compare`: verdicts as for one run, and the cases that could not be paired."""
 
 from __future__ import annotations
 
@@ -8,76 +8,74 @@ from xml.etree import ElementTree
 
 from abreast.analyse.compare import AcrossRuns
 from abreast.report.formats import json_report, markdown
-from abreast.report.formats.junit import add_requirements, clean, finished
-from abreast.report.words.verdict_sentence import SIMULATED, advice, aside, sentence
+from abreast.report.formats.junit import add_outcome, add_requirements, add_test, clean, finished
+from abreast.report.words.verdict_sentence import SIMULATED, advice, cost_and_latency, sentence
 from abreast.text import many
 
 SCHEMA = "abreast.compare/1"
-LISTED = 20  # ids of cases in a sentence; all of them are in the JSON
-NOT_INTERLEAVED = "the runs were not interleaved: whatever else changed in between counts as well"
+LISTED = 20  # ids of cases in a sentence; the JSON has all of them
+NOT_INTERLEAVED = "the runs were not interleaved: anything else that changed in between counts as a difference"
 
 
 def lines(item: AcrossRuns) -> list[str]:
-    """The verdict on one contender of a later run, and what qualifies it."""
+    """The verdict on one contender of a later run, and its qualifications."""
     comparison, match = item.comparison, item.match
     if item.is_compared:
-        said = [_headline(item), *advice(comparison)]
-        said += [line for line in (aside(comparison),) if line]
+        sentences = [_headline(item), *advice(comparison), *filter(None, [cost_and_latency(comparison)])]
     else:
         contenders = f"{item.second.name} vs {item.first.name}"
-        said = [f"no comparison: {contenders}: {comparison.reason}", *advice(comparison)]
+        sentences = [f"no comparison: {contenders}: {comparison.reason}", *advice(comparison)]
     if match.shared and comparison.planned:
-        what = f"{many(match.shared, 'answer')} of {item.second.variant}"
-        said.append(f"set aside, shared by both runs because reused: {what}, in {_listed(match.shared_cases)}")
+        answers = f"{many(match.shared, 'answer')} of {item.second.variant}"
+        sentences.append(f"not compared, because one run reused them: {answers}, in {_listed(match.shared_cases)}")
     elif match.shared and item.first.run != item.second.run:
-        said.append("to compare new answers, run it again with --fresh")
+        sentences.append("to compare new answers, run it again with --fresh")
     reasons = (
         (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
         (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
-        ("another input under the same id", match.changed),
-        ("another expected answer to the same input", match.other_truth),
-        ("not complete in one of them", match.unfinished),
+        ("same id, different input", match.changed),
+        ("same input, different expected answer", match.other_truth),
+        ("incomplete in one run", match.unfinished),
     )
-    said += [f"not paired, {why}: {_listed(ids)}" for why, ids in reasons if ids]
+    sentences += [f"not paired, {why}: {_listed(ids)}" for why, ids in reasons if ids]
     if item.changes:
-        said.append(f"changed: {'; '.join(item.changes)}")
-    return said
+        sentences.append(f"changed: {'; '.join(item.changes)}")
+    return sentences
 
 
 def _headline(item: AcrossRuns) -> str:
-    """`regression: b is worse than a: …`; what is not decided says so by itself."""
+    """`regression: b is worse than a: …`; no prefix if undecided."""
     text = sentence(item.comparison)
     return text if item.word in ("not known", "no comparison") else f"{item.word}: {text}"
 
 
 def _or_not_begun(run: str, cases: int) -> str:
-    """A run that is not finished may have planned what it has no row of."""
-    return f", or among the {many(cases, 'case')} that {run} has not begun" if cases else ""
+    """A reminder that an unfinished run may have planned the same cases."""
+    return f", or among the {many(cases, 'case')} that {run} has not started" if cases else ""
 
 
 def _listed(ids: Sequence[str]) -> str:
-    """`c1, c2 (2 cases)`, with the rest counted if they are many."""
+    """`c1, c2 (2 cases)`; only the first of many ids are listed."""
     more = f", … {len(ids) - LISTED:,} more" if len(ids) > LISTED else ""
     return f"{', '.join(ids[:LISTED])}{more} ({many(len(ids), 'case')})"
 
 
 def text(items: Sequence[AcrossRuns]) -> list[str]:
-    """Everything, a line each; what belongs to a verdict stands indented under it."""
-    said = [SIMULATED] if any(item.simulated for item in items) else []
+    """All lines; those that qualify a verdict are indented below it."""
+    output = [SIMULATED] if any(item.simulated for item in items) else []
     for item in items:
         first, *rest = lines(item)
-        said += [first, *(f"  {line}" for line in rest)]
-    return said + _cautions(items)
+        output += [first, *(f"  {line}" for line in rest)]
+    return output + _cautions(items)
 
 
 def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
-    """What every comparison of runs must be read with."""
-    apart = any(item.is_compared and item.first.run != item.second.run for item in items)
-    said = [NOT_INTERLEAVED] if apart else []
+    of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
+    cautions = [NOT_INTERLEAVED] if of_two_runs else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
-        said.append(f"{', '.join(early)} stopped when it was decided: its scores favour the variant that led then")
-    return said
+        cautions.append(f"{', '.join(early)} stopped early: its scores favour the variant that was leading")
+    return cautions
 
 
 def as_markdown(items: Sequence[AcrossRuns]) -> str:
@@ -85,9 +83,8 @@ def as_markdown(items: Sequence[AcrossRuns]) -> str:
     for item in items:
         first, *rest = [markdown.safe(line) for line in lines(item)]
         parts += [f"**{first}**", "\n".join(f"- {line}" for line in rest)]
-        rows = [(each.case_id, f"{each.baseline:.3g}", f"{each.variant:.3g}") for each in item.comparison.differences]
-        if rows:
-            parts.append(markdown.table(("case", item.first.name, item.second.name), rows))
+        if item.comparison.differences:
+            parts.append(markdown.case_table(item.comparison))
     return "\n\n".join(part for part in [*parts, *map(markdown.safe, _cautions(items))] if part) + "\n"
 
 
@@ -121,22 +118,13 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
 
 
 def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
-    """A test for each contender, which fails on a regression and is an error where nothing could be compared, and one
-    for each requirement that is not met."""
+    """A test for each contender, which fails on a regression and is an error if nothing could be compared, and a failed
+    test for each unmet requirement."""
     root = ElementTree.Element("testsuites", name="compare")
     suite = ElementTree.SubElement(root, "testsuite", name="compare")
     for item in items:
-        test = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname="compare",
-            name=clean(f"{item.second.name} against {item.first.name}"),
-            time="0",
-        )
-        if item.word == "regression":
-            ElementTree.SubElement(test, "failure", message=clean(lines(item)[0]), type="regression")
-        elif not item.is_compared:
-            ElementTree.SubElement(test, "error", message=clean(lines(item)[0]), type="no comparison")
+        test = add_test(suite, "compare", f"{item.second.name} against {item.first.name}")
+        add_outcome(test, item.word, lines(item)[0])
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
     add_requirements(suite, "compare", unmet)
     return finished(root)

@@ -1,4 +1,4 @@
-"""The figures of a variant in words, for every format that people read."""
+"""The figures of a variant as text, for every format that people read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from abreast.report.sections import NOTHING as NOTHING
-from abreast.report.words.verdict_sentence import ALL_FAILED
+from abreast.report.words.verdict_sentence import ALL_FAILED, BLAMES, points, trusted
 
 if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis, Comparison
     from abreast.analyse.variants import Repeats, VariantSummary
     from abreast.stats import Interval
 
@@ -17,7 +18,7 @@ TITLES = ("score", "ok", "errors", "cost", "per correct", "p50", "p95", "tokens"
 
 
 def cells(summary: VariantSummary) -> tuple[str, ...]:
-    """A variant under `TITLES`."""
+    """The cells of a variant, under `TITLES`."""
     price = summary.cost_per_correct
     return (
         score_in_words(summary, summary.primary),
@@ -25,15 +26,15 @@ def cells(summary: VariantSummary) -> tuple[str, ...]:
         errors_in_words(summary),
         cost_in_words(summary),
         dollars(price.estimate if price else None),
-        seconds(summary.latency_p50),
-        seconds(summary.latency_p95),
+        seconds(summary.latency.get("p50")),
+        seconds(summary.latency.get("p95")),
         tokens_in_words(summary.tokens),
         repeats_in_words(summary.repeats),
     )
 
 
 def short_score(value: float | None) -> str:
-    """A score to the point where readers compare.
+    """A score with up to two decimals.
 
     >>> short_score(0.5), short_score(1.0), short_score(0.07), short_score(None)
     ('0.5', '1', '0.07', '–')
@@ -42,7 +43,7 @@ def short_score(value: float | None) -> str:
 
 
 def score_in_words(summary: VariantSummary, name: str | None) -> str:
-    """The mean of one score, unless no trial gave an answer that could be scored."""
+    """The mean of one score with its interval; `N/A (all failed)` for a variant without answers."""
     if name is None:
         return NOTHING
     return ALL_FAILED if summary.all_failed else share(summary.scores.get(name))
@@ -63,18 +64,18 @@ def dollars(value: float | None) -> str:
 
 
 def cost_in_words(summary: VariantSummary) -> str:
-    """`$4.12`, what of it a subscription pays, and of how many answers it is not known, if some of them say it."""
-    told = dollars(summary.cost_usd)
+    """`$4.12 (and $0.10 for failed attempts) ($1.00 included) (3 unknown)`; "included" is what a subscription pays."""
+    text = dollars(summary.cost_usd)
     if summary.in_vain_usd:
-        told += f" (and {dollars(summary.in_vain_usd)} for failed attempts)"
+        text += f" (and {dollars(summary.in_vain_usd)} for failed attempts)"
     if summary.included_usd and summary.cost_usd is not None:
-        whole = summary.included_usd >= summary.cost_usd * (1 - 1e-9)
-        told += " included" if whole else f" ({dollars(summary.included_usd)} included)"
-    return f"{told} ({summary.unpriced:,} unknown)" if summary.unpriced and summary.cost_usd is not None else told
+        is_all = summary.included_usd >= summary.cost_usd * (1 - 1e-9)
+        text += " included" if is_all else f" ({dollars(summary.included_usd)} included)"
+    return f"{text} ({summary.unpriced:,} unknown)" if summary.unpriced and summary.cost_usd is not None else text
 
 
 def tokens_in_words(tokens: Mapping[str, int]) -> str:
-    """By class, those that there are.
+    """Token counts by class, without zeros.
 
     >>> tokens_in_words({"input": 700_000, "output": 71_000, "cache_read": 500_000, "cache_write": 0})
     '700.0 k in / 500.0 k cached / 71.0 k out'
@@ -87,17 +88,16 @@ def repeats_in_words(repeats: Repeats | None) -> str:
     """`pass@3 81.0 %, pass^3 44.0 %, 62 % consistent`."""
     if repeats is None:
         return NOTHING
-    told, most = [], max(repeats.pass_at, default=0)
+    parts, most = [], max(repeats.pass_at, default=0)
     if most:
-        told = [f"pass@{most} {repeats.pass_at[most]:.1%}", f"pass^{most} {repeats.pass_hat[most]:.1%}"]
-    return ", ".join([*told, f"{repeats.consistent:.0%} consistent"])
+        parts = [f"pass@{most} {repeats.pass_at[most]:.1%}", f"pass^{most} {repeats.pass_hat[most]:.1%}"]
+    return ", ".join([*parts, f"{repeats.consistent:.0%} consistent"])
 
 
 def errors_in_words(summary: VariantSummary) -> str:
-    """`2 timeout (its), 1 network`."""
-    whose = {"variant": " (its)", "infrastructure": "", "unknown": " (unclear whose)"}
+    """`2 timeout (variant's fault), 1 network`."""
     parts = [
-        f"{number:,} {kind}{whose.get(blame, whose['unknown'])}"
+        f"{number:,} {kind}" + ("" if blame == "infrastructure" else f" ({BLAMES.get(blame, BLAMES['unknown'])})")
         for (kind, blame), number in sorted(summary.errors.items())
     ]
     if summary.skipped:
@@ -124,11 +124,43 @@ def count(value: int) -> str:
     return str(value)
 
 
-def in_flight_line(asked: int | None, mean: float, most: int) -> str:
-    """How much happened at once.
+def in_flight_line(requested: int | None, mean: float, most: int) -> str:
+    """The concurrency of a run.
 
     >>> in_flight_line(8, 7.62, 8), in_flight_line(None, 11.0, 12)
-    ('in flight: 8 asked for, 7.6 on average, 8 at most', 'in flight: as many as go, 11.0 on average, 12 at most')
+    ('in flight: 8 requested, 7.6 on average, 8 at most', 'in flight: auto, 11.0 on average, 12 at most')
     """
-    wish = "as many as go" if asked is None else f"{asked:,} asked for"
-    return f"in flight: {wish}, {mean:,.1f} on average, {most:,} at most"
+    limit = "auto" if requested is None else f"{requested:,} requested"
+    return f"in flight: {limit}, {mean:,.1f} on average, {most:,} at most"
+
+
+OTHER_SCORES = "Other scores"
+
+
+def other_scores(analysis: Analysis) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
+    """Head and rows of a table of the scores besides the primary one: verdicts, or means if nothing is compared."""
+    if analysis.further:
+        head = ("score", "", "mean", "verdict", "points", "interval", "wins", "losses", "ties", "why")
+        return head, [_other_verdict(item) for item in analysis.further]
+    rows: list[tuple[str, ...]] = [
+        (name, summary.name, share(score))
+        for summary in analysis.variants
+        for name, score in summary.scores.items()
+        if name != summary.primary
+    ]
+    return (("score", "", "mean"), rows) if rows else None
+
+
+def _other_verdict(item: Comparison) -> tuple[str, ...]:
+    result, interval, sure = item.verdict, item.verdict.interval, trusted(item.verdict)
+    counts = (result.wins, result.losses, result.ties)
+    return (
+        item.metric,
+        f"{item.variant} against {item.baseline}",
+        f"{item.scores[0]:.1%} → {item.scores[1]:.1%}" if item.scores else NOTHING,
+        result.word,
+        points(interval.estimate) if interval else NOTHING,
+        f"{points(sure.low)} … {points(sure.high)}" if sure else NOTHING,
+        *(f"{count:,}" for count in counts),
+        result.reason or NOTHING,
+    )

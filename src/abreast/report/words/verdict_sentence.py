@@ -1,4 +1,4 @@
-"""The verdict in words: the first line of every report, and never more than the data say."""
+"""The verdict in words: the first lines of every report. They never claim more than the data support."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ if TYPE_CHECKING:
     from abreast.analyse.segments import Segment
     from abreast.stats import Interval, Verdict
 
-ALL_FAILED = "N/A (all failed)"  # where a score would stand
+ALL_FAILED = "N/A (all failed)"  # instead of a score
 SIMULATED = "SIMULATED · no model was called"
 
-MANY_COMPARISONS = 5  # that they are counted first
+RETRIED = "failures of the variants were retried (--retry-failed), which flatters flaky variants"
+MANY_COMPARISONS = 5  # from here on, a summary line counts them
 
-BLAMES = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
+BLAMES = {"variant": "variant's fault", "infrastructure": "infrastructure", "unknown": "unknown cause"}
 
 
 def failure(row: Mapping[str, Any]) -> str:
-    """What a trial that gave no answer says of itself.
+    """Why a trial has no answer.
 
     >>> failure({"status": "error", "error_kind": "timeout", "error_blame": "variant", "error": "no answer in 3 s"})
-    "error (timeout, the variant's): no answer in 3 s"
+    "error (timeout, variant's fault): no answer in 3 s"
     """
     if row["status"] != "error":
-        return f"{row['status']}: {row['error'] or 'no reason was given'}"
-    return f"error ({row['error_kind']}, {BLAMES.get(row['error_blame'], 'unclear whose')}): {row['error']}"
+        return f"{row['status']}: {row['error'] or 'no reason given'}"
+    return f"error ({row['error_kind']}, {BLAMES.get(row['error_blame'], BLAMES['unknown'])}): {row['error']}"
 
 
 def points(value: float) -> str:
-    """A difference in points, signed.
+    """A difference of scores in points, with its sign.
 
     >>> points(0.1237), points(-0.05), points(-1e-17)
     ('+12.4', '−5.0', '+0.0')
@@ -49,29 +50,33 @@ def points(value: float) -> str:
 
 
 def verdict_lines(analysis: Analysis) -> list[str]:
-    """A sentence for each variant against the baseline; what to do next where it is not decided."""
+    """A sentence for each variant against the baseline, its qualifications, and the circumstances of the run."""
     lines = [SIMULATED] if analysis.simulated else []
     if analysis.score_name is None:
         lines.append("no scorer: answers are stored, nothing is compared")
     elif not analysis.comparisons:
-        lines.extend(_single(analysis))
+        lines.append(_single(analysis))
     lines += preface(analysis)
     for comparison in analysis.comparisons:
-        lines += [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
-    lines += circumstances(analysis)
-    if analysis.retried_failures:
-        lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
-    return lines
+        lines += _verdict(analysis, comparison)
+    return [*lines, *circumstances(analysis), *([RETRIED] if analysis.retried_failures else [])]
+
+
+def _verdict(analysis: Analysis, comparison: Comparison) -> list[str]:
+    return [sentence(comparison), *notes(analysis, comparison)]
+
+
+def notes(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """Everything that qualifies the sentence on a comparison."""
+    return [*advice(comparison), *_compared_scores(analysis, comparison)]
 
 
 def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
-    """The sentence on one variant and what stands behind it."""
-    verdict = [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
-    return [SIMULATED, *verdict] if analysis.simulated else verdict
+    return [*([SIMULATED] if analysis.simulated else []), *_verdict(analysis, comparison)]
 
 
-def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
-    """The two scores whose difference is the effect, where the table shows others because variants lost other cases."""
+def _compared_scores(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """The two scores whose difference is the effect, if tables show others because variants lost different cases."""
     summaries = {summary.name: summary for summary in analysis.variants}
     before, after = summaries[comparison.baseline].score, summaries[comparison.variant].score
     if comparison.scores is None or before is None or after is None or correction(comparison):
@@ -84,43 +89,40 @@ def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 
 def circumstances(analysis: Analysis) -> list[str]:
-    """How the run was made and evaluated, where a reader must know it."""
+    """How the run was executed and evaluated, as far as it qualifies the verdict."""
     rows, lines = analysis.rows, []
     groups = set(rows.groups(rows.counted) or ()) if analysis.comparisons else ()
     if groups:
-        lines.append(
-            f"cases are in {many(len(groups), 'group')}; every {rows.weight} weighs the same (weight: {rows.weight})"
-        )
+        weight = f"every {rows.weight} weighs the same (weight: {rows.weight})"
+        lines.append(f"cases are in {many(len(groups), 'group')}; {weight}")
     if len(analysis.comparisons) > 1:
-        lines.append("the verdicts hold together at 95 %; each interval holds on its own, at the level shown")
+        lines.append("all verdicts together hold at 95 %; each interval holds on its own, at the level shown")
     records = (rows.extension if analysis.comparisons else None, rows.lock)
     lines += [record.sentence() for record in records if record is not None]
     if (rows.spec.get("limits") or {}).get("turns") and len(analysis.variants) > 1:
-        lines.append(
-            "variants took turns, one at a time: they were not interleaved, so what changed in time counts too"
-        )
+        lines.append("variants ran one after another, not interleaved: changes over time count as differences")
     return lines + ([_chains(rows)] if rows.chained else [])
 
 
 def _chains(rows: Rows) -> str:
-    """What cases that begin with what others left can say."""
-    begins = "each case begins with what the variant itself left of the one before"
+    """A warning that cases of a chain are not independent."""
+    start = "each case starts from the workspace that the variant left in the previous one"
     chains = len({case.group for case in rows.cases.values()})
     if chains >= GROUPS:
-        return f"{begins}: the cases of a chain are not independent, and count as one"
-    what = "one chain" if chains == 1 else f"{chains:,} chains"
-    alone = "without --cumulative" if rows.spec.get("suite") else "with cases that begin each on its own"
-    untrusted = "not independent, and no interval can be trusted"
-    return f"{begins}: they are {what}, {untrusted}; to know who is better run {alone}"
+        return f"{start}: the cases of a chain are dependent and count as one"
+    number = "one chain" if chains == 1 else f"{chains:,} chains"
+    alternative = "without --cumulative" if rows.spec.get("suite") else "with independent cases"
+    untrusted = f"with {number} the cases are dependent and no interval can be trusted"
+    return f"{start}: {untrusted}; to find out which variant is better, run {alternative}"
 
 
 def preface(analysis: Analysis) -> list[str]:
-    """What comes before all verdicts: that nothing answered; `19 comparisons: 13 better, 6 inconclusive`."""
+    """Lines before all verdicts: why there is no answer or score; `19 comparisons: 13 better, 6 inconclusive`."""
     lines, items = [], analysis.comparisons
     if analysis.is_without_answer:
         lines.append(_why_no_answer(analysis))
-    elif analysis.is_without_score and (found := analysis.rows.why_unscored()):
-        lines.append(f"no answer could be scored: {found[0]} (case {found[1]})")
+    elif analysis.is_without_score and (example := analysis.rows.why_unscored()):
+        lines.append(f"no answer could be scored: {example[0]} (case {example[1]})")
     if len(items) >= MANY_COMPARISONS:
         words = Counter(item.verdict.word for item in items)
         counts = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
@@ -142,14 +144,14 @@ def _why_no_answer(analysis: Analysis) -> str:
     return f"{reason} ({where})" if where else reason
 
 
-def _single(analysis: Analysis) -> list[str]:
+def _single(analysis: Analysis) -> str:
     summary = analysis.variants[0]
     if summary.all_failed:
-        return [f"{summary.name}: {ALL_FAILED}"]
+        return f"{summary.name}: {ALL_FAILED}"
     if summary.score is None:
-        return [f"{summary.name}: no scored answer"]
+        return f"{summary.name}: no scored answer"
     score = summary.score
-    return [f"{summary.name}: {score.estimate:.1%} (95 % interval {score.low:.1%} … {score.high:.1%})"]
+    return f"{summary.name}: {score.estimate:.1%} (95 % interval {score.low:.1%} … {score.high:.1%})"
 
 
 def sentence(comparison: Comparison) -> str:
@@ -170,8 +172,8 @@ def sentence(comparison: Comparison) -> str:
 def _why_not(comparison: Comparison) -> str:
     if comparison.cases or comparison.verdict.reason != NO_CASE:
         return comparison.reason
-    what = "has a score of both" if comparison.pairs.unscored else "was answered by both"
-    return f"no {comparison.case_noun} {what} {comparison.variant} and {comparison.baseline}"
+    event = "has a score of both" if comparison.pairs.unscored else "was answered by both"
+    return f"no {comparison.case_noun} {event} {comparison.variant} and {comparison.baseline}"
 
 
 def _claim(comparison: Comparison) -> str:
@@ -187,11 +189,11 @@ def _claim(comparison: Comparison) -> str:
 
 
 def _other_population(comparison: Comparison) -> list[str]:
-    """What the run says, or cannot say, about the cases that its verdict is not about."""
+    """What the run says about cases in general if the verdict is on these cases, and the other way round."""
     result, noun = comparison.verdict, comparison.case_noun
     if result.population == THESE_CASES:
         units = many(units_needed(comparison.comparisons), "group" if comparison.is_grouped else noun)
-        return [f"this says nothing about {noun}s in general: for that at least {units} are needed"]
+        return [f"this says nothing about {noun}s in general, which needs at least {units}"]
     if result.word != "inconclusive" or result.demoted:
         return []
     needed = repeats_needed(comparison.planned, comparison.comparisons)
@@ -213,7 +215,7 @@ def _ends(result: Verdict) -> str:
 
 
 def doubt(comparison: Comparison) -> str:
-    """What could take the word back: `the 23 lost cases were its failures`; empty if nothing could."""
+    """What would change the verdict: `the 23 lost cases were its failures`; empty if nothing would."""
     worst, word = comparison.pairs.worst, comparison.verdict.demoted
     if worst is None or word is None:
         return ""
@@ -227,13 +229,13 @@ def doubt(comparison: Comparison) -> str:
 
 
 def _amount(comparison: Comparison, interval: Interval) -> str:
-    """The difference with its interval; after an early stop the interval first, for the estimate is inflated then."""
+    """The difference with its interval; after an early stop the interval first, because the estimate is inflated."""
     printed, estimate = trusted(comparison.verdict), points(interval.estimate)
     if printed is None:
         return f": {estimate} points"
     ends, level = f"{points(printed.low)} … {points(printed.high)}", f"{printed.level * 100:.4g} % interval"
     if comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse"):
-        return f" by {ends} points ({level}; {estimate} so far, which stopping early inflates)"
+        return f" by {ends} points ({level}; {estimate} so far, inflated by stopping early)"
     return f": {estimate} points ({level} {ends})"
 
 
@@ -244,19 +246,19 @@ def _decided_after(comparison: Comparison) -> str:
 
 
 def _within(word: str, margin: float) -> str:
-    """What `equivalent` and `not worse` mean by it."""
+    """The margin that `equivalent` and `not worse` refer to."""
     if word == "equivalent":
         return f", within the margin of ±{margin * 100:.4g} points"
     return f", at most {margin * 100:.4g} points (the margin) worse" if word == "not worse" else ""
 
 
 def trusted(result: Verdict) -> Interval | None:
-    """The interval, unless it is the whole range."""
+    """The interval, unless it is the whole range (level 1)."""
     return result.interval if result.interval is not None and result.interval.level < 1 else None
 
 
 def advice(comparison: Comparison) -> list[str]:
-    """What stands behind the sentence or against it."""
+    """Reasons, warnings and next steps for a comparison."""
     result = comparison.verdict
     if result.word == "no comparison":
         return [line for line in (_cases_left_out(comparison),) if line]
@@ -275,24 +277,24 @@ def advice(comparison: Comparison) -> list[str]:
             needed = f"to detect {effect} you need about {many(result.needed, comparison.case_noun)}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
         elif result.interval is not None and max(-result.interval.low, result.interval.high) < result.effect:
-            lines.append(f"any difference is smaller than {effect}: the whole interval is")
+            lines.append(f"any difference is smaller than {effect}: the interval excludes larger ones")
         else:
-            lines.append(f"a difference of {effect} is not excluded; more {comparison.case_noun}s would tell")
+            lines.append(f"a difference of {effect} is possible; more {comparison.case_noun}s would decide")
     lines += calibration_lines(comparison)
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
 
 
 def whose(analysis: Analysis, comparison: Comparison) -> str:
-    """Which comparison a line is about, as its beginning; empty if there is but one."""
+    """The prefix of a line that says which comparison it is about; empty if there is only one."""
     if len(analysis.comparisons) < 2:
         return ""
     several = len({item.baseline for item in analysis.comparisons}) > 1
     return f"{comparison.variant} against {comparison.baseline}: " if several else f"{comparison.variant}: "
 
 
-def aside(comparison: Comparison) -> str:
-    """What else changed: `cost per correct answer −38 % (−52 … −21), median latency ×0.82 (0.74 … 0.91)`."""
+def cost_and_latency(comparison: Comparison) -> str:
+    """`cost per correct answer −38 % (−52 … −21), latency ×0.82 (0.74 … 0.91)`, of the variant against the baseline."""
     parts, cost, latency = [], comparison.pairs.cost, comparison.pairs.latency
     ratio = cost.ratio if cost else None
     if ratio is not None and math.isfinite(ratio.estimate):
@@ -303,8 +305,12 @@ def aside(comparison: Comparison) -> str:
     return ", ".join(parts)
 
 
+def cost_and_latency_lines(analysis: Analysis) -> list[str]:
+    return [whose(analysis, item) + changes for item in analysis.comparisons if (changes := cost_and_latency(item))]
+
+
 def change(ratio: float) -> str:
-    """A ratio as a change in per cent.
+    """A ratio of variant to baseline as a change in percent; cheaper and faster is minus.
 
     >>> change(0.62), change(1.1)
     ('−38', '+10')
@@ -313,11 +319,10 @@ def change(ratio: float) -> str:
 
 
 def bounds(comparison: Comparison) -> str:
-    worst = comparison.pairs.worst
-    if comparison.bounds is None or worst is None:
+    if comparison.bounds is None or comparison.pairs.worst is None:
         return ""
     low, high = comparison.bounds
-    return f"with what was lost counted at worst {points(low)} points, at best {points(high)}"
+    return f"counting lost outcomes against the variant: {points(low)} points; for it: {points(high)}"
 
 
 def _cases_left_out(comparison: Comparison) -> str:
@@ -326,34 +331,43 @@ def _cases_left_out(comparison: Comparison) -> str:
         "failed by infrastructure": comparison.pairs.failed,
         "could not be scored": comparison.pairs.unscored,
         "skipped": comparison.pairs.skipped,
-        "not run, to save them" if comparison.stopped_after is not None else "not run yet": comparison.not_run,
+        "not needed" if comparison.stopped_after is not None else "not run yet": comparison.not_run,
         "waiting for an earlier case": comparison.waiting,
     }
-    told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
-    count = comparison.planned - comparison.cases
-    what = f"{count:,} of {many(comparison.planned, 'case')} {'is' if count == 1 else 'are'} not compared"
-    return f"{what}: {told}" if told else ""
+    counts = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
+    total = comparison.planned - comparison.cases
+    left_out = f"{total:,} of {many(comparison.planned, 'case')} {'is' if total == 1 else 'are'} not compared"
+    return f"{left_out}: {counts}" if counts else ""
 
 
 def _repeats_left_out(comparison: Comparison) -> str:
     left_out = comparison.pairs.repeats_left_out
     if not left_out:
         return ""
-    what = f"{left_out:,} of {comparison.repeats:,} repeats of the compared cases"
-    return f"{what} {'is' if left_out == 1 else 'are'} left out: one side has no score there"
+    share = f"{left_out:,} of {comparison.repeats:,} repeats of the compared cases"
+    return f"{share} {'is' if left_out == 1 else 'are'} left out: one side has no score there"
 
 
-def where_it_helps(segments: Sequence[Segment], shown: int = 4) -> str:
-    """`category=navigate +21.0 (n 47) · category=read +2.0 (n 32, not clear)`: the largest differences first."""
-    largest = sorted(segments, key=lambda item: (item.word == "inconclusive", -abs(item.estimate.estimate)))[:shown]
+def segments_of(analysis: Analysis, comparison: Comparison) -> list[Segment]:
+    sides = (comparison.variant, comparison.baseline)
+    return [segment for segment in analysis.segments if (segment.variant, segment.baseline) == sides]
+
+
+def by_size(segments: Sequence[Segment]) -> list[Segment]:
+    """Clear segments first, then the largest differences."""
+    return sorted(segments, key=lambda item: (item.word == "inconclusive", -abs(item.estimate.estimate)))
+
+
+def where_it_helps(segments: Sequence[Segment], most: int = 4) -> str:
+    """`category=navigate +21.0 (n 47) · category=read +2.0 (n 32, inconclusive)`: the largest differences first."""
     return " · ".join(
         f"{item.tag}={item.value} {points(item.estimate.estimate)} "
-        f"(n {item.cases:,}{', not clear' if item.word == 'inconclusive' else ''})"
-        for item in largest
+        f"(n {item.cases:,}{', inconclusive' if item.word == 'inconclusive' else ''})"
+        for item in by_size(segments)[:most]
     )
 
 
-SEGMENT_TITLES = ("looks", "points", "95 % interval", "q")
+SEGMENT_TITLES = ("verdict", "points", "95 % interval", "q")
 
 
 def segment_cells(segment: Segment) -> tuple[str, ...]:
@@ -365,28 +379,29 @@ def segment_cells(segment: Segment) -> tuple[str, ...]:
 
 def not_run_line(analysis: Analysis) -> str:
     """How many trials were not run, and why; empty if none."""
-    left = analysis.planned - analysis.stored
-    if not left:
+    missing = analysis.planned - analysis.stored
+    if not missing:
         return ""
     reason = analysis.run["reason"] or "unknown"
-    return f"{left:,} of {many(analysis.planned, 'trial')} {'was' if left == 1 else 'were'} not run: {reason}"
+    return f"{missing:,} of {many(analysis.planned, 'trial')} {'was' if missing == 1 else 'were'} not run: {reason}"
 
 
 def judge_lines(analysis: Analysis) -> list[str]:
-    """`judge    24 calls, $0.12`: what judges took, which is no cost of a variant."""
-    found = []
-    for one in analysis.rows.judges:
-        parts = [many(one["calls"], "call")]
-        parts += [f"${one['cost_usd']:,.2f}"] if one["cost_usd"] is not None else []
-        parts += [f"{one['failed']:,} of them without a usable reply"] if one["failed"] else []
-        parts += [f"{many(one['reused'], 'judgement')} reused"] if one["reused"] else []
-        found.append(f"{one['scorer']:<8} {', '.join(parts)}")
-    return found
+    """`judge    24 calls, $0.12`: calls and cost of judges, which are not part of a variant's cost."""
+    lines = []
+    for judge in analysis.rows.judges:
+        parts = [many(judge["calls"], "call")]
+        parts += [f"${judge['cost_usd']:,.2f}"] if judge["cost_usd"] is not None else []
+        parts += [f"{judge['failed']:,} of them without a usable reply"] if judge["failed"] else []
+        parts += [f"{many(judge['reused'], 'judgement')} reused"] if judge["reused"] else []
+        lines.append(f"{judge['scorer']:<8} {', '.join(parts)}")
+    return lines
 
 
 def ranking_line(analysis: Analysis) -> str:
-    """`ranking: short (52 %), long (30 %), none (18 %)`: each one's share of the strength of all."""
+    """`ranking by wins (…): short (52 %), long (30 %), none (18 %)`; empty without a ranking."""
     ranking = analysis.ranking
-    assert ranking is not None
-    told = [f"{analysis.variants[index].name} ({ranking.strengths[index]:.0%})" for index in ranking.order]
-    return f"ranking by wins (Bradley–Terry, strengths of 100 % in all): {', '.join(told)}"
+    if ranking is None:
+        return ""
+    shares = [f"{analysis.variants[index].name} ({ranking.strengths[index]:.0%})" for index in ranking.order]
+    return f"ranking by wins (Bradley–Terry, shares of total strength): {', '.join(shares)}"

@@ -73,12 +73,12 @@ def _suits_t(values: Floats, units: Units) -> bool:
         return False
     if len(units) < SKEWNESS_UNITS:
         return True
-    means = units.means
+    means = units.means  # also with one further extreme value, which the sample may just have missed
     return not any(map(_is_skewed, (means, np.append(means, -1.0), np.append(means, 1.0))))
 
 
 def _is_skewed(values: Floats) -> bool:
-    """Whether t would be misled; asked of the sample with one extreme value more too, which it may just have missed."""
+    """Whether t is invalid for this sample (Cochran's rule)."""
     return len(values) <= SKEWNESS_UNITS * _skewness(values) ** 2
 
 

@@ -1,6 +1,6 @@
-"""The difference on these very cases: the cases are fixed, and their repeats are the sample.
+"""The difference on these cases alone: the cases are fixed, and their repeats are the sample.
 
-Few prompts with many runs each say little about other prompts, but may well say which contender is better on these.
+A few prompts with many runs each say little about other prompts, but can say which contender is better on these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from abreast.stats.intervals.bounded import weighted_gaffke
 from abreast.stats.intervals.proportions import Estimate
-from abreast.stats.numerics.arrays import ROUNDING, UNIT, Floats, Numbers, Scale, numbers, share, whole, width
+from abreast.stats.numerics.arrays import ROUNDING, UNIT, Floats, Numbers, Scale, integer, numbers, share, width
 from abreast.stats.significance import PValue
 
 DIGITS = 9  # to which sums of scores are rounded before they count as equal
@@ -34,7 +34,7 @@ Matrix = Sequence[Sequence[float]] | npt.NDArray[np.generic]
 class RepeatedScores:
     """Scores of baseline and variant: a row for each case, a column for each repeat.
 
-    A repeat counts if both have a score; nan where one has none. `weights` are those of the cases, equal by default.
+    A repeat counts if both have a score; nan where one is missing. `weights` are those of the cases, equal by default.
     """
 
     baseline: Floats
@@ -45,7 +45,7 @@ class RepeatedScores:
     def of(
         cls, baseline: Matrix, variant: Matrix, weights: Numbers | None = None, scale: Scale = UNIT
     ) -> RepeatedScores:
-        """Check and normalise what a caller has.
+        """Validate and normalise scores.
 
         >>> scores = RepeatedScores.of([[0, 0], [0, 1]], [[1, 1], [1, 1]])
         >>> scores.estimate
@@ -76,7 +76,7 @@ class RepeatedScores:
 
     @property
     def per_score(self) -> Floats:
-        """What one score of each case weighs in the mean of its side."""
+        """The weight of one score of each case in the mean of its side."""
         return np.asarray(self.weights / np.array([len(baseline) for baseline, _ in self.strata]))
 
     @property
@@ -90,7 +90,6 @@ class RepeatedScores:
         return all(bool(np.isin(side, (0.0, 1.0)).all()) for pair in self.strata for side in pair)
 
     def first(self, cases: int) -> RepeatedScores:
-        """The first cases alone."""
         weights = self.weights[:cases]
         return RepeatedScores(self.baseline[:cases], self.variant[:cases], weights / weights.sum())
 
@@ -107,10 +106,10 @@ class RepeatedScores:
 
 
 def permutation_test(scores: RepeatedScores, draws: int = DRAWS, seed: int = 0) -> PValue:
-    """If both contenders were alike on each case, any of its scores could be either's: how rare is this difference?
+    """The chance of a difference at least this large if the scores of a case were exchangeable between contenders.
 
-    Scores are rearranged within each case. All rearrangements are counted if their sums are few; else `draws` of them
-    are drawn with a fixed seed.
+    Scores are rearranged within each case. Counts all rearrangements if their sums are few, else `draws` of them, drawn
+    with a fixed seed.
 
     >>> permutation_test(RepeatedScores.of([[0] * 4], [[1] * 4])).p
     0.02857142857142857
@@ -123,7 +122,7 @@ def permutation_test(scores: RepeatedScores, draws: int = DRAWS, seed: int = 0) 
         at_least = sum(ways for value, ways in sums.items() if value >= observed - TIE)
         at_most = sum(ways for value, ways in sums.items() if value <= observed + TIE)
         return PValue(min(1.0, float(Fraction(2 * min(at_least, at_most), total))), "stratified permutation, exact")
-    draws = 2 * (whole(draws, "draws", least=2) // 2)
+    draws = 2 * (integer(draws, "draws", least=2) // 2)
     drawn = _drawn_sums(scores, factors, draws, seed)
     rarer = min(int((drawn >= observed - TIE).sum()), int((drawn <= observed + TIE).sum()))
     return PValue(min(1.0, 2 * (1 + rarer) / (1 + draws)), f"stratified permutation, {draws:,} draws")
@@ -162,7 +161,7 @@ def _sums_of_choices(values: Floats, count: int) -> dict[float, int] | None:
 
 
 def _drawn_sums(scores: RepeatedScores, factors: Floats, draws: int, seed: int) -> Floats:
-    """Each rearrangement counts both ways round, so that the p value does not depend on which side is the baseline."""
+    """Sums of random rearrangements. Each counts in both directions, so that swapping the sides changes nothing."""
     random, first, second = np.random.default_rng(seed), np.zeros(draws // 2), np.zeros(draws // 2)
     for factor, (baseline, variant) in zip(factors, scores.strata, strict=True):
         values = np.sort(np.concatenate([baseline, variant]))
@@ -177,8 +176,8 @@ def _drawn_sums(scores: RepeatedScores, factors: Floats, draws: int, seed: int) 
 def fixed_cases_interval(scores: RepeatedScores, level: float = 0.95) -> Estimate:
     """The interval of the mean difference on these cases.
 
-    Its ends are Gaffke's, of all scores of the variant and all scores of the baseline with opposite sign. Whether it
-    excludes zero is for the permutation test to say; with graded scores both must, because rearranging scores of
+    Its ends are Gaffke's, of all scores of the variant and all scores of the baseline with opposite sign. The
+    permutation test decides whether it excludes zero; with graded scores both must, because rearranging scores of
     unequal spread is wrong too often.
 
     >>> interval = fixed_cases_interval(RepeatedScores.of([[0] * 10] * 3, [[1] * 10] * 3))

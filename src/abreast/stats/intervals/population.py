@@ -1,4 +1,4 @@
-"""What a verdict is about: cases in general, or these cases alone. It follows from the plan, before any result."""
+"""What a verdict is about: cases in general, or these cases alone. Determined by the plan, before any result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from abreast.stats.intervals.final import GROUPS, T_CASES
-from abreast.stats.numerics.arrays import whole
+from abreast.stats.numerics.arrays import integer
 
 Population = Literal["cases in general", "these cases"]
 ALL_CASES: Population = "cases in general"
@@ -15,7 +15,7 @@ ALPHA = 0.05
 
 
 def population_of(cases: int, repeats: int, comparisons: int = 1, groups: int | None = None) -> Population:
-    """Cases in general if so many can decide about them, else these cases if their repeats can; else in general.
+    """Cases in general if there are enough of them; else these cases if there are enough repeats; else in general.
 
     `groups` is the number of independent groups of cases, if they have any.
 
@@ -35,7 +35,7 @@ def units_needed(comparisons: int = 1) -> int:
     >>> units_needed(), units_needed(comparisons=3)
     (6, 7)
     """
-    return math.ceil(math.log2(2 * whole(comparisons, "comparisons", least=1) / ALPHA) - 1e-9)
+    return math.ceil(math.log2(2 * integer(comparisons, "comparisons", least=1) / ALPHA) - 1e-9)
 
 
 def repeats_needed(cases: int, comparisons: int = 1) -> int:
@@ -44,8 +44,8 @@ def repeats_needed(cases: int, comparisons: int = 1) -> int:
     >>> repeats_needed(1), repeats_needed(3), repeats_needed(3, comparisons=5), repeats_needed(6)
     (4, 2, 2, 1)
     """
-    cases, repeats = whole(cases, "cases", least=1), 1
-    rearrangements = 2 * whole(comparisons, "comparisons", least=1) / ALPHA
+    cases, repeats = integer(cases, "cases", least=1), 1
+    rearrangements = 2 * integer(comparisons, "comparisons", least=1) / ALPHA
     while cases * math.log(math.comb(2 * repeats, repeats)) < math.log(rearrangements):
         repeats += 1
     return repeats

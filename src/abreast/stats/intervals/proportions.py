@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from abreast.stats.intervals.units import Weight, units_of
-from abreast.stats.numerics.arrays import Numbers, numbers, share, whole
+from abreast.stats.numerics.arrays import Numbers, integer, numbers, share
 from abreast.stats.numerics.student import NORMAL, quantile_t, two_sided_t
 
 
@@ -22,7 +22,6 @@ class Interval:
     level: float = 0.95
 
     def times(self, factor: float) -> Self:
-        """The same interval on another scale."""
         return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
 
 
@@ -41,7 +40,7 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
     >>> round(interval.low, 6), round(interval.high, 6)
     (0.743789, 0.9654)
     """
-    n = whole(n, "n", least=1)
+    n = integer(n, "n", least=1)
     if not 0 <= successes <= n:
         raise ValueError(f"successes must lie between 0 and n, got {successes} of {n}")
     proportion = float(successes) / n
@@ -66,7 +65,7 @@ def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Estimat
     >>> round(interval.low, 6), round(interval.high, 6), round(interval.p, 6)
     (0.023422, 0.361194, 0.025629)
     """
-    wins, losses, n = whole(wins, "wins"), whole(losses, "losses"), whole(n, "n", least=1)
+    wins, losses, n = integer(wins, "wins"), integer(losses, "losses"), integer(n, "n", least=1)
     if wins + losses > n:
         raise ValueError(f"wins and losses cannot be more than n, got {wins} + {losses} of {n}")
     z = NORMAL.inv_cdf(0.5 + share(level, "level") / 2)
@@ -78,10 +77,7 @@ def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Estimat
 
 
 def paired_t(
-    differences: Numbers,
-    level: float = 0.95,
-    groups: Sequence[Hashable] | None = None,
-    weight: Weight = "case",
+    differences: Numbers, level: float = 0.95, groups: Sequence[Hashable] | None = None, weight: Weight = "case"
 ) -> Estimate:
     """Student's t interval of a mean difference.
 

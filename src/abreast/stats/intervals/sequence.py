@@ -26,22 +26,22 @@ from abreast.stats.numerics.arrays import (
     Scale,
     distinct,
     group_index,
+    integer,
     unit_differences,
     unit_margin,
-    whole,
 )
 from abreast.stats.numerics.arrays import width as width_of
 
 BETS = (np.arange(64) + 0.5) / 64
-CELLS = 1024  # more distinct values than that are put on a grid
-LARGEST = math.log(1e12)  # bounds are sought no closer than this to −1
+CELLS = 1024  # more distinct values are put on a grid
+LARGEST = math.log(1e12)  # bounds are not searched closer than this to −1
 STEPS = 60
-LOOK = 10  # cases from one look to the next, at least
+LOOK = 10  # minimum cases from one look to the next
 
 
 @dataclass(frozen=True, slots=True)
 class Look(Estimate):
-    """The interval so far, with a p value that holds however often one looks."""
+    """The interval so far, with a p value that is valid at any number of looks."""
 
     n: int = 0  # units: cases, or groups of cases
     equivalent: bool | None = None  # inside the margin, if there is one
@@ -73,12 +73,12 @@ def confidence_sequence(
 
 
 def looks(cases: int) -> list[int]:
-    """Numbers of cases at which a run is looked at: every 10, later every twentieth more, and the last one.
+    """Numbers of cases at which a run is looked at: every 10, later every 5 % more, and the last one.
 
     >>> looks(25), looks(500)[-4:]
     ([10, 20, 25], [448, 470, 493, 500])
     """
-    schedule, at, cases = [], LOOK, whole(cases, "cases")
+    schedule, at, cases = [], LOOK, integer(cases, "cases")
     while at < cases:
         schedule.append(at)
         at += max(LOOK, at // 20)
@@ -144,9 +144,9 @@ class RunningSequence:
         self.margin = None if margin is None else unit_margin(margin, scale)
         self.scale = scale
         self.weight = weight
-        self._largest = whole(largest, "largest", least=1) if weight == "case" else 1
+        self._largest = integer(largest, "largest", least=1) if weight == "case" else 1
         self._goal = math.log(2 / alpha) if alpha else math.inf
-        self._counts = _Counts()
+        self._counts = _GridCounts()
         self._low, self._high, self._wealth = -1.0, 1.0, 0.0
         self._sum, self._size, self._n = 0.0, 0.0, 0
         self._grouped: bool | None = None
@@ -230,7 +230,7 @@ class RunningSequence:
         return Units(sums, sizes) if self.weight == "case" else Units(sums / sizes, np.ones(len(sums)))
 
 
-class _Counts:
+class _GridCounts:
     """How often each sum occurred among units of each size."""
 
     def __init__(self) -> None:
@@ -248,16 +248,18 @@ class _Counts:
 
 
 def _on_grid(values: Floats, counts: Floats, size: float) -> tuple[Floats, Floats]:
-    """Very many distinct values, each shared out between its neighbours on a grid so that its mean stays.
+    """Replace very many distinct values by weights on a grid with the same mean.
 
     The logarithm is concave, so this makes gamblers a little poorer: bounds stay valid, and move by about 1e-7.
     """
     if len(values) <= CELLS:
         return values, counts
-    place = (values / size + 1) * (CELLS / 2)
-    left = np.minimum(place.astype(np.int64), CELLS - 1)
-    right = place - left
-    weights = np.bincount(left, counts * (1 - right), CELLS + 1) + np.bincount(left + 1, counts * right, CELLS + 1)
+    coordinates = (values / size + 1) * (CELLS / 2)
+    lower = np.minimum(coordinates.astype(np.int64), CELLS - 1)
+    upper_share = coordinates - lower
+    weights = np.bincount(lower, counts * (1 - upper_share), CELLS + 1) + np.bincount(
+        lower + 1, counts * upper_share, CELLS + 1
+    )
     used = weights > 0
     return np.linspace(-size, size, CELLS + 1)[used], np.asarray(weights[used], dtype=float)
 
@@ -269,37 +271,37 @@ class _Bets:
     1 − u·n/M + u·((S + n)/M)·t with t = 1/(1 + m).
     """
 
-    def __init__(self, counts: _Counts, sign: int, largest: int) -> None:
+    def __init__(self, counts: _GridCounts, sign: int, largest: int) -> None:
         scale = max(float(largest), *counts.by_size)
         parts = [((size + sign * sums) / scale, size / scale, n) for size, (sums, n) in counts.by_size.items()]
         self._gains = np.concatenate([gains for gains, _, _ in parts])
         self._counts = np.concatenate([n for _, _, n in parts])
         stakes = np.concatenate([np.full(len(gains), stake) for gains, stake, _ in parts])
-        self._kept = 1 - np.multiply.outer(BETS, stakes if len(parts) > 1 else stakes[:1])
+        self._unstaked = 1 - np.multiply.outer(BETS, stakes if len(parts) > 1 else stakes[:1])
 
     def wealth(self, x: float) -> tuple[float, float]:
         """The logarithm of the wealth at t = exp(x), and its slope in x."""
-        won = np.multiply.outer(BETS, self._gains * math.exp(x))
-        made = won + self._kept
-        logs, slopes = np.log(made) @ self._counts, (won / made) @ self._counts
+        gains = np.multiply.outer(BETS, self._gains * math.exp(x))
+        factors = gains + self._unstaked
+        logs, slopes = np.log(factors) @ self._counts, (gains / factors) @ self._counts
         highest = float(logs.max())
         weights = np.exp(logs - highest)
         total = float(weights.sum())
         return highest + math.log(total / len(BETS)), float(weights @ slopes) / total
 
-    def bound(self, goal: float, known: float) -> float:
+    def bound(self, goal: float, lower: float) -> float:
         """The largest m at which the logarithm of the wealth reaches the goal, or `known` if that is larger.
 
         That logarithm is convex and rising in log t, so Newton's method comes down on the solution from any larger t.
         """
-        x = min(LARGEST, -math.log1p(known)) if known > -1 else LARGEST
+        x = min(LARGEST, -math.log1p(lower)) if lower > -1 else LARGEST
         wealth, slope = self.wealth(x)
-        if wealth <= goal:  # not even at the smallest m in question
-            return known
+        if wealth <= goal:  # not reached even at the smallest m
+            return lower
         for _ in range(STEPS):
             step = (wealth - goal) / slope
             x = min(LARGEST, x - step)
             if abs(step) < 1e-13:
                 break
             wealth, slope = self.wealth(x)
-        return max(known, math.expm1(-x))
+        return max(lower, math.expm1(-x))

@@ -1,4 +1,4 @@
-"""What callers hand in, as arrays and numbers that are known to be usable; anything else is refused in plain words."""
+"""Conversion and validation of arguments. Invalid ones raise `ValueError` with the value in the message."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ Numbers = Sequence[float] | npt.NDArray[np.generic]
 Scale = tuple[float, float]
 
 UNIT: Scale = (0.0, 1.0)
-ROUNDING = 1e-9  # differences of averaged scores may miss a round number by so much
+ROUNDING = 1e-9  # rounding error of differences of averaged scores
 
 
 def numbers(values: Numbers, name: str = "differences", least: int = 1) -> Floats:
-    """The values as an array: a flat one, of finite numbers, at least so many."""
+    """The values as a flat array of at least `least` finite numbers."""
     try:
-        found = np.asarray(values, dtype=float)
+        array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers, got {values!r}") from None
-    if found.ndim != 1:
-        raise ValueError(f"{name} must be a flat list of numbers, got {found.ndim} dimensions")
-    if len(found) < least:
-        raise ValueError(f"{name}: at least {least} needed, got {len(found) or 'none'}")
-    finite = np.isfinite(found)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a flat list of numbers, got {array.ndim} dimensions")
+    if len(array) < least:
+        raise ValueError(f"{name}: at least {least} needed, got {len(array) or 'none'}")
+    finite = np.isfinite(array)
     if not finite.all():
         at = int(np.argmin(finite))
-        raise ValueError(f"{name} must be finite numbers, got {found[at]} at index {at}")
-    return found
+        raise ValueError(f"{name} must be finite numbers, got {array[at]} at index {at}")
+    return array
 
 
 def unit_differences(values: Numbers, scale: Scale = UNIT, least: int = 1) -> Floats:
     """Differences of scores that lie in `scale`, as shares of its width: numbers in [−1, 1]."""
-    found = numbers(values, least=least) / width(scale)
-    outside = np.abs(found) > 1 + ROUNDING
+    differences = numbers(values, least=least) / width(scale)
+    outside = np.abs(differences) > 1 + ROUNDING
     if outside.any():
         at = int(np.argmax(outside))
         raise ValueError(
             f"differences of scores in [{scale[0]:g}, {scale[1]:g}] lie within ±{width(scale):g}, got "
-            f"{found[at] * width(scale):g} at index {at}; for scores in another range say scale=(low, high)"
+            f"{differences[at] * width(scale):g} at index {at}; for scores in another range pass scale=(low, high)"
         )
-    return np.clip(found, -1.0, 1.0)
+    return np.clip(differences, -1.0, 1.0)
 
 
 def width(scale: Scale) -> float:
-    """How far apart two scores of this range can be."""
+    """The width of a score range."""
     low, high = float(scale[0]), float(scale[1])
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"scale must be (low, high) with low < high, got ({low:g}, {high:g})")
     return high - low
 
 
-def whole(value: float, name: str, least: int = 0) -> int:
-    """A count."""
+def integer(value: float, name: str, least: int = 0) -> int:
+    """The value as an int, if it is an integer of at least `least`."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or int(value) != value or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -64,7 +64,7 @@ def whole(value: float, name: str, least: int = 0) -> int:
 
 
 def share(value: float, name: str) -> float:
-    """A number strictly between 0 and 1."""
+    """The value as a float, if it is strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
     return float(value)
@@ -77,19 +77,19 @@ def exponential(value: float) -> float:
 
 def unit_margin(margin: float, scale: Scale) -> float:
     """A margin as a share of the scale's width."""
-    found = float(margin) / width(scale)
-    if not 0 <= found < 1:
+    relative = float(margin) / width(scale)
+    if not 0 <= relative < 1:
         raise ValueError(f"margin must be at least 0 and less than {width(scale):g}, got {margin!r}")
-    return found
+    return relative
 
 
 def group_index(groups: Sequence[Hashable], length: int) -> tuple[npt.NDArray[np.int64], int]:
-    """The number of each case's group, in order of appearance, and how many groups there are."""
+    """The index of each case's group, in order of appearance, and the number of groups."""
     if len(groups) != length:
         raise ValueError(f"as many groups as differences are needed, got {len(groups)} and {length}")
-    known: dict[Hashable, int] = {}
-    index = np.array([known.setdefault(group, len(known)) for group in groups], dtype=np.int64)
-    return index, len(known)
+    indexes: dict[Hashable, int] = {}
+    index = np.array([indexes.setdefault(group, len(indexes)) for group in groups], dtype=np.int64)
+    return index, len(indexes)
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from statistics import NormalDist
 
-MANY_DEGREES = 200  # from here on the expansions below are right to eight digits
+MANY_DEGREES = 200  # from here on the expansions below are accurate to eight digits
 
 NORMAL = NormalDist()
 
@@ -30,8 +30,10 @@ def find_root(function: Callable[[float], float], low: float, high: float, toler
         if not at_middle:
             return middle
         largest = max(abs(at_low), abs(at_middle), abs(at_high))  # so that no product vanishes
-        below, here, above = at_low / largest, at_middle / largest, at_high / largest
-        guess = middle + (middle - low) * math.copysign(here, here * below) / math.sqrt(here * here - below * above)
+        below, center, above = at_low / largest, at_middle / largest, at_high / largest
+        guess = middle + (middle - low) * math.copysign(center, center * below) / math.sqrt(
+            center * center - below * above
+        )
         points = sorted([(low, at_low), (middle, at_middle), (guess, function(guess)), (high, at_high)])
         changes = (pair for pair in pairwise(points) if (pair[0][1] < 0) != (pair[1][1] < 0) or not pair[1][1])
         (low, at_low), (high, at_high) = next(changes)
@@ -48,16 +50,16 @@ def quantile_t(probability: float, degrees: float) -> float:
         return _near_normal(NORMAL.inv_cdf(probability), degrees)
     if probability in (0.0, 0.5, 1.0):
         return {0.0: -math.inf, 0.5: 0.0, 1.0: math.inf}[probability]
-    wanted = math.log(2 * min(probability, 1 - probability))
+    target = math.log(2 * min(probability, 1 - probability))
     high = 1.0
-    while _log_two_sided(high, degrees) > wanted:
+    while _log_two_sided(high, degrees) > target:
         high *= 2
-    size = find_root(lambda t: _log_two_sided(t, degrees) - wanted, 0.0, high, tolerance=1e-14)
+    size = find_root(lambda t: _log_two_sided(t, degrees) - target, 0.0, high, tolerance=1e-14)
     return math.copysign(size, probability - 0.5)
 
 
 def two_sided_t(statistic: float, degrees: float) -> float:
-    """How likely a t at least this far from zero is, on either side.
+    """The chance of a t at least this far from zero, on either side.
 
     >>> round(two_sided_t(2.228139, 10), 6), round(two_sided_t(-1.96472, 500), 6)
     (0.05, 0.05)

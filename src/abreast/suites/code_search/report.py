@@ -142,18 +142,16 @@ def _side_by_side(table: Table, measures: list[Measure]) -> NamedTable:
         (
             _title(measure, table.answered_by_all),
             *(_value(measure, at, name in failed) for at, name in enumerate(table.names)),
-            *(_improvement(measure, at) for at in others),
+            *(_change(measure, at) for at in others),
         )
         for measure in measures
     ]
     if table.answered_by_all:
         counts = (NOTHING if name in table.silent else f"{table.answered_by_all:,}" for name in table.names)
         rows.append((f"cases that {_who_answered(table)}", *counts, *(NOTHING for _ in others)))
-    improvements = ["improvement" if len(others) == 1 else f"improvement of {table.names[at]}" for at in others]
+    changes = ["change" if len(others) == 1 else f"change of {table.names[at]}" for at in others]
     names = [f"{name} (baseline)" if name == table.baseline and others else name for name in table.names]
-    return NamedTable(
-        "side-by-side", "", ("measure", *names, *improvements), tuple(rows), _how_to_read(table, measures)
-    )
+    return NamedTable("side-by-side", "", ("measure", *names, *changes), tuple(rows), _how_to_read(table, measures))
 
 
 def _title(measure: Measure, usual: int | None) -> str:
@@ -181,16 +179,19 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def _improvement(measure: Measure, at: int) -> str:
-    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0), 9 cases` less of an amount."""
+def _change(measure: Measure, at: int) -> str:
+    """The variant against the baseline: `+12.4 points (+5.1 … +19.3)`, or `−38.0 % (−52.0 … −21.0), 9 cases`."""
     change = measure.changes[at]
     if change is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
-    text = f"{points(change.estimate)} {'points' if is_share else '%'}"
-    if change.low is not None and change.high is not None:
+    estimate, low, high = change.estimate, change.low, change.high
+    if not is_share:  # an improvement of an amount is what is saved
+        estimate, low, high = -estimate, None if high is None else -high, None if low is None else -low
+    text = f"{points(estimate)} {'points' if is_share else '%'}"
+    if low is not None and high is not None:
         level = "" if change.level == 0.95 else f"{change.level * 100:.4g} %: "
-        text += f" ({level}{points(change.low)} … {points(change.high)})"
+        text += f" ({level}{points(low)} … {points(high)})"
     differs = not is_share and measure.name != COST_PER_CORRECT and change.cases != measure.cases
     return f"{text}, {many(change.cases, 'case')}" if differs else text
 
@@ -202,7 +203,7 @@ def _how_to_read(table: Table, measures: list[Measure]) -> str:
     amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
     kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
     whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
-    parts = ["improvement: + is better in every row, % is what is saved"] if len(table.names) > 1 else []
+    parts = ["change: the variant against the baseline, − is less"] if len(table.names) > 1 else []
     has_other_level = any(change and change.level != 0.95 for each in measures for change in each.changes)
     parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")
     parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
@@ -210,7 +211,7 @@ def _how_to_read(table: Table, measures: list[Measure]) -> str:
     if any(each.name == COST_PER_CORRECT for each in measures):
         parts.append("cost per correct answer: failures are paid for, too")
     if any(each.name == "latency_median_s" and any(each.changes) for each in amounts):
-        parts.append("latency, median: improvement of a typical case")
+        parts.append("latency, median: change of a typical case")
     if any(summary.reused for summary in table.analysis.variants):
         parts.append("latency of new answers only")
     if any(summary.included_usd for summary in table.analysis.variants):

@@ -60,7 +60,7 @@ def _mean_over(table: RunTable, name: str, cases: Floats) -> float | None:
 def people_of(table: RunTable) -> dict[str, Floats] | None:
     """The counts of the human change by case; None if no case has one."""
     counts = {name: np.full(table.rows.planned_cases, np.nan) for name in COUNTS}
-    for case, text in table.rows.expected().items():
+    for case, text in table.rows.case_column("expected").items():
         expected = json.loads(text) if text else None
         if isinstance(expected, Mapping) and isinstance(expected.get("diff"), str):
             for name, number in counted(entries(expected["diff"])).columns().items():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.paired import side_of
+from abreast.analyse.paired import trial_grid
 from abreast.analyse.rows import Floats
 from abreast.analyse.variants import failures_by_case
 from abreast.report.formats.json_report import number
@@ -47,7 +47,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
     }
     scores = [table.of_cases(agent, score) for agent in table.variants]
     means = {name: [table.of_cases(agent, values) for agent in table.variants] for name, values in columns.items()}
-    failures, sides = failures_by_case(rows), [side_of(rows, agent, score).score for agent in table.variants]
+    failures, sides = failures_by_case(rows), [trial_grid(rows, agent, score).score for agent in table.variants]
     cases = []
     for case, facts in sorted(rows.cases.items()):
         own = {name: table.by_variant(number(values[case]) for values in each) for name, each in means.items()}

@@ -238,7 +238,7 @@ def _ratio(part: float, total: float) -> float:
 
 def _confusions(analysis: Analysis) -> list[Confusion]:
     rows = analysis.rows
-    queries = {rows.cases[case].id: _query(text) for case, text in rows.inputs().items()}
+    queries = {rows.cases[case].id: _query(text) for case, text in rows.case_column("input").items()}
     counters: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
     for row in predictions(rows.store, analysis.run["run"]):
         query = QUERIES.get(queries[row["case_id"]])
@@ -282,10 +282,10 @@ def _answerable_by(analysis: Analysis) -> Answerability:
     """Whether each stored prompt has the answer; skipped trials have no prompt."""
     rows = analysis.rows
     answerability: Answerability = {}
-    expected = rows.expected()
+    expected = rows.case_column("expected")
     cases = {
         case: Case(rows.cases[case].id, json.loads(text), json.loads(expected[case]))
-        for case, text in rows.inputs().items()
+        for case, text in rows.case_column("input").items()
         if _query(text) in QUERIES
     }
     variants = dict(zip(rows.position.tolist(), rows.variant.tolist(), strict=True))

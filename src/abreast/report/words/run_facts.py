@@ -1,0 +1,46 @@
+"""How a run was executed: a list of facts for every format that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from abreast.report.formats.json_report import provenance
+from abreast.report.words.concurrency import describe_findings
+from abreast.report.words.variant_figures import in_flight_line
+from abreast.report.words.verdict_sentence import not_run_line
+from abreast.text import many
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
+    from abreast.store.queries.runs import StoredEvent
+
+
+def run_facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str, str]]:
+    """Titles and facts, without those that are unknown."""
+    record, run = provenance(analysis), analysis.run
+    models = "; ".join(f"{name}: {', '.join(models)}" for name, models in record["models"].items())
+    cores = many(record["cores"], "core") if record.get("cores") else "unknown cores"
+    versions = [f"{name} {version}" for name, version in (record["packages"] or {}).items()]
+    executions = [
+        in_flight_line(item["asked"], item["mean"], item["most"]) for _, kind, item in events if kind == "in_flight"
+    ]
+    facts = {
+        "started": record["created_at"],
+        "finished": record["finished_at"] or "not yet",
+        "status": run["status"] + (f": {run['reason']}" if run["reason"] else ""),
+        "label": run["label"],
+        "trials": f"{analysis.stored:,} of {analysis.planned:,} planned trials are stored",
+        "not run": not_run_line(analysis),
+        "in flight": "; ".join(line.removeprefix("in flight: ") for line in executions),
+        "concurrency": "; ".join(describe_findings((kind, detail) for _, kind, detail in events)),
+        "seed": str(run["seed"]),
+        "commit": (record["commit"] or "none") + (" with uncommitted changes" if record["dirty"] else ""),
+        "branch": record.get("branch"),
+        "data": f"{many(record.get('cases') or 0, 'case')}, hash {record['data_hash']}",
+        "models": models or "none reported",
+        "programs": ", ".join(f"{name} {version}" for name, version in record["cli_versions"].items()),
+        "software": ", ".join([f"Python {record['python']}", *versions]),
+        "machine": f"{record['host']}, {record.get('platform') or 'unknown'}, {cores}",
+    }
+    return [(title, str(fact)) for title, fact in facts.items() if fact]
