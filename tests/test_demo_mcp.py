@@ -433,8 +433,8 @@ def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
         ([], "There is no tool null"),
         ({"name": "search_code"}, "The argument pattern is missing: The text to find"),
         ({"name": "search_code", "arguments": []}, "must be an object with pattern, regex"),
-        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: 7 is not possible. Give a text"),
-        ({"name": "search_code", "arguments": {"pattern": ""}}, "Give a text of 1 to 4,000 characters"),
+        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: 7 is not possible. Give text"),
+        ({"name": "search_code", "arguments": {"pattern": ""}}, "Give text of 1 to 4,000 characters"),
         ({"name": "search_code", "arguments": {"pattern": "a", "file": "b"}}, "There is no argument 'file'. There are"),
         ({"name": "search_code", "arguments": {"pattern": "a", "regex": 3}}, "Give true or false"),
         ({"name": "search_code", "arguments": {"pattern": "a", "limit": "all"}}, "a whole number from 1 to 500"),
@@ -917,3 +917,19 @@ def test_no_line_is_answered_by_anything_but_json_rpc(answering: Server, content
 def test_no_path_makes_a_tool_fail(answering: Server, tool: str, own: dict[str, str], path: str) -> None:
     text, failed = called(answering, tool, path=path, **own)
     assert not failed or "failed" not in text
+
+
+REQUIRED = {
+    "search_code": {"pattern": "a"},
+    "find_symbol": {"name": "get"},
+    "find_references": {"name": "get"},
+    "outline_file": {"path": "a.py"},
+}
+
+
+@pytest.mark.parametrize("text", ["\ud800", "/\ud800", "/\udc80/..", "a\udfff*", "/" + "a" * 3_000])
+@pytest.mark.parametrize("tool", REQUIRED)
+def test_text_that_no_file_system_accepts_makes_no_tool_fail(answering: Server, tool: str, text: str) -> None:
+    for parameter in ("path", "name", "pattern", "language"):
+        message, _ = called(answering, tool, **REQUIRED[tool] | {parameter: text})
+        assert "failed" not in message

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LONGEST = 4_000  # characters of a text that a model gives
+LONGEST = 4_000  # characters of a text argument
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Refused(Exception):
@@ -48,13 +50,15 @@ class Parameter:
             return f"one of {', '.join(self.choices)}"
         return {
             "count": f"a whole number from {self.least} to {self.most}",
-            "text": f"a text of 1 to {LONGEST:,} characters",
+            "text": f"text of 1 to {LONGEST:,} characters, without lone surrogates",
             "flag": "true or false",
         }[self.kind]
 
 
 def _parse_text(value: Any) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= LONGEST else None
+    """Accept what UTF-8 can encode: no tool has to handle the lone surrogates that JSON allows."""
+    is_text = isinstance(value, str) and 0 < len(value) <= LONGEST and not _SURROGATE.search(value)
+    return value if is_text else None
 
 
 def _parse_flag(value: Any) -> bool | None:

@@ -219,20 +219,20 @@ _ANYWHERE = rb"(?<![\w.])%s(?!\w)"  # no language has a dot before the name that
 
 def _could_define(name: str) -> Could:
     """Whether the name stands in a source as one that is defined does."""
-    word = name.encode("utf-8", "replace")
+    word = name.encode()
     test = _by_language(re.escape(word), re.MULTILINE)
     return lambda path, content: word in content and test(path, content)
 
 
 def _could_define_alike(name: str, begins: bool) -> Could:
     """The same for names that begin with this one, or hold it, in whatever case."""
-    lower = name.encode("utf-8", "replace").lower()
+    lower = name.encode().lower()
     test = _by_language((b"" if begins else rb"\w*") + re.escape(lower) + rb"\w*", re.MULTILINE | re.IGNORECASE)
     return lambda path, content: lower in content.lower() and test(path, content)
 
 
 def _could_use(name: str) -> Could:
-    word = name.encode("utf-8", "replace")
+    word = name.encode()
     is_word = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)").search
     return lambda _, content: word in content and is_word(content) is not None
 
