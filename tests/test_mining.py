@@ -16,7 +16,7 @@ import pytest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.retrieval.truth import flaw_of
+from abreast.scorers.retrieval.truth import check_truth
 from abreast.suites.code_search import finding, mining
 from abreast.suites.code_search.mining import casefile, grep_agent, proposal, selection
 from abreast.suites.code_search.mining.repository import Repository
@@ -241,7 +241,7 @@ def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(r
     read = list(finding.cases([str(file)]))
     assert [case.id for case in read] == [one.id for one in found]
     assert len({case.id for case in read}) == len(read)
-    assert all(flaw_of(case.expected) is None for case in read)
+    assert all(check_truth(case.expected) is None for case in read)
     for one in found:
         assert set(one.case) == {"id", "category", "description", "prompt", "difficulty", "ground_truth", "tags"}
         assert one.case["category"] in ("search", "navigate", "understand")

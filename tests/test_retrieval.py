@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.retrieval.claims import claims_in
+from abreast.scorers.retrieval.claims import read_claims
 from abreast.scorers.retrieval.names import distinct, path_of, symbol_of
-from abreast.scorers.retrieval.truth import flaw_of
+from abreast.scorers.retrieval.truth import check_truth
 from conftest import Folder
 
 ROOT = "/home/me/shop"
@@ -374,25 +374,25 @@ def test_what_a_function_returned_is_read_as_it_is() -> None:
     [
         (None, " is missing"),
         ("src/a.py", " must be a mapping"),
-        ({}, ": says nothing"),
+        ({}, " is empty"),
         ({"file": ["a.py"]}, ': unknown key "file" (did you mean "files"?)'),
         ({"files": "a.py"}, ".files must be a list"),
-        ({"files": [3]}, ".files[0] must be a text"),
-        ({"files": ["/etc/passwd"]}, ".files[0] leads out of the repository"),
-        ({"files": ["../a.py"]}, ".files[0] leads out of the repository"),
-        ({"symbols": [""]}, ".symbols[0] must be a text"),
-        ({"content": [None]}, ".content[0] must be a text"),
+        ({"files": [3]}, ".files[0] must be a non-empty string"),
+        ({"files": ["/etc/passwd"]}, ".files[0] is outside the repository"),
+        ({"files": ["../a.py"]}, ".files[0] is outside the repository"),
+        ({"symbols": [""]}, ".symbols[0] must be a non-empty string"),
+        ({"content": [None]}, ".content[0] must be a non-empty string"),
         ({"lines": [3]}, ".lines must be a mapping"),
-        ({"lines": {"a.py": [0]}}, ".lines.a.py has 0, which is no line"),
-        ({"lines": {"a.py": ["x"]}}, ".lines.a.py has 'x', which is no line"),
-        ({"lines": {"a.py": [True]}}, "which is no line"),
-        ({"lines": {".": [1]}}, ".lines is no path"),
+        ({"lines": {"a.py": [0]}}, ".lines.a.py has 0, which is not a line"),
+        ({"lines": {"a.py": ["x"]}}, ".lines.a.py has 'x', which is not a line"),
+        ({"lines": {"a.py": [True]}}, "which is not a line"),
+        ({"lines": {".": [1]}}, ".lines is not a path"),
     ],
 )
 def test_a_ground_truth_that_says_nothing_usable_is_refused_before_anything_is_paid(
     folder: Folder, truth: Any, said: str
 ) -> None:
-    problem = flaw_of(truth)
+    problem = check_truth(truth)
     assert problem is not None
     assert problem[0].startswith(said) or said in problem[0]
     case = {"id": "nav-1", "input": "Where?", **({} if truth is None else {"expected": truth})}
@@ -458,8 +458,8 @@ def test_a_plain_form_is_the_plain_form_of_itself(text: str) -> None:
 def test_a_json_object_of_any_form_is_read(value: Any) -> None:
     for key in ("files", "lines", "symbols", "content"):
         for claims in (
-            claims_in(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, ""),
-            claims_in("", {key: {"a.py": value, "file": value}}, lambda _: False, ""),
+            read_claims(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, ""),
+            read_claims("", {key: {"a.py": value, "file": value}}, lambda _: False, ""),
         ):
             assert key in claims.listed
             assert all(type(name) is str and name for name in (*claims.files, *claims.symbols))

@@ -16,7 +16,7 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.plugins import find_plugin, plugin_names, refuse_clash
-from abreast.scorers.base import Scorer, Settings
+from abreast.scorers.base import Scorer, ScorerSettings
 
 __all__ = ["KINDS", "Scorer", "build"]
 
@@ -61,11 +61,11 @@ def build(
         refuse_clash("scorer", kind)
         module, name = _FAMILIES[kind]
         factory = attrgetter(name)(importlib.import_module(f"{__name__}.{module}"))
-        return _finished(factory, Settings(kind, given, base))
+        return _finished(factory, ScorerSettings(kind, given, base))
     return _from_entry_point(kind, given)
 
 
-def _finished(factory: Callable[[Settings], Scorer], settings: Settings) -> Scorer:
+def _finished(factory: Callable[[ScorerSettings], Scorer], settings: ScorerSettings) -> Scorer:
     scorer = factory(settings)
     settings.done()
     return scorer
@@ -76,7 +76,7 @@ def _from_function(function: Callable[..., Any], kind: str, given: dict[str, Any
 
     if not callable(function):
         raise BadInput(f"a scorer must be a name or a function, got {function!r}")
-    return _finished(lambda settings: Function(function, settings), Settings(kind, given))
+    return _finished(lambda settings: Function(function, settings), ScorerSettings(kind, given))
 
 
 def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:

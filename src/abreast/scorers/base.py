@@ -49,7 +49,7 @@ class Scorer(ABC):
         return tuple(Score(column, value, why) for column in self.columns)
 
 
-class Settings(Named):
+class ScorerSettings(Named):
     """The settings of one scorer. Files that they name are seen from `base`, the folder of the spec."""
 
     def __init__(self, kind: str, settings: Mapping[str, Any], base: Path | None = None) -> None:
@@ -79,7 +79,7 @@ class Overlap(Scorer):
 
     revision = 1
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         name = settings.name(settings.kind)
         self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
         self.version = settings.version(self.revision)
@@ -98,7 +98,7 @@ class SingleColumn(Scorer):
 
     revision = 1
 
-    def __init__(self, settings: Settings, needs_expected: bool = True) -> None:
+    def __init__(self, settings: ScorerSettings, needs_expected: bool = True) -> None:
         self.columns = (settings.name(settings.kind),)
         self.version = settings.version(self.revision)
         self.needs_expected = needs_expected
@@ -154,7 +154,7 @@ def texts_of(expected: Any) -> list[str]:
     return [item if isinstance(item, str) else _as_json(item) for item in items]
 
 
-def given_value(answer: Answer) -> Any:
+def returned_value(answer: Answer) -> Any:
     """The value a Python target returned, if it is more than its text; arrays as lists."""
     value = answer.value
     if isinstance(value, str):

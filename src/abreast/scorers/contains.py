@@ -8,7 +8,7 @@ from typing import Any
 from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
+from abreast.scorers.base import LONGEST_TEXT, Mark, ScorerSettings, SingleColumn, clipped, short, texts_of
 from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.negation import Phrases
 from abreast.settings import is_flag, is_text, is_texts
@@ -24,7 +24,7 @@ class Contains(SingleColumn):
     [1.0, 0.0]
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         self._value = settings.take("value", None, _is_text_or_texts, "a string or a list of strings")
         self._all = settings.take("all", False, is_flag, "true or false")
         self._negation = settings.take("negation", True, is_flag, "true or false")
@@ -61,7 +61,7 @@ class Regex(SingleColumn):
     1.0
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         pattern = settings.take("pattern", None, is_text, "a regular expression")
         ignore_case = settings.take("ignore_case", False, is_flag, "true or false")
         self._flags = re.IGNORECASE if ignore_case else re.NOFLAG

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abreast.model import Answer
-from abreast.scorers.base import Mark, SingleColumn, given_value, same, short
+from abreast.scorers.base import Mark, SingleColumn, returned_value, same, short
 from abreast.scorers.parsing.json_text import MISSING, parsed
 from abreast.scorers.parsing.mismatch import mismatch, mismatch_any
 from abreast.settings import is_texts
@@ -24,7 +24,7 @@ class Exact(SingleColumn):
     """
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        value = given_value(answer)
+        value = returned_value(answer)
         if isinstance(expected, str) or (is_texts(expected) and not isinstance(value, list | tuple)):
             return _mark_text(expected, answer.text)
         found = parsed(answer.text) if value is None else value

@@ -7,7 +7,7 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer
-from abreast.scorers.base import Mark, Settings, SingleColumn, given_value, is_tolerance, same, within
+from abreast.scorers.base import Mark, ScorerSettings, SingleColumn, is_tolerance, returned_value, same, within
 from abreast.scorers.number import read_value
 from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parsed
 from abreast.scorers.parsing.mismatch import mismatch
@@ -31,7 +31,7 @@ class Fields(SingleColumn):
     0.5
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         self._rules = settings.take("fields", {}, lambda value: isinstance(value, Mapping), "a mapping of fields")
         self._strict = settings.take("strict", False, is_flag, "true or false")
         for path, rule in self._rules.items():
@@ -91,7 +91,7 @@ def _as_value(expected: Any) -> Any:
 
 
 def _found(wanted: Any, answer: Answer) -> Any:
-    value = given_value(answer)
+    value = returned_value(answer)
     if value is not None:
         return value
     if isinstance(wanted, Mapping):

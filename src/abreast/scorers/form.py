@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, given_value
+from abreast.scorers.base import LONGEST_TEXT, Mark, ScorerSettings, SingleColumn, returned_value
 from abreast.scorers.contains import compiled, searched
 from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parsed
 from abreast.settings import is_text
@@ -39,14 +39,14 @@ class Form(SingleColumn):
     "$: 'name' is a required property"
     """
 
-    def __init__(self, settings: Settings, regex: re.Pattern[str] | None, schema: Mapping[str, Any]) -> None:
+    def __init__(self, settings: ScorerSettings, regex: re.Pattern[str] | None, schema: Mapping[str, Any]) -> None:
         super().__init__(settings, needs_expected=False)
         self._regex, self._schema = regex, schema
         if regex is None:
             self.version = settings.version(self.revision, json.dumps(schema, sort_keys=True, default=str))
 
     @classmethod
-    def read(cls, settings: Settings) -> Form:
+    def read(cls, settings: ScorerSettings) -> Form:
         """The scorer of these settings, which may name a file."""
         regex = settings.take("regex", None, is_text, "a regular expression")
         schema = settings.take("json_schema", None, _is_schema, "a schema, or the name of a file with one")
@@ -61,7 +61,7 @@ class Form(SingleColumn):
     def mark(self, expected: Any, answer: Answer) -> Mark:
         if self._regex is not None:
             return searched([self._regex], answer.text)
-        value = given_value(answer)
+        value = returned_value(answer)
         if value is None:
             if len(answer.text) > LONGEST_TEXT:
                 return None, f"not validated: longer than {LONGEST_TEXT:,} characters"

@@ -14,7 +14,7 @@ from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.plugins import Plugin, describe
-from abreast.scorers.base import Mark, Scorer, Settings, is_column, is_range, short
+from abreast.scorers.base import Mark, Scorer, ScorerSettings, is_column, is_range, short
 
 _RETURNS = "a scorer returns True, False, a number, a Score, or a mapping of names to numbers"
 NAMES = ("case", "answer", "text", "expected", "input", "value")
@@ -37,7 +37,7 @@ class Function(Scorer):
     revision = 1
     needs_expected = False
 
-    def __init__(self, function: Callable[..., Any], settings: Settings) -> None:
+    def __init__(self, function: Callable[..., Any], settings: ScorerSettings) -> None:
         self._function = function
         self._takes = _parameters(function, settings.kind)
         self.takes_expected = _requires(function, "expected")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Scorer, Settings, clipped, is_range, short
+from abreast.scorers.base import Scorer, ScorerSettings, clipped, is_range, short
 from abreast.scorers.parsing.json_text import find_objects, parsed
 from abreast.settings import is_flag, is_number, is_text
 
@@ -66,7 +66,7 @@ class Judge(Scorer):
     ('judge', 'judge_truth', 'judge_tone')
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         self.name = settings.name("judge")
         self.target = _target(settings)
         expects = "one of auto, thread and process"
@@ -96,7 +96,7 @@ class Judge(Scorer):
         self._target_digest = ""
         self.version = compose("judge", self._own)[:16]
 
-    def _marks(self, settings: Settings) -> dict[str, float]:
+    def _marks(self, settings: ScorerSettings) -> dict[str, float]:
         """Dimensions, and from which value of the scale on an answer is good enough."""
         expects = f"a mapping such as {{{next(iter(self._rubric))}: {self._high:g}}}, each within the scale"
         found = settings.take("passing", {}, self._are_marks, expects)
@@ -338,7 +338,7 @@ def _values(reading: Reading) -> tuple[float, ...]:
     return tuple(remark.value for remark in (reading.remarks or {}).values())
 
 
-def _target(settings: Settings) -> str | Callable[..., Any]:
+def _target(settings: ScorerSettings) -> str | Callable[..., Any]:
     target: Any = settings.take("target", None, _is_target, "the name of a target, or python:module:function")
     if target is None:
         raise BadInput(f"{settings.where}: no target: who judges?", "write target: anthropic and model: with its name")
@@ -351,7 +351,7 @@ def _target(settings: Settings) -> str | Callable[..., Any]:
     return chosen
 
 
-def _rubric(settings: Settings) -> str | Mapping[str, str]:
+def _rubric(settings: ScorerSettings) -> str | Mapping[str, str]:
     expects = "one text, or a mapping of dimensions (lowercase letters, digits and underscores) to what they mean"
     rubric: Any = settings.take("rubric", None, _is_rubric, expects)
     if rubric is None:
@@ -361,7 +361,7 @@ def _rubric(settings: Settings) -> str | Mapping[str, str]:
     return rubric if isinstance(rubric, str) else dict(rubric)
 
 
-def _params(settings: Settings) -> dict[str, Any]:
+def _params(settings: ScorerSettings) -> dict[str, Any]:
     """What the judge does not know itself goes to its target, which will complain if it does not know it either."""
     params = dict(settings.left)
     settings.left.clear()

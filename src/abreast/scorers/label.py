@@ -8,7 +8,7 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, short, texts_of
+from abreast.scorers.base import LONGEST_PROSE, Mark, ScorerSettings, SingleColumn, clipped, short, texts_of
 from abreast.scorers.parsing.answer_text import folded, marker_ends, spoken_words
 from abreast.scorers.parsing.json_text import ANSWER_KEYS, answers_in, find_object
 from abreast.scorers.parsing.negation import Mention, Phrases
@@ -44,7 +44,7 @@ class Label(SingleColumn):
     1.0
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         classes = settings.take("classes", None, _is_classes, "a list of names, or a mapping of names to synonyms")
         if classes is None:
             raise BadInput('scorer "label": classes is required', "Example: label: {classes: [rising, falling]}")

@@ -12,7 +12,16 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, given_value, short, within
+from abreast.scorers.base import (
+    LONGEST_PROSE,
+    Mark,
+    ScorerSettings,
+    SingleColumn,
+    clipped,
+    returned_value,
+    short,
+    within,
+)
 from abreast.scorers.parsing.answer_text import marker_ends, spoken_words
 from abreast.scorers.parsing.json_text import MISSING, answers_in, find_object
 from abreast.scorers.parsing.negation import Negations
@@ -58,7 +67,7 @@ class Number(SingleColumn):
     1.0
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         rel, abs_ = settings.tolerance("rel"), settings.tolerance("abs")
         self._rel = rel if rel is not None else _DEFAULT_REL if abs_ is None else 0.0
         self._abs = abs_ or 0.0
@@ -69,7 +78,7 @@ class Number(SingleColumn):
         if not wanted.values:
             return None, f"the expected value {short(expected)} is no number: {wanted.why}"
         text, note = clipped(answer.text, LONGEST_PROSE)
-        value = given_value(answer)
+        value = returned_value(answer)
         found = read(text) if value is None else read_value(value)
         if not found.values:
             return 0.0, found.why + note

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Overlap, clipped, given_value, short
+from abreast.scorers.base import NO_EXPECTED, Overlap, clipped, returned_value, short
 from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.json_text import MISSING, find_list, parsed
 from abreast.scorers.parsing.mismatch import difference
@@ -39,7 +39,7 @@ class SetOverlap(Overlap):
             return self.fill(None, NO_EXPECTED)
         wanted = items_of(case.expected, frozenset())
         text, note = clipped(answer.text)
-        value = given_value(answer)
+        value = returned_value(answer)
         found = items_of(text if value is None else value, wanted)
         counts = len(found & wanted), len(found - wanted), len(wanted - found)
         return self.scores(*counts, _why(found, wanted) + note)

@@ -9,7 +9,7 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer, Check, variable_of
-from abreast.scorers.base import Mark, Settings, SingleColumn, short
+from abreast.scorers.base import Mark, ScorerSettings, SingleColumn, short
 from abreast.settings import is_encodable, is_flag, is_number, is_text, is_texts
 
 TIMEOUT_S = 600.0
@@ -29,7 +29,7 @@ class Tests(SingleColumn):
     Tests that were there at the start are restored before the command runs; `tests` names other files instead.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         super().__init__(settings, needs_expected=False)
         shell = settings.take("shell", False, is_flag, "true or false")
         expects = "a text or a list of words"
@@ -132,7 +132,7 @@ class Success(SingleColumn):
     [1.0, 0.0]
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         super().__init__(settings, needs_expected=False)
         self._changes = settings.take("changes", False, is_flag, "true or false")
 

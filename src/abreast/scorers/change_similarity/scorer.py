@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, short
+from abreast.scorers.base import NO_EXPECTED, Scorer, ScorerSettings, short
 from abreast.scorers.change_similarity.comparison import Comparison
 from abreast.scorers.change_similarity.unified import Entry, entries
 from abreast.scorers.change_similarity.versions import files
-from abreast.scorers.retrieval.truth import as_mapping
+from abreast.scorers.retrieval.truth import parse_expected
 from abreast.settings import is_texts
 
 _HOW = "write {diff: ...} with all that `git diff -U1000000 BEFORE AFTER` prints"
@@ -34,7 +34,7 @@ class ChangeSimilarity(Scorer):
 
     revision = 3
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         name = settings.name("change_similarity")
         self._ignore: Sequence[str] = settings.take("ignore", (), is_texts, 'patterns of files, such as ["*.lock"]')
         files_name = "change_files" if name == "change_similarity" else f"{name}_files"
@@ -52,14 +52,14 @@ class ChangeSimilarity(Scorer):
             return self.fill(None, f"what it changed is not known: {answer.data['diff_problem']}")
         if not diff and answer.data.get("files_changed"):
             return self.fill(None, "files were changed, but the diff is not at hand")
-        human = self._counting(as_mapping(case.expected)["diff"])
+        human = self._counting(parse_expected(case.expected)["diff"])
         comparison = Comparison(files(human, self._counting(diff)))
         why = comparison.explanation()
         return Score(self.columns[0], comparison.value, why), Score(self.columns[1], comparison.files_f1, why)
 
     def flaw(self, expected: Any) -> tuple[str, str] | None:
         """What is wrong with an expected value, after its name, and how to mend it."""
-        expected = as_mapping(expected)
+        expected = parse_expected(expected)
         if not isinstance(expected, Mapping):
             what = " is missing" if expected is None else f" must be a mapping with a diff, got {short(expected)}"
             return what, _HOW

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
-from abreast.scorers.retrieval.truth import flaw_of
+from abreast.scorers.retrieval.truth import check_truth
 from abreast.spec.read_cases import Place, as_case, records
 
 OWN = ".abreast"
@@ -89,7 +89,7 @@ def placed_cases(files: Iterable[str | Path], categories: list[str] | None = Non
     places: dict[str, Place] = {}
     for place, item in records([str(file) for file in files], Path()):
         case = as_case(place, item)
-        problem = flaw_of(case.expected)
+        problem = check_truth(case.expected)
         if problem is not None:
             raise BadInput(f"{place}: ground_truth{problem[0]}", problem[1])
         if case.id in places:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from abreast.errors import BadInput
 from abreast.scorers.retrieval.names import path_of
-from abreast.scorers.retrieval.truth import as_mapping
+from abreast.scorers.retrieval.truth import parse_expected
 from abreast.store.report_ledger import LEDGER
 from abreast.suites.code_search import finding
 from abreast.suites.code_search.finding import placed_cases
@@ -23,7 +23,7 @@ def refuse_absent_files(files: list[Path], categories: list[str], workspace: Map
     exists = _lookup(workspace)
     problems = []
     for place, case in placed_cases(files, categories):
-        expected = as_mapping(case.expected)
+        expected = parse_expected(case.expected)
         named = dict.fromkeys(map(path_of, (*(expected.get("files") or ()), *(expected.get("lines") or ()))))
         missing = [path for path in named if not exists(path)]
         if missing:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_PROSE, clipped, given_value
+from abreast.scorers.base import LONGEST_PROSE, clipped, returned_value
 from abreast.scorers.label import Label
 from abreast.scorers.number import MARKED, read, read_value
 from abreast.scorers.parsing.answer_text import folded, marker_ends
@@ -37,7 +37,7 @@ def read_answer(query: Query, answer: Answer) -> FinalAnswer:
     >>> read_answer(QUERIES["mean"], Answer("Answer: cannot be determined (mean 49.83)"))
     FinalAnswer(value=None, reason='declines to answer')
     """
-    value = given_value(answer)
+    value = returned_value(answer)
     if value is None:
         reply = folded(clipped(answer.text, LONGEST_PROSE)[0])
         values = [value for item in find_objects(reply) for value in answers_in(item)]
