@@ -150,7 +150,10 @@ def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop
     assert not (shop.path / "results.db").exists()
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
     assert done.code == 1, done.said
-    assert "error: no answer could be scored: fails in what people did too, so it says nothing: exit code 1" in done.err
+    assert (
+        "error: no answer could be scored: fails on the reference change too, so it measures nothing: exit code 1"
+        in done.err
+    )
     assert "see it: abreast show " in done.err
     assert "the same run with --fresh" in done.err
     assert "Pull request by pull request\n  no run has a score\n" in done.out
@@ -293,9 +296,9 @@ def test_where_tests_say_nothing_there_is_no_score_but_a_reason(folder: Folder) 
     assert found.pop(("brings", "plain")) == (1.0, "exit code 0: right")
     assert {value for value, _ in found.values()} == {None}
     reasons = {key: reason for key, (_, reason) in found.items()}
-    assert reasons["brings", "passes"] == "succeeds without any change, so it says nothing: exit code 0"
+    assert reasons["brings", "passes"] == "succeeds without any change, so it measures nothing: exit code 0"
     assert reasons["brings", "fails"] == (
-        "fails in what people did too, so it says nothing: exit code 3: no such package"
+        "fails on the reference change too, so it measures nothing: exit code 3: no such package"
     )
     assert reasons["brings", "without_command"] == "no command is known that runs tests/test_value.sh: say one"
     assert reasons["nothing", "plain"] == reasons["nothing", "without_command"] == "the case brings no tests of its own"
@@ -384,10 +387,10 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
 @pytest.mark.parametrize(
     ("tests", "said"),
     [
-        ({"command": "echo {case}", "shell": True}, "{case} is not put into the text of a shell"),
+        ({"command": "echo {case}", "shell": True}, "{case} is not replaced with shell: true"),
         ({"command": "sh {folder}/a", "shell": True}, "the variable ABREAST_FOLDER is there: write $ABREAST_FOLDER"),
-        ({"command": "sh {tests}", "own": False}, "which are the tests of a case?"),
-        ({"command": "cat $ABREAST_TESTS", "shell": True, "own": False}, "which are the tests of a case?"),
+        ({"command": "sh {tests}", "own": False}, "command uses the tests of a case"),
+        ({"command": "cat $ABREAST_TESTS", "shell": True, "own": False}, "command uses the tests of a case"),
         ({"own": "yes"}, "own must be true or false"),
     ],
 )

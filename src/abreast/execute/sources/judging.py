@@ -20,7 +20,7 @@ from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
-from abreast.scorers.judge import Given, Judge, Reading
+from abreast.scorers.judge import Judge, JudgedAnswer, Judgement
 from abreast.store import Store, Writer
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.queries.judgements import JudgeQuestion
@@ -73,7 +73,7 @@ class Pending:
     position: int
     earlier: bool  # stored by an earlier execution
     missing: int = 0  # replies
-    readings: dict[str, Reading] = field(default_factory=dict)
+    readings: dict[str, Judgement] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,12 +86,12 @@ class Question:
     prompt: str
     asked_by: list[Pending]
     paid: Paid  # for attempts before the last one, in this execution and in earlier ones
-    readings: dict[int, Reading] = field(default_factory=dict)  # by judge: two may ask the same
+    readings: dict[int, Judgement] = field(default_factory=dict)  # by judge: two may ask the same
     written: int = 0  # of those who asked, so many have a row
 
 
-def _given(trial: JudgedTrial) -> Given:
-    return Given(trial.answer or "", trial.change or "")
+def _given(trial: JudgedTrial) -> JudgedAnswer:
+    return JudgedAnswer(trial.answer or "", trial.change or "")
 
 
 class Judging(Source):
@@ -253,7 +253,7 @@ class Judging(Source):
             self._asked[key] = question
             self._ready[number].append(question)
 
-    def _known(self, key: str, pending: Pending, item: str) -> Reading | None:
+    def _known(self, key: str, pending: Pending, item: str) -> Judgement | None:
         """An earlier reply to the same question, which is stored for this answer too."""
         judge, run_id = self._panel.judges[pending.judge], self._held.run_id
         question = JudgeQuestion(run_id, pending.position, judge.name, item)
@@ -269,7 +269,7 @@ class Judging(Source):
                 copied |= {"reused_from": None, **paid._asdict()}
             self._writer.put("judgements", tuple(copied.values()))
         if known["answer"] is None or known["error_kind"] is not None:
-            return Reading(None, f"{known['error_kind']}: {known['error']}")
+            return Judgement(None, f"{known['error_kind']}: {known['error']}")
         return judge.read(item, known["answer"])
 
     def _paid(self, key: str, pending: Pending, item: str) -> Paid:
@@ -318,7 +318,7 @@ class Judging(Source):
         asked = (pending.position, name, question.item, question.key, question.prompt)
         return judgement_row(self._held.run_id, *asked, status, outcome, paid)
 
-    def _reading(self, question: Question, number: int, outcome: Outcome) -> Reading:
+    def _reading(self, question: Question, number: int, outcome: Outcome) -> Judgement:
         if number not in question.readings:
             question.readings[number] = _read(self._panel.judges[number], question.item, outcome)
         return question.readings[number]
@@ -338,7 +338,7 @@ class Judging(Source):
                 self._resolve(pending, question.item, self._reading(question, pending.judge, outcome))
             self._listener.judging(self._backlog, outcome)
 
-    def _resolve(self, pending: Pending, item: str, reading: Reading) -> None:
+    def _resolve(self, pending: Pending, item: str, reading: Judgement) -> None:
         pending.readings[item] = reading
         pending.missing -= 1
         if pending.missing:
@@ -373,14 +373,14 @@ class Judging(Source):
                 self._early_stopping.caught_up()
 
 
-def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
+def _read(judge: Judge, item: str, outcome: Outcome) -> Judgement:
     """What a reply means to this judge, or why there is none."""
     failure = outcome.failure
     if outcome.status == "ok" and outcome.answer is not None:
         return judge.read(item, outcome.answer.text)
     kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
     final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
-    return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
+    return Judgement(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
 
 
 def _is_open(status: str, blame: str | None) -> bool:

@@ -28,10 +28,12 @@ from abreast.scorers.retrieval.names import (
 )
 
 Kind = Literal["heading", "item", "row", "text", "code"]
-_FENCE = re.compile(r"[ \t]{0,80}(`{3,40}|~{3,40})[ \t]{0,80}([\w+#.-]{0,40})")
-_HEADING = re.compile(r"[ \t]{0,80}(?:#{1,6}[ \t]|\*\*[^*\n]{1,300}\*\*:?[ \t]*$|__[^_\n]{1,300}__:?[ \t]*$)")
-_ITEM = re.compile(r"[ \t]{0,200}(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_ROW = re.compile(r"[ \t]{0,80}\|")
+_FENCE = re.compile(r"[ \t]{0,80}(`{3,40}|~{3,40})")
+_LINE_KINDS: dict[Kind, re.Pattern[str]] = {
+    "heading": re.compile(r"[ \t]{0,80}(?:#{1,6}[ \t]|\*\*[^*\n]{1,300}\*\*:?[ \t]*$|__[^_\n]{1,300}__:?[ \t]*$)"),
+    "item": re.compile(r"[ \t]{0,200}(?:[-*+•]|\d{1,3}[.)])[ \t]"),
+    "row": re.compile(r"[ \t]{0,80}\|"),
+}
 _RULE = re.compile(r"[\s|:-]+")
 _CROSSES = "❌✗✘✖🚫⛔"
 _CROSSED_OUT = re.compile(rf"^[^\n{_CROSSES}]*+[{_CROSSES}].*|~~[^~\n]{{1,500}}~~", re.MULTILINE)
@@ -44,48 +46,34 @@ class MarkdownUnit:
     kind: Kind
     start: int
     end: int
-    language: str = ""
 
 
 def markdown_units(text: str) -> list[MarkdownUnit]:
     """Split a text into units, in order; blank lines are dropped."""
     units: list[MarkdownUnit] = []
-    position, fence = 0, ""
-    opened, language = 0, ""
+    position, fence, opened = 0, "", 0
     is_blank = True
     for line in text.splitlines(keepends=True):
-        start, end = position, position + len(line)
-        position = end
+        start, position = position, position + len(line)
         marker = _FENCE.match(line)
         if fence:
             if marker and marker[1].startswith(fence):
-                units.append(MarkdownUnit("code", opened, start, language))
+                units.append(MarkdownUnit("code", opened, start))
                 fence = ""
-            continue
-        if marker and "`" not in line[marker.end(1) :]:
-            fence, language, opened, is_blank = marker[1], marker[2].lower(), end, True
-            continue
-        if not line.strip():
+        elif marker and "`" not in line[marker.end() :]:
+            fence, opened, is_blank = marker[1], position, True
+        elif not line.strip():
             is_blank = True
-            continue
-        kind = _kind_of(line)
-        last = units[-1] if units else None
-        if kind == "text" and not is_blank and last is not None and last.kind in ("text", "item"):
-            units[-1] = MarkdownUnit(last.kind, last.start, end)
         else:
-            units.append(MarkdownUnit(kind, start, end))
-        is_blank = False
+            kind: Kind = next((kind for kind, pattern in _LINE_KINDS.items() if pattern.match(line)), "text")
+            if kind == "text" and not is_blank and units and units[-1].kind in ("text", "item"):
+                units[-1] = MarkdownUnit(units[-1].kind, units[-1].start, position)
+            else:
+                units.append(MarkdownUnit(kind, start, position))
+            is_blank = False
     if fence:
-        units.append(MarkdownUnit("code", opened, len(text), language))
+        units.append(MarkdownUnit("code", opened, len(text)))
     return units
-
-
-def _kind_of(line: str) -> Kind:
-    if _HEADING.match(line):
-        return "heading"
-    if _ITEM.match(line):
-        return "item"
-    return "row" if _ROW.match(line) else "text"
 
 
 def table_cells(text: str, row: MarkdownUnit) -> list[tuple[int, str]]:
