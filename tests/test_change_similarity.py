@@ -416,7 +416,7 @@ def test_a_diff_that_does_not_fit_or_is_cut_counts_by_its_lines(repository: Call
 def test_an_answer_whose_diff_is_not_at_hand_has_no_score() -> None:
     case = Case("c", "?", expected={"diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"})
     (score, _) = build("change_similarity").score(case, Answer("", data={"files_changed": 1}))
-    assert (score.value, score.explanation) == (None, "files were changed, but the diff is not at hand")
+    assert (score.value, score.explanation) == (None, "files were changed, but there is no diff")
 
 
 def test_without_tree_sitter_it_goes_by_lines_and_says_so(
@@ -440,12 +440,12 @@ def test_without_tree_sitter_it_goes_by_lines_and_says_so(
     [
         ("text", "must be a mapping with a diff"),
         ({}, ".diff is missing"),
-        ({"diff": 3}, ".diff must be a text, got 3"),
+        ({"diff": 3}, ".diff must be a string, got 3"),
         ({"diff": "  "}, ".diff is empty"),
-        ({"diff": "what?"}, ".diff is no diff"),
+        ({"diff": "what?"}, ".diff is not a diff"),
         ({"diff": "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -5 +5 @@\n-a\n+b\n"}, "does not show all lines of 'x'"),
-        ({"diff": "diff --cc x\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n--a\n++b\n"}, "against several parents"),
-        ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only files that are ignored"),
+        ({"diff": "diff --cc x\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n--a\n++b\n"}, "with several parents"),
+        ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only ignored files"),
     ],
 )
 def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, said: str) -> None:

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from abreast.report.page.trial_artifacts import cut, size
-from abreast.scorers.change_similarity.unified import Entry, entries
+from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 
 CONTEXT = 3  # lines around a change
 NAMES = 20  # of files that have no room
@@ -48,14 +48,14 @@ NOTHING = Cell("")
 class Change:
     """What somebody changed, as read from a diff. `plain` is the text of one that cannot be read."""
 
-    files: list[Entry] = field(default_factory=list)
+    files: list[FileDiff] = field(default_factory=list)
     plain: str = ""
     notes: list[str] = field(default_factory=list)
     _edits: dict[int, _Edits] = field(default_factory=dict)
 
     @classmethod
     def read(cls, diff: str) -> Change:
-        found = entries(diff)
+        found = parse_diff(diff)
         if not found:
             return cls(plain=diff if diff.strip() else "")
         there = sum(line[:1] in ("+", "-") and line[:4] not in ("+++ ", "--- ") for line in diff.split("\n"))
@@ -65,7 +65,7 @@ class Change:
     def lines(self, sign: str) -> int:
         return sum(mark == sign for entry in self.files for hunk in entry.hunks for mark, _ in hunk.lines)
 
-    def edits(self, entry: Entry) -> _Edits:
+    def edits(self, entry: FileDiff) -> _Edits:
         """What it does to the lines of one of its files; a human's change is compared with many."""
         if id(entry) not in self._edits:
             self._edits[id(entry)] = _Edits(entry)
@@ -99,7 +99,7 @@ def side_by_side(left: Change | None, right: Change, limits: Limits) -> Beside:
     found = Beside()
     both = (left or Change(), right)
     for one, other in _together(both[0].files, right.files):
-        name = cut((one or other or Entry()).names[0], 300)
+        name = cut((one or other or FileDiff()).names[0], 300)
         if found.used > limits.bytes:
             if len(found.names) < NAMES:
                 found.names.append(name)
@@ -112,9 +112,9 @@ def side_by_side(left: Change | None, right: Change, limits: Limits) -> Beside:
     return found
 
 
-def _together(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[tuple[Entry | None, Entry | None]]:
+def _together(left: Sequence[FileDiff], right: Sequence[FileDiff]) -> Iterator[tuple[FileDiff | None, FileDiff | None]]:
     """Those that begin with the same file stand together: one may rename what the other edits."""
-    waiting: dict[tuple[str | None, str | None], list[Entry]] = {}
+    waiting: dict[tuple[str | None, str | None], list[FileDiff]] = {}
     for entry in reversed(right):
         waiting.setdefault(_begins(entry), []).append(entry)
     for entry in left:
@@ -124,12 +124,12 @@ def _together(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[tuple[E
         yield from ((None, entry) for entry in reversed(waiting[key]))
 
 
-def _begins(entry: Entry) -> tuple[str | None, str | None]:
+def _begins(entry: FileDiff) -> tuple[str | None, str | None]:
     """What it begins with; a new file, or a copy, is known by what it ends as."""
     return (entry.old, entry.new if entry.copied or entry.old is None else None)
 
 
-def _said(entry: Entry | None, is_unknown: bool) -> str:
+def _said(entry: FileDiff | None, is_unknown: bool) -> str:
     if entry is None:
         return "not known" if is_unknown else "not touched"
     parts = []
@@ -153,7 +153,9 @@ def _size(cell: Cell) -> int:
     return _CELL + size(cell.text)
 
 
-def _pair(name: str, changes: tuple[Change, Change], files: tuple[Entry | None, Entry | None], limits: Limits) -> Pair:
+def _pair(
+    name: str, changes: tuple[Change, Change], files: tuple[FileDiff | None, FileDiff | None], limits: Limits
+) -> Pair:
     said = [_said(entry, bool(change.plain)) for change, entry in zip(changes, files, strict=True)]
     pair = Pair(name, (said[0], said[1]), [], [])
     edits = [change.edits(entry) if entry else None for change, entry in zip(changes, files, strict=True)]
@@ -164,7 +166,7 @@ def _pair(name: str, changes: tuple[Change, Change], files: tuple[Entry | None, 
     pair.aligned = False
     for cells, found in zip((pair.left, pair.right), edits, strict=True):
         if found:
-            rows, is_cut = _shown(_rows(found, _Edits(Entry()), limits.rows), limits)
+            rows, is_cut = _shown(_rows(found, _Edits(FileDiff()), limits.rows), limits)
             cells += [row[0] for row in rows]
             pair.is_cut |= is_cut
     return pair
@@ -189,7 +191,7 @@ def _shown(rows: Iterator[_Row], limits: Limits) -> tuple[list[_Row], bool]:
 class _Edits:
     """What one side does to the lines that were there, by their number from 0."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: FileDiff) -> None:
         self.known: dict[int, str] = {}
         self.removed: set[int] = set()
         self.added: dict[int, list[str]] = {}  # before this line

@@ -12,7 +12,7 @@ import numpy as np
 from abreast.analyse.rows import Floats, mean_of_known
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
-from abreast.scorers.change_similarity.unified import Entry, entries
+from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.words import count
 from abreast.suites.coding_agents.report.work import LINES, Work
@@ -71,12 +71,12 @@ def people_of(work: Work) -> dict[str, Floats] | None:
     for case, written in work.rows.expected().items():
         expected = json.loads(written) if written else None
         if isinstance(expected, Mapping) and isinstance(expected.get("diff"), str):
-            for name, number in counted(entries(expected["diff"])).columns().items():
+            for name, number in counted(parse_diff(expected["diff"])).columns().items():
                 found[name][case] = np.nan if number is None else number
     return None if np.isnan(found["files_changed"]).all() else found
 
 
-def counted(files: list[Entry]) -> Counts:
+def counted(files: list[FileDiff]) -> Counts:
     found = Counts(lines_modified=0)
     for file in files:
         kind = "modified"
