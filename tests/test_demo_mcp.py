@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider
 from abreast.globs import matcher
-from abreast.suites.code_search.server import Server, offered
+from abreast.suites.code_search.server import McpServer, build_tools
 from abreast.targets.mcp import look, servers
 from clis import real_cli
 from conftest import Folder
@@ -142,30 +142,30 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return filled(tmp_path_factory.mktemp("repository"))
 
 
-def server_of(root: Path, patience_s: float = 10.0) -> Server:
-    return Server("demo", "1", offered(root.resolve(), patience_s))
+def server_of(root: Path, patience_s: float = 10.0) -> McpServer:
+    return McpServer("demo", "1", build_tools(root.resolve(), patience_s))
 
 
-def ask(server: Server, method: str, params: Any = None) -> Any:
+def ask(server: McpServer, method: str, params: Any = None) -> Any:
     reply = server.answer(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
     assert reply is not None
     return json.loads(reply)
 
 
-def call(root: Path | Server, tool: str, **arguments: Any) -> str:
+def call(root: Path | McpServer, tool: str, **arguments: Any) -> str:
     """What a tool finds."""
     text, failed = called(root, tool, **arguments)
     assert not failed, text
     return text
 
 
-def refused(root: Path | Server, tool: str, **arguments: Any) -> str:
+def refused(root: Path | McpServer, tool: str, **arguments: Any) -> str:
     text, failed = called(root, tool, **arguments)
     assert failed, text
     return text
 
 
-def called(root: Path | Server, tool: str, **arguments: Any) -> tuple[str, bool]:
+def called(root: Path | McpServer, tool: str, **arguments: Any) -> tuple[str, bool]:
     server = server_of(root) if isinstance(root, Path) else root
     result = ask(server, "tools/call", {"name": tool, "arguments": arguments})["result"]
     (content,) = result["content"]
@@ -833,8 +833,8 @@ def test_a_root_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_what_others_print_on_standard_output_is_no_message(repository: Path) -> None:
-    noisy = "import os, sys; from abreast.suites.code_search import server; real = server.Server.answer; "
-    noisy += "server.Server.answer = lambda *a: (print('noise', flush=True), os.write(1, b'more'), real(*a))[-1]; "
+    noisy = "import os, sys; from abreast.suites.code_search import server; real = server.McpServer.answer; "
+    noisy += "server.McpServer.answer = lambda *a: (print('noise', flush=True), os.write(1, b'more'), real(*a))[-1]; "
     done = subprocess.run(
         [sys.executable, "-c", noisy + "sys.exit(server.main())"],
         cwd=repository,
@@ -888,13 +888,13 @@ LINES = (
 
 
 @pytest.fixture(scope="module")
-def answering(repository: Path) -> Server:
+def answering(repository: Path) -> McpServer:
     return server_of(repository, patience_s=1.0)
 
 
 @settings(max_examples=200, deadline=None)
 @given(content=LINES)
-def test_no_line_is_answered_by_anything_but_json_rpc(answering: Server, content: bytes) -> None:
+def test_no_line_is_answered_by_anything_but_json_rpc(answering: McpServer, content: bytes) -> None:
     reply = answering.answer(content)
     if reply is None:
         return
@@ -914,7 +914,7 @@ def test_no_line_is_answered_by_anything_but_json_rpc(answering: Server, content
     ("tool", "own"),
     [("search_code", {"pattern": "a"}), ("find_references", {"name": "get"}), ("outline_file", {})],
 )
-def test_no_path_makes_a_tool_fail(answering: Server, tool: str, own: dict[str, str], path: str) -> None:
+def test_no_path_makes_a_tool_fail(answering: McpServer, tool: str, own: dict[str, str], path: str) -> None:
     text, failed = called(answering, tool, path=path, **own)
     assert not failed or "failed" not in text
 
@@ -929,7 +929,7 @@ REQUIRED = {
 
 @pytest.mark.parametrize("text", ["\ud800", "/\ud800", "/\udc80/..", "a\udfff*", "/" + "a" * 3_000])
 @pytest.mark.parametrize("tool", REQUIRED)
-def test_text_that_no_file_system_accepts_makes_no_tool_fail(answering: Server, tool: str, text: str) -> None:
+def test_text_that_no_file_system_accepts_makes_no_tool_fail(answering: McpServer, tool: str, text: str) -> None:
     for parameter in ("path", "name", "pattern", "language"):
         message, _ = called(answering, tool, **REQUIRED[tool] | {parameter: text})
         assert "failed" not in message

@@ -19,7 +19,7 @@ from abreast.scorers import build
 from abreast.scorers.retrieval.truth import check_truth
 from abreast.suites.code_search import finding, mining
 from abreast.suites.code_search.mining import casefile, grep_agent, proposal, selection
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 from conftest import ABREAST, Done, Folder
 
 FILES = {
@@ -579,7 +579,7 @@ def test_difficulty_is_what_a_grep_agent_scores(folder: Folder) -> None:
     assert (found["def-parse-number"]["difficulty"], found["def-parse-number"]["tags"]["grep_f1"]) == ("easy", "1.00")
     scorer = build("retrieval", {})
     for case in found.values():
-        answer = grep_agent.answer(Repository.open(repo), case["prompt"])
+        answer = grep_agent.answer(CodeRepository.open(repo), case["prompt"])
         score, *_ = scorer.score(Case("c", case["prompt"], expected=case["ground_truth"]), Answer(json.dumps(answer)))
         assert score.value is not None
         assert case["tags"]["grep_f1"] == f"{score.value:.2f}"
@@ -946,7 +946,7 @@ def test_a_person_accepts_rejects_and_stops(folder: Folder, repo: Path) -> None:
     kept = lines_of(folder)
     assert [json.loads(kept[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
     assert kept[1] == f"// rejected: {proposed[1]}"
-    assert not set(proposed[:3]) & ids(repo, known=casefile.known(folder.path / MINED))
+    assert not set(proposed[:3]) & ids(repo, known=casefile.known_cases(folder.path / MINED))
     assert [case.id for case in finding.cases([str(folder.path / MINED)])] == [proposed[0], proposed[2]]
 
 
@@ -1039,7 +1039,7 @@ def test_those_who_write_at_once_lose_nothing(folder: Folder, repo: Path) -> Non
     assert proposed <= set(found)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: casefile.append(path, [f'{{"id": "n{number}", "prompt": "?"}}']), range(100)))
-    assert {f"n{number}" for number in range(100)} <= casefile.known(path).ids
+    assert {f"n{number}" for number in range(100)} <= casefile.known_cases(path).ids
 
 
 def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> None:
@@ -1047,7 +1047,7 @@ def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> N
     first, second, *_ = mining.propose(repo)
     lines = [json.dumps({"id": first.id, "prompt": "?"}), f"// rejected: {second.id}"]
     path = folder.write(MINED, b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
-    assert casefile.known(path).ids == {first.id, second.id}
+    assert casefile.known_cases(path).ids == {first.id, second.id}
     casefile.append(path, [casefile.as_line({**first.case}), '{"id": "new", "prompt": "?"}'])
     assert path.read_bytes().count(first.id.encode()) == 1
 

@@ -28,7 +28,7 @@ EXPECTS = {"seconds": 60.0, "output_tokens": 1_500.0}
 
 
 @dataclass(slots=True)
-class Config:
+class CodeSearchConfig:
     """All that can be set; what is left out is as documented."""
 
     repo: Path = field(default_factory=Path.cwd)
@@ -48,7 +48,7 @@ class Config:
     store: str | Path | None = None
 
 
-def experiment(config: Config, base: Path | None = None) -> Experiment:
+def experiment(config: CodeSearchConfig, base: Path | None = None) -> Experiment:
     """The experiment that a configuration describes. Its rows go into the store beside `base`, the working folder."""
     base = base or Path.cwd()
     repo = finding.repository_folder(config.repo).resolve()
@@ -84,7 +84,7 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
     )
 
 
-def _simulated(name: str, own: dict[str, Any], config: Config) -> dict[str, Any]:
+def _simulated(name: str, own: dict[str, Any], config: CodeSearchConfig) -> dict[str, Any]:
     """The same for the simulator, which has to be told how good it is."""
     shown = {key: value for key, value in own.items() if key in ("tools", "mcp")}
     return {**shown, "accuracy": MOCK.get(name, MOCK[WITH]), "latency": config.mock_latency}

@@ -23,7 +23,7 @@ TITLES = {F1: "F1", PRECISION: "precision", RECALL: "recall"}
 Kind = Literal["score", "share", "tokens", "dollars", "seconds", "count"]
 
 
-class Change(NamedTuple):
+class Improvement(NamedTuple):
     """How much better than the baseline: a difference of shares, or the part of an amount that is saved."""
 
     estimate: float
@@ -33,19 +33,19 @@ class Change(NamedTuple):
     level: float = 0.95
 
 
-class Measure(NamedTuple):
+class MeasureRow(NamedTuple):
     """One measure of all variants, in the order of the run. What is not known is None, never 0."""
 
     name: str
     title: str
     kind: Kind
     values: tuple[float | None, ...]
-    changes: tuple[Change | None, ...]  # against the baseline; None for itself
+    changes: tuple[Improvement | None, ...]  # against the baseline; None for itself
     intervals: tuple[Interval | None, ...] = ()  # of shares
     cases: int | None = None  # that the values of an amount are means over, if the same for all
 
 
-class Table(TrialTable):
+class ComparisonTable(TrialTable):
     """The trials as columns, and the cases on which variants can be compared."""
 
     def __init__(self, analysis: Analysis) -> None:
@@ -93,7 +93,7 @@ class Table(TrialTable):
         return tuple(shares)
 
 
-def measures_of(table: Table) -> list[Measure]:
+def measures_of(table: ComparisonTable) -> list[MeasureRow]:
     tokens = table.rows.tokens
     found = [*_scores(table), _answered(table)]
     if table.reports_cache:
@@ -105,7 +105,7 @@ def measures_of(table: Table) -> list[Measure]:
             for name in ("cache_read", "cache_write")
         ]
         nothing = (None,) * len(table.names)
-        found.append(Measure("cache_share", "prompt read from cache", "share", table.cached_shares(), nothing))
+        found.append(MeasureRow("cache_share", "prompt read from cache", "share", table.cached_shares(), nothing))
     found += [
         _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"], _saved),
         _amount(table, "cost_usd", "cost per trial", "dollars", table.rows.cost_usd, _saved),
@@ -118,7 +118,7 @@ def measures_of(table: Table) -> list[Measure]:
     return [each for each in found if any(value is not None for value in (*each.values, *each.changes))]
 
 
-def _scores(table: Table) -> Iterator[Measure]:
+def _scores(table: ComparisonTable) -> Iterator[MeasureRow]:
     """The primary score and those of the suite, with the changes that verdicts are on."""
     analysis, primary = table.analysis, table.rows.primary
     for name in dict.fromkeys(filter(None, (primary, F1, PRECISION, RECALL))):
@@ -129,7 +129,7 @@ def _scores(table: Table) -> Iterator[Measure]:
         yield _mean_measure(table, (name, title, "score"), means, comparisons)
 
 
-def _answered(table: Table) -> Measure:
+def _answered(table: ComparisonTable) -> MeasureRow:
     """The share of trials that gave an answer, of those that infrastructure did not spoil."""
     rows = table.rows
     values: Floats = np.where(rows.ok, 1.0, np.where(rows.own_failure, 0.0, np.nan))
@@ -140,58 +140,61 @@ def _answered(table: Table) -> Measure:
 
 
 def _mean_measure(
-    table: Table, about: tuple[str, str, Kind], means: list[Interval | None], comparisons: Iterable[Comparison]
-) -> Measure:
+    table: ComparisonTable,
+    about: tuple[str, str, Kind],
+    means: list[Interval | None],
+    comparisons: Iterable[Comparison],
+) -> MeasureRow:
     """Means with their intervals; changes are the differences that verdicts are on. `about`: name, title and kind."""
-    changes: dict[str, Change] = {}
+    changes: dict[str, Improvement] = {}
     for item in comparisons:
         interval, sure = item.verdict.interval, trusted(item.verdict)
         if item.baseline == table.baseline and interval is not None and item.cases:
             low, high, level = (sure.low, sure.high, sure.level) if sure else (None, None, interval.level)
-            changes[item.variant] = Change(interval.estimate, low, high, item.cases, level)
+            changes[item.variant] = Improvement(interval.estimate, low, high, item.cases, level)
     values = tuple(None if mean is None else mean.estimate for mean in means)
-    return Measure(*about, values, tuple(map(changes.get, table.names)), tuple(means))
+    return MeasureRow(*about, values, tuple(map(changes.get, table.names)), tuple(means))
 
 
 def _amount(
-    table: Table,
+    table: ComparisonTable,
     name: str,
     title: str,
     kind: Kind,
     values: Floats,
-    better: Callable[[Table, Floats, Floats, Ints], Change | None] | None = None,
+    better: Callable[[ComparisonTable, Floats, Floats, Ints], Improvement | None] | None = None,
     middle: Callable[[Floats], float | None] = mean_of_known,
-) -> Measure:
+) -> MeasureRow:
     """What an answer takes, over the cases that all always answered, else over its own; changes are over both's."""
     each, cases = table.shared(values)
     base = each[table.base]
-    changes: list[Change | None] = []
+    changes: list[Improvement | None] = []
     for index, own in enumerate(each):
         both = table.always[index] & table.always[table.base] & ~np.isnan(own) & ~np.isnan(base)
         is_compared = better is not None and index != table.base
         changes.append(better(table, own, base, np.flatnonzero(both)) if better and is_compared else None)
     middles = tuple(middle(own if cases is None else own[cases]) for own in each)
-    return Measure(name, title, kind, middles, tuple(changes), cases=None if cases is None else int(cases.sum()))
+    return MeasureRow(name, title, kind, middles, tuple(changes), cases=None if cases is None else int(cases.sum()))
 
 
-def mean_amounts(table: Table, values: Floats) -> tuple[float | None, ...]:
+def mean_amounts(table: ComparisonTable, values: Floats) -> tuple[float | None, ...]:
     """The mean of an amount by variant, over the same cases as every amount."""
     return _amount(table, "", "", "count", values).values
 
 
-def _cost_per_correct(table: Table) -> Measure:
+def _cost_per_correct(table: ComparisonTable) -> MeasureRow:
     judged = [table.has_case(table.of(index) & ~np.isnan(table.rows.score)) for index in table.variants]
-    changes: dict[str, Change | None] = {}
+    changes: dict[str, Improvement | None] = {}
     for item in table.analysis.comparisons:
         cost = item.pairs.cost
         if item.baseline == table.baseline and cost is not None and cost.ratio is not None:
             both = table.counted & judged[table.base] & judged[table.names.index(item.variant)]
             changes[item.variant] = _as_saved(cost.ratio, int(both.sum()))
     values, by_variant = table.costs_per_correct(), tuple(map(changes.get, table.names))
-    return Measure(COST_PER_CORRECT, "cost per correct answer", "dollars", values, by_variant)
+    return MeasureRow(COST_PER_CORRECT, "cost per correct answer", "dollars", values, by_variant)
 
 
-def _saved(table: Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
+def _saved(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Improvement | None:
     """How much less the sum over these cases is, with an interval by how far the cases are from that ratio."""
     here, there = own[cases], base[cases]
     if not len(cases) or not there.sum():
@@ -201,19 +204,19 @@ def _saved(table: Table, own: Floats, base: Floats, cases: Ints) -> Change | Non
     if len(cases if groups is None else set(groups)) >= 2:
         around = paired_t((here - ratio * there) / there.mean(), groups=groups)  # the delta method
         if around.high - around.low >= ROUNDING:  # if all are alike, that is not certainty
-            return Change(1 - ratio, 1 - ratio - around.high, min(1.0, 1 - ratio - around.low), len(cases))
-    return Change(1 - ratio, None, None, len(cases))
+            return Improvement(1 - ratio, 1 - ratio - around.high, min(1.0, 1 - ratio - around.low), len(cases))
+    return Improvement(1 - ratio, None, None, len(cases))
 
 
-def _faster(table: Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
+def _faster(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Improvement | None:
     if not len(cases):
         return None
     return _as_saved(latency_ratio(base[cases], own[cases], groups=table.rows.groups(cases)), len(cases))
 
 
-def _as_saved(ratio: Interval, cases: int) -> Change | None:
+def _as_saved(ratio: Interval, cases: int) -> Improvement | None:
     if not math.isfinite(ratio.estimate):
         return None
     if not math.isfinite(ratio.high):
-        return Change(1 - ratio.estimate, None, None, cases)
-    return Change(1 - ratio.estimate, 1 - ratio.high, 1 - ratio.low, cases)
+        return Improvement(1 - ratio.estimate, None, None, cases)
+    return Improvement(1 - ratio.estimate, 1 - ratio.high, 1 - ratio.low, cases)

@@ -52,7 +52,7 @@ them all. The same seed proposes the same cases of the same repository. Needs: p
             seed=args.seed or 0,
             kinds=args.kind or mining.KINDS,
             languages=args.language or (),
-            known=casefile.known(output),
+            known=casefile.known_cases(output),
         )
         _warn_of_changes(repo, proposals)
         if not proposals and not args.json:
@@ -61,7 +61,7 @@ them all. The same seed proposes the same cases of the same repository. Needs: p
         if args.yes and proposals:
             casefile.append(output, [casefile.as_line(proposal.case) for proposal in proposals])
         if args.json:
-            rows = [{**one.case, "why": one.why, "evidence": one.evidence} for one in proposals]
+            rows = [{**proposal.case, "why": proposal.why, "evidence": proposal.evidence} for proposal in proposals]
             listings.show_json(rows)
         elif args.yes:
             echo(f"accepted {many(len(proposals), 'case')}: {relative_path(output)}")
@@ -81,12 +81,12 @@ def _nothing(args: argparse.Namespace) -> str:
     return f"nothing to propose{narrowed}: no question with a certain answer that is not known or rejected already"
 
 
-def _warn_of_changes(repo: Path, found: list[Proposal]) -> None:
+def _warn_of_changes(repo: Path, proposals: list[Proposal]) -> None:
     """A trial works on the commit: what a case says of a changed file may not be so there."""
     from abreast.plan import git
 
-    state = git.state(repo) if found else None
-    named = {(repo / path).resolve() for one in found for path in one.case["ground_truth"]["files"]}
+    state = git.state(repo) if proposals else None
+    named = {(repo / path).resolve() for proposal in proposals for path in proposal.case["ground_truth"]["files"]}
     changed = sorted(path for path in (state.changed or () if state else ()) if path.resolve() in named)
     if changed:
         shown = ", ".join(path.name for path in changed[:3]) + (" and more" if len(changed) > 3 else "")
@@ -96,19 +96,19 @@ def _warn_of_changes(repo: Path, found: list[Proposal]) -> None:
 # -- a person decides ------------------------------------------------------------------------------------------------
 
 
-def _ask(found: list[Proposal], output: Path) -> int:
+def _ask(proposals: list[Proposal], output: Path) -> int:
     """Show one after another. Each answer is on disk before the next question."""
     from abreast.suites.code_search.mining import casefile
 
     accepted = rejected = 0
     code = 0
     try:
-        for number, one in enumerate(found, 1):
-            _show(one, f"{number}/{len(found)}")
+        for number, proposal in enumerate(proposals, 1):
+            _show(proposal, f"{number}/{len(proposals)}")
             answer = _answer()
             if answer == "q":
                 break
-            line = casefile.as_line(one.case) if answer == "y" else f"{casefile.REJECTED}{one.id}"
+            line = casefile.as_line(proposal.case) if answer == "y" else f"{casefile.REJECTED}{proposal.id}"
             casefile.append(output, [line])
             accepted, rejected = accepted + (answer == "y"), rejected + (answer == "n")
     except KeyboardInterrupt:
@@ -119,13 +119,13 @@ def _ask(found: list[Proposal], output: Path) -> int:
     return code
 
 
-def _show(one: Proposal, position: str) -> None:
-    truth = one.case["ground_truth"]
-    measured = f"{one.case['difficulty']}: git grep scores {one.case['tags']['grep_f1']}"
-    head = f"{position}  {one.id}  ({one.case['category']}, {measured})"
-    lines = [head, f"  question  {one.case['prompt']}", f"  files     {', '.join(truth['files'])}"]
+def _show(proposal: Proposal, position: str) -> None:
+    truth = proposal.case["ground_truth"]
+    measured = f"{proposal.case['difficulty']}: git grep scores {proposal.case['tags']['grep_f1']}"
+    head = f"{position}  {proposal.id}  ({proposal.case['category']}, {measured})"
+    lines = [head, f"  question  {proposal.case['prompt']}", f"  files     {', '.join(truth['files'])}"]
     lines += [f"  symbols   {', '.join(truth['symbols'])}"] if truth.get("symbols") else []
-    lines += [f"  because   {one.why}", *(f"    {evidence}" for evidence in one.evidence)]
+    lines += [f"  because   {proposal.why}", *(f"    {evidence}" for evidence in proposal.evidence)]
     for line in lines:
         say(line.replace("\n", " "))
 

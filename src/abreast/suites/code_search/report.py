@@ -39,9 +39,9 @@ from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.suites.code_search.figures import (
     COST_PER_CORRECT,
     TITLES,
-    Change,
-    Measure,
-    Table,
+    ComparisonTable,
+    Improvement,
+    MeasureRow,
     mean_amounts,
     measures_of,
 )
@@ -53,7 +53,7 @@ LEVELS = ("easy", "medium", "hard")
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    table = Table(analysis)
+    table = ComparisonTable(analysis)
     parts = [_arms(table), _cases(table), _where(table), _tools(table)]
     return [part for part in parts if part.sentences or part.tables]
 
@@ -61,7 +61,7 @@ def sections(analysis: Analysis) -> list[Section]:
 # -- the arms side by side --------------------------------------------------------------------------------------------
 
 
-def _arms(table: Table) -> Section:
+def _arms(table: ComparisonTable) -> Section:
     rows, measures, shares = table.rows, measures_of(table), table.cached_shares()
     design = [finding.message for finding in exchanges(Evidence(rows.store, table.analysis.run))]
     failed = [_failed_trials(table, index) for index in table.variants]
@@ -93,7 +93,7 @@ def _arms(table: Table) -> Section:
     )
 
 
-def _cache(table: Table, shares: Sequence[float | None]) -> str:
+def _cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
     """`of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: ...`; empty if none is reported."""
     known = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
     if not known:
@@ -108,7 +108,7 @@ def _cache(table: Table, shares: Sequence[float | None]) -> str:
     return f"of the prompt tokens, {', '.join(parts)}: {why}{order}"
 
 
-def _failed_trials(table: Table, index: int) -> dict[str, Any]:
+def _failed_trials(table: ComparisonTable, index: int) -> dict[str, Any]:
     """The failed trials of a variant, what they used, and how many of them report neither tokens nor cost."""
     mine = table.of(index) & table.rows.error
     tokens, cost = table.tokens[mine], table.rows.cost_usd[mine]
@@ -128,14 +128,14 @@ def _failures(name: str, failed: Mapping[str, Any]) -> str:
     return f"{who} used {' and '.join(parts)} besides{unknown}"
 
 
-def _who_answered(table: Table) -> str:
+def _who_answered(table: ComparisonTable) -> str:
     """`both answered`; with repeats `all but broken always answered`, which is without a failure of theirs."""
     who = "both" if len(table.names) == 2 else "all"
     but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
     return f"{who}{but}{' always' if table.rows.repeats > 1 else ''} answered"
 
 
-def _side_by_side(table: Table, measures: list[Measure]) -> NamedTable:
+def _side_by_side(table: ComparisonTable, measures: list[MeasureRow]) -> NamedTable:
     failed = {summary.name for summary in table.analysis.variants if summary.all_failed}
     others = [at for at, name in enumerate(table.names) if name != table.baseline]
     rows = [
@@ -156,12 +156,12 @@ def _side_by_side(table: Table, measures: list[Measure]) -> NamedTable:
     )
 
 
-def _title(measure: Measure, usual: int | None) -> str:
+def _title(measure: MeasureRow, usual: int | None) -> str:
     fewer = usual is not None and measure.cases not in (None, usual)
     return f"{measure.title} ({many(measure.cases or 0, 'case')})" if fewer else measure.title
 
 
-def _value(measure: Measure, at: int, all_failed: bool) -> str:
+def _value(measure: MeasureRow, at: int, all_failed: bool) -> str:
     if measure.kind == "score" and all_failed:
         return ALL_FAILED
     value = measure.values[at]
@@ -181,7 +181,7 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def _improvement(measure: Measure, at: int) -> str:
+def _improvement(measure: MeasureRow, at: int) -> str:
     """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0), 9 cases` less of an amount."""
     change = measure.changes[at]
     if change is None:
@@ -198,7 +198,7 @@ def _improvement(measure: Measure, at: int) -> str:
 _SHORT = {"tokens": "tokens", "seconds": "latency"}
 
 
-def _how_to_read(table: Table, measures: list[Measure]) -> str:
+def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
     kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
     whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
@@ -220,7 +220,7 @@ def _how_to_read(table: Table, measures: list[Measure]) -> str:
     return "; ".join(parts)
 
 
-def _measure(table: Table, each: Measure) -> dict[str, Any]:
+def _measure(table: ComparisonTable, each: MeasureRow) -> dict[str, Any]:
     return {
         "name": each.name,
         "kind": each.kind,
@@ -233,7 +233,7 @@ def _measure(table: Table, each: Measure) -> dict[str, Any]:
     }
 
 
-def _changed(change: Change | None) -> dict[str, Any] | None:
+def _changed(change: Improvement | None) -> dict[str, Any] | None:
     if change is None:
         return None
     is_sure = change.low is not None
@@ -244,7 +244,7 @@ def _changed(change: Change | None) -> dict[str, Any] | None:
 # -- the cases --------------------------------------------------------------------------------------------------------
 
 
-def _cases(table: Table) -> Section:
+def _cases(table: ComparisonTable) -> Section:
     rows = table.rows
     comparisons = [item for item in table.analysis.comparisons if item.baseline == table.baseline]
     verdicts: list[dict[str, Any]] = [
@@ -276,7 +276,7 @@ def _cases(table: Table) -> Section:
     )
 
 
-def _case_data(table: Table, comparisons: list[Comparison]) -> list[dict[str, Any]]:
+def _case_data(table: ComparisonTable, comparisons: list[Comparison]) -> list[dict[str, Any]]:
     """What each variant made of each case, and the winner of each comparison; scores are means over repeats."""
     rows, failures = table.rows, failures_by_case(table.rows)
     winners = {item.variant: _winners(item) for item in comparisons}
@@ -311,7 +311,7 @@ def _winners(item: Comparison) -> dict[int, str]:
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
 
 
-def _case_table(table: Table, comparisons: list[Comparison], cases: list[dict[str, Any]]) -> NamedTable:
+def _case_table(table: ComparisonTable, comparisons: list[Comparison], cases: list[dict[str, Any]]) -> NamedTable:
     is_only = len(comparisons) == 1
     winners = ["winner" if is_only else f"winner: {item.variant} or {item.baseline}" for item in comparisons]
     score = TITLES.get(table.rows.primary or "", table.rows.primary or "")
@@ -329,7 +329,7 @@ def _case_table(table: Table, comparisons: list[Comparison], cases: list[dict[st
     )
 
 
-def _case_row(table: Table, case: Mapping[str, Any]) -> tuple[str, ...]:
+def _case_row(table: ComparisonTable, case: Mapping[str, Any]) -> tuple[str, ...]:
     failed: dict[str, FailureCounts] = {
         name: {(kind["kind"], kind["blame"]): kind["trials"] for kind in kinds}
         for name, kinds in case["failed"].items()
@@ -360,7 +360,7 @@ def _score_cell(score: float | None, failed: int) -> str:
     return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
 
 
-def _joined(table: Table, cells: list[str]) -> list[str]:
+def _joined(table: ComparisonTable, cells: list[str]) -> list[str]:
     """A cell for each variant; of two variants one for both, the baseline's first: `0.50 → 1.00`."""
     if len(cells) != 2:
         return cells
@@ -371,7 +371,7 @@ def _joined(table: Table, cells: list[str]) -> list[str]:
 # -- by category and difficulty ---------------------------------------------------------------------------------------
 
 
-def _where(table: Table) -> Section:
+def _where(table: ComparisonTable) -> Section:
     by_tag = {tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))}
     return Section(
         "where",
@@ -397,7 +397,7 @@ def _where(table: Table) -> Section:
     )
 
 
-def _by_tag(table: Table, tag: str, order: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+def _by_tag(table: ComparisonTable, tag: str, order: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
     """By value of a tag how many cases have it, and the mean scores; usual values first, nothing for a single one."""
     rows = table.rows
     by_index = {case: str(facts.tags[tag]) for case, facts in sorted(rows.cases.items()) if tag in facts.tags}
@@ -425,7 +425,7 @@ def _score(mean: Any) -> dict[str, Any] | None:
 # -- the tools --------------------------------------------------------------------------------------------------------
 
 
-def _tools(table: Table) -> Section:
+def _tools(table: ComparisonTable) -> Section:
     """The mean calls of an answer, and the calls that were denied in all, by tool and variant."""
     used = [_used(data) for data in table.reported]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
@@ -459,7 +459,7 @@ def _calls(reported: Any) -> dict[str, int]:
     return {"(not named)": int(unnamed)} if unnamed > 0 else {}
 
 
-def _tool_table(table: Table, tools: list[dict[str, Any]]) -> NamedTable:
+def _tool_table(table: ComparisonTable, tools: list[dict[str, Any]]) -> NamedTable:
     has_denied = any(any(row["denied"].values()) for row in tools)
     denied = [f"denied, {name}" for name in table.names] if has_denied else []
     rows = tuple(

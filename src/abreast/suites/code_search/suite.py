@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from abreast.errors import BadInput
 from abreast.spec.schema import seconds_in
 from abreast.suites import Suite
-from abreast.suites.code_search.config import MODEL, NAME, TURNS, Config, experiment
+from abreast.suites.code_search.config import MODEL, NAME, TURNS, CodeSearchConfig, experiment
 from abreast.suites.code_search.new_cases import NewCases
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class CodeSearch(Suite):
         if args.category and not categories:
             raise BadInput(f"--category {args.category[0]}: names none")
         return experiment(
-            Config(
+            CodeSearchConfig(
                 repo=Path(args.repo),
                 categories=categories,
                 timeout=_seconds("--timeout", args.timeout),

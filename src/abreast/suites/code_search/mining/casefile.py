@@ -17,7 +17,7 @@ MOST_BYTES = 20_000_000  # of a neighbouring file; a larger one holds other thin
 _FIX = "name another file: --output FILE"
 
 
-def known(path: Path) -> Known:
+def known_cases(path: Path) -> Known:
     """The cases of this file and of its neighbours, and the ids that were rejected in them."""
     ids: list[Any] = []
     prompts: list[Any] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from abreast.plan import git
 from abreast.suites.code_search.mining.proposal import f1
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 
 EASY, MEDIUM = 0.8, 0.3  # the least F1 of an easy and of a medium case; below, it is hard
 MOST_HITS = 200  # lines that the agent reads
@@ -47,12 +47,12 @@ def difficulty(score: float) -> str:
     return "easy" if score >= EASY else "medium" if score >= MEDIUM else "hard"
 
 
-def measure(repository: Repository, case: dict[str, Any]) -> float:
+def measure(repository: CodeRepository, case: dict[str, Any]) -> float:
     """Return the F1 of the agent's answer to a case, to two digits."""
     return round(f1(case["prompt"], case["ground_truth"], json.dumps(answer(repository, case["prompt"]))), 2)
 
 
-def answer(repository: Repository, question: str) -> dict[str, Any]:
+def answer(repository: CodeRepository, question: str) -> dict[str, Any]:
     """Answer a question, given nothing but its text.
 
     The last name in backticks is searched for: lines that look like a definition if the question asks for one, else all
@@ -75,7 +75,7 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
     return _as_answer(repository, question, hits, names[-1] if is_definition else None)
 
 
-def _as_answer(repository: Repository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
+def _as_answer(repository: CodeRepository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {"files": sorted({path for path, _, _ in hits})}
     if re.search(r"\bnames?\b", question):
         around = [_around(repository, hit, name) for hit in hits]
@@ -87,7 +87,7 @@ def _as_answer(repository: Repository, question: str, hits: list[Hit], name: str
     return result
 
 
-def _grep(repository: Repository, word: str, *options: str) -> list[Hit]:
+def _grep(repository: CodeRepository, word: str, *options: str) -> list[Hit]:
     output = _run(repository, "-n", "-w", *options, "-e", word)
     hits = []
     for line in output.splitlines()[:MOST_HITS]:
@@ -97,7 +97,7 @@ def _grep(repository: Repository, word: str, *options: str) -> list[Hit]:
     return hits
 
 
-def _run(repository: Repository, *options: str) -> str:
+def _run(repository: CodeRepository, *options: str) -> str:
     """Run `git grep` in the files that git tracks; in all files where there is no git."""
     tracked = ("grep", "-I", "-z", "-F", *options)
     if repository.is_tracked:
@@ -105,7 +105,7 @@ def _run(repository: Repository, *options: str) -> str:
     return git.ask(repository.root, "grep", "--no-index", *tracked[1:]) or ""
 
 
-def _files_with_words(repository: Repository, message: str) -> list[str]:
+def _files_with_words(repository: CodeRepository, message: str) -> list[str]:
     words = {word.lower() for word in re.findall(r"\w{4,}", message)} - _STOP_WORDS
     weights: dict[str, float] = {}
     for word in sorted(words):
@@ -128,7 +128,7 @@ def _scope(text: str) -> str | None:
     return next((found["name"] for pattern in _SCOPES if (found := pattern.match(text))), None)
 
 
-def _around(repository: Repository, hit: Hit, name: str | None) -> str | None:
+def _around(repository: CodeRepository, hit: Hit, name: str | None) -> str | None:
     """Return the nearest definition above a line that is indented less; before a name that is given, if it is."""
     path, number, text = hit
     own = _scope(text)

@@ -11,7 +11,7 @@ from typing import Any
 
 from abreast.model import Answer, Case
 from abreast.scorers import Scorer, build
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 
 CONTENT = 200  # characters of a line that is shown as evidence
 
@@ -42,7 +42,7 @@ class Known:
 
 
 def make_proposal(
-    repository: Repository,
+    repository: CodeRepository,
     *,
     kind: str,
     language: str | None,

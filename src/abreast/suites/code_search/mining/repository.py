@@ -48,7 +48,7 @@ _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SourceFile:
     """A file by its path from the root, with `/`. `asked` says that questions may be about it."""
 
     path: str
@@ -65,7 +65,7 @@ class File:
         return PurePosixPath(self.path).name
 
 
-class Repository:
+class CodeRepository:
     """A folder and its files, given with their sizes; `is_tracked` says that git tracks them."""
 
     def __init__(self, root: Path, sizes: Mapping[str, int], is_tracked: bool) -> None:
@@ -77,7 +77,7 @@ class Repository:
         self._readable = Files(root)
 
     @classmethod
-    def open(cls, root: Path) -> Repository:
+    def open(cls, root: Path) -> CodeRepository:
         """List what git tracks, or without git all that is not hidden, built or installed."""
         output = git.ask(root, "ls-files", "-z")
         paths: Iterable[str] = dict.fromkeys(filter(None, (output or "").split("\0")))
@@ -89,7 +89,7 @@ class Repository:
     def has(self, path: str) -> bool:
         return path in self._by_path
 
-    def file(self, path: str) -> File:
+    def file(self, path: str) -> SourceFile:
         return self._by_path[path]
 
     def read(self, path: str) -> bytes:
@@ -107,7 +107,7 @@ class Repository:
     def _outline(self, path: str) -> Outline | None:
         return outline(path, self.read(path))
 
-    def may_be_asked_about(self, file: File) -> bool:
+    def may_be_asked_about(self, file: SourceFile) -> bool:
         """Whether people wrote it, as far as its path and content show."""
         if not file.asked:
             return False
@@ -132,14 +132,14 @@ class Repository:
         }
 
 
-def _file(path: str) -> File:
+def _file(path: str) -> SourceFile:
     pure = PurePosixPath(path)
     name, folders = pure.name.lower(), {part.lower() for part in pure.parts[:-1]}
     language = language_of(path)
     is_ours = not folders & _FOREIGN and not any(path.startswith(f"{place}/") for place in PLACES)
     # A path must fit on a line of a case file.
     asked = is_ours and name not in _LOCKS and not _MADE.search(name) and path.isprintable()
-    return File(path, _kind(name, pure.suffix.lower(), language), language, asked)
+    return SourceFile(path, _kind(name, pure.suffix.lower(), language), language, asked)
 
 
 def _kind(name: str, suffix: str, language: str | None) -> Kind:

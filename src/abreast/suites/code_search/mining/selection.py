@@ -20,9 +20,9 @@ from abreast.suites.code_search.mining.kinds import (
     implementations,
     reexports,
 )
-from abreast.suites.code_search.mining.places import Places
+from abreast.suites.code_search.mining.occurrences import Occurrences
 from abreast.suites.code_search.mining.proposal import Known, Proposal, is_understood
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
 ROUNDS = 3  # after which easy cases will do
@@ -44,12 +44,12 @@ def propose(
     """So many cases of a repository at most, none of them known. Languages left out are all, with configuration."""
     if limit < 1:
         raise BadInput(f"--limit {limit}: must be a whole number of at least 1")
-    repository = Repository.open(repository_folder(repo))
+    repository = CodeRepository.open(repository_folder(repo))
     if not repository.files:
         raise BadInput(
             f"{repo}: there is no file to ask about", "name a repository with files that git tracks: git add"
         )
-    taken = _Taken(repository, known or Known(), limit)
+    taken = _CaseSelection(repository, known or Known(), limit)
     for number, streams in enumerate(_rounds(repository, limit, Random(seed), kinds, languages), 1):
         taken.add_from(streams)
         if taken.is_full or (taken.could_be_full and number >= ROUNDS):
@@ -57,10 +57,10 @@ def propose(
     return taken.proposals + taken.put_off[: limit - len(taken.proposals)]
 
 
-class _Taken:
+class _CaseSelection:
     """The proposals chosen so far; easy ones beyond half of the limit, and settings beyond a tenth, are put off."""
 
-    def __init__(self, repository: Repository, known: Known, limit: int) -> None:
+    def __init__(self, repository: CodeRepository, known: Known, limit: int) -> None:
         self.proposals: list[Proposal] = []
         self.put_off: list[Proposal] = []
         self._repository = repository
@@ -80,7 +80,7 @@ class _Taken:
     def add_from(self, streams: list[Iterator[Proposal]]) -> None:
         while streams and not self.is_full:
             stream = streams.pop(0)
-            proposal = next((one for one in stream if self._is_new(one)), None)
+            proposal = next((proposal for proposal in stream if self._is_new(proposal)), None)
             if proposal is None:
                 continue
             self._add(proposal)
@@ -104,8 +104,8 @@ class _Taken:
         (self.put_off if self._is_put_off(proposal) else self.proposals).append(proposal)
 
     def _is_put_off(self, proposal: Proposal) -> bool:
-        easy = sum(one.case["difficulty"] == "easy" for one in self.proposals)
-        settings = sum(one.kind == "configuration" for one in self.proposals)
+        easy = sum(proposal.case["difficulty"] == "easy" for proposal in self.proposals)
+        settings = sum(proposal.kind == "configuration" for proposal in self.proposals)
         return (proposal.case["difficulty"] == "easy" and easy >= self._limit // 2) or (
             proposal.kind == "configuration" and settings >= max(1, self._limit // 10)
         )
@@ -117,7 +117,7 @@ def _reveals(proposal: Proposal) -> bool:
 
 
 def _rounds(
-    repository: Repository, limit: int, random: Random, kinds: Sequence[str], languages: Sequence[str]
+    repository: CodeRepository, limit: int, random: Random, kinds: Sequence[str], languages: Sequence[str]
 ) -> Iterator[list[Iterator[Proposal]]]:
     """Streams of verified proposals, from more and more source files: a large repository is read only in part."""
     wanted = languages or LANGUAGES
@@ -136,11 +136,15 @@ def _rounds(
 
 
 def _streams(
-    repository: Repository, sources: list[File], settings: list[File], random: Random, kinds: Sequence[str]
+    repository: CodeRepository,
+    sources: list[SourceFile],
+    settings: list[SourceFile],
+    random: Random,
+    kinds: Sequence[str],
 ) -> list[Iterator[Proposal]]:
     names = definitions.candidates(repository, sources) if set(kinds) & set(_ABOUT_NAMES) else []
     entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
-    places = Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
+    places = Occurrences(repository, {proposal.name for _, proposal in names} | {entry.key for entry in entries})
     streams = {
         kind: about(places, spread(names, random, *_IN_TURN)) for kind, about in _ABOUT_NAMES.items() if kind in kinds
     }
@@ -163,7 +167,7 @@ _ABOUT_NAMES = {
 }
 
 
-_IN_TURN: tuple[Callable[[tuple[File, Definition]], Hashable], ...] = (
+_IN_TURN: tuple[Callable[[tuple[SourceFile, Definition]], Hashable], ...] = (
     lambda item: item[0].language,
     lambda item: item[0].folder,
     lambda item: item[0].path,

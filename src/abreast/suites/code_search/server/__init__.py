@@ -16,11 +16,11 @@ from abreast import __version__, regex_timeout
 from abreast.languages import INSTALL
 from abreast.output import is_interactive, protect, say
 from abreast.suites.code_search.server import search
-from abreast.suites.code_search.server.arguments import Tool
+from abreast.suites.code_search.server.arguments import ServerTool
 from abreast.suites.code_search.server.files import Files
-from abreast.suites.code_search.server.protocol import Server, serve
+from abreast.suites.code_search.server.protocol import McpServer, serve
 
-__all__ = ["Server", "main", "offered"]
+__all__ = ["McpServer", "build_tools", "main"]
 
 NAME = "abreast-demo-mcp"
 MISSING = f"only search_code is offered, as tree-sitter is not installed. For the other tools: {INSTALL}"
@@ -42,20 +42,20 @@ def main(words: Sequence[str] | None = None) -> int:
         say(f"error: --root {text}: {what}\n       name the folder whose code is searched")
         return 2
     root = root.resolve()
-    tools = offered(root)
+    tools = build_tools(root)
     if len(tools) == 1:
         say(f"{NAME}: {MISSING}")
     if is_interactive():
         say(f"{NAME}: serving {root} to a program that speaks MCP; Ctrl-D ends it. See {NAME} --help")
     regex_timeout.start()
-    return serve(Server(NAME, __version__, tools))
+    return serve(McpServer(NAME, __version__, tools))
 
 
-def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
+def build_tools(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, ServerTool]:
     """Return the tools by name; without tree-sitter, which is imported only when used, only the search."""
     files = Files(root)
     named = _symbol_tools(files) if find_spec("tree_sitter") is not None else []
-    search_code = Tool(
+    search_code = ServerTool(
         name="search_code",
         title="Search code",
         purpose="says where a text or a regular expression stands",
@@ -66,7 +66,7 @@ def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool
     return {tool.name: tool for tool in (search_code, *named)}
 
 
-def _symbol_tools(files: Files) -> list[Tool]:
+def _symbol_tools(files: Files) -> list[ServerTool]:
     from abreast.suites.code_search.server import symbols as of
 
     index = of.Symbols(files)
@@ -74,7 +74,7 @@ def _symbol_tools(files: Files) -> list[Tool]:
     references = ("find_references", "Find uses", "says where it is used")
     outline = ("outline_file", "Outline a file", "says what a file defines")
     return [
-        Tool(*find, of.FIND_SYMBOL, of.SYMBOL_PARAMETERS, index.find_symbol),
-        Tool(*references, of.FIND_REFERENCES, of.REFERENCE_PARAMETERS, index.find_references),
-        Tool(*outline, of.OUTLINE_FILE, of.OUTLINE_PARAMETERS, index.outline_file),
+        ServerTool(*find, of.FIND_SYMBOL, of.SYMBOL_PARAMETERS, index.find_symbol),
+        ServerTool(*references, of.FIND_REFERENCES, of.REFERENCE_PARAMETERS, index.find_references),
+        ServerTool(*outline, of.OUTLINE_FILE, of.OUTLINE_PARAMETERS, index.outline_file),
     ]

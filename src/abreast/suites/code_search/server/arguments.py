@@ -11,7 +11,7 @@ LONGEST = 4_000  # characters of a text argument
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Refused(Exception):
+class ToolError(Exception):
     """Why a tool does not do what it is asked, in a sentence that says what to do instead."""
 
 
@@ -42,7 +42,7 @@ class Parameter:
             return self.default
         parsed = _PARSERS[self.kind](value)
         if parsed is None or (self.choices and parsed not in self.choices):
-            raise Refused(f"{self.name}: {shown(value)} is not possible. Give {self._expected()}.")
+            raise ToolError(f"{self.name}: {quote_value(value)} is not possible. Give {self._expected()}.")
         return min(max(parsed, self.least), self.most) if self.kind == "count" else parsed
 
     def _expected(self) -> str:
@@ -79,14 +79,14 @@ _TYPES = {"text": "string", "flag": "boolean", "count": "integer"}
 _PARSERS: Mapping[str, Any] = {"text": _parse_text, "flag": _parse_flag, "count": _parse_count}
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """Quote a value in a sentence, cut to a length and to characters that can be sent."""
     text = repr(value).encode("utf-8", "replace").decode()
     return text if len(text) <= 100 else text[:100] + "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ServerTool:
     name: str
     title: str
     purpose: str  # in a few words, with a verb
@@ -113,11 +113,11 @@ class Tool:
         known = {parameter.name: parameter for parameter in self.parameters}
         given = {} if arguments is None else arguments
         if not isinstance(given, Mapping):
-            raise Refused(f"The arguments must be an object with {', '.join(known)}.")
+            raise ToolError(f"The arguments must be an object with {', '.join(known)}.")
         for name in given:
             if name not in known:
-                raise Refused(f"There is no argument {shown(name)}. There are: {', '.join(known)}.")
+                raise ToolError(f"There is no argument {quote_value(name)}. There are: {', '.join(known)}.")
         for parameter in self.parameters:
             if parameter.required and given.get(parameter.name) is None:
-                raise Refused(f"The argument {parameter.name} is missing: {parameter.description}")
+                raise ToolError(f"The argument {parameter.name} is missing: {parameter.description}")
         return self.function(**{name: parameter.parse(given.get(name)) for name, parameter in known.items()})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from abreast.globs import is_glob, matcher
-from abreast.suites.code_search.server.arguments import Refused, shown
+from abreast.suites.code_search.server.arguments import ToolError, quote_value
 
 LARGEST = 2_000_000  # bytes of a file that is read
 GIT_S = 30.0
@@ -40,7 +40,7 @@ class Files:
     def listed(self) -> list[str]:
         """All files by their paths from the root, sorted; no links, and nothing in `OWN`."""
         if not self.root.is_dir():
-            raise Refused("The folder that this server was started for is gone. Use another tool.")
+            raise ToolError("The folder that this server was started for is gone. Use another tool.")
         paths = set(self._of_git()) or set(walk(self.root, NO_SOURCE, MOST_WALKED))
         return sorted(path for path, _ in regular_files(self.root, paths) if not path.startswith(OWN + "/"))
 
@@ -54,7 +54,7 @@ class Files:
         if not chosen and is_glob(path):
             chosen = _match_glob(self._from_root(path), files)
         if not chosen:
-            raise Refused(f"No file here is meant by path {shown(path)}.{_suggest(path, files)}")
+            raise ToolError(f"No file here is meant by path {quote_value(path)}.{_suggest(path, files)}")
         return chosen
 
     def inside(self, text: str) -> str:
@@ -63,7 +63,7 @@ class Files:
         try:
             real = (self.root / path).resolve()
         except (OSError, RuntimeError, ValueError):  # too long, circular links, invalid characters
-            raise Refused(f"The path {shown(text)} cannot be used. {_EXAMPLE}") from None
+            raise ToolError(f"The path {quote_value(text)} cannot be used. {_EXAMPLE}") from None
         if not real.is_relative_to(self.root):
             raise _outside(text)
         return real.relative_to(self.root).as_posix()
@@ -88,7 +88,7 @@ class Files:
     def _from_root(self, text: str) -> str:
         """Normalize a path without following links below the root; an absolute path may name the root."""
         if "\0" in text:
-            raise Refused(f"A path has no NUL character. {_EXAMPLE}")
+            raise ToolError(f"A path has no NUL character. {_EXAMPLE}")
         words = text.strip() or "."
         path = os.path.realpath(words) if words.startswith("/") else os.path.normpath(f"{self.root}/{words}")
         relative = os.path.relpath(path, self.root)
@@ -168,8 +168,8 @@ def _is_in_match(path: str, fits: Callable[[str], bool]) -> bool:
 _EXAMPLE = "Give a path from the root of the code, such as src/main.py."
 
 
-def _outside(text: str) -> Refused:
-    return Refused(f"The path {shown(text)} leads out of the code that is served. {_EXAMPLE}")
+def _outside(text: str) -> ToolError:
+    return ToolError(f"The path {quote_value(text)} leads out of the code that is served. {_EXAMPLE}")
 
 
 def _suggest(path: str, files: list[str]) -> str:
@@ -178,13 +178,13 @@ def _suggest(path: str, files: list[str]) -> str:
     near = [] if is_glob(name) else [file for file in files if f"/{name}/" in f"/{file}/"]
     if not near:
         return " Give a folder or a file from the root, or a glob such as *.py or src/**/test_*; or leave path out."
-    return f" Is it one of these: {', '.join(map(plain, near[:MOST_NEAR]))}?"
+    return f" Is it one of these: {', '.join(map(printable_path, near[:MOST_NEAR]))}?"
 
 
 # -- what a model is shown --------------------------------------------------------------------------------------------
 
 
-def plain(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path on one line, in characters that can be sent."""
     return path.encode("utf-8", "replace").decode().replace("\n", "\\n").replace("\r", "\\r")
 
@@ -196,7 +196,7 @@ def source_lines(content: bytes) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def cut(line: str, start: int = 0) -> str:
+def shorten_line(line: str, start: int = 0) -> str:
     """A source line; of a long one the part around `start`, where the match begins."""
     line = line.rstrip().replace("\0", "\\0")
     if len(line) <= WIDEST:
@@ -206,7 +206,7 @@ def cut(line: str, start: int = 0) -> str:
     return ("…" if first else "") + line[first:end] + ("…" if end < len(line) else "")
 
 
-def fitting(blocks: Iterable[str]) -> list[str]:
+def fit_answer(blocks: Iterable[str]) -> list[str]:
     """As many of the blocks, from the first, as fit into an answer."""
     kept: list[str] = []
     size = 0

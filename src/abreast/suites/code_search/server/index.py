@@ -11,7 +11,7 @@ from typing import Any
 
 from abreast.languages import Definition, Reference, language_of, outline
 from abreast.suites.code_search.server.files import Files, Stamp
-from abreast.suites.code_search.server.workers import Work, records
+from abreast.suites.code_search.server.workers import Work, run_workers
 
 PATIENCE_S = 10.0
 MOST_WORKERS = 8
@@ -38,7 +38,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class IndexResult:
     """Files by their paths, and how many could not be read: in time, or at all."""
 
     files: dict[str, Parsed]
@@ -51,7 +51,7 @@ class Index:
         self._kept: dict[str, tuple[Stamp, int, Parsed]] = {}  # the oldest first
         self._size = 0
 
-    def read(self, paths: Sequence[str], could: Callable[[str, bytes], bool]) -> Reading:
+    def read(self, paths: Sequence[str], could: Callable[[str, bytes], bool]) -> IndexResult:
         """Those of the files that have a language and are kept, or that `could` finds worth parsing."""
         current, missing = {}, []
         for path in paths:
@@ -62,12 +62,12 @@ class Index:
                 current[path] = kept[2]
             elif (content := self._files.read(path)) and len(content) <= LARGEST_PARSED and could(path, content):
                 missing.append((len(content), path))
-        for record in records(self._works(missing), self._patience_s):
+        for record in run_workers(self._works(missing), self._patience_s):
             path, stamp, language, definitions, uses, broken = marshal.loads(record)
             current[path] = Parsed(language, [Definition(*fields) for fields in definitions], uses, broken)
             self._keep(path, stamp, len(record), current[path])
         unread = sum(path not in current for _, path in missing)
-        return Reading({path: current[path] for path in paths if path in current}, unread)
+        return IndexResult({path: current[path] for path in paths if path in current}, unread)
 
     def _works(self, missing: list[tuple[int, str]]) -> list[Work]:
         """A share for each processor that there is work for; small files first: more are read in the same time."""

@@ -28,15 +28,15 @@ from abreast.mcp_protocol import (
 )
 from abreast.output import say
 from abreast.signals import ending_signals
-from abreast.suites.code_search.server.arguments import Refused, Tool
+from abreast.suites.code_search.server.arguments import ServerTool, ToolError
 
 INSTRUCTIONS = "Searches the code of the folder it was started in. Paths are relative to it; lines count from 1."
 
 
-class Server:
+class McpServer:
     """Answers a client by its tools."""
 
-    def __init__(self, name: str, version: str, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, name: str, version: str, tools: Mapping[str, ServerTool]) -> None:
         self._name, self._version, self._tools = name, version, tools
 
     def answer(self, line: bytes) -> bytes | None:
@@ -88,9 +88,9 @@ class Server:
         name = params.get("name")
         try:
             if not isinstance(name, str) or name not in self._tools:
-                raise Refused(f"There is no tool {json.dumps(name)[:100]}. The tools are: {', '.join(self._tools)}.")
+                raise ToolError(f"There is no tool {json.dumps(name)[:100]}. The tools are: {', '.join(self._tools)}.")
             return tool_result(self._tools[name].call(params.get("arguments")))
-        except Refused as refused:
+        except ToolError as refused:
             return tool_result(str(refused), is_error=True)
         except Exception as error:  # noqa: BLE001 - the failure of a tool does not end the server
             say(f"{name}: {_describe(error)}")
@@ -127,7 +127,7 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-def serve(server: Server) -> int:
+def serve(server: McpServer) -> int:
     """Answer each line of standard input until it ends, or until a signal ends the process."""
     for number in ending_signals():
         signal.signal(number, _end)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abreast import regex_timeout
-from abreast.suites.code_search.server.arguments import Parameter, Refused
-from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
+from abreast.suites.code_search.server.arguments import Parameter, ToolError
+from abreast.suites.code_search.server.files import Files, fit_answer, printable_path, shorten_line, source_lines
 from abreast.text import many
 
 PATIENCE_S = 10.0
@@ -67,9 +67,9 @@ def search_code(
     except regex_timeout.TooSlow:
         simpler = "Write it without repeats inside of repeats, such as (a+)+" if regex else "Search for something rarer"
         message = f"The search took longer than {patience_s:g} s and was ended. {simpler}, or limit it by path."
-        raise Refused(message) from None
+        raise ToolError(message) from None
     if problem:
-        raise Refused(problem)
+        raise ToolError(problem)
     return str(text)
 
 
@@ -79,7 +79,7 @@ def search_files(
     """Search in the helper process: the text of the hits, or why there is none."""
     try:
         return _describe(_find(Files(Path(root)), chosen, _compile(*query)), limit, context), ""
-    except Refused as refused:
+    except ToolError as refused:
         return "", str(refused)
     except Exception as error:  # noqa: BLE001 - the calling process reports it
         return "", f"The search failed: {type(error).__name__}: {error}"[:300]
@@ -95,7 +95,7 @@ def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator
 
 def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:
     if not regex and ("\n" in pattern or "\r" in pattern):
-        raise Refused("The pattern has a line break, and lines are searched one by one. Search for one of its lines.")
+        raise ToolError("The pattern has a line break, and lines are searched one by one. Search for one of its lines.")
     words = pattern if regex else re.escape(pattern)
     if whole_word:
         words = rf"(?<!\w)(?:{words})(?!\w)"
@@ -104,7 +104,7 @@ def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> 
             warnings.simplefilter("ignore")
             return re.compile(words, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
-        raise Refused(
+        raise ToolError(
             f"The pattern is no regular expression of Python: {error}. Correct it, or leave regex out to search for "
             "the text as it is."
         ) from error
@@ -115,20 +115,20 @@ def _describe(matches: Iterator[Hits], limit: int, context: int) -> str:
     taken = total = files = 0
     for path, lines, hits in matches:
         kept = hits[: limit - taken]
-        blocks += _blocks(plain(path), lines, kept, context)
+        blocks += _blocks(printable_path(path), lines, kept, context)
         taken, total, files = taken + len(kept), total + len(hits), files + 1
         if total >= MOST_COUNTED:
             break
     if not total:
         return "No line has it. Try fewer words, or ignore_case: true."
-    fit = fitting(block for _, block in blocks)
+    fit = fit_answer(block for _, block in blocks)
     return "\n".join([*fit, _summary(sum(count for count, _ in blocks[: len(fit)]), total, files)])
 
 
 def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Iterator[tuple[int, str]]:
     """How many hits each block has, and its text. Hits whose contexts touch are one block, which ends with `--`."""
     if not context:
-        yield from ((1, f"{path}:{line + 1}: {cut(lines[line], start)}") for line, start in hits)
+        yield from ((1, f"{path}:{line + 1}: {shorten_line(lines[line], start)}") for line, start in hits)
         return
     starts = dict(hits)
     groups: list[list[int]] = []
@@ -141,7 +141,7 @@ def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Itera
         block = []
         for number in range(max(0, group[0] - context), min(len(lines), group[-1] + context + 1)):
             mark = ":" if number in starts else "-"
-            block.append(f"{path}{mark}{number + 1}{mark} {cut(lines[number], starts.get(number, 0))}")
+            block.append(f"{path}{mark}{number + 1}{mark} {shorten_line(lines[number], starts.get(number, 0))}")
         yield len(group), "\n".join([*block, "--"])
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from abreast.languages import LANGUAGES, Definition, Reference, language_of
-from abreast.suites.code_search.server.arguments import Parameter, Refused, shown
-from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
-from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Index, Parsed, Reading
+from abreast.suites.code_search.server.arguments import Parameter, ToolError, quote_value
+from abreast.suites.code_search.server.files import Files, fit_answer, printable_path, shorten_line, source_lines
+from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Index, IndexResult, Parsed
 from abreast.text import many
 
 KINDS = ("function", "method", "class", "interface", "type", "constant")
@@ -45,7 +45,7 @@ line. Much shorter than to read the file. For {_SPOKEN}."""
 OUTLINE_PARAMETERS = (Parameter("path", "text", "The file, from the root of the code: src/main.py.", required=True),)
 
 
-Place = tuple[str, Definition]  # a path, and what is defined there
+DefinitionSite = tuple[str, Definition]  # a path, and what is defined there
 
 
 class Symbols:
@@ -67,11 +67,14 @@ class Symbols:
                     break
             else:
                 where = f" in {language}" if language else ""
-                missing = f"Nothing{where} is called {shown(name)}, or alike.{_unread(reading.missing)}"
+                missing = f"Nothing{where} is called {quote_value(name)}, or alike.{_unread(reading.missing)}"
                 return f"{missing} Try a part of the name, or search_code."
-            found, note = _of_kind(found, kind)[0], f"Nothing is called {shown(name)} exactly. These names are similar:"
+            found, note = (
+                _of_kind(found, kind)[0],
+                f"Nothing is called {quote_value(name)} exactly. These names are similar:",
+            )
         source = self._source_reader()
-        fit = fitting(_describe_place(place, source) for place in found[:limit])
+        fit = fit_answer(_describe_place(place, source) for place in found[:limit])
         last = f"[{many(len(found), 'definition')}{_more(len(fit), len(found))}{_unread(reading.missing)}]"
         return "\n".join([*([note] if note else []), *fit, last])
 
@@ -93,13 +96,13 @@ class Symbols:
         defined = _exact(reading, parts)
         if not uses and not defined:
             others = "find_symbol knows similar names; search_code finds it in comments and strings."
-            return f"Nothing here uses or defines {shown(name)}.{_unread(reading.missing)} {others}"
+            return f"Nothing here uses or defines {quote_value(name)}.{_unread(reading.missing)} {others}"
         source = self._source_reader()
         head = [f"defined at {_describe_place(place, source)}" for place in defined[:10]]
         namesakes = len(_exact(reading, parts[-1:]))
         if namesakes > 1:
             head.append(f"({namesakes} definitions are called {parts[-1]}: the uses of all of them are listed.)")
-        fit = fitting(_describe_use(file, use, source) for file, use in uses[:limit])
+        fit = fit_answer(_describe_use(file, use, source) for file, use in uses[:limit])
         counts = {word: sum(use.kind == kind for _, use in uses) for kind, word in _COUNTED.items()}
         kinds = ", ".join(many(number, word) for word, number in counts.items() if number) or "no use of it"
         files = f" in {many(len({file for file, _ in uses}), 'file')}" if uses else ""
@@ -109,23 +112,25 @@ class Symbols:
         chosen = self._files.chosen(path)
         file = chosen[0]
         if chosen != [self._files.inside(path)]:
-            raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(file)}.")
+            raise ToolError(f"{quote_value(path)} is more than a file. Give one, such as {printable_path(file)}.")
         if language_of(file) is None:
-            raise Refused(f"{shown(path)} is in no language that is read here: {_SPOKEN}. Read it, or use search_code.")
+            raise ToolError(
+                f"{quote_value(path)} is in no language that is read here: {_SPOKEN}. Read it, or use search_code."
+            )
         reading = self._index.read([file], lambda _, __: True)
         if file not in reading.files:
             why = "could not be parsed" if reading.missing else f"is empty, no text or above {LARGEST_PARSED:,} bytes"
-            raise Refused(f"{shown(path)} {why}. Read it, or use search_code with this path.")
+            raise ToolError(f"{quote_value(path)} {why}. Read it, or use search_code with this path.")
         return self._outline(file, reading.files[file])
 
     def _outline(self, path: str, parsed: Parsed) -> str:
         lines, count = source_lines(self._files.read(path) or b""), len(parsed.definitions)
         source = self._source_reader()
-        fit = fitting(
+        fit = fit_answer(
             f"{each.line}-{each.end_line}: {each.kind} {each.qualified}  {source(path, each.line)}"
             for each in parsed.definitions
         )
-        head = f"{plain(path)}: {parsed.language}, {many(len(lines), 'line')}, {many(count, 'definition')}"
+        head = f"{printable_path(path)}: {parsed.language}, {many(len(lines), 'line')}, {many(count, 'definition')}"
         broken = ["[parts of the file could not be parsed; names may be missing]"] if parsed.broken else []
         more = [f"[{count - len(fit):,} more]"] if len(fit) < count else []
         return "\n".join([head, *fit, *more, *broken])
@@ -141,7 +146,9 @@ class Symbols:
         def read(path: str, line: int) -> str:
             if path not in known:
                 known[path] = source_lines(self._files.read(path) or b"")
-            return cut(known[path][line - 1].strip()) if line <= len(known[path]) else ""  # it may be shorter by now
+            return (
+                shorten_line(known[path][line - 1].strip()) if line <= len(known[path]) else ""
+            )  # it may be shorter by now
 
         return read
 
@@ -149,15 +156,15 @@ class Symbols:
 SourceReader = Callable[[str, int], str]
 
 
-def _describe_place(place: Place, source: SourceReader) -> str:
+def _describe_place(place: DefinitionSite, source: SourceReader) -> str:
     path, definition = place
-    where = f"{plain(path)}:{definition.line}"
+    where = f"{printable_path(path)}:{definition.line}"
     return f"{where}: {definition.kind} {definition.qualified}  {source(path, definition.line)}"
 
 
 def _describe_use(path: str, use: Reference, source: SourceReader) -> str:
     inside = f" in {use.inside}" if use.inside else ""
-    return f"{plain(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
+    return f"{printable_path(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
 
 
 def _more(shown: int, total: int) -> str:
@@ -179,27 +186,27 @@ def _name_parts(text: str) -> list[str]:
     parts = [part.strip() for part in re.split(r"\.|::|#|->|/", words) if part.strip()]
     if not parts or any(re.search(r"\s", part) for part in parts):
         advice = "Give one such as get or Store.get; for other text there is search_code."
-        raise Refused(f"{shown(text)} is no name. {advice}")
+        raise ToolError(f"{quote_value(text)} is no name. {advice}")
     return parts
 
 
-def _select(reading: Reading, accept: Callable[[Definition], bool]) -> list[Place]:
+def _select(reading: IndexResult, accept: Callable[[Definition], bool]) -> list[DefinitionSite]:
     return [(path, each) for path, parsed in reading.files.items() for each in parsed.definitions if accept(each)]
 
 
-def _exact(reading: Reading, parts: list[str]) -> list[Place]:
+def _exact(reading: IndexResult, parts: list[str]) -> list[DefinitionSite]:
     ending = "." + ".".join(parts)
     return _select(reading, lambda each: each.name == parts[-1] and f".{each.qualified}".endswith(ending))
 
 
-def _near(reading: Reading, name: str, begins: bool) -> list[Place]:
+def _near(reading: IndexResult, name: str, begins: bool) -> list[DefinitionSite]:
     """Names that begin with this one, or contain it, in any case; those of the same length first."""
     lower = name.lower()
     near = _select(reading, lambda each: each.name.lower().startswith(lower) if begins else lower in each.name.lower())
     return sorted(near, key=lambda place: len(place[1].name) > len(name))
 
 
-def _of_kind(places: list[Place], kind: str | None) -> tuple[list[Place], str]:
+def _of_kind(places: list[DefinitionSite], kind: str | None) -> tuple[list[DefinitionSite], str]:
     """The places of a kind, else all of them with a note."""
     kept = [place for place in places if kind in (None, place[1].kind)]
     others = ", ".join(dict.fromkeys(definition.kind for _, definition in places))

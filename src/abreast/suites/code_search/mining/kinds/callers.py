@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
-from abreast.suites.code_search.mining.places import Calls, Places
+from abreast.suites.code_search.mining.occurrences import Calls, Occurrences
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import File
+from abreast.suites.code_search.mining.repository import SourceFile
 
 MOST_CALLS = 8
 
@@ -50,50 +50,52 @@ _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
+def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
     """A case for each function whose every occurrence is accounted for, in this order."""
     for file, definition in order:
-        calls = calls_of(places, file, definition)
+        calls = calls_of(occurrences, file, definition)
         if calls is not None and 1 <= sum(map(len, calls.lines.values())) <= MOST_CALLS:
-            yield _proposal(places, definition, file, calls)
+            yield _proposal(occurrences, definition, file, calls)
 
 
-def calls_of(places: Places, file: File, definition: Definition) -> Calls | None:
+def calls_of(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Calls | None:
     """All calls; None if the name has another definition, or an occurrence that cannot be explained."""
-    if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
+    if definition.kind not in ("function", "method") or occurrences.only(definition.name) != (file, definition):
         return None
-    if definition.name not in places.calls:
-        places.calls[definition.name] = _find_calls(places, file, definition)
-    return places.calls[definition.name]
+    if definition.name not in occurrences.calls:
+        occurrences.calls[definition.name] = _find_calls(occurrences, file, definition)
+    return occurrences.calls[definition.name]
 
 
-def _find_calls(places: Places, file: File, definition: Definition) -> Calls | None:
+def _find_calls(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
-    if _is_default_export(places, file, definition):
+    if _is_default_export(occurrences, file, definition):
         return None
     calls = Calls()
-    for path in places.holding[definition.name]:
-        other = places.repository.file(path)
+    for path in occurrences.holding[definition.name]:
+        other = occurrences.repository.file(path)
         if other.kind == "other" or not path.isprintable():  # not read here, or not to be written in a case
             return None
-        if other.kind == "source" and not _add_calls(calls, places, other, file, definition):
+        if other.kind == "source" and not _add_calls(calls, occurrences, other, file, definition):
             return None
     return calls
 
 
-def _is_default_export(places: Places, file: File, definition: Definition) -> bool:
+def _is_default_export(occurrences: Occurrences, file: SourceFile, definition: Definition) -> bool:
     """Whether others can import it under any name."""
     pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
-    return file.language == "typescript" and re.search(pattern, places.repository.read(file.path)) is not None
+    return file.language == "typescript" and re.search(pattern, occurrences.repository.read(file.path)) is not None
 
 
-def _add_calls(calls: Calls, places: Places, here: File, home: File, definition: Definition) -> bool:
+def _add_calls(
+    calls: Calls, occurrences: Occurrences, here: SourceFile, home: SourceFile, definition: Definition
+) -> bool:
     """Add what one file has; False if it cannot all be explained."""
-    source, outline = places.repository.read(here.path), places.repository.outline(here.path)
+    source, outline = occurrences.repository.read(here.path), occurrences.repository.outline(here.path)
     if outline is None or outline.broken:
         return False
-    references = {one.at: one for one in outline.references if one.name == definition.name}
+    references = {reference.at: reference for reference in outline.references if reference.name == definition.name}
     name = definition.name.encode()
     for match in re.finditer(rb"(?<![A-Za-z0-9_])" + re.escape(name) + rb"(?![A-Za-z0-9_])", source):
         at = match.start()
@@ -133,11 +135,11 @@ def _is_renamed(source: bytes, end: int) -> bool:
 
 def _caller(outline: Outline, call: Reference) -> Definition | None:
     around = [
-        one
-        for one in outline.definitions
-        if one.kind in ("function", "method") and one.line <= call.line <= one.end_line
+        reference
+        for reference in outline.definitions
+        if reference.kind in ("function", "method") and reference.line <= call.line <= reference.end_line
     ]
-    named = [one for one in outline.definitions if one.qualified == call.inside]
+    named = [reference for reference in outline.definitions if reference.qualified == call.inside]
     is_named = len(named) == 1 and around == named and not _TYPE_PARAMETER.match(named[0].qualified)
     return named[0] if is_named else None
 
@@ -145,7 +147,9 @@ def _caller(outline: Outline, call: Reference) -> Definition | None:
 # -- whether a call means this function ------------------------------------------------------------------------------
 
 
-def _means(definition: Definition, home: File, here: File, source: bytes, at: int, outline: Outline) -> bool:
+def _means(
+    definition: Definition, home: SourceFile, here: SourceFile, source: bytes, at: int, outline: Outline
+) -> bool:
     """Whether a call of the name can be no other's: by what stands before it."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
     owner, mark = (before[1], before[2]) if before is not None else (None, None)
@@ -184,21 +188,21 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
     return bool(of_class) and all(re.match(kind, value) for value in assigned)
 
 
-def _is_module(name: str, mark: bytes, files: tuple[File, File], source: bytes, outline: Outline) -> bool:
+def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], source: bytes, outline: Outline) -> bool:
     """Whether a name before a dot is a module, not an object; `files` are those of the call and of the definition."""
     here, home = files
     if here.language == "rust":
         return mark == b"::"
     if here.language == "go":
         return re.search(rb"\"(?:[^\"\n]*/)?" + re.escape(name.encode()) + rb"\"", source) is not None
-    imports = [one for one in outline.references if one.kind == "import" and one.name == name]
-    origins = [_origin(here, source, one.at, one.at + len(name.encode())) for one in imports]
+    imports = [reference for reference in outline.references if reference.kind == "import" and reference.name == name]
+    origins = [_origin(here, source, reference.at, reference.at + len(name.encode())) for reference in imports]
     return any(not origin or _is_ours(origin, home) for origin in origins)
 
 
-def is_in_reach(definition: Definition, home: File, here: File, source: bytes, outline: Outline) -> bool:
+def is_in_reach(definition: Definition, home: SourceFile, here: SourceFile, source: bytes, outline: Outline) -> bool:
     """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
-    imported = any(one.kind == "import" and one.name == definition.name for one in outline.references)
+    imported = any(reference.kind == "import" and reference.name == definition.name for reference in outline.references)
     if definition.kind == "method":
         return here.language == "java" and (here == home or imported)
     if here == home or imported:
@@ -209,7 +213,7 @@ def is_in_reach(definition: Definition, home: File, here: File, source: bytes, o
     return any(_is_ours(star[1] or star[2], home) for star in stars)
 
 
-def _origin(here: File, source: bytes, start: int, end: int) -> bytes:
+def _origin(here: SourceFile, source: bytes, start: int, end: int) -> bytes:
     if here.language == "typescript":
         found = _FROM_BEHIND.match(source, end)
     else:
@@ -218,7 +222,7 @@ def _origin(here: File, source: bytes, start: int, end: int) -> bytes:
     return found[1] if found else b""
 
 
-def _is_ours(origin: bytes, home: File) -> bool:
+def _is_ours(origin: bytes, home: SourceFile) -> bool:
     """Whether the place that an import names can be the file, or one that hands on what is in it."""
     text = origin.decode("utf-8", "replace")
     pure = PurePosixPath(home.path)
@@ -227,7 +231,7 @@ def _is_ours(origin: bytes, home: File) -> bool:
     )
 
 
-def modules_of(home: File) -> set[str]:
+def modules_of(home: SourceFile) -> set[str]:
     pure = PurePosixPath(home.path)
     found = {pure.stem} if home.language != "go" else {pure.parent.name}
     if pure.stem in _MODULE_FILES:
@@ -235,11 +239,11 @@ def modules_of(home: File) -> set[str]:
     return found | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(places: Places, definition: Definition, file: File, calls: Calls) -> Proposal:
+def _proposal(occurrences: Occurrences, definition: Definition, file: SourceFile, calls: Calls) -> Proposal:
     lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
-        places.repository,
+        occurrences.repository,
         kind="callers",
         language=file.language,
         name=("callers", definition.qualified),

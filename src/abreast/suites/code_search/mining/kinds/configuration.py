@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 LONGEST_LINE = 120  # characters of a line that an answer shall quote
 MOST_BYTES = 200_000  # of a configuration file that is asked about
@@ -39,10 +39,10 @@ _LINES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """A line that sets a key. `language` is the form of its file."""
 
-    file: File
+    file: SourceFile
     key: str
     line: int
     text: str
@@ -50,7 +50,7 @@ class Entry:
     language: str
 
 
-def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
+def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[ConfigEntry]:
     return [
         entry
         for file in files
@@ -60,17 +60,17 @@ def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
     ]
 
 
-def _entries(file: File, text: str) -> Iterator[Entry]:
+def _entries(file: SourceFile, text: str) -> Iterator[ConfigEntry]:
     form = form_of(file)
     if form is None:
         return
     pattern, what = _LINES[form]
     for number, line in enumerate(text.split("\n"), 1):
         if found := pattern.match(line):
-            yield Entry(file, found["key"], number, line.strip(), what=what, language=form)
+            yield ConfigEntry(file, found["key"], number, line.strip(), what=what, language=form)
 
 
-def form_of(file: File) -> str | None:
+def form_of(file: SourceFile) -> str | None:
     name = file.name.lower()
     if name.startswith(".env"):
         return "env"
@@ -84,7 +84,7 @@ def form_of(file: File) -> str | None:
     return next((form for suffix, form in suffixes.items() if name.endswith(suffix)), None)
 
 
-def _is_distinctive(entry: Entry) -> bool:
+def _is_distinctive(entry: ConfigEntry) -> bool:
     key, text = entry.key, entry.text
     is_long = len(key) >= 7 or (len(key) >= 5 and len(words_of(key)) > 1)
     is_plain = key.lower() in _PLAIN or key.startswith((".", "test")) or _SECRET.search(key) is not None
@@ -92,28 +92,30 @@ def _is_distinctive(entry: Entry) -> bool:
     return is_long and not is_plain and is_whole
 
 
-def proposals(repository: Repository, order: Sequence[Entry], holding: dict[str, list[str]]) -> Iterator[Proposal]:
+def proposals(
+    repository: CodeRepository, order: Sequence[ConfigEntry], holding: dict[str, list[str]]
+) -> Iterator[Proposal]:
     """A case for each key that stands on one line of one configuration file, in this order."""
     for entry in order:
         if _is_only_place(repository, entry, holding.get(entry.key, [])) and _is_read_so(repository, entry):
             yield _proposal(repository, entry)
 
 
-def _is_only_place(repository: Repository, entry: Entry, paths: list[str]) -> bool:
+def _is_only_place(repository: CodeRepository, entry: ConfigEntry, paths: list[str]) -> bool:
     """Whether no other line of a configuration has the key as a word, and no other file gives it a value."""
     word = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)")
     gives = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)['\"]?\]?[ \t]*(?::=|[:=](?!=))")
-    places = []
+    occurrences = []
     for path in paths:
         file, text = repository.file(path), repository.text(path)
         if file.kind == "config":
-            places += [(path, number) for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
+            occurrences += [(path, number) for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
         elif file.kind != "prose" and gives.search(text):
             return False
-    return places == [(entry.file.path, entry.line)]
+    return occurrences == [(entry.file.path, entry.line)]
 
 
-def _is_read_so(repository: Repository, entry: Entry) -> bool:
+def _is_read_so(repository: CodeRepository, entry: ConfigEntry) -> bool:
     """Whether the real reader of the form finds the key too, once. Forms without one are lines and nothing else."""
     reader = _READERS.get(entry.language)
     if reader is None:
@@ -171,7 +173,7 @@ _WITH_QUOTATION = "Give the file, the number of the line, and the line itself as
 _COMMENT = re.compile(r"[ \t]+(?:#|//|;)[ \t].*\Z")
 
 
-def quotation(entry: Entry) -> str:
+def quotation(entry: ConfigEntry) -> str:
     """What every quotation of the line has in it: the line without a comment and without the comma at its end.
 
     >>> quotation(Entry(None, "retries", 1, 'retries = "often",  # why not', what="", language="toml"))
@@ -180,7 +182,7 @@ def quotation(entry: Entry) -> str:
     return _COMMENT.sub("", entry.text).rstrip(",")
 
 
-def _proposal(repository: Repository, entry: Entry) -> Proposal:
+def _proposal(repository: CodeRepository, entry: ConfigEntry) -> Proposal:
     path = entry.file.path
     return make_proposal(
         repository,

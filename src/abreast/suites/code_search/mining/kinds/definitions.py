@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.places import Places, is_constructor
+from abreast.suites.code_search.mining.occurrences import Occurrences, is_constructor
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 from abreast.text import many
 
 _PLAIN = {
@@ -29,7 +29,7 @@ def distinctive(definition: Definition) -> bool:
     return len(name) >= 7 or (len(name) >= 6 and len(words_of(name)) > 1)
 
 
-def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File, Definition]]:
+def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[tuple[SourceFile, Definition]]:
     found = []
     for file in files:
         outline = repository.outline(file.path)
@@ -38,18 +38,18 @@ def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File
     return found
 
 
-def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
+def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
     """A case for each name that is defined once, in this order."""
     for file, definition in order:
-        if places.only(definition.name) == (file, definition):
-            yield _proposal(places, file, definition)
+        if occurrences.only(definition.name) == (file, definition):
+            yield _proposal(occurrences, file, definition)
 
 
-def _proposal(places: Places, file: File, definition: Definition) -> Proposal:
-    mentions = len(places.holding[definition.name])
+def _proposal(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Proposal:
+    mentions = len(occurrences.holding[definition.name])
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
-        places.repository,
+        occurrences.repository,
         kind="definitions",
         language=file.language,
         name=("def", definition.qualified),

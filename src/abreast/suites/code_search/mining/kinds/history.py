@@ -10,7 +10,7 @@ from random import Random
 
 from abreast.plan import git
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 
 MOST_COMMITS = 500  # that are read, the latest first
 FEWEST_FILES, MOST_FILES = 2, 8  # of a commit that is asked about
@@ -36,7 +36,7 @@ class ChangedFiles:
     changed: dict[str, int]
 
 
-def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
+def proposals(repository: CodeRepository, random: Random) -> Iterator[Proposal]:
     """Propose a case for each commit whose subject says something and most of whose files are still there."""
     commits = list(_commits(repository))
     random.shuffle(commits)
@@ -51,7 +51,7 @@ def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
             yield _proposal(repository, commit, files)
 
 
-def _count_subjects(repository: Repository) -> Counter[str]:
+def _count_subjects(repository: CodeRepository) -> Counter[str]:
     """How many commits have a subject. Merges count: a merged pull request may be called as one of its commits."""
     output = git.ask(repository.root, "log", "-z", "--format=%s")
     return Counter(_plain(subject) for subject in (output or "").split("\0"))
@@ -61,7 +61,7 @@ def _plain(subject: str) -> str:
     return _NUMBER.sub("", subject).strip()
 
 
-def _commits(repository: Repository) -> Iterator[ChangedFiles]:
+def _commits(repository: CodeRepository) -> Iterator[ChangedFiles]:
     output = git.ask(
         repository.root,
         *("log", "--no-merges", f"-n{MOST_COMMITS}", "--numstat", "-w", "--no-renames", "--relative", "-z"),
@@ -88,7 +88,7 @@ def _is_telling(commit: ChangedFiles) -> bool:
     )
 
 
-def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) -> Proposal:
+def _proposal(repository: CodeRepository, commit: ChangedFiles, files: list[str]) -> Proposal:
     return make_proposal(
         repository,
         kind="history",

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.kinds.callers import calls_of
-from abreast.suites.code_search.mining.places import Calls, Places
+from abreast.suites.code_search.mining.occurrences import Calls, Occurrences
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 MOST_FUNCTIONS = 20  # in an answer
 FUNCTIONS_AT_ONCE = 100  # whose callers are looked up in one pass over all files
 
-Function = tuple[File, Definition]
+Function = tuple[SourceFile, Definition]
 
 _TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
 _TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
@@ -26,12 +26,12 @@ _LINES_ABOVE = 3  # in which an annotation stands
 _IMPLICITLY_CALLED = re.compile(r"__\w+__$|constructor$|init$|main$|fmt$|drop$")
 
 
-def impact(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
+def impact(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Proposal]:
     """Propose a case for each function whose callers and their callers are all known."""
-    for function, direct, indirect in _with_callers(places, order):
+    for function, direct, indirect in _with_callers(occurrences, order):
         if indirect - direct.callers and 2 <= len(direct.callers | indirect) <= MOST_FUNCTIONS:
             yield _proposal(
-                places,
+                occurrences,
                 function,
                 sorted(direct.callers | indirect, key=_place),
                 kind="impact",
@@ -42,13 +42,13 @@ def impact(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
             )
 
 
-def tests(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
+def tests(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Proposal]:
     """Propose a case for each function that tests call, directly or through one other function."""
-    for function, direct, indirect in _with_callers(places, order):
-        covering = {each for each in direct.callers | indirect if is_test(places.repository, *each)}
+    for function, direct, indirect in _with_callers(occurrences, order):
+        covering = {each for each in direct.callers | indirect if is_test(occurrences.repository, *each)}
         if not is_test_file(function[0]) and 1 <= len(covering) <= MOST_FUNCTIONS:
             yield _proposal(
-                places,
+                occurrences,
                 function,
                 sorted(covering, key=_place),
                 kind="tests",
@@ -60,12 +60,12 @@ def tests(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
             )
 
 
-def is_test_file(file: File) -> bool:
+def is_test_file(file: SourceFile) -> bool:
     pattern = _TEST_FILE.get(file.language or "")
     return pattern.search(file.path) is not None if pattern else "test" in file.path.lower()
 
 
-def is_test(repository: Repository, file: File, definition: Definition) -> bool:
+def is_test(repository: CodeRepository, file: SourceFile, definition: Definition) -> bool:
     """Whether a test runner runs a function; False for languages in which tests have no name."""
     language = file.language or ""
     if language in _TEST_NAME:
@@ -74,25 +74,29 @@ def is_test(repository: Repository, file: File, definition: Definition) -> bool:
     return language in _TEST_MARK and any(_TEST_MARK[language].search(line) for line in above)
 
 
-def _with_callers(places: Places, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
+def _with_callers(
+    occurrences: Occurrences, order: Sequence[Function]
+) -> Iterator[tuple[Function, Calls, set[Function]]]:
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
-        known = [(function, calls) for function in batch if (calls := calls_of(places, *function)) and calls.callers]
-        places.load(caller.name for _, calls in known for _, caller in calls.callers)
+        known = [
+            (function, calls) for function in batch if (calls := calls_of(occurrences, *function)) and calls.callers
+        ]
+        occurrences.load(caller.name for _, calls in known for _, caller in calls.callers)
         for function, calls in known:
             if len(calls.callers) <= MOST_FUNCTIONS:
-                indirect = _callers_of_all(places, calls.callers)
+                indirect = _callers_of_all(occurrences, calls.callers)
                 if indirect is not None and function not in indirect:
                     yield function, calls, indirect
 
 
-def _callers_of_all(places: Places, functions: set[Function]) -> set[Function] | None:
+def _callers_of_all(occurrences: Occurrences, functions: set[Function]) -> set[Function] | None:
     """The callers of some functions; None if those of one are not known. Nothing calls a test."""
     callers: set[Function] = set()
     for file, definition in functions:
-        if is_test(places.repository, file, definition):
+        if is_test(occurrences.repository, file, definition):
             continue
-        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(places, file, definition)
+        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(occurrences, file, definition)
         if calls is None:
             return None
         callers |= calls.callers
@@ -104,11 +108,18 @@ def _place(function: Function) -> tuple[str, int]:
 
 
 def _proposal(
-    places: Places, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
+    occurrences: Occurrences,
+    target: Function,
+    answer: list[Function],
+    *,
+    kind: str,
+    question: str,
+    description: str,
+    why: str,
 ) -> Proposal:
     what = f"the {target[1].kind} `{target[1].name}`"
     return make_proposal(
-        places.repository,
+        occurrences.repository,
         kind=kind,
         language=target[0].language,
         name=(kind, target[1].qualified),

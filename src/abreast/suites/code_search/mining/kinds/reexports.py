@@ -12,9 +12,9 @@ from functools import lru_cache
 from random import Random
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.places import definition_lines
+from abreast.suites.code_search.mining.occurrences import definition_lines
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 DEEPEST = 5  # files between a name and its definition
 SHORTEST_NAME = 4  # characters
@@ -37,7 +37,7 @@ class _Export:
     original: str  # what it is called there
 
 
-def proposals(repository: Repository, files: Sequence[File], random: Random) -> Iterator[Proposal]:
+def proposals(repository: CodeRepository, files: Sequence[SourceFile], random: Random) -> Iterator[Proposal]:
     """Propose a case for each name of a package that is defined elsewhere: renamed and passed through files first."""
     exports_of = lru_cache(1_000)(lambda path: _exports(repository, path))
     found = []
@@ -56,12 +56,12 @@ def proposals(repository: Repository, files: Sequence[File], random: Random) -> 
             yield _proposal(repository, file, name, (package, home, definition))
 
 
-def _exports(repository: Repository, path: str) -> dict[str, _Export]:
+def _exports(repository: CodeRepository, path: str) -> dict[str, _Export]:
     listed = _python_imports(repository, path) if path.endswith(".py") else _script_exports(repository, path)
     return {export.name: export for export in listed}
 
 
-def _python_imports(repository: Repository, path: str) -> Iterator[_Export]:
+def _python_imports(repository: CodeRepository, path: str) -> Iterator[_Export]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -80,7 +80,7 @@ def _python_imports(repository: Repository, path: str) -> Iterator[_Export]:
             yield from (_Export(each.asname or each.name, origin, each.name) for each in node.names)
 
 
-def _script_exports(repository: Repository, path: str) -> Iterator[_Export]:
+def _script_exports(repository: CodeRepository, path: str) -> Iterator[_Export]:
     for match in _EXPORTS.finditer(repository.text(path)):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
         stem = re.sub(r"\.[mc]?jsx?$", "", target)
@@ -91,13 +91,13 @@ def _script_exports(repository: Repository, path: str) -> Iterator[_Export]:
                 yield _Export(name["new"] or name["old"], str(origin), name["old"])
 
 
-def _first(repository: Repository, *paths: str) -> str | None:
+def _first(repository: CodeRepository, *paths: str) -> str | None:
     return next((path for path in paths if repository.has(path)), None)
 
 
 def _resolve(
-    repository: Repository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
-) -> tuple[File, Definition, int] | None:
+    repository: CodeRepository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
+) -> tuple[SourceFile, Definition, int] | None:
     """The definition that a name leads to, and through how many files; None if it is not certain."""
     for depth in range(1, DEEPEST + 1):
         file, outline = repository.file(export.origin), repository.outline(export.origin)
@@ -117,11 +117,13 @@ def _resolve(
     return None
 
 
-def _is_confirmed(repository: Repository, home: File, definition: Definition) -> bool:
+def _is_confirmed(repository: CodeRepository, home: SourceFile, definition: Definition) -> bool:
     return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 
-def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, Definition]) -> Proposal:
+def _proposal(
+    repository: CodeRepository, index: SourceFile, name: str, target: tuple[str, SourceFile, Definition]
+) -> Proposal:
     package, home, definition = target
     lines = repository.text(index.path).split("\n")
     exported = next(number for number, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 MOST_FILES = 40  # that hold a name; a name in more is too common to be checked
 
@@ -18,17 +18,17 @@ class Calls:
     """The calls of one function: their lines by file, and the functions around them."""
 
     lines: dict[str, set[int]] = field(default_factory=dict)
-    callers: set[tuple[File, Definition]] = field(default_factory=set)
+    callers: set[tuple[SourceFile, Definition]] = field(default_factory=set)
 
 
-class Places:
+class Occurrences:
     """Where names are defined, by the syntax trees and by the text, each over all files that hold the name."""
 
-    def __init__(self, repository: Repository, names: Iterable[str]) -> None:
+    def __init__(self, repository: CodeRepository, names: Iterable[str]) -> None:
         self.repository = repository
         self.holding = repository.holding(names)
         self.calls: dict[str, Calls | None] = {}  # of functions that are defined once, as far as they were looked up
-        self._once: dict[str, tuple[File, Definition] | None] = {}
+        self._once: dict[str, tuple[SourceFile, Definition] | None] = {}
 
     def load(self, names: Iterable[str]) -> None:
         """Look up the files that hold more names, in one pass over all files."""
@@ -36,17 +36,17 @@ class Places:
         if missing:
             self.holding.update(self.repository.holding(missing))
 
-    def only(self, name: str) -> tuple[File, Definition] | None:
+    def only(self, name: str) -> tuple[SourceFile, Definition] | None:
         """The one place that defines a name; None if there are others, or if the two ways do not agree."""
         if name not in self._once:
             self._once[name] = self._find(name)
         return self._once[name]
 
-    def _find(self, name: str) -> tuple[File, Definition] | None:
+    def _find(self, name: str) -> tuple[SourceFile, Definition] | None:
         files = [self.repository.file(path) for path in self.holding.get(name, ())]
         if not 0 < len(files) <= MOST_FILES:
             return None
-        defined: list[tuple[File, Definition]] = []
+        defined: list[tuple[SourceFile, Definition]] = []
         for file in files:
             outline = self.repository.outline(file.path)
             if outline is not None and outline.broken:
@@ -87,7 +87,7 @@ _TYPE = r"[\w.$]+(?:<[^\n(]*>)?(?:\[\])*"
 _LONGEST_PARAMETERS = 5_000  # characters between the parentheses of a definition
 
 
-def definition_lines(name: str, file: File, text: str) -> set[int]:
+def definition_lines(name: str, file: SourceFile, text: str) -> set[int]:
     """The lines, from 1, on which a name seems to be defined. Better one too many than one too few."""
     if file.kind in ("config", "data"):
         return set()
