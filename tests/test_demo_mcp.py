@@ -261,7 +261,7 @@ def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_pa
     assert "python/store.py:17: def open_store(path):" in found["result"]["content"][0]["text"]
     assert code == 0
     assert said(tmp_path, b"", "--root", "nowhere")[1:] == (
-        "error: --root nowhere: there is no such folder\n       name the folder whose code is searched\n",
+        "error: --root nowhere: no such folder\n       use the folder to search\n",
         2,
     )
     done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, check=True)
@@ -433,23 +433,23 @@ def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
         ([], "There is no tool null"),
         ({"name": "search_code"}, "The argument pattern is missing: The text to find"),
         ({"name": "search_code", "arguments": []}, "must be an object with pattern, regex"),
-        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: 7 is not possible. Give text"),
-        ({"name": "search_code", "arguments": {"pattern": ""}}, "Give text of 1 to 4,000 characters"),
+        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: invalid value 7. Use text"),
+        ({"name": "search_code", "arguments": {"pattern": ""}}, "Use text of 1 to 4,000 characters"),
         ({"name": "search_code", "arguments": {"pattern": "a", "file": "b"}}, "There is no argument 'file'. There are"),
-        ({"name": "search_code", "arguments": {"pattern": "a", "regex": 3}}, "Give true or false"),
-        ({"name": "search_code", "arguments": {"pattern": "a", "limit": "all"}}, "a whole number from 1 to 500"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "regex": 3}}, "Use true or false"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "limit": "all"}}, "an integer from 1 to 500"),
         ({"name": "search_code", "arguments": {"pattern": "a\nb"}}, "Search for one of its lines"),
         ({"name": "search_code", "arguments": {"pattern": "(", "regex": True}}, "missing ), unterminated subpattern"),
-        ({"name": "search_code", "arguments": {"pattern": "a", "path": "nowhere"}}, "No file here is meant by path"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "path": "nowhere"}}, "No file matches path"),
         ({"name": "search_code", "arguments": {"pattern": "a", "path": "lib/app.py"}}, "these: python/app.py?"),
-        ({"name": "find_symbol", "arguments": {"name": "a b"}}, "is no name. Give one such as get or Store.get"),
-        ({"name": "find_symbol", "arguments": {"name": "a", "kind": "struct"}}, "Give one of function, method, class"),
-        ({"name": "find_symbol", "arguments": {"name": "a", "language": "cobol"}}, "Give one of python, go"),
+        ({"name": "find_symbol", "arguments": {"name": "a b"}}, "is not a name such as get or Store.get"),
+        ({"name": "find_symbol", "arguments": {"name": "a", "kind": "struct"}}, "Use one of function, method, class"),
+        ({"name": "find_symbol", "arguments": {"name": "a", "language": "cobol"}}, "Use one of python, go"),
         (
             {"name": "outline_file", "arguments": {"path": "python"}},
-            "is more than a file. Give one, such as python/app.py.",
+            "is not a single file. Use one, such as python/app.py.",
         ),
-        ({"name": "outline_file", "arguments": {"path": ".gitignore"}}, "in no language that is read here"),
+        ({"name": "outline_file", "arguments": {"path": ".gitignore"}}, "is not in a supported language"),
     ],
 )
 def test_a_bad_call_is_answered_by_a_sentence_that_says_what_to_do(
@@ -530,7 +530,7 @@ def test_new_files_are_found_at_once_and_gone_ones_no_more(tmp_path: Path) -> No
     (tmp_path / "new.py").write_text("\n\ndef brand_new(): pass\n")
     assert hits(call(server, "find_symbol", name="brand_new")) == ["new.py:3"]
     (tmp_path / "new.py").unlink()
-    assert call(server, "find_symbol", name="brand_new").startswith("Nothing is called 'brand_new', or alike.")
+    assert call(server, "find_symbol", name="brand_new").startswith("Nothing is called 'brand_new' or similar.")
 
 
 def test_without_git_hidden_and_built_folders_are_passed_by(tmp_path: Path) -> None:
@@ -578,7 +578,7 @@ def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> No
     server = server_of(tmp_path, patience_s=0.5)
     began = time.monotonic()
     told = refused(server, "search_code", pattern="(a+)+$", regex=True)
-    assert "took longer than 0.5 s and was ended. Write it without repeats inside of repeats" in told
+    assert "took longer than 0.5 s. Avoid nested repeats" in told
     assert time.monotonic() - began < 5
     assert hits(call(server, "search_code", pattern="a!")) == ["evil.txt:1"]
 
@@ -586,9 +586,9 @@ def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> No
 def test_a_glob_of_many_stars_takes_no_time(tmp_path: Path) -> None:
     (tmp_path / ("a" * 200)).write_text("a\n")
     began = time.monotonic()
-    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="*a" * 60 + "b")
-    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="{a,b}" * 60 + "*")
-    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="**/" * 500 + "b*")
+    assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="*a" * 60 + "b")
+    assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="{a,b}" * 60 + "*")
+    assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="**/" * 500 + "b*")
     assert time.monotonic() - began < 5
 
 
@@ -710,7 +710,7 @@ def test_a_definition_is_found_in_each_language(repository: Path, arguments: dic
 
 def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(repository: Path) -> None:
     found = call(repository, "find_symbol", name="STORE").splitlines()
-    assert found[0] == "Nothing is called 'STORE' exactly. These names are similar:"
+    assert found[0] == "Nothing is called 'STORE'. Similar names:"
     assert hits("\n".join(found)) == ["python/store.py:6"]
     assert hits(call(repository, "find_symbol", name="_store")) == ["python/store.py:17"]
     assert hits(call(repository, "find_symbol", name="panel.draw")) == ["web/panel.ts:8"]
@@ -719,7 +719,7 @@ def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(reposito
 
 def test_the_wrong_kind_is_no_reason_to_find_nothing(repository: Path) -> None:
     first, second, _ = call(repository, "find_symbol", name="open_store", kind="method").splitlines()
-    assert first == "None of them is a method; what is called so is a function:"
+    assert first == "None of them is a method, but a function:"
     assert second.startswith("python/store.py:17:")
 
 
@@ -762,7 +762,7 @@ def test_namesakes_are_said(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class A:\n    def go(self): pass\nclass B:\n    def go(self): pass\nA().go()\n")
     found = call(tmp_path, "find_references", name="A.go").splitlines()
     assert found[0].startswith("defined at a.py:2: method A.go")
-    assert found[1] == "(2 definitions are called go: the uses of all of them are listed.)"
+    assert found[1] == "(2 definitions are called go; these are the uses of all.)"
     assert found[2] == "a.py:5: call: A().go()"
 
 
@@ -806,7 +806,7 @@ def test_what_cannot_be_read_in_time_is_said_and_read_when_asked_again(tmp_path:
     for number in range(5):
         (tmp_path / f"m{number}.py").write_text("def shared(): pass\n" * 5_000)
     symbols = Symbols(Files(tmp_path.resolve()), patience_s=0.0)
-    assert "(5 files could not be read in time: ask again, what was read is kept.)" in symbols.find_symbol("shared")
+    assert "(5 files could not be read in time; call again to read the rest.)" in symbols.find_symbol("shared")
 
 
 # -- nothing ends it --------------------------------------------------------------------------------------------------

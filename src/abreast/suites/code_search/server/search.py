@@ -1,4 +1,4 @@
-"""`search_code`: where a text or a regular expression stands."""
+"""`search_code`: find a string or a regular expression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abreast.text import many
 PATIENCE_S = 10.0
 MOST_HITS, MOST_CONTEXT = 500, 20
 MOST_COUNTED = 100_000
-WIDEST_SEARCHED = 100_000  # characters of a line; what is behind them is no source
+WIDEST_SEARCHED = 100_000  # characters of a line; the rest of it is not searched
 
 DESCRIPTION = """Find a text in the code, like `rg`: every line that contains it, as `path:line: source`. \
 Use it for strings, comments, error messages, configuration keys and file formats. All files that git does not ignore \
@@ -40,8 +40,8 @@ PARAMETERS = (
 )
 
 
-Hit = tuple[int, int]  # a line, counted from 0, and where in it the first match begins
-Hits = tuple[str, list[str], list[Hit]]  # the path of a file, its lines, and its hits
+Hit = tuple[int, int]  # a line, from 0, and the start of the first match in it
+FileHits = tuple[str, list[str], list[Hit]]  # the path of a file, its lines, and its hits
 
 
 def search_code(
@@ -55,7 +55,7 @@ def search_code(
     context: int = 0,
     limit: int = 50,
 ) -> str:
-    """The hits, file by file, and how many there are."""
+    """Return the hits by file, and their number."""
     query = pattern, regex, ignore_case, whole_word
     try:
         text, problem = regex_timeout.call(
@@ -65,9 +65,8 @@ def search_code(
             clock=regex_timeout.REAL_TIME,
         )
     except regex_timeout.TooSlow:
-        simpler = "Write it without repeats inside of repeats, such as (a+)+" if regex else "Search for something rarer"
-        message = f"The search took longer than {patience_s:g} s and was ended. {simpler}, or limit it by path."
-        raise ToolError(message) from None
+        simpler = "Avoid nested repeats, such as (a+)+" if regex else "Search for something rarer"
+        raise ToolError(f"The search took longer than {patience_s:g} s. {simpler}, or limit it by path.") from None
     if problem:
         raise ToolError(problem)
     return str(text)
@@ -76,7 +75,7 @@ def search_code(
 def search_files(
     root: str, chosen: list[str], query: tuple[str, bool, bool, bool], limit: int, context: int
 ) -> tuple[str, str]:
-    """Search in the helper process: the text of the hits, or why there is none."""
+    """Search in the helper process; return the answer, or an error message."""
     try:
         return _describe(_find(Files(Path(root)), chosen, _compile(*query)), limit, context), ""
     except ToolError as refused:
@@ -85,7 +84,7 @@ def search_files(
         return "", f"The search failed: {type(error).__name__}: {error}"[:300]
 
 
-def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator[Hits]:
+def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator[FileHits]:
     for path in chosen:
         lines = source_lines(files.read(path) or b"")
         matches = ((number, pattern.search(line, 0, WIDEST_SEARCHED)) for number, line in enumerate(lines))
@@ -95,28 +94,28 @@ def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator
 
 def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:
     if not regex and ("\n" in pattern or "\r" in pattern):
-        raise ToolError("The pattern has a line break, and lines are searched one by one. Search for one of its lines.")
-    words = pattern if regex else re.escape(pattern)
+        raise ToolError("The pattern has a line break, but lines are searched one by one. Search for one of its lines.")
+    source = pattern if regex else re.escape(pattern)
     if whole_word:
-        words = rf"(?<!\w)(?:{words})(?!\w)"
+        source = rf"(?<!\w)(?:{source})(?!\w)"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return re.compile(words, re.IGNORECASE if ignore_case else 0)
+            return re.compile(source, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
-        raise ToolError(
-            f"The pattern is no regular expression of Python: {error}. Correct it, or leave regex out to search for "
-            "the text as it is."
-        ) from error
+        message = (
+            f"The pattern is not a Python regular expression: {error}. Fix it, or omit regex."
+        )
+        raise ToolError(message) from error
 
 
-def _describe(matches: Iterator[Hits], limit: int, context: int) -> str:
+def _describe(matches: Iterator[FileHits], limit: int, context: int) -> str:
     blocks: list[tuple[int, str]] = []
-    taken = total = files = 0
+    shown = total = files = 0
     for path, lines, hits in matches:
-        kept = hits[: limit - taken]
-        blocks += _blocks(printable_path(path), lines, kept, context)
-        taken, total, files = taken + len(kept), total + len(hits), files + 1
+        first = hits[: limit - shown]
+        blocks += _blocks(printable_path(path), lines, first, context)
+        shown, total, files = shown + len(first), total + len(hits), files + 1
         if total >= MOST_COUNTED:
             break
     if not total:
@@ -126,7 +125,7 @@ def _describe(matches: Iterator[Hits], limit: int, context: int) -> str:
 
 
 def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Iterator[tuple[int, str]]:
-    """How many hits each block has, and its text. Hits whose contexts touch are one block, which ends with `--`."""
+    """Yield the number of hits and the text of each block. Hits with adjacent contexts share a block."""
     if not context:
         yield from ((1, f"{path}:{line + 1}: {shorten_line(lines[line], start)}") for line, start in hits)
         return
