@@ -714,7 +714,7 @@ def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(reposito
     assert hits("\n".join(found)) == ["python/store.py:6"]
     assert hits(call(repository, "find_symbol", name="_store")) == ["python/store.py:17"]
     assert hits(call(repository, "find_symbol", name="panel.draw")) == ["web/panel.ts:8"]
-    assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch', or alike.")
+    assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch' or similar.")
 
 
 def test_the_wrong_kind_is_no_reason_to_find_nothing(repository: Path) -> None:

@@ -778,9 +778,9 @@ def test_an_empty_repository_is_said_to_be_empty(folder: Folder) -> None:
     (folder.path / "repo").mkdir()
     done = folder.abreast("cases", "new", "--repo", "repo")
     assert done.code == 2
-    assert "there is no file to ask about" in done.err
+    assert "no files to ask about" in done.err
     done = folder.abreast("cases", "new", "--repo", "nowhere")
-    assert (done.code, "there is no such folder" in done.err) == (2, True)
+    assert (done.code, "no such folder" in done.err) == (2, True)
 
 
 def test_a_repository_without_any_of_the_languages_has_nothing_to_propose(folder: Folder) -> None:
@@ -913,7 +913,7 @@ def test_without_a_terminal_cases_go_to_standard_output_and_no_file_is_written(f
     done = folder.abreast("cases", "new", "--repo", "repo", "--limit", "4")
     assert done.code == 0
     assert [json.loads(line) for line in done.out.splitlines()] == [one.case for one in mining.propose(repo, limit=4)]
-    assert "4 cases proposed, none written: abreast cases new --repo repo --yes" in done.err
+    assert "4 cases proposed, none saved; to accept them all into" in done.err
     assert not (repo / ".abreast").exists()
 
 
@@ -942,7 +942,7 @@ def test_a_person_accepts_rejects_and_stops(folder: Folder, repo: Path) -> None:
     proposed = [one.id for one in mining.propose(repo)]
     done = on_terminal(folder, "y\nmaybe\nn\ny\nq\n")
     assert (done.code, done.out) == (0, f"accepted 2 cases, rejected 1: {MINED}\n")
-    assert "y accepts, n rejects, q stops" in done.err
+    assert "y accepts, n rejects, q quits" in done.err
     kept = lines_of(folder)
     assert [json.loads(kept[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
     assert kept[1] == f"// rejected: {proposed[1]}"
@@ -1021,11 +1021,11 @@ def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None
     """Above all nothing that others read and write, such as a pipe or a device."""
     os.mkfifo(folder.path / "pipe.jsonl")
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "pipe.jsonl")
-    assert (done.code, "--output pipe.jsonl: is no file that cases can be kept in" in done.err) == (2, True)
+    assert (done.code, "--output pipe.jsonl: not a regular file" in done.err) == (2, True)
     assert (folder.path / "pipe.jsonl").is_fifo()
     notes = folder.write("notes.txt", "Buy milk.\n")
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "notes.txt")
-    assert (done.code, "notes.txt: has no case in it" in done.err) == (2, True)
+    assert (done.code, "notes.txt: not a case file" in done.err) == (2, True)
     assert notes.read_text() == "Buy milk.\n"
 
 
@@ -1065,4 +1065,4 @@ def test_changes_that_are_not_committed_are_warned_of(folder: Folder, repo: Path
     assert "warning" not in folder.abreast("cases", "new", "--repo", "repo").err
     folder.write("repo/server/more.go", FILES["server/more.go"] + "\n")
     done = folder.abreast("cases", "new", "--repo", "repo", "--language", "go")
-    assert "warning: more.go changed since the commit, which is what agents will see: commit first" in done.err
+    assert "warning: uncommitted changes in more.go" in done.err

@@ -40,7 +40,7 @@ class MeasureRow(NamedTuple):
     title: str
     kind: Kind
     values: tuple[float | None, ...]
-    changes: tuple[Improvement | None, ...]  # against the baseline; None for itself
+    improvements: tuple[Improvement | None, ...]  # against the baseline; None for itself
     intervals: tuple[Interval | None, ...] = ()  # of shares
     cases: int | None = None  # that the values of an amount are means over, if the same for all
 
@@ -95,10 +95,10 @@ class ComparisonTable(TrialTable):
 
 def measures_of(table: ComparisonTable) -> list[MeasureRow]:
     tokens = table.rows.tokens
-    found = [*_scores(table), _answered(table)]
+    found = [*_scores(table), _success_rate(table)]
     if table.reports_cache:
-        found.append(_amount(table, "prompt_tokens", "prompt tokens", "tokens", table.prompt, _saved))
-    found.append(_amount(table, "input_tokens", "input tokens", "tokens", tokens["input"], _saved))
+        found.append(_amount(table, "prompt_tokens", "prompt tokens", "tokens", table.prompt, _saving))
+    found.append(_amount(table, "input_tokens", "input tokens", "tokens", tokens["input"], _saving))
     if table.reports_cache:  # what of a prompt comes from the cache is neither better nor worse in itself
         found += [
             _amount(table, f"{name}_tokens", f"{name.replace('_', ' ')} tokens", "tokens", tokens[name])
@@ -107,15 +107,15 @@ def measures_of(table: ComparisonTable) -> list[MeasureRow]:
         nothing = (None,) * len(table.names)
         found.append(MeasureRow("cache_share", "prompt read from cache", "share", table.cached_shares(), nothing))
     found += [
-        _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"], _saved),
-        _amount(table, "cost_usd", "cost per trial", "dollars", table.rows.cost_usd, _saved),
+        _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"], _saving),
+        _amount(table, "cost_usd", "cost per trial", "dollars", table.rows.cost_usd, _saving),
         _cost_per_correct(table),
-        _amount(table, "latency_median_s", "latency, median", "seconds", table.times, _faster, median_of_known),
-        _amount(table, "latency_mean_s", "latency, mean", "seconds", table.times, _saved),
-        _amount(table, "turns", "turns", "count", table.number("turns"), _saved),
-        _amount(table, "tool_calls", "tool calls", "count", table.number("tool_calls"), _saved),
+        _amount(table, "latency_median_s", "latency, median", "seconds", table.times, _speedup, median_of_known),
+        _amount(table, "latency_mean_s", "latency, mean", "seconds", table.times, _saving),
+        _amount(table, "turns", "turns", "count", table.number("turns"), _saving),
+        _amount(table, "tool_calls", "tool calls", "count", table.number("tool_calls"), _saving),
     ]
-    return [each for each in found if any(value is not None for value in (*each.values, *each.changes))]
+    return [each for each in found if any(value is not None for value in (*each.values, *each.improvements))]
 
 
 def _scores(table: ComparisonTable) -> Iterator[MeasureRow]:
@@ -129,7 +129,7 @@ def _scores(table: ComparisonTable) -> Iterator[MeasureRow]:
         yield _mean_measure(table, (name, title, "score"), means, comparisons)
 
 
-def _answered(table: ComparisonTable) -> MeasureRow:
+def _success_rate(table: ComparisonTable) -> MeasureRow:
     """The share of trials that gave an answer, of those that infrastructure did not spoil."""
     rows = table.rows
     values: Floats = np.where(rows.ok, 1.0, np.where(rows.own_failure, 0.0, np.nan))
@@ -146,14 +146,14 @@ def _mean_measure(
     comparisons: Iterable[Comparison],
 ) -> MeasureRow:
     """Means with their intervals; changes are the differences that verdicts are on. `about`: name, title and kind."""
-    changes: dict[str, Improvement] = {}
+    improvements: dict[str, Improvement] = {}
     for item in comparisons:
         interval, sure = item.verdict.interval, trusted(item.verdict)
         if item.baseline == table.baseline and interval is not None and item.cases:
             low, high, level = (sure.low, sure.high, sure.level) if sure else (None, None, interval.level)
-            changes[item.variant] = Improvement(interval.estimate, low, high, item.cases, level)
+            improvements[item.variant] = Improvement(interval.estimate, low, high, item.cases, level)
     values = tuple(None if mean is None else mean.estimate for mean in means)
-    return MeasureRow(*about, values, tuple(map(changes.get, table.names)), tuple(means))
+    return MeasureRow(*about, values, tuple(map(improvements.get, table.names)), tuple(means))
 
 
 def _amount(
@@ -168,13 +168,15 @@ def _amount(
     """What an answer takes, over the cases that all always answered, else over its own; changes are over both's."""
     each, cases = table.shared(values)
     base = each[table.base]
-    changes: list[Improvement | None] = []
+    improvements: list[Improvement | None] = []
     for index, own in enumerate(each):
         both = table.always[index] & table.always[table.base] & ~np.isnan(own) & ~np.isnan(base)
         is_compared = better is not None and index != table.base
-        changes.append(better(table, own, base, np.flatnonzero(both)) if better and is_compared else None)
+        improvements.append(better(table, own, base, np.flatnonzero(both)) if better and is_compared else None)
     middles = tuple(middle(own if cases is None else own[cases]) for own in each)
-    return MeasureRow(name, title, kind, middles, tuple(changes), cases=None if cases is None else int(cases.sum()))
+    return MeasureRow(
+        name, title, kind, middles, tuple(improvements), cases=None if cases is None else int(cases.sum())
+    )
 
 
 def mean_amounts(table: ComparisonTable, values: Floats) -> tuple[float | None, ...]:
@@ -184,17 +186,17 @@ def mean_amounts(table: ComparisonTable, values: Floats) -> tuple[float | None, 
 
 def _cost_per_correct(table: ComparisonTable) -> MeasureRow:
     judged = [table.has_case(table.of(index) & ~np.isnan(table.rows.score)) for index in table.variants]
-    changes: dict[str, Improvement | None] = {}
+    improvements: dict[str, Improvement | None] = {}
     for item in table.analysis.comparisons:
         cost = item.pairs.cost
         if item.baseline == table.baseline and cost is not None and cost.ratio is not None:
             both = table.counted & judged[table.base] & judged[table.names.index(item.variant)]
-            changes[item.variant] = _as_saved(cost.ratio, int(both.sum()))
-    values, by_variant = table.costs_per_correct(), tuple(map(changes.get, table.names))
+            improvements[item.variant] = _as_saved(cost.ratio, int(both.sum()))
+    values, by_variant = table.costs_per_correct(), tuple(map(improvements.get, table.names))
     return MeasureRow(COST_PER_CORRECT, "cost per correct answer", "dollars", values, by_variant)
 
 
-def _saved(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Improvement | None:
+def _saving(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Improvement | None:
     """How much less the sum over these cases is, with an interval by how far the cases are from that ratio."""
     here, there = own[cases], base[cases]
     if not len(cases) or not there.sum():
@@ -208,7 +210,7 @@ def _saved(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Im
     return Improvement(1 - ratio, None, None, len(cases))
 
 
-def _faster(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Improvement | None:
+def _speedup(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> Improvement | None:
     if not len(cases):
         return None
     return _as_saved(latency_ratio(base[cases], own[cases], groups=table.rows.groups(cases)), len(cases))

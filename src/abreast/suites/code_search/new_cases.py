@@ -1,4 +1,4 @@
-"""`abreast cases new code-search`: proposals from a repository, which a person accepts or rejects."""
+"""`abreast cases new code-search`: propose cases from a repository, for a person to accept or reject."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class NewCases(CaseMaker):
-    summary = "propose cases from a repository, each with its truth and the lines it rests on"
+    summary = "propose cases from a repository, each with its ground truth and evidence"
     details = """\
-on a terminal every proposal is shown: y accepts it, n rejects it for good, q stops; what was accepted
-is kept. Elsewhere the proposals are written to standard output, a case a line, and no file is touched; --yes accepts
-them all. The same seed proposes the same cases of the same repository. Needs: pip install "abreast[code]"."""
+on a terminal, each proposal is shown: y accepts it, n rejects it for good, q quits and keeps what was
+accepted. Without a terminal, proposals are written to standard output, one per line, and no file is changed. --yes
+accepts them all. The same seed proposes the same cases. Needs: pip install "abreast[code]"."""
     default_output = "mined.jsonl beside those of REPO, or in REPO/.abreast/cases"
 
     def arguments(self, group: argparse._ArgumentGroup) -> None:
@@ -30,22 +30,20 @@ them all. The same seed proposes the same cases of the same repository. Needs: p
         from abreast.suites.code_search.mining import KINDS, LIMIT
 
         add = group.add_argument
-        add("--limit", metavar="N", type=int, help=f"so many at most ({LIMIT})")
-        add("--seed", metavar="N", type=int, help="another choice of cases (0)")
-        add("--kind", choices=KINDS, action="append", help="only these questions (all; may be repeated)")
-        add(
-            "--language", choices=LANGUAGES, action="append", help="only code in these languages (all; may be repeated)"
-        )
+        add("--limit", metavar="N", type=int, help=f"propose at most N cases ({LIMIT})")
+        add("--seed", metavar="N", type=int, help="seed of the selection (0)")
+        add("--kind", choices=KINDS, action="append", help="only this kind of question; repeatable")
+        add("--language", choices=LANGUAGES, action="append", help="only code in this language; repeatable")
 
     def make(self, args: argparse.Namespace) -> int:
         from abreast.suites.code_search import finding, mining
         from abreast.suites.code_search.mining import casefile
 
         repo = Path(args.repo or ".").expanduser().absolute()
-        output = (args.output or finding.folder_of(repo) / casefile.MINED).expanduser().absolute()
+        output = (args.output or finding.case_folder(repo) / casefile.MINED).expanduser().absolute()
         if output.exists() and not output.is_file():
-            what = "is a folder" if output.is_dir() else "is no file that cases can be kept in"
-            raise BadInput(f"--output {args.output}: {what}", "name a file that ends in .jsonl")
+            problem = "is a folder" if output.is_dir() else "not a regular file"
+            raise BadInput(f"--output {args.output}: {problem}", "use a file that ends in .jsonl")
         proposals = mining.propose(
             repo,
             limit=mining.LIMIT if args.limit is None else args.limit,
@@ -71,33 +69,33 @@ them all. The same seed proposes the same cases of the same repository. Needs: p
             for proposal in proposals:
                 emit(casefile.as_line(proposal.case) + "\n")
             command = shlex.join(["abreast", "cases", "new", "--repo", args.repo or ".", "--yes"])
-            again = f"{command} writes them to {relative_path(output)}; on a terminal each is asked about"
-            say(f"{many(len(proposals), 'case')} proposed, none written: {again}")
+            hint = f"to accept them all into {relative_path(output)}, run `{command}`"
+            say(f"{many(len(proposals), 'case')} proposed, none saved; {hint}")
         return 0
 
 
 def _nothing(args: argparse.Namespace) -> str:
-    narrowed = " of these kinds and languages" if args.kind or args.language else ""
-    return f"nothing to propose{narrowed}: no question with a certain answer that is not known or rejected already"
+    filters = " of these kinds and languages" if args.kind or args.language else ""
+    return f"nothing to propose{filters}: no new question has a certain answer"
 
 
 def _warn_of_changes(repo: Path, proposals: list[Proposal]) -> None:
-    """A trial works on the commit: what a case says of a changed file may not be so there."""
+    """Warn of uncommitted changes to files in the truth: trials work on the commit."""
     from abreast.plan import git
 
     state = git.state(repo) if proposals else None
-    named = {(repo / path).resolve() for proposal in proposals for path in proposal.case["ground_truth"]["files"]}
-    changed = sorted(path for path in (state.changed or () if state else ()) if path.resolve() in named)
+    paths = {(repo / path).resolve() for proposal in proposals for path in proposal.case["ground_truth"]["files"]}
+    changed = sorted(path for path in (state.changed or () if state else ()) if path.resolve() in paths)
     if changed:
-        shown = ", ".join(path.name for path in changed[:3]) + (" and more" if len(changed) > 3 else "")
-        say(f"warning: {shown} changed since the commit, which is what agents will see: commit first")
+        names = ", ".join(path.name for path in changed[:3]) + (" and more" if len(changed) > 3 else "")
+        say(f"warning: uncommitted changes in {names}; agents will see the commit, so commit first")
 
 
-# -- a person decides ------------------------------------------------------------------------------------------------
+# -- interaction ------------------------------------------------------------------------------------------------------
 
 
 def _ask(proposals: list[Proposal], output: Path) -> int:
-    """Show one after another. Each answer is on disk before the next question."""
+    """Show the proposals in turn. Each answer is saved before the next question."""
     from abreast.suites.code_search.mining import casefile
 
     accepted = rejected = 0
@@ -131,10 +129,10 @@ def _show(proposal: Proposal, position: str) -> None:
 
 
 def _answer() -> str:
-    """y, n or q; the end of the input is q."""
+    """Read y, n or q; the end of the input is q."""
     while True:
         line = read_answer("accept? [y/n/q] ")
         word = {"yes": "y", "no": "n", "quit": "q"}.get(line.strip().lower(), line.strip().lower())
         if not line or word in ("y", "n", "q"):
             return word or "q"
-        say("y accepts, n rejects, q stops")
+        say("y accepts, n rejects, q quits")

@@ -54,7 +54,7 @@ LEVELS = ("easy", "medium", "hard")
 
 def sections(analysis: Analysis) -> list[Section]:
     table = ComparisonTable(analysis)
-    parts = [_arms(table), _cases(table), _where(table), _tools(table)]
+    parts = [_arms(table), _cases(table), _segments(table), _tools(table)]
     return [part for part in parts if part.sentences or part.tables]
 
 
@@ -64,10 +64,10 @@ def sections(analysis: Analysis) -> list[Section]:
 def _arms(table: ComparisonTable) -> Section:
     rows, measures, shares = table.rows, measures_of(table), table.cached_shares()
     design = [finding.message for finding in exchanges(Evidence(rows.store, table.analysis.run))]
-    failed = [_failed_trials(table, index) for index in table.variants]
-    failures = [_failures(name, own) for name, own in zip(table.names, failed, strict=True) if own["trials"]]
+    failed = [_failure_totals(table, index) for index in table.variants]
+    failures = [_describe_failures(name, own) for name, own in zip(table.names, failed, strict=True) if own["trials"]]
     skipped = table.not_counted("trial")
-    sentences = [*design, _cache(table, shares), *failures]
+    sentences = [*design, _describe_cache(table, shares), *failures]
     if skipped:
         sentences.append(f"not counted, neither as wrong nor as without an answer: {', '.join(skipped)}")
     if table.answered_by_all == 0:
@@ -84,7 +84,7 @@ def _arms(table: ComparisonTable) -> Section:
             "variants": list(table.names),
             "design": design[0] if design else None,
             "answered_by_all": table.answered_by_all,
-            "measures": [_measure(table, each) for each in measures],
+            "measures": [_measure_data(table, each) for each in measures],
             "cache_share": table.by_variant(shares),
             "failed": table.by_variant(failed),
             "infrastructure": table.by_variant(int((table.of(at) & infrastructure).sum()) for at in table.variants),
@@ -93,7 +93,7 @@ def _arms(table: ComparisonTable) -> Section:
     )
 
 
-def _cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
+def _describe_cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
     """`of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: ...`; empty if none is reported."""
     known = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
     if not known:
@@ -108,7 +108,7 @@ def _cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
     return f"of the prompt tokens, {', '.join(parts)}: {why}{order}"
 
 
-def _failed_trials(table: ComparisonTable, index: int) -> dict[str, Any]:
+def _failure_totals(table: ComparisonTable, index: int) -> dict[str, Any]:
     """The failed trials of a variant, what they used, and how many of them report neither tokens nor cost."""
     mine = table.of(index) & table.rows.error
     tokens, cost = table.tokens[mine], table.rows.cost_usd[mine]
@@ -117,7 +117,7 @@ def _failed_trials(table: ComparisonTable, index: int) -> dict[str, Any]:
     return {"trials": int(mine.sum()), "tokens": totals[0], "cost_usd": totals[1], "untold": untold}
 
 
-def _failures(name: str, failed: Mapping[str, Any]) -> str:
+def _describe_failures(name: str, failed: Mapping[str, Any]) -> str:
     """`2 failed trials of with_mcp used 12,300 tokens and $0.04 besides`."""
     who = f"{many(failed['trials'], 'failed trial')} of {name}"
     parts = [many(round(failed["tokens"]), "token")] if failed["tokens"] is not None else []
@@ -183,7 +183,7 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 
 def _improvement(measure: MeasureRow, at: int) -> str:
     """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0), 9 cases` less of an amount."""
-    change = measure.changes[at]
+    change = measure.improvements[at]
     if change is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
@@ -203,13 +203,13 @@ def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
     whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
     parts = ["improvement: + is better in every row, % is what is saved"] if len(table.names) > 1 else []
-    has_other_level = any(change and change.level != 0.95 for each in measures for change in each.changes)
+    has_other_level = any(change and change.level != 0.95 for each in measures for change in each.improvements)
     parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")
     parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
     parts += [f"{kinds}: of an answer, over {whose}"] if kinds else []
     if any(each.name == COST_PER_CORRECT for each in measures):
         parts.append("cost per correct answer: failures are paid for, too")
-    if any(each.name == "latency_median_s" and any(each.changes) for each in amounts):
+    if any(each.name == "latency_median_s" and any(each.improvements) for each in amounts):
         parts.append("latency, median: improvement of a typical case")
     if any(summary.reused for summary in table.analysis.variants):
         parts.append("latency of new answers only")
@@ -220,7 +220,7 @@ def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     return "; ".join(parts)
 
 
-def _measure(table: ComparisonTable, each: MeasureRow) -> dict[str, Any]:
+def _measure_data(table: ComparisonTable, each: MeasureRow) -> dict[str, Any]:
     return {
         "name": each.name,
         "kind": each.kind,
@@ -228,12 +228,14 @@ def _measure(table: ComparisonTable, each: MeasureRow) -> dict[str, Any]:
         "values": table.by_variant(None if value is None else number(value) for value in each.values),
         "intervals": table.by_variant(map(ends, each.intervals or [None] * len(table.names))),
         "improvements": {
-            name: _changed(change) for name, change in table.by_variant(each.changes).items() if name != table.baseline
+            name: _improvement_data(change)
+            for name, change in table.by_variant(each.improvements).items()
+            if name != table.baseline
         },
     }
 
 
-def _changed(change: Improvement | None) -> dict[str, Any] | None:
+def _improvement_data(change: Improvement | None) -> dict[str, Any] | None:
     if change is None:
         return None
     is_sure = change.low is not None
@@ -344,7 +346,7 @@ def _case_row(table: ComparisonTable, case: Mapping[str, Any]) -> tuple[str, ...
         case["category"] or NOTHING,
         case["difficulty"] or NOTHING,
         *(winner or NOTHING for winner in case["winners"].values()),
-        *(cell for cells in columns for cell in _joined(table, cells)),
+        *(cell for cells in columns for cell in _join_cells(table, cells)),
         ", ".join(f"{name} {part}" for name, counts in failed.items() for part in _failure_cells(counts)) or NOTHING,
     )
 
@@ -360,7 +362,7 @@ def _score_cell(score: float | None, failed: int) -> str:
     return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
 
 
-def _joined(table: ComparisonTable, cells: list[str]) -> list[str]:
+def _join_cells(table: ComparisonTable, cells: list[str]) -> list[str]:
     """A cell for each variant; of two variants one for both, the baseline's first: `0.50 → 1.00`."""
     if len(cells) != 2:
         return cells
@@ -371,7 +373,7 @@ def _joined(table: ComparisonTable, cells: list[str]) -> list[str]:
 # -- by category and difficulty ---------------------------------------------------------------------------------------
 
 
-def _where(table: ComparisonTable) -> Section:
+def _segments(table: ComparisonTable) -> Section:
     by_tag = {tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))}
     return Section(
         "where",
@@ -427,7 +429,7 @@ def _score(mean: Any) -> dict[str, Any] | None:
 
 def _tools(table: ComparisonTable) -> Section:
     """The mean calls of an answer, and the calls that were denied in all, by tool and variant."""
-    used = [_used(data) for data in table.reported]
+    used = [_calls_by_tool(data) for data in table.reported]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
         denied[variant].update(_calls(data.get("tools_denied")))
@@ -441,7 +443,7 @@ def _tools(table: ComparisonTable) -> Section:
     return Section("tools", "Tools", tables=(_tool_table(table, found),) if found else (), data={"tools": found})
 
 
-def _used(data: Mapping[str, Any]) -> dict[str, int] | None:
+def _calls_by_tool(data: Mapping[str, Any]) -> dict[str, int] | None:
     """The calls of one trial by tool; None if it does not report them."""
     if isinstance(data.get("tools"), Mapping):
         return _calls(data["tools"])

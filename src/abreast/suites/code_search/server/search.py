@@ -103,9 +103,7 @@ def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> 
             warnings.simplefilter("ignore")
             return re.compile(source, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
-        message = (
-            f"The pattern is not a Python regular expression: {error}. Fix it, or omit regex."
-        )
+        message = f"The pattern is not a Python regular expression: {error}. Fix it, or omit regex."
         raise ToolError(message) from error
 
 

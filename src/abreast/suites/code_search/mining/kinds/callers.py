@@ -1,4 +1,4 @@
-"""Functions that few places call, and the question which."""
+"""Questions which functions call another one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from abreast.suites.code_search.mining.repository import SourceFile
 
 MOST_CALLS = 8
 
-# Methods that objects of libraries have too: a call of one says nothing about ours.
+# Names that methods of libraries have too: a call cannot be attributed.
 _OF_LIBRARIES = {
     *(name for kind in (str, bytes, dict, list, set, int, float, Path, io.TextIOWrapper) for name in dir(kind)),
     *dir(builtins),
@@ -37,7 +37,7 @@ _COMMENT = (b"#", b"//", b"/*", b"<!--")
 _STAR = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*\*|(?:pub[ \t]+)?use[ \t]+([^\n;]*)::\*)", re.MULTILINE
 )
-# Where an import takes a name from: what stands before the name, or behind it.
+# The module of an import, before or after the name.
 _FROM = {
     "python": re.compile(rb"[\s\S]*(?:^|[\n;])[ \t]*from[ \t]+([\w.]+)[ \t]+import\b"),
     "rust": re.compile(rb"[\s\S]*\buse[ \t]+([^;]*)"),
@@ -51,7 +51,7 @@ _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
 def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
-    """A case for each function whose every occurrence is accounted for, in this order."""
+    """Propose a case for each function whose occurrences are all explained."""
     for file, definition in order:
         calls = calls_of(occurrences, file, definition)
         if calls is not None and 1 <= sum(map(len, calls.lines.values())) <= MOST_CALLS:
@@ -59,8 +59,11 @@ def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Defini
 
 
 def calls_of(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Calls | None:
-    """All calls; None if the name has another definition, or an occurrence that cannot be explained."""
-    if definition.kind not in ("function", "method") or occurrences.only(definition.name) != (file, definition):
+    """Return all calls; None if the name has another definition or an unexplained occurrence."""
+    if definition.kind not in ("function", "method") or occurrences.sole_definition(definition.name) != (
+        file,
+        definition,
+    ):
         return None
     if definition.name not in occurrences.calls:
         occurrences.calls[definition.name] = _find_calls(occurrences, file, definition)
@@ -73,9 +76,9 @@ def _find_calls(occurrences: Occurrences, file: SourceFile, definition: Definiti
     if _is_default_export(occurrences, file, definition):
         return None
     calls = Calls()
-    for path in occurrences.holding[definition.name]:
+    for path in occurrences.files_with[definition.name]:
         other = occurrences.repository.file(path)
-        if other.kind == "other" or not path.isprintable():  # not read here, or not to be written in a case
+        if other.kind == "other" or not path.isprintable():  # unsupported, or not printable
             return None
         if other.kind == "source" and not _add_calls(calls, occurrences, other, file, definition):
             return None
@@ -83,7 +86,7 @@ def _find_calls(occurrences: Occurrences, file: SourceFile, definition: Definiti
 
 
 def _is_default_export(occurrences: Occurrences, file: SourceFile, definition: Definition) -> bool:
-    """Whether others can import it under any name."""
+    """Whether other files can import it under any name."""
     pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
     return file.language == "typescript" and re.search(pattern, occurrences.repository.read(file.path)) is not None
 
@@ -91,7 +94,7 @@ def _is_default_export(occurrences: Occurrences, file: SourceFile, definition: D
 def _add_calls(
     calls: Calls, occurrences: Occurrences, here: SourceFile, home: SourceFile, definition: Definition
 ) -> bool:
-    """Add what one file has; False if it cannot all be explained."""
+    """Add the calls in a file; False if an occurrence cannot be explained."""
     source, outline = occurrences.repository.read(here.path), occurrences.repository.outline(here.path)
     if outline is None or outline.broken:
         return False
@@ -107,9 +110,9 @@ def _add_calls(
         elif reference.kind == "import":
             if _is_renamed(source, match.end()):
                 return False
-            if here != home and not _is_ours(_origin(here, source, at, match.end()), home):
+            if here != home and not _is_module_of(_origin(here, source, at, match.end()), home):
                 return False
-        elif reference.kind == "name" or not _means(definition, home, here, source, at, outline):
+        elif reference.kind == "name" or not _is_call_of(definition, home, here, source, at, outline):
             return False
         else:
             caller = _caller(outline, reference)
@@ -121,7 +124,7 @@ def _add_calls(
 
 
 def _is_only_text(source: bytes, outline: Outline, at: int) -> bool:
-    """Whether a place is in a comment, or in a string with spaces: a name alone in a string may be looked up by it."""
+    """Whether a position is in a comment, or in a string with spaces; a string of one name may be used for lookup."""
     for start, end in outline.quoted:
         if start <= at < end:
             text = source[start:end]
@@ -134,23 +137,24 @@ def _is_renamed(source: bytes, end: int) -> bool:
 
 
 def _caller(outline: Outline, call: Reference) -> Definition | None:
-    around = [
-        reference
-        for reference in outline.definitions
-        if reference.kind in ("function", "method") and reference.line <= call.line <= reference.end_line
+    enclosing = [
+        item
+        for item in outline.definitions
+        if item.kind in ("function", "method") and item.line <= call.line <= item.end_line
     ]
-    named = [reference for reference in outline.definitions if reference.qualified == call.inside]
-    is_named = len(named) == 1 and around == named and not _TYPE_PARAMETER.match(named[0].qualified)
-    return named[0] if is_named else None
+    if len(enclosing) != 1 or _TYPE_PARAMETER.match(enclosing[0].qualified):
+        return None
+    same_name = [item for item in outline.definitions if item.qualified == call.inside]
+    return enclosing[0] if same_name == enclosing else None
 
 
-# -- whether a call means this function ------------------------------------------------------------------------------
+# -- attribution of calls ---------------------------------------------------------------------------------------------
 
 
-def _means(
+def _is_call_of(
     definition: Definition, home: SourceFile, here: SourceFile, source: bytes, at: int, outline: Outline
 ) -> bool:
-    """Whether a call of the name can be no other's: by what stands before it."""
+    """Whether a call must be of this function, by what precedes the name."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
     owner, mark = (before[1], before[2]) if before is not None else (None, None)
     if here.language != home.language:
@@ -169,7 +173,7 @@ def _means(
 
 
 def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool:
-    """Whether the object before a dot is made on the spot, or a name that the file declares with this class alone."""
+    """Whether the object before a dot is constructed in place, or a name declared only with this class in the file."""
     name, kind = re.escape(qualifier.encode()), rb"(?:[\w$]+(?:\.|::))*" + re.escape(container.encode()) + rb"(?![\w$])"
     if not re.fullmatch(r"[\w$]+", qualifier):
         return (
@@ -189,7 +193,7 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
 
 
 def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], source: bytes, outline: Outline) -> bool:
-    """Whether a name before a dot is a module, not an object; `files` are those of the call and of the definition."""
+    """Whether a name before a dot is a module; `files` are those of the call and of the definition."""
     here, home = files
     if here.language == "rust":
         return mark == b"::"
@@ -197,11 +201,11 @@ def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], sou
         return re.search(rb"\"(?:[^\"\n]*/)?" + re.escape(name.encode()) + rb"\"", source) is not None
     imports = [reference for reference in outline.references if reference.kind == "import" and reference.name == name]
     origins = [_origin(here, source, reference.at, reference.at + len(name.encode())) for reference in imports]
-    return any(not origin or _is_ours(origin, home) for origin in origins)
+    return any(not origin or _is_module_of(origin, home) for origin in origins)
 
 
 def is_in_reach(definition: Definition, home: SourceFile, here: SourceFile, source: bytes, outline: Outline) -> bool:
-    """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
+    """Whether an unqualified name is this function: in the same file, imported, or in Go in the same folder."""
     imported = any(reference.kind == "import" and reference.name == definition.name for reference in outline.references)
     if definition.kind == "method":
         return here.language == "java" and (here == home or imported)
@@ -210,20 +214,20 @@ def is_in_reach(definition: Definition, home: SourceFile, here: SourceFile, sour
     if here.language == "go" or (here.language == "java" and definition.kind in HOLDERS):
         return here.folder == home.folder
     stars = _STAR.finditer(source) if here.language in ("python", "rust") else ()
-    return any(_is_ours(star[1] or star[2], home) for star in stars)
+    return any(_is_module_of(star[1] or star[2], home) for star in stars)
 
 
 def _origin(here: SourceFile, source: bytes, start: int, end: int) -> bytes:
     if here.language == "typescript":
-        found = _FROM_BEHIND.match(source, end)
+        match = _FROM_BEHIND.match(source, end)
     else:
         pattern = _FROM.get(here.language or "")
-        found = pattern.match(source[max(0, start - 5_000) : start]) if pattern else None
-    return found[1] if found else b""
+        match = pattern.match(source[max(0, start - 5_000) : start]) if pattern else None
+    return match[1] if match else b""
 
 
-def _is_ours(origin: bytes, home: SourceFile) -> bool:
-    """Whether the place that an import names can be the file, or one that hands on what is in it."""
+def _is_module_of(origin: bytes, home: SourceFile) -> bool:
+    """Whether the module of an import can be this file, or re-export it."""
     text = origin.decode("utf-8", "replace")
     pure = PurePosixPath(home.path)
     return text.startswith((".", "@/", "~/", "#")) or bool(
@@ -233,10 +237,10 @@ def _is_ours(origin: bytes, home: SourceFile) -> bool:
 
 def modules_of(home: SourceFile) -> set[str]:
     pure = PurePosixPath(home.path)
-    found = {pure.stem} if home.language != "go" else {pure.parent.name}
+    names = {pure.stem} if home.language != "go" else {pure.parent.name}
     if pure.stem in _MODULE_FILES:
-        found.add(pure.parent.name)
-    return found | ({"self", "super", "crate"} if home.language == "rust" else set())
+        names.add(pure.parent.name)
+    return names | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
 def _proposal(occurrences: Occurrences, definition: Definition, file: SourceFile, calls: Calls) -> Proposal:
@@ -254,5 +258,5 @@ def _proposal(occurrences: Occurrences, definition: Definition, file: SourceFile
         lines=lines,
         symbols=sorted({caller.qualified for _, caller in calls.callers}),
         why="every other occurrence of the name is an import, a comment or a text",
-        places=[(file.path, definition.line), *((path, line) for path in lines for line in lines[path])],
+        locations=[(file.path, definition.line), *((path, line) for path in lines for line in lines[path])],
     )

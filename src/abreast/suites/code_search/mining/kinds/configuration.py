@@ -1,4 +1,4 @@
-"""Settings that stand in one configuration file, and the question in which."""
+"""Questions in which configuration file a setting is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
-LONGEST_LINE = 120  # characters of a line that an answer shall quote
+LONGEST_LINE = 120  # characters of a line that the answer must quote
 MOST_BYTES = 200_000  # of a configuration file that is asked about
 
 _PLAIN = {
@@ -24,7 +24,7 @@ _PLAIN = {
 }
 _SECRET = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|private|api_?key", re.IGNORECASE)
 _KEY = r"(?P<key>[A-Za-z_][\w.-]*)"
-# How a line sets something, and what that is called in a question.
+# Patterns of lines that set something, and the noun for it in a question.
 _SETTING, _VARIABLE, _TARGET, _MODULE = "setting", "environment variable", "build target", "dependency"
 _LINES = {
     "toml": (re.compile(rf'^[ \t]*"?{_KEY}"?[ \t]*=[ \t]*\S'), _SETTING),
@@ -40,13 +40,13 @@ _LINES = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A line that sets a key. `language` is the form of its file."""
+    """A line that sets a key. `language` is the format of its file."""
 
     file: SourceFile
     key: str
     line: int
     text: str
-    what: str
+    noun: str
     language: str
 
 
@@ -64,10 +64,10 @@ def _entries(file: SourceFile, text: str) -> Iterator[ConfigEntry]:
     form = form_of(file)
     if form is None:
         return
-    pattern, what = _LINES[form]
+    pattern, noun = _LINES[form]
     for number, line in enumerate(text.split("\n"), 1):
-        if found := pattern.match(line):
-            yield ConfigEntry(file, found["key"], number, line.strip(), what=what, language=form)
+        if match := pattern.match(line):
+            yield ConfigEntry(file, match["key"], number, line.strip(), noun=noun, language=form)
 
 
 def form_of(file: SourceFile) -> str | None:
@@ -88,35 +88,35 @@ def _is_distinctive(entry: ConfigEntry) -> bool:
     key, text = entry.key, entry.text
     is_long = len(key) >= 7 or (len(key) >= 5 and len(words_of(key)) > 1)
     is_plain = key.lower() in _PLAIN or key.startswith((".", "test")) or _SECRET.search(key) is not None
-    is_whole = text.isprintable() and len(text) <= LONGEST_LINE and not text.endswith(("[", "{", "(", '"""', "\\"))
-    return is_long and not is_plain and is_whole
+    is_complete = text.isprintable() and len(text) <= LONGEST_LINE and not text.endswith(("[", "{", "(", '"""', "\\"))
+    return is_long and not is_plain and is_complete
 
 
 def proposals(
     repository: CodeRepository, order: Sequence[ConfigEntry], holding: dict[str, list[str]]
 ) -> Iterator[Proposal]:
-    """A case for each key that stands on one line of one configuration file, in this order."""
+    """Propose a case for each key that is on exactly one line of all configuration files."""
     for entry in order:
-        if _is_only_place(repository, entry, holding.get(entry.key, [])) and _is_read_so(repository, entry):
+        if _is_unique(repository, entry, holding.get(entry.key, [])) and _is_confirmed(repository, entry):
             yield _proposal(repository, entry)
 
 
-def _is_only_place(repository: CodeRepository, entry: ConfigEntry, paths: list[str]) -> bool:
-    """Whether no other line of a configuration has the key as a word, and no other file gives it a value."""
+def _is_unique(repository: CodeRepository, entry: ConfigEntry, paths: list[str]) -> bool:
+    """Whether no other configuration line has the key as a word, and no other file assigns to it."""
     word = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)")
-    gives = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)['\"]?\]?[ \t]*(?::=|[:=](?!=))")
+    assignment = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)['\"]?\]?[ \t]*(?::=|[:=](?!=))")
     occurrences = []
     for path in paths:
         file, text = repository.file(path), repository.text(path)
         if file.kind == "config":
             occurrences += [(path, number) for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
-        elif file.kind != "prose" and gives.search(text):
+        elif file.kind != "prose" and assignment.search(text):
             return False
     return occurrences == [(entry.file.path, entry.line)]
 
 
-def _is_read_so(repository: CodeRepository, entry: ConfigEntry) -> bool:
-    """Whether the real reader of the form finds the key too, once. Forms without one are lines and nothing else."""
+def _is_confirmed(repository: CodeRepository, entry: ConfigEntry) -> bool:
+    """Whether the parser of the format, if there is one, finds the key exactly once."""
     reader = _READERS.get(entry.language)
     if reader is None:
         return True
@@ -127,16 +127,16 @@ def _is_read_so(repository: CodeRepository, entry: ConfigEntry) -> bool:
 
 
 def _keys(value: Any) -> list[str]:
-    found: list[str] = []
+    keys: list[str] = []
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            found += map(str, each)
-            pending += each.values()
-        elif isinstance(each, list):
-            pending += each
-    return found
+        item = pending.pop()
+        if isinstance(item, dict):
+            keys += map(str, item)
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+    return keys
 
 
 def _ini_keys(text: str) -> list[str]:
@@ -147,7 +147,7 @@ def _ini_keys(text: str) -> list[str]:
 
 
 def _yaml_keys(text: str) -> list[str]:
-    """All scalars, keys or not, as they are written: what they refer to is not followed."""
+    """Return all scalars as written, without following references."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -163,7 +163,7 @@ _READERS: dict[str, Callable[[str], list[str]]] = {
     "ini": _ini_keys,
     "yaml": _yaml_keys,
 }
-_ASKED = {
+_QUESTIONS = {
     _SETTING: "In which file is the setting `{key}` set?",
     _VARIABLE: "In which file does the environment variable `{key}` get its value?",
     _TARGET: "In which file is the build target `{key}` defined?",
@@ -174,9 +174,9 @@ _COMMENT = re.compile(r"[ \t]+(?:#|//|;)[ \t].*\Z")
 
 
 def quotation(entry: ConfigEntry) -> str:
-    """What every quotation of the line has in it: the line without a comment and without the comma at its end.
+    """Return the line without its comment and trailing comma.
 
-    >>> quotation(Entry(None, "retries", 1, 'retries = "often",  # why not', what="", language="toml"))
+    >>> quotation(ConfigEntry(None, "retries", 1, 'retries = "often",  # why not', noun="", language="toml"))
     'retries = "often"'
     """
     return _COMMENT.sub("", entry.text).rstrip(",")
@@ -190,10 +190,10 @@ def _proposal(repository: CodeRepository, entry: ConfigEntry) -> Proposal:
         language=entry.language,
         name=("config", entry.key),
         category="search",
-        description=f"Find the file with the {entry.what} `{entry.key}`.",
-        prompt=f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
+        description=f"Find the file with the {entry.noun} `{entry.key}`.",
+        prompt=f"{_QUESTIONS[entry.noun].format(key=entry.key)} {_WITH_QUOTATION}",
         lines={path: [entry.line]},
         content=[quotation(entry)],
         why="no other line of a configuration file has this name",
-        places=[(path, entry.line)],
+        locations=[(path, entry.line)],
     )

@@ -1,4 +1,4 @@
-"""Names that are defined once, and the question where."""
+"""Questions where a name is defined."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PLAIN = {
 _TESTS = re.compile(r"test|Test|bench|Bench|example|Example|mock|Mock|fake|Fake|dummy|Dummy|__")
 
 
-def distinctive(definition: Definition) -> bool:
-    """Whether a name is worth a question: long enough, and not what every repository has."""
+def is_distinctive(definition: Definition) -> bool:
+    """Whether a name is long and unusual enough for a question."""
     name = definition.name
     if name in _PLAIN or _TESTS.match(name) or not name.isidentifier() or is_constructor(definition):
         return False
@@ -30,23 +30,25 @@ def distinctive(definition: Definition) -> bool:
 
 
 def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[tuple[SourceFile, Definition]]:
-    found = []
-    for file in files:
-        outline = repository.outline(file.path)
-        if outline is not None and not outline.broken:
-            found += [(file, one) for one in outline.definitions if distinctive(one)]
-    return found
+    outlines = ((file, repository.outline(file.path)) for file in files)
+    return [
+        (file, definition)
+        for file, outline in outlines
+        if outline is not None and not outline.broken
+        for definition in outline.definitions
+        if is_distinctive(definition)
+    ]
 
 
 def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
-    """A case for each name that is defined once, in this order."""
+    """Propose a case for each name with a single definition."""
     for file, definition in order:
-        if occurrences.only(definition.name) == (file, definition):
+        if occurrences.sole_definition(definition.name) == (file, definition):
             yield _proposal(occurrences, file, definition)
 
 
 def _proposal(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Proposal:
-    mentions = len(occurrences.holding[definition.name])
+    mentions = len(occurrences.files_with[definition.name])
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
         occurrences.repository,
@@ -59,5 +61,5 @@ def _proposal(occurrences: Occurrences, file: SourceFile, definition: Definition
         lines={file.path: [definition.line]},
         symbols=[definition.qualified],
         why=f"the only definition of this name; it stands in {many(mentions, 'file')}",
-        places=[(file.path, definition.line)],
+        locations=[(file.path, definition.line)],
     )

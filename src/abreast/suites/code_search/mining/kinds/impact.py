@@ -1,4 +1,4 @@
-"""What a change of a function affects, and which tests run it: its callers, and theirs."""
+"""Questions which functions a change affects, and which tests call a function, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 MOST_FUNCTIONS = 20  # in an answer
-FUNCTIONS_AT_ONCE = 100  # whose callers are looked up in one pass over all files
+FUNCTIONS_AT_ONCE = 100  # searched for in one pass over all files
 
 Function = tuple[SourceFile, Definition]
 
@@ -22,18 +22,18 @@ _TEST_MARK = {
     "java": re.compile(r"@(?:Test|ParameterizedTest)\b"),
     "rust": re.compile(r"#\[(?:\w+::)?test\b"),
 }
-_LINES_ABOVE = 3  # in which an annotation stands
+_LINES_ABOVE = 3  # searched for an annotation
 _IMPLICITLY_CALLED = re.compile(r"__\w+__$|constructor$|init$|main$|fmt$|drop$")
 
 
 def impact(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Proposal]:
-    """Propose a case for each function whose callers and their callers are all known."""
+    """Propose a case for each function with known callers, and known callers of these."""
     for function, direct, indirect in _with_callers(occurrences, order):
         if indirect - direct.callers and 2 <= len(direct.callers | indirect) <= MOST_FUNCTIONS:
             yield _proposal(
                 occurrences,
                 function,
-                sorted(direct.callers | indirect, key=_place),
+                sorted(direct.callers | indirect, key=_location),
                 kind="impact",
                 question="Which functions and methods can a change of {what} affect: those that call it, and those "
                 "that call one of these? Give the name of each of them and its file. Tests count too.",
@@ -45,12 +45,12 @@ def impact(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Prop
 def tests(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Proposal]:
     """Propose a case for each function that tests call, directly or through one other function."""
     for function, direct, indirect in _with_callers(occurrences, order):
-        covering = {each for each in direct.callers | indirect if is_test(occurrences.repository, *each)}
+        covering = {caller for caller in direct.callers | indirect if is_test(occurrences.repository, *caller)}
         if not is_test_file(function[0]) and 1 <= len(covering) <= MOST_FUNCTIONS:
             yield _proposal(
                 occurrences,
                 function,
-                sorted(covering, key=_place),
+                sorted(covering, key=_location),
                 kind="tests",
                 question="Which tests call {what}, directly or through one other function? Give the name of each test "
                 "function and its file.",
@@ -66,7 +66,7 @@ def is_test_file(file: SourceFile) -> bool:
 
 
 def is_test(repository: CodeRepository, file: SourceFile, definition: Definition) -> bool:
-    """Whether a test runner runs a function; False for languages in which tests have no name."""
+    """Whether a function is a test; False for languages in which tests have no names."""
     language = file.language or ""
     if language in _TEST_NAME:
         return is_test_file(file) and _TEST_NAME[language].match(definition.name) is not None
@@ -79,19 +79,19 @@ def _with_callers(
 ) -> Iterator[tuple[Function, Calls, set[Function]]]:
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
-        known = [
+        called = [
             (function, calls) for function in batch if (calls := calls_of(occurrences, *function)) and calls.callers
         ]
-        occurrences.load(caller.name for _, calls in known for _, caller in calls.callers)
-        for function, calls in known:
+        occurrences.load(caller.name for _, calls in called for _, caller in calls.callers)
+        for function, calls in called:
             if len(calls.callers) <= MOST_FUNCTIONS:
-                indirect = _callers_of_all(occurrences, calls.callers)
+                indirect = _common_callers(occurrences, calls.callers)
                 if indirect is not None and function not in indirect:
                     yield function, calls, indirect
 
 
-def _callers_of_all(occurrences: Occurrences, functions: set[Function]) -> set[Function] | None:
-    """The callers of some functions; None if those of one are not known. Nothing calls a test."""
+def _common_callers(occurrences: Occurrences, functions: set[Function]) -> set[Function] | None:
+    """Return the callers of all functions but tests; None if those of one are not known."""
     callers: set[Function] = set()
     for file, definition in functions:
         if is_test(occurrences.repository, file, definition):
@@ -103,7 +103,7 @@ def _callers_of_all(occurrences: Occurrences, functions: set[Function]) -> set[F
     return callers
 
 
-def _place(function: Function) -> tuple[str, int]:
+def _location(function: Function) -> tuple[str, int]:
     return function[0].path, function[1].line
 
 
@@ -129,5 +129,5 @@ def _proposal(
         symbols=sorted({definition.qualified for _, definition in answer}),
         files=[file.path for file, _ in answer],
         why=why,
-        places=map(_place, [target, *answer]),
+        locations=map(_location, [target, *answer]),
     )

@@ -1,4 +1,4 @@
-"""Classes and interfaces that others extend or implement, and the methods that these override."""
+"""Questions which classes extend or implement another one, and which override a method."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from abreast.suites.code_search.mining.repository import SourceFile
 
 FEWEST, MOST = 2, 15  # classes in an answer
 
-Place = tuple[str, int]  # a path and a line
+Location = tuple[str, int]  # a path and a line
 Class = tuple[SourceFile, Definition]
 
-# How the header of a class that extends or implements `{name}` begins: the second opinion on the syntax tree.
+# Headers of classes that extend or implement `{name}`, to confirm the syntax tree.
 _BRACES = (
     r"\b(?:class|interface|enum|record)\s+(\w+)[^{{;]*?\b(?:extends|implements)\b[^{{;]*?(?<![\w$]){name}(?![\w$])"
 )
@@ -33,73 +33,75 @@ def proposals(occurrences: Occurrences, order: Sequence[Class]) -> Iterator[Prop
     for file, definition in order:
         if definition.kind not in ("class", "interface") or file.language not in _HEADERS:
             continue
-        if occurrences.only(definition.name) != (file, definition):
+        if occurrences.sole_definition(definition.name) != (file, definition):
             continue
-        derived = _derived(occurrences, file, definition)
+        derived = _find_derived(occurrences, file, definition)
         if derived is None:
             continue
         if FEWEST <= len(derived) <= MOST:
-            yield _of_class(occurrences, (file, definition), derived)
-        if file.language != "rust" and (found := _overridden(occurrences, (file, definition), derived)):
-            yield _of_method(occurrences, (file, definition), *found)
+            yield _class_proposal(occurrences, (file, definition), derived)
+        if file.language != "rust" and (overrides := _find_overrides(occurrences, (file, definition), derived)):
+            yield _method_proposal(occurrences, (file, definition), *overrides)
 
 
-def _derived(occurrences: Occurrences, file: SourceFile, definition: Definition) -> dict[str, Place] | None:
-    """All that extends or implements a class, directly or not, with its place; None if that is not certain."""
-    result: dict[str, Place] = {}
+def _find_derived(occurrences: Occurrences, file: SourceFile, definition: Definition) -> dict[str, Location] | None:
+    """Return the location of each class that extends or implements one, also indirectly; None if uncertain."""
+    result: dict[str, Location] = {}
     pending = [(file, definition)]
     while pending:
         home, base = pending.pop()
-        direct = _directly_derived(occurrences, home, base)
+        direct = _find_directly_derived(occurrences, home, base)
         if direct is None or len(result) > MOST:
             return None
         occurrences.load(direct)
-        for name, place in direct.items():
+        for name, location in direct.items():
             if name in result:
                 continue
-            only = occurrences.only(name.rpartition(".")[2])
-            if only is None or only[1].qualified != name or name == definition.qualified:
+            sole = occurrences.sole_definition(name.rpartition(".")[2])
+            if sole is None or sole[1].qualified != name or name == definition.qualified:
                 return None
-            result[name] = place
-            pending.append(only)
+            result[name] = location
+            pending.append(sole)
     return result
 
 
-def _directly_derived(occurrences: Occurrences, home: SourceFile, base: Definition) -> dict[str, Place] | None:
-    """What the syntax trees and the text of all files agree on; None if they do not."""
+def _find_directly_derived(occurrences: Occurrences, home: SourceFile, base: Definition) -> dict[str, Location] | None:
+    """Return what the syntax trees and the text of all files agree on; None if they disagree."""
     pattern = re.compile(_HEADERS[home.language or ""].format(name=re.escape(base.name)), re.MULTILINE)
-    result: dict[str, Place] = {}
-    for path in occurrences.holding.get(base.name, ()):
+    result: dict[str, Location] = {}
+    for path in occurrences.files_with.get(base.name, ()):
         here, outline = occurrences.repository.file(path), occurrences.repository.outline(path)
         if here.kind == "other" or (outline is not None and outline.broken):
             return None
         if outline is None or here.language != home.language:
             continue
-        found = [each for each in outline.bases if each.name == base.name]
+        bases = [reference for reference in outline.bases if reference.name == base.name]
         source, text = occurrences.repository.read(path), occurrences.repository.text(path)
-        if {each.derived.rpartition(".")[2] for each in found} != set(pattern.findall(text)) or _is_aliased(text, base):
+        if {reference.derived.rpartition(".")[2] for reference in bases} != set(pattern.findall(text)) or _is_aliased(
+            text, base
+        ):
             return None
-        for each in found:
-            if each.derived in result or not _is_meant(each, base, (home, here), source, occurrences):
+        for reference in bases:
+            if reference.derived in result or not _is_reference_to(reference, base, (home, here), source, occurrences):
                 return None
-            result[each.derived] = (path, each.line)
+            result[reference.derived] = (path, reference.line)
     return result
 
 
 def _is_aliased(text: str, base: Definition) -> bool:
-    """Whether a file gives the class another name, under which it may be extended too."""
+    """Whether a file gives the class another name."""
     name = re.escape(base.name)
     return re.search(rf"(?<!\w){name}\s+as\s+[A-Za-z]|=\s*(?:\w+\.)*{name}\s*(?:$|;)", text, re.MULTILINE) is not None
 
 
-def _is_meant(
+def _is_reference_to(
     base: Base,
     definition: Definition,
     files: tuple[SourceFile, SourceFile],
     source: bytes,
     occurrences: Occurrences,
 ) -> bool:
-    """Whether the name of a base is the class: imported from there, or written with its module or package."""
+    """Whether a base is this class: imported from its module, or qualified with it."""
     home, here = files
     outline = occurrences.repository.outline(here.path)
     before = re.search(rb"([\w$]+)\s*(?:\.|::)\s*\Z", source[max(0, base.at - 100) : base.at])
@@ -109,27 +111,27 @@ def _is_meant(
     return outline is not None and is_in_reach(definition, home, here, source, outline)
 
 
-def _overridden(
-    occurrences: Occurrences, base: Class, derived: dict[str, Place]
-) -> tuple[str, dict[str, Place]] | None:
-    methods = {each.name for each in _methods(occurrences, base[0].path, base[1].qualified)}
+def _find_overrides(
+    occurrences: Occurrences, base: Class, derived: dict[str, Location]
+) -> tuple[str, dict[str, Location]] | None:
+    methods = {method.name for method in _methods(occurrences, base[0].path, base[1].qualified)}
     methods = {name for name in methods if not name.startswith("__") and name not in ("constructor", base[1].name)}
-    places_of: dict[str, dict[str, Place]] = {name: {} for name in methods}
+    overrides: dict[str, dict[str, Location]] = {name: {} for name in methods}
     for owner, (path, _) in derived.items():
         for method in _methods(occurrences, path, owner):
-            if method.name in places_of:
-                places_of[method.name].setdefault(method.qualified, (path, method.line))
-    best = max(sorted(places_of), key=lambda name: len(places_of[name]), default=None)
-    return (best, places_of[best]) if best is not None and len(places_of[best]) >= FEWEST else None
+            if method.name in overrides:
+                overrides[method.name].setdefault(method.qualified, (path, method.line))
+    best = max(sorted(overrides), key=lambda name: len(overrides[name]), default=None)
+    return (best, overrides[best]) if best is not None and len(overrides[best]) >= FEWEST else None
 
 
 def _methods(occurrences: Occurrences, path: str, owner: str) -> list[Definition]:
     outline = occurrences.repository.outline(path)
     definitions = outline.definitions if outline is not None else ()
-    return [each for each in definitions if each.kind == "method" and each.container == owner]
+    return [item for item in definitions if item.kind == "method" and item.container == owner]
 
 
-def _of_class(occurrences: Occurrences, base: Class, derived: dict[str, Place]) -> Proposal:
+def _class_proposal(occurrences: Occurrences, base: Class, derived: dict[str, Location]) -> Proposal:
     file, definition = base
     if file.language == "rust":
         question = "Which types implement the trait `{name}`? Give the name of each type, and the file and line of the "
@@ -148,7 +150,7 @@ def _of_class(occurrences: Occurrences, base: Class, derived: dict[str, Place]) 
     return _proposal(occurrences, base, derived, ("impl", definition.qualified), question, description)
 
 
-def _of_method(occurrences: Occurrences, base: Class, method: str, derived: dict[str, Place]) -> Proposal:
+def _method_proposal(occurrences: Occurrences, base: Class, method: str, derived: dict[str, Location]) -> Proposal:
     question = (
         "Which classes derived from `{name}`, directly or through another class, implement or override its method "
         f"`{method}`? Give the name of each of these methods with its class, and its file and line."
@@ -160,7 +162,7 @@ def _of_method(occurrences: Occurrences, base: Class, method: str, derived: dict
 def _proposal(
     occurrences: Occurrences,
     base: Class,
-    answer: dict[str, Place],
+    answer: dict[str, Location],
     name: tuple[str, str],
     question: str,
     description: str,
@@ -180,5 +182,5 @@ def _proposal(
         lines=lines,
         symbols=sorted(answer),
         why="the syntax trees and a search for class headers agree",
-        places=[(file.path, definition.line), *sorted(answer.values())],
+        locations=[(file.path, definition.line), *sorted(answer.values())],
     )
