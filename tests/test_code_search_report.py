@@ -186,7 +186,7 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
     assert table["input tokens"]["without_mcp (baseline)"] == table["input tokens"]["with_mcp"] == "2,000"
     assert table["input tokens"]["improvement"] == "+0.0 %"
     assert table["cost per trial"]["with_mcp"] == "$0.20"
-    assert "1 failed trial of with_mcp used 12,300 tokens and $0.04 besides" in arms.sentences
+    assert "1 failed trial of with_mcp also used 12,300 tokens and $0.04" in arms.sentences
     assert measure(arms, "retrieval_f1")["values"]["with_mcp"] == pytest.approx(2 / 3)  # of all cases
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": pytest.approx(2 / 3)}
     assert table["success rate"]["improvement"].startswith("−33.3 points")
@@ -208,10 +208,10 @@ def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> Non
     arms = found["arms"]
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": 1.0}
     assert (
-        "not counted, neither as wrong nor as without an answer: 1 trial of with_mcp failed by infrastructure, "
+        "not counted, neither as wrong nor as unanswered: 1 trial of with_mcp failed by infrastructure, "
         "1 trial of without_mcp skipped" in arms.sentences
     )
-    assert "1 failed trial of with_mcp: what it used is not known" in arms.sentences
+    assert "1 failed trial of with_mcp: usage unknown" in arms.sentences
     cases = rows(found["cases"])
     assert [cases[name]["winner"] for name in ("c0", "c1", "c2")] == ["–", "with_mcp", "–"]
     assert cases["c0"]["failed"] == "with_mcp 1 network"
@@ -281,8 +281,8 @@ def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> Non
     one, other = said(usage=(350, 10, 610, 40)), said(usage=(200, 10, 740, 60))
     found = run([case(one, other), case(one, other)])["arms"]
     assert found.sentences[0] == (
-        "of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: what is read there is cheaper and "
-        "faster for that reason alone; the order within a block is random"
+        "prompt tokens: without_mcp read 61 % from the cache, with_mcp 74 %; cached tokens are cheaper and "
+        "faster; the order within a block is random"
     )
     table = rows(found)
     assert table["prompt tokens"]["with_mcp"] == "1,000"
@@ -395,14 +395,14 @@ def test_an_arm_that_always_failed_hides_no_other(run: Run) -> None:
     assert table["accuracy (F1)"]["with_mcp"] == "N/A (all failed)"
     assert table["input tokens"] == {"without_mcp (baseline)": "200", "with_mcp": "–", "improvement": "–"}
     assert measure(found["arms"], "success_rate")["values"]["with_mcp"] == 0.0
-    assert "2 failed trials of with_mcp: what they used is not known" in found["arms"].sentences
+    assert "2 failed trials of with_mcp: usage unknown" in found["arms"].sentences
 
 
 def test_arms_that_answer_different_cases_are_not_compared_in_amounts(run: Run) -> None:
     failed = said(error="no answer")
     found = run([case(said(usage=(100, 1)), failed), case(failed, said(usage=(5, 1)))])["arms"]
     assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "improvement": "–"}
-    assert any(sentence.startswith("there is no case that both answered") for sentence in found.sentences)
+    assert any(sentence.startswith("no case that both answered") for sentence in found.sentences)
 
 
 def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder) -> None:

@@ -1,13 +1,13 @@
-"""What the report of a run has besides the verdict: the arms side by side, the cases with their winners, the tools.
+"""The report sections of the suite: the arms side by side, the cases with their winners, segments, and tools.
 
-The names in `data` are a contract; what is not known is null. A change is `{estimate, interval, level, cases}`: how
-much better than the baseline, as a difference of shares or as the part of an amount that is saved; an interval is
-`[low, high]`, null where none can be trusted.
+The names in `data` are a contract; unknown values are null. An improvement over the baseline is `{estimate, interval,
+level, cases}`: a difference of shares, or the saved part of an amount; an interval is `[low, high]`, or null if none is
+reliable.
 
-- `arms`: `baseline`, `variants`, `design` (what the verdict is on, where tools were exchanged for servers),
-  `answered_by_all` (cases that amounts are compared on: which all answered, without a failure of theirs in any repeat),
-  `measures`: for each `name`, `kind` ("score", "share", "tokens", "dollars", "seconds", "count"), `cases` (that the
-  values of an amount are means over; null if each is over its own), and by variant `values`, `intervals` and
+- `arms`: `baseline`, `variants`, `design` (a note if servers replaced tools),
+  `answered_by_all` (cases on which amounts are compared: all variants answered every repeat),
+  `measures`: for each `name`, `kind` ("score", "share", "tokens", "dollars", "seconds", "count"), `cases` (that
+  an amount is averaged over; null if each variant has its own), and by variant `values`, `intervals` and
   `improvements`; by variant `cache_share`, `failed` (`trials`, `tokens`, `cost_usd`, `untold`), `infrastructure` and
   `skipped` (trials)
 - `cases`: `comparisons`: `variant`, `baseline`, `wins`, `losses`, `ties`, `cases`; `cases`: for each `id`, `category`,
@@ -58,7 +58,7 @@ def sections(analysis: Analysis) -> list[Section]:
     return [part for part in parts if part.sentences or part.tables]
 
 
-# -- the arms side by side --------------------------------------------------------------------------------------------
+# -- arms -------------------------------------------------------------------------------------------------------------
 
 
 def _arms(table: ComparisonTable) -> Section:
@@ -69,10 +69,9 @@ def _arms(table: ComparisonTable) -> Section:
     skipped = table.not_counted("trial")
     sentences = [*design, _describe_cache(table, shares), *failures]
     if skipped:
-        sentences.append(f"not counted, neither as wrong nor as without an answer: {', '.join(skipped)}")
+        sentences.append(f"not counted, neither as wrong nor as unanswered: {', '.join(skipped)}")
     if table.answered_by_all == 0:
-        apart = "amounts are those of each one's own cases, and not comparable"
-        sentences.append(f"there is no case that {_who_answered(table)}: {apart}")
+        sentences.append(f"no case that {_who_answered(table)}: amounts are over different cases, and not comparable")
     infrastructure = rows.error & ~rows.own_failure
     return Section(
         "arms",
@@ -84,7 +83,7 @@ def _arms(table: ComparisonTable) -> Section:
             "variants": list(table.names),
             "design": design[0] if design else None,
             "answered_by_all": table.answered_by_all,
-            "measures": [_measure_data(table, each) for each in measures],
+            "measures": [_measure_data(table, measure) for measure in measures],
             "cache_share": table.by_variant(shares),
             "failed": table.by_variant(failed),
             "infrastructure": table.by_variant(int((table.of(at) & infrastructure).sum()) for at in table.variants),
@@ -94,7 +93,7 @@ def _arms(table: ComparisonTable) -> Section:
 
 
 def _describe_cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
-    """`of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: ...`; empty if none is reported."""
+    """Describe the share of prompt tokens read from the cache; empty if none is reported."""
     known = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
     if not known:
         return ""
@@ -103,13 +102,12 @@ def _describe_cache(table: ComparisonTable, shares: Sequence[float | None]) -> s
         f"{first} read {part * 100:.0f} % from the cache",
         *(f"{name} {part * 100:.0f} %" for name, part in others),
     ]
-    why = "what is read there is cheaper and faster for that reason alone"
     order = "; the order within a block is random" if len(table.names) > 1 else ""
-    return f"of the prompt tokens, {', '.join(parts)}: {why}{order}"
+    return f"prompt tokens: {', '.join(parts)}; cached tokens are cheaper and faster{order}"
 
 
 def _failure_totals(table: ComparisonTable, index: int) -> dict[str, Any]:
-    """The failed trials of a variant, what they used, and how many of them report neither tokens nor cost."""
+    """Sum up the failed trials of a variant; `untold` ones report neither tokens nor cost."""
     mine = table.of(index) & table.rows.error
     tokens, cost = table.tokens[mine], table.rows.cost_usd[mine]
     totals = [float(np.nansum(values)) if not np.isnan(values).all() else None for values in (tokens, cost)]
@@ -118,18 +116,18 @@ def _failure_totals(table: ComparisonTable, index: int) -> dict[str, Any]:
 
 
 def _describe_failures(name: str, failed: Mapping[str, Any]) -> str:
-    """`2 failed trials of with_mcp used 12,300 tokens and $0.04 besides`."""
+    """Describe failed trials: `2 failed trials of with_mcp also used 12,300 tokens and $0.04`."""
     who = f"{many(failed['trials'], 'failed trial')} of {name}"
     parts = [many(round(failed["tokens"]), "token")] if failed["tokens"] is not None else []
     parts += [dollars(failed["cost_usd"])] if failed["cost_usd"] is not None else []
     if not parts:
-        return f"{who}: what {'it' if failed['trials'] == 1 else 'they'} used is not known"
-    unknown = f"; of {failed['untold']:,} of them it is not known" if failed["untold"] else ""
-    return f"{who} used {' and '.join(parts)} besides{unknown}"
+        return f"{who}: usage unknown"
+    unknown = f"; usage of {failed['untold']:,} unknown" if failed["untold"] else ""
+    return f"{who} also used {' and '.join(parts)}{unknown}"
 
 
 def _who_answered(table: ComparisonTable) -> str:
-    """`both answered`; with repeats `all but broken always answered`, which is without a failure of theirs."""
+    """Return `both answered`, or `all but broken always answered` with repeats."""
     who = "both" if len(table.names) == 2 else "all"
     but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
     return f"{who}{but}{' always' if table.rows.repeats > 1 else ''} answered"
@@ -182,68 +180,64 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 
 
 def _improvement(measure: MeasureRow, at: int) -> str:
-    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0), 9 cases` less of an amount."""
-    change = measure.improvements[at]
-    if change is None:
+    """Format `+12.4 points (+5.1 … +19.3)` of a share, `+38.0 % (+21.0 … +52.0), 9 cases` of an amount."""
+    improvement = measure.improvements[at]
+    if improvement is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
-    text = f"{points(change.estimate)} {'points' if is_share else '%'}"
-    if change.low is not None and change.high is not None:
-        level = "" if change.level == 0.95 else f"{change.level * 100:.4g} %: "
-        text += f" ({level}{points(change.low)} … {points(change.high)})"
-    differs = not is_share and measure.name != COST_PER_CORRECT and change.cases != measure.cases
-    return f"{text}, {many(change.cases, 'case')}" if differs else text
+    text = f"{points(improvement.estimate)} {'points' if is_share else '%'}"
+    if improvement.low is not None and improvement.high is not None:
+        level = "" if improvement.level == 0.95 else f"{improvement.level * 100:.4g} %: "
+        text += f" ({level}{points(improvement.low)} … {points(improvement.high)})"
+    differs = not is_share and measure.name != COST_PER_CORRECT and improvement.cases != measure.cases
+    return f"{text}, {many(improvement.cases, 'case')}" if differs else text
 
 
 _SHORT = {"tokens": "tokens", "seconds": "latency"}
 
 
 def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
-    amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
-    kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
+    amounts = [row for row in measures if row.kind not in ("score", "share") and row.name != COST_PER_CORRECT]
+    kinds = ", ".join(dict.fromkeys(_SHORT.get(row.kind, row.title) for row in amounts))
     whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
-    parts = ["improvement: + is better in every row, % is what is saved"] if len(table.names) > 1 else []
-    has_other_level = any(change and change.level != 0.95 for each in measures for change in each.improvements)
-    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")
-    parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
-    parts += [f"{kinds}: of an answer, over {whose}"] if kinds else []
-    if any(each.name == COST_PER_CORRECT for each in measures):
-        parts.append("cost per correct answer: failures are paid for, too")
-    if any(each.name == "latency_median_s" and any(each.improvements) for each in amounts):
+    parts = ["improvement: + is better in every row, % is the saved part"] if len(table.names) > 1 else []
+    has_other_level = any(item and item.level != 0.95 for row in measures for item in row.improvements)
+    parts.append(f"brackets: 95 % intervals{' unless stated otherwise' if has_other_level else ''}")
+    parts.append("accuracy and success rate: over all cases; a variant's own failure counts 0")
+    parts += [f"{kinds}: per answer, over {whose}"] if kinds else []
+    if any(row.name == COST_PER_CORRECT for row in measures):
+        parts.append("cost per correct answer: includes the cost of failures")
+    if any(row.name == "latency_median_s" and any(row.improvements) for row in amounts):
         parts.append("latency, median: improvement of a typical case")
     if any(summary.reused for summary in table.analysis.variants):
         parts.append("latency of new answers only")
     if any(summary.included_usd for summary in table.analysis.variants):
-        parts.append("cost is what a subscription pays, at list prices")
+        parts.append("cost covered by a subscription is at list prices")
     if "simulated" in table.rows.targets:
         parts.append("tokens are estimated from characters")
     return "; ".join(parts)
 
 
-def _measure_data(table: ComparisonTable, each: MeasureRow) -> dict[str, Any]:
+def _measure_data(table: ComparisonTable, row: MeasureRow) -> dict[str, Any]:
+    improvements = table.by_variant(map(_improvement_data, row.improvements))
     return {
-        "name": each.name,
-        "kind": each.kind,
-        "cases": each.cases,
-        "values": table.by_variant(None if value is None else number(value) for value in each.values),
-        "intervals": table.by_variant(map(ends, each.intervals or [None] * len(table.names))),
-        "improvements": {
-            name: _improvement_data(change)
-            for name, change in table.by_variant(each.improvements).items()
-            if name != table.baseline
-        },
+        "name": row.name,
+        "kind": row.kind,
+        "cases": row.cases,
+        "values": table.by_variant(None if value is None else number(value) for value in row.values),
+        "intervals": table.by_variant(map(ends, row.intervals or [None] * len(table.names))),
+        "improvements": {name: item for name, item in improvements.items() if name != table.baseline},
     }
 
 
-def _improvement_data(change: Improvement | None) -> dict[str, Any] | None:
-    if change is None:
+def _improvement_data(item: Improvement | None) -> dict[str, Any] | None:
+    if item is None:
         return None
-    is_sure = change.low is not None
-    interval, level = ([change.low, change.high], change.level) if is_sure else (None, None)
-    return {"estimate": change.estimate, "interval": interval, "level": level, "cases": change.cases}
+    interval, level = (None, None) if item.low is None else ([item.low, item.high], item.level)
+    return {"estimate": item.estimate, "interval": interval, "level": level, "cases": item.cases}
 
 
-# -- the cases --------------------------------------------------------------------------------------------------------
+# -- cases ------------------------------------------------------------------------------------------------------------
 
 
 def _cases(table: ComparisonTable) -> Section:
@@ -279,7 +273,7 @@ def _cases(table: ComparisonTable) -> Section:
 
 
 def _case_data(table: ComparisonTable, comparisons: list[Comparison]) -> list[dict[str, Any]]:
-    """What each variant made of each case, and the winner of each comparison; scores are means over repeats."""
+    """Return the results of each variant and the winners by case; scores are means over repeats."""
     rows, failures = table.rows, failures_by_case(table.rows)
     winners = {item.variant: _winners(item) for item in comparisons}
     columns = {
@@ -287,27 +281,27 @@ def _case_data(table: ComparisonTable, comparisons: list[Comparison]) -> list[di
         "tokens": [table.by_case(at, table.tokens) for at in table.variants],
         "seconds": [table.by_case(at, table.times) for at in table.variants],
     }
-    found = []
+    cases = []
     for case, facts in sorted(rows.cases.items()):
-        own = {name: table.by_variant(known(values[case]) for values in each) for name, each in columns.items()}
+        means = {name: table.by_variant(known(values[case]) for values in column) for name, column in columns.items()}
         failed = (failures_as_data(failures.get((case, at), {}), "trials") for at in table.variants)
-        found.append(
+        cases.append(
             {
                 "id": facts.id,
                 "category": str(facts.tags.get("category", "")) or None,
                 "difficulty": str(facts.tags.get("difficulty", "")) or None,
                 "winners": {variant: by_index.get(case) for variant, by_index in winners.items()},
-                "scores": own["scores"],
+                "scores": means["scores"],
                 "failed": table.by_variant(failed),
-                "tokens": own["tokens"],
-                "seconds": own["seconds"],
+                "tokens": means["tokens"],
+                "seconds": means["seconds"],
             }
         )
-    return found
+    return cases
 
 
 def _winners(item: Comparison) -> dict[int, str]:
-    """By case a variant or "tie"; cases that cannot be compared are missing."""
+    """Return the winner by case: a variant or "tie"; cases that cannot be compared are missing."""
     names = {1: item.variant, -1: item.baseline, 0: "tie"}
     signs = np.sign(item.pairs.differences).astype(int).tolist()
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
@@ -326,8 +320,8 @@ def _case_table(table: ComparisonTable, comparisons: list[Comparison], cases: li
         "",
         ("case", "category", "difficulty", *winners, *columns, "failed"),
         tuple(_case_row(table, case) for case in cases),
-        f"{order}{score}: mean over repeats, a failure of the variant's own counts 0; winner: by that, on the "
-        "repeats that both have; tokens (prompt and output) and time: means of an answer",
+        f"{order}{score}: mean over repeats; a variant's own failure counts 0; winner: by this mean, on the repeats of "
+        "both; tokens (prompt and output) and time: means per answer",
     )
 
 
@@ -363,14 +357,14 @@ def _score_cell(score: float | None, failed: int) -> str:
 
 
 def _join_cells(table: ComparisonTable, cells: list[str]) -> list[str]:
-    """A cell for each variant; of two variants one for both, the baseline's first: `0.50 → 1.00`."""
+    """Join the cells of two variants, the baseline's first: `0.50 → 1.00`."""
     if len(cells) != 2:
         return cells
     both = cells if table.names[0] == table.baseline else cells[::-1]
     return [NOTHING if set(both) == {NOTHING} else " → ".join(both)]
 
 
-# -- by category and difficulty ---------------------------------------------------------------------------------------
+# -- segments ---------------------------------------------------------------------------------------------------------
 
 
 def _segments(table: ComparisonTable) -> Section:
@@ -400,7 +394,7 @@ def _segments(table: ComparisonTable) -> Section:
 
 
 def _by_tag(table: ComparisonTable, tag: str, order: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-    """By value of a tag how many cases have it, and the mean scores; usual values first, nothing for a single one."""
+    """Return the number of cases and mean scores by value of a tag, in `order`; empty for a single value."""
     rows = table.rows
     by_index = {case: str(facts.tags[tag]) for case, facts in sorted(rows.cases.items()) if tag in facts.tags}
     counts = Counter(by_index.values())
@@ -424,34 +418,34 @@ def _score(mean: Any) -> dict[str, Any] | None:
     return None if mean is None else {"mean": number(mean.estimate), "interval": ends(mean)}
 
 
-# -- the tools --------------------------------------------------------------------------------------------------------
+# -- tools ------------------------------------------------------------------------------------------------------------
 
 
 def _tools(table: ComparisonTable) -> Section:
-    """The mean calls of an answer, and the calls that were denied in all, by tool and variant."""
+    """Return the mean calls per answer, and the total of denied calls, by tool and variant."""
     used = [_calls_by_tool(data) for data in table.reported]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
         denied[variant].update(_calls(data.get("tools_denied")))
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for tool in sorted({tool for tools in (*filter(None, used), *denied) for tool in tools}):
         counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in used], dtype=float)
         calls, refused = mean_amounts(table, counts), [own[tool] for own in denied]
         if any(calls) or any(refused):
-            found.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})
-    found.sort(key=lambda row: -sum(filter(None, row["calls"].values())))
-    return Section("tools", "Tools", tables=(_tool_table(table, found),) if found else (), data={"tools": found})
+            rows.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})
+    rows.sort(key=lambda row: -sum(filter(None, row["calls"].values())))
+    return Section("tools", "Tools", tables=(_tool_table(table, rows),) if rows else (), data={"tools": rows})
 
 
 def _calls_by_tool(data: Mapping[str, Any]) -> dict[str, int] | None:
-    """The calls of one trial by tool; None if it does not report them."""
+    """Return the calls of a trial by tool; None if not reported."""
     if isinstance(data.get("tools"), Mapping):
         return _calls(data["tools"])
     return {} if data.get("tool_calls") == 0 else None
 
 
 def _calls(reported: Any) -> dict[str, int]:
-    """Calls by tool: a mapping, a list of names, or a number of unnamed ones."""
+    """Count calls by tool, from a mapping, a list of names, or the number of unnamed calls."""
     if isinstance(reported, Mapping):
         counts = {str(tool): count_in(count) for tool, count in reported.items()}
         return {tool: int(count) for tool, count in counts.items() if count > 0}
@@ -472,6 +466,6 @@ def _tool_table(table: ComparisonTable, tools: list[dict[str, Any]]) -> NamedTab
         )
         for row in tools
     )
-    note = "calls of an answer, over the same cases as tool calls above"
-    note += "; denied: calls in all, of failed trials too" if denied else ""
+    note = "calls per answer, over the same cases as tool calls above"
+    note += "; denied: total calls, including failed trials" if denied else ""
     return NamedTable("tools", "", ("tool", *table.names, *denied), rows, note)
