@@ -20,7 +20,7 @@ from abreast.suites.code_search.mining.kinds import (
     implementations,
     reexports,
 )
-from abreast.suites.code_search.mining.occurrences import Occurrences
+from abreast.suites.code_search.mining.name_index import NameIndex
 from abreast.suites.code_search.mining.proposal import KnownCases, Proposal, is_readable_truth
 from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
@@ -141,9 +141,9 @@ def _streams(
 ) -> list[Iterator[Proposal]]:
     names = definitions.candidates(repository, sources) if set(kinds) & set(_KINDS_BY_NAME) else []
     entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
-    occurrences = Occurrences(repository, {proposal.name for _, proposal in names} | {entry.key for entry in entries})
+    index = NameIndex(repository, {proposal.name for _, proposal in names} | {entry.key for entry in entries})
     streams = {
-        kind: propose_kind(occurrences, spread(names, random, *_SPREAD_KEYS))
+        kind: propose_kind(index, spread(names, random, *_SPREAD_KEYS))
         for kind, propose_kind in _KINDS_BY_NAME.items()
         if kind in kinds
     }
@@ -152,7 +152,7 @@ def _streams(
     streams["configuration"] = configuration.proposals(
         repository,
         spread(entries, random, lambda entry: entry.language, lambda entry: entry.file.path),
-        occurrences.files_with,
+        index.files_with,
     )
     return [streams[kind] for kind in KINDS if kind in kinds]
 

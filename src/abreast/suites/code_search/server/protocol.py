@@ -115,11 +115,7 @@ def _encode(message: Message | list[Message]) -> bytes:
     """Return one line of ASCII, which no character of a source file can break."""
     try:
         return json.dumps(message).encode("ascii")
-    except (
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:  # an id may be nested too deeply to be written
+    except (ValueError, RecursionError, MemoryError) as error:  # an id may be nested too deeply to be written
         failure = error_response(None, INTERNAL_ERROR, f"the answer cannot be encoded: {_describe(error)}")
         return json.dumps(failure).encode("ascii")
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
-from abreast.suites.code_search.mining.occurrences import Calls, Occurrences
+from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import SourceFile
 
@@ -50,52 +50,47 @@ _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
+def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
     """Propose a case for each function whose occurrences are all explained."""
     for file, definition in order:
-        calls = calls_of(occurrences, file, definition)
+        calls = calls_of(index, file, definition)
         if calls is not None and 1 <= sum(map(len, calls.lines.values())) <= MOST_CALLS:
-            yield _proposal(occurrences, definition, file, calls)
+            yield _proposal(index, definition, file, calls)
 
 
-def calls_of(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Calls | None:
+def calls_of(index: NameIndex, file: SourceFile, definition: Definition) -> Calls | None:
     """Return all calls; None if the name has another definition or an unexplained occurrence."""
-    if definition.kind not in ("function", "method") or occurrences.sole_definition(definition.name) != (
-        file,
-        definition,
-    ):
+    if definition.kind not in ("function", "method") or index.sole_definition(definition.name) != (file, definition):
         return None
-    if definition.name not in occurrences.calls:
-        occurrences.calls[definition.name] = _find_calls(occurrences, file, definition)
-    return occurrences.calls[definition.name]
+    if definition.name not in index.calls:
+        index.calls[definition.name] = _find_calls(index, file, definition)
+    return index.calls[definition.name]
 
 
-def _find_calls(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Calls | None:
+def _find_calls(index: NameIndex, file: SourceFile, definition: Definition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
-    if _is_default_export(occurrences, file, definition):
+    if _is_default_export(index, file, definition):
         return None
     calls = Calls()
-    for path in occurrences.files_with[definition.name]:
-        other = occurrences.repository.file(path)
+    for path in index.files_with[definition.name]:
+        other = index.repository.file(path)
         if other.kind == "other" or not path.isprintable():  # unsupported, or not printable
             return None
-        if other.kind == "source" and not _add_calls(calls, occurrences, other, file, definition):
+        if other.kind == "source" and not _add_calls(calls, index, other, file, definition):
             return None
     return calls
 
 
-def _is_default_export(occurrences: Occurrences, file: SourceFile, definition: Definition) -> bool:
+def _is_default_export(index: NameIndex, file: SourceFile, definition: Definition) -> bool:
     """Whether other files can import it under any name."""
     pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
-    return file.language == "typescript" and re.search(pattern, occurrences.repository.read(file.path)) is not None
+    return file.language == "typescript" and re.search(pattern, index.repository.read(file.path)) is not None
 
 
-def _add_calls(
-    calls: Calls, occurrences: Occurrences, here: SourceFile, home: SourceFile, definition: Definition
-) -> bool:
+def _add_calls(calls: Calls, index: NameIndex, here: SourceFile, home: SourceFile, definition: Definition) -> bool:
     """Add the calls in a file; False if an occurrence cannot be explained."""
-    source, outline = occurrences.repository.read(here.path), occurrences.repository.outline(here.path)
+    source, outline = index.repository.read(here.path), index.repository.outline(here.path)
     if outline is None or outline.broken:
         return False
     references = {reference.at: reference for reference in outline.references if reference.name == definition.name}
@@ -243,11 +238,11 @@ def modules_of(home: SourceFile) -> set[str]:
     return names | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(occurrences: Occurrences, definition: Definition, file: SourceFile, calls: Calls) -> Proposal:
+def _proposal(index: NameIndex, definition: Definition, file: SourceFile, calls: Calls) -> Proposal:
     lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
-        occurrences.repository,
+        index.repository,
         kind="callers",
         language=file.language,
         name=("callers", definition.qualified),

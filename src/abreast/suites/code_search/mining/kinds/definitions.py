@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.occurrences import Occurrences, is_constructor
+from abreast.suites.code_search.mining.name_index import NameIndex, is_constructor
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 from abreast.text import many
@@ -40,18 +40,18 @@ def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[
     ]
 
 
-def proposals(occurrences: Occurrences, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
+def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, Definition]]) -> Iterator[Proposal]:
     """Propose a case for each name with a single definition."""
     for file, definition in order:
-        if occurrences.sole_definition(definition.name) == (file, definition):
-            yield _proposal(occurrences, file, definition)
+        if index.sole_definition(definition.name) == (file, definition):
+            yield _proposal(index, file, definition)
 
 
-def _proposal(occurrences: Occurrences, file: SourceFile, definition: Definition) -> Proposal:
-    mentions = len(occurrences.files_with[definition.name])
+def _proposal(index: NameIndex, file: SourceFile, definition: Definition) -> Proposal:
+    mentions = len(index.files_with[definition.name])
     what = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
-        occurrences.repository,
+        index.repository,
         kind="definitions",
         language=file.language,
         name=("def", definition.qualified),

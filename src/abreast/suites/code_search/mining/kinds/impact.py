@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.kinds.callers import calls_of
-from abreast.suites.code_search.mining.occurrences import Calls, Occurrences
+from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
@@ -18,20 +18,17 @@ Function = tuple[SourceFile, Definition]
 
 _TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
 _TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
-_TEST_MARK = {
-    "java": re.compile(r"@(?:Test|ParameterizedTest)\b"),
-    "rust": re.compile(r"#\[(?:\w+::)?test\b"),
-}
+_TEST_MARK = {"java": re.compile(r"@(?:Test|ParameterizedTest)\b"), "rust": re.compile(r"#\[(?:\w+::)?test\b")}
 _LINES_ABOVE = 3  # searched for an annotation
 _IMPLICITLY_CALLED = re.compile(r"__\w+__$|constructor$|init$|main$|fmt$|drop$")
 
 
-def impact(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Proposal]:
+def impact(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
     """Propose a case for each function with known callers, and known callers of these."""
-    for function, direct, indirect in _with_callers(occurrences, order):
+    for function, direct, indirect in _with_callers(index, order):
         if indirect - direct.callers and 2 <= len(direct.callers | indirect) <= MOST_FUNCTIONS:
             yield _proposal(
-                occurrences,
+                index,
                 function,
                 sorted(direct.callers | indirect, key=_location),
                 kind="impact",
@@ -42,13 +39,13 @@ def impact(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Prop
             )
 
 
-def tests(occurrences: Occurrences, order: Sequence[Function]) -> Iterator[Proposal]:
+def tests(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
     """Propose a case for each function that tests call, directly or through one other function."""
-    for function, direct, indirect in _with_callers(occurrences, order):
-        covering = {caller for caller in direct.callers | indirect if is_test(occurrences.repository, *caller)}
+    for function, direct, indirect in _with_callers(index, order):
+        covering = {caller for caller in direct.callers | indirect if is_test(index.repository, *caller)}
         if not is_test_file(function[0]) and 1 <= len(covering) <= MOST_FUNCTIONS:
             yield _proposal(
-                occurrences,
+                index,
                 function,
                 sorted(covering, key=_location),
                 kind="tests",
@@ -74,29 +71,25 @@ def is_test(repository: CodeRepository, file: SourceFile, definition: Definition
     return language in _TEST_MARK and any(_TEST_MARK[language].search(line) for line in above)
 
 
-def _with_callers(
-    occurrences: Occurrences, order: Sequence[Function]
-) -> Iterator[tuple[Function, Calls, set[Function]]]:
+def _with_callers(index: NameIndex, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
-        called = [
-            (function, calls) for function in batch if (calls := calls_of(occurrences, *function)) and calls.callers
-        ]
-        occurrences.load(caller.name for _, calls in called for _, caller in calls.callers)
+        called = [(function, calls) for function in batch if (calls := calls_of(index, *function)) and calls.callers]
+        index.load(caller.name for _, calls in called for _, caller in calls.callers)
         for function, calls in called:
             if len(calls.callers) <= MOST_FUNCTIONS:
-                indirect = _common_callers(occurrences, calls.callers)
+                indirect = _common_callers(index, calls.callers)
                 if indirect is not None and function not in indirect:
                     yield function, calls, indirect
 
 
-def _common_callers(occurrences: Occurrences, functions: set[Function]) -> set[Function] | None:
+def _common_callers(index: NameIndex, functions: set[Function]) -> set[Function] | None:
     """Return the callers of all functions but tests; None if those of one are not known."""
     callers: set[Function] = set()
     for file, definition in functions:
-        if is_test(occurrences.repository, file, definition):
+        if is_test(index.repository, file, definition):
             continue
-        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(occurrences, file, definition)
+        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(index, file, definition)
         if calls is None:
             return None
         callers |= calls.callers
@@ -108,18 +101,11 @@ def _location(function: Function) -> tuple[str, int]:
 
 
 def _proposal(
-    occurrences: Occurrences,
-    target: Function,
-    answer: list[Function],
-    *,
-    kind: str,
-    question: str,
-    description: str,
-    why: str,
+    index: NameIndex, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
 ) -> Proposal:
     what = f"the {target[1].kind} `{target[1].name}`"
     return make_proposal(
-        occurrences.repository,
+        index.repository,
         kind=kind,
         language=target[0].language,
         name=(kind, target[1].qualified),

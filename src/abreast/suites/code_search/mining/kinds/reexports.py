@@ -12,7 +12,7 @@ from functools import lru_cache
 from random import Random
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.occurrences import definition_lines
+from abreast.suites.code_search.mining.name_index import definition_lines
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 

@@ -21,7 +21,7 @@ class Calls:
     callers: set[tuple[SourceFile, Definition]] = field(default_factory=set)
 
 
-class Occurrences:
+class NameIndex:
     """The files that have a name, and its only definition."""
 
     def __init__(self, repository: CodeRepository, names: Iterable[str]) -> None:
