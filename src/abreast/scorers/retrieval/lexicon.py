@@ -114,7 +114,7 @@ CLAUSE = re.compile(
 )
 BOUNDARY = re.compile(r"[;:,]|\b(?:but|and|although|aber|mais)\b|[—–]", _I)
 SCOPE = re.compile(
-    r"[;:(),.!?，。](?!\w)|[(),]|\b(?:but|however|although|though|whereas|while|only|instead|because|since|so|sondern"
+    r"[;:),.!?，。](?!\w)|[),]|\b(?:but|however|although|though|whereas|while|only|instead|because|since|so|sondern"
     r"|aber|mais|sino|even though)\b|[—–](?= )",
     _I,
 )

@@ -215,15 +215,8 @@ class _Sentence:
 
     def _scope_end(self, start: int, leading: bool = False) -> int:
         """Return where a negation ends: at the next clause, or at a comma that no other name follows."""
-        depth = 0
         for match in lexicon.SCOPE.finditer(self.text, start):
-            if match[0] == "(":
-                depth += 1
-            elif match[0] == ")":
-                depth -= 1
-                if depth < 0:
-                    return match.start()
-            elif match[0] == ",":
+            if match[0] == ",":
                 if not (self._between(start, match.start()) and _NEXT_IN_LIST.match(self.text, match.end())):
                     return match.start()
             elif not (match[0] == ":" and leading and not self._between(start, match.start())):
@@ -244,16 +237,12 @@ def _demote_explanations(
     mentioned. The items of a list are judged by what precedes the list."""
     answered: set[str] = set()
     before_list: set[str] = set()
-    leads = False
     previous = ""
     for unit in units:
-        text = masked[unit.start : unit.end]
         if unit.kind == "heading":
             answered.clear()
         if unit.kind not in ("item", "row") or previous != unit.kind:
             before_list = set(answered)
-        if unit.kind not in ("item", "row"):
-            leads = unit.kind == "text" and text.rstrip().endswith(":") and question.asks(_SEGMENT.split(text)[-1])
         for start, end in _segments(masked, unit):
             inside = within(start, end)
             if not inside:
@@ -261,7 +250,7 @@ def _demote_explanations(
             segment = masked[start:end]
             is_entry = unit.kind in ("item", "row", "heading") or segment.startswith(("**", "__"))
             answered_kinds = before_list if is_entry else answered
-            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment) or (is_entry and leads)
+            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment)
             if lexicon.EXPLANATION.match(segment):
                 answered_kinds, adds = answered_kinds | answered, False
             if not adds:
@@ -285,13 +274,12 @@ def _apply_introductions(masked: str, units: list[MarkdownUnit], within: lexicon
     """Apply the stance of a heading or `...:` line to the list, table or code below it."""
     heading: Stance | None = None
     introduction: Stance | None = None
-    for index, unit in enumerate(units):
+    for unit in units:
         if unit.kind == "heading":
             heading, introduction = _introduced(masked[unit.start : unit.end]), None
         elif unit.kind == "text":
             text = masked[unit.start : unit.end].rstrip()
-            leads = text.endswith((":", "：")) and index + 1 < len(units) and units[index + 1].kind != "text"
-            introduction = _introduced(re.split(r"[.!?]\s", text)[-1]) if leads else None
+            introduction = _introduced(re.split(r"[.!?]\s", text)[-1]) if text.endswith((":", "：")) else None
         stance = introduction or heading
         if stance is not None and (unit.kind != "text" or introduction is None):
             _set(within(unit.start, unit.end), stance, firm=stance is Stance.REJECTED)
