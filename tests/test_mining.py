@@ -946,7 +946,7 @@ def test_a_person_accepts_rejects_and_stops(folder: Folder, repo: Path) -> None:
     kept = lines_of(folder)
     assert [json.loads(kept[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
     assert kept[1] == f"// rejected: {proposed[1]}"
-    assert not set(proposed[:3]) & ids(repo, known=casefile.known_cases(folder.path / MINED))
+    assert not set(proposed[:3]) & ids(repo, excluded=casefile.known_cases(folder.path / MINED))
     assert [case.id for case in finding.cases([str(folder.path / MINED)])] == [proposed[0], proposed[2]]
 
 

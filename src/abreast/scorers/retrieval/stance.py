@@ -250,7 +250,7 @@ def _demote_explanations(
             segment = masked[start:end]
             is_entry = unit.kind in ("item", "row", "heading") or segment.startswith(("**", "__"))
             answered_kinds = before_list if is_entry else answered
-            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment)
+            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment) is not None
             if lexicon.EXPLANATION.match(segment):
                 answered_kinds, adds = answered_kinds | answered, False
             if not adds:

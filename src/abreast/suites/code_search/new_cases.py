@@ -50,7 +50,7 @@ accepts them all. The same seed proposes the same cases. Needs: pip install "abr
             seed=args.seed or 0,
             kinds=args.kind or mining.KINDS,
             languages=args.language or (),
-            known=casefile.known_cases(output),
+            excluded=casefile.known_cases(output),
         )
         _warn_of_changes(repo, proposals)
         if not proposals and not args.json:

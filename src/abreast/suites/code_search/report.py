@@ -94,10 +94,10 @@ def _arms(table: ComparisonTable) -> Section:
 
 def _describe_cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
     """Describe the share of prompt tokens read from the cache; empty if none is reported."""
-    known = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
-    if not known:
+    reported = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
+    if not reported:
         return ""
-    (first, part), *others = known
+    (first, part), *others = reported
     parts = [
         f"{first} read {part * 100:.0f} % from the cache",
         *(f"{name} {part * 100:.0f} %" for name, part in others),
@@ -117,20 +117,20 @@ def _failure_totals(table: ComparisonTable, index: int) -> dict[str, Any]:
 
 def _describe_failures(name: str, failed: Mapping[str, Any]) -> str:
     """Describe failed trials: `2 failed trials of with_mcp also used 12,300 tokens and $0.04`."""
-    who = f"{many(failed['trials'], 'failed trial')} of {name}"
+    subject = f"{many(failed['trials'], 'failed trial')} of {name}"
     parts = [many(round(failed["tokens"]), "token")] if failed["tokens"] is not None else []
     parts += [dollars(failed["cost_usd"])] if failed["cost_usd"] is not None else []
     if not parts:
-        return f"{who}: usage unknown"
+        return f"{subject}: usage unknown"
     unknown = f"; usage of {failed['untold']:,} unknown" if failed["untold"] else ""
-    return f"{who} also used {' and '.join(parts)}{unknown}"
+    return f"{subject} also used {' and '.join(parts)}{unknown}"
 
 
 def _who_answered(table: ComparisonTable) -> str:
     """Return `both answered`, or `all but broken always answered` with repeats."""
-    who = "both" if len(table.names) == 2 else "all"
+    group = "both" if len(table.names) == 2 else "all"
     but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
-    return f"{who}{but}{' always' if table.rows.repeats > 1 else ''} answered"
+    return f"{group}{but}{' always' if table.rows.repeats > 1 else ''} answered"
 
 
 def _side_by_side(table: ComparisonTable, measures: list[MeasureRow]) -> NamedTable:
@@ -199,12 +199,12 @@ _SHORT = {"tokens": "tokens", "seconds": "latency"}
 def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     amounts = [row for row in measures if row.kind not in ("score", "share") and row.name != COST_PER_CORRECT]
     kinds = ", ".join(dict.fromkeys(_SHORT.get(row.kind, row.title) for row in amounts))
-    whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
+    population = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
     parts = ["improvement: + is better in every row, % is the saved part"] if len(table.names) > 1 else []
     has_other_level = any(item and item.level != 0.95 for row in measures for item in row.improvements)
     parts.append(f"brackets: 95 % intervals{' unless stated otherwise' if has_other_level else ''}")
     parts.append("accuracy and success rate: over all cases; a variant's own failure counts 0")
-    parts += [f"{kinds}: per answer, over {whose}"] if kinds else []
+    parts += [f"{kinds}: per answer, over {population}"] if kinds else []
     if any(row.name == COST_PER_CORRECT for row in measures):
         parts.append("cost per correct answer: includes the cost of failures")
     if any(row.name == "latency_median_s" and any(row.improvements) for row in amounts):

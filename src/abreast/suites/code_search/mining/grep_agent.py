@@ -14,7 +14,7 @@ EASY, MEDIUM = 0.8, 0.3  # minimum F1 of easy and medium cases
 MOST_HITS = 200  # lines that the agent reads
 FILES_OF_COMMIT = 3  # named for a commit message
 
-_NAMED = re.compile(r"`([^`\s]+)`")
+_BACKTICKS = re.compile(r"`([^`\s]+)`")
 _QUOTED = re.compile(r'"([^"]+)"')
 _ASKS_DEFINITION = re.compile(r"\b(?:defined|override|set\?|get its value|declares)")
 _WORDS = r"^\s*(?:(?:[\w@{}!\"]+|pub\([^)]*\))\s+)*?"
@@ -60,7 +60,7 @@ def answer(repository: CodeRepository, question: str) -> dict[str, Any]:
     """
     if quoted := _QUOTED.search(question):
         return {"files": _files_with_words(repository, quoted[1])}
-    names = _NAMED.findall(question)
+    names = _BACKTICKS.findall(question)
     if not names:
         return {"files": []}
     hits = _grep(repository, names[-1])
@@ -71,15 +71,15 @@ def answer(repository: CodeRepository, question: str) -> dict[str, Any]:
     else:
         hits = [hit for hit in hits if hit not in defining and not _IMPORTS.match(hit[2])]
     if question.startswith("Which tests"):
-        hits = [hit for hit in hits if "test" in f"{hit[0]} {_around(repository, hit, None)}".lower()]
+        hits = [hit for hit in hits if "test" in f"{hit[0]} {_enclosing(repository, hit, None)}".lower()]
     return _make_answer(repository, question, hits, names[-1] if is_definition else None)
 
 
 def _make_answer(repository: CodeRepository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {"files": sorted({path for path, _, _ in hits})}
     if re.search(r"\bnames?\b", question):
-        around = [_around(repository, hit, name) for hit in hits]
-        result["symbols"] = sorted({symbol for symbol in around if symbol})
+        symbols = [_enclosing(repository, hit, name) for hit in hits]
+        result["symbols"] = sorted({symbol for symbol in symbols if symbol})
     if re.search(r"\blines?\b", question):
         result["lines"] = {path: sorted({line for file, line, _ in hits if file == path}) for path in result["files"]}
     if "quotation" in question:
@@ -128,7 +128,7 @@ def _scope(text: str) -> str | None:
     return next((match["name"] for pattern in _SCOPES if (match := pattern.match(text))), None)
 
 
-def _around(repository: CodeRepository, hit: Hit, name: str | None) -> str | None:
+def _enclosing(repository: CodeRepository, hit: Hit, name: str | None) -> str | None:
     """Return the enclosing definition by indentation, with `name` as a member of it."""
     path, number, text = hit
     own = _scope(text)

@@ -42,8 +42,8 @@ _PROSE_NAMES = {  # of files without a suffix
     *("changelog", "changes", "history", "news", "todo", "install", "credits", "thanks", "version", "codeowners"),
 }
 _DATA = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml", ".svg", ".lock", ".po", ".snap", ".map", ".log"}
-_MADE = re.compile(r"\.min\.|\.bundle\.|\.pb\.|_pb2|\.generated\.|\.gen\.|\.d\.ts$|\.snap$")
-_SAYS_MADE = re.compile(rb"DO NOT EDIT|@generated|[Cc]ode generated|[Aa]uto-?generated")
+_GENERATED_NAME = re.compile(r"\.min\.|\.bundle\.|\.pb\.|_pb2|\.generated\.|\.gen\.|\.d\.ts$|\.snap$")
+_GENERATED_HEADER = re.compile(rb"DO NOT EDIT|@generated|[Cc]ode generated|[Aa]uto-?generated")
 _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
 
 
@@ -113,17 +113,17 @@ class CodeRepository:
             return False
         content = self.read(file.path)
         has_long_lines = any(len(line) > LONGEST_LINE for line in content.split(b"\n"))
-        return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not has_long_lines
+        return bool(content) and not _GENERATED_HEADER.search(content[:1_000]) and not has_long_lines
 
     def files_with(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Map each name to the files with all its words; to none if a file that is too large to read has them."""
         words_of = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
-        every = frozenset[bytes]().union(*words_of.values())
-        by_word: dict[bytes, set[str]] = {word: set() for word in every}
+        words = frozenset[bytes]().union(*words_of.values())
+        by_word: dict[bytes, set[str]] = {word: set() for word in words}
         for file in self.files:
-            for word in every.intersection(_WORD.findall(self.read(file.path))):
+            for word in words.intersection(_WORD.findall(self.read(file.path))):
                 by_word[word].add(file.path)
-        large = [every.intersection(_words(self.root / path)) for path in self._large] if every else []
+        large = [words.intersection(_words(self.root / path)) for path in self._large] if words else []
         return {
             name: sorted(set.intersection(*(by_word[word] for word in words)))
             if words and not any(words <= contained for contained in large)
@@ -137,8 +137,8 @@ def _file(path: str) -> SourceFile:
     name, folders = pure.name.lower(), {part.lower() for part in pure.parts[:-1]}
     language = language_of(path)
     is_ours = not folders & _FOREIGN and not any(path.startswith(f"{folder}/") for folder in CASE_FOLDERS)
-    asked = is_ours and name not in _LOCKS and not _MADE.search(name) and path.isprintable()
-    return SourceFile(path, _kind(name, pure.suffix.lower(), language), language, asked)
+    is_candidate = is_ours and name not in _LOCKS and not _GENERATED_NAME.search(name) and path.isprintable()
+    return SourceFile(path, _kind(name, pure.suffix.lower(), language), language, is_candidate)
 
 
 def _kind(name: str, suffix: str, language: str | None) -> Kind:

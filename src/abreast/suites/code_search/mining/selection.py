@@ -39,7 +39,7 @@ def propose(
     seed: int = 0,
     kinds: Sequence[str] = KINDS,
     languages: Sequence[str] = (),
-    known: KnownCases | None = None,
+    excluded: KnownCases | None = None,
 ) -> list[Proposal]:
     """Propose up to `limit` new cases of a repository. Without `languages`, all languages and configuration files."""
     if limit < 1:
@@ -47,7 +47,7 @@ def propose(
     repository = CodeRepository.open(repository_folder(repo))
     if not repository.files:
         raise BadInput(f"{repo}: no files to ask about", "use a repository with tracked files (`git add`)")
-    selection = _CaseSelection(repository, known or KnownCases(), limit)
+    selection = _CaseSelection(repository, excluded or KnownCases(), limit)
     for number, streams in enumerate(_rounds(repository, limit, Random(seed), kinds, languages), 1):
         selection.add_from(streams)
         if selection.is_full or (selection.could_be_full and number >= ROUNDS):
@@ -58,14 +58,14 @@ def propose(
 class _CaseSelection:
     """The selected proposals; easy ones beyond half of the limit, and settings beyond a tenth, are deferred."""
 
-    def __init__(self, repository: CodeRepository, known: KnownCases, limit: int) -> None:
+    def __init__(self, repository: CodeRepository, excluded: KnownCases, limit: int) -> None:
         self.proposals: list[Proposal] = []
         self.deferred: list[Proposal] = []
         self._repository = repository
-        self._known = known
+        self._known = excluded
         self._limit = limit
         self._ids: set[str] = set()
-        self._prompts = set(known.prompts)
+        self._prompts = set(excluded.prompts)
 
     @property
     def is_full(self) -> bool:

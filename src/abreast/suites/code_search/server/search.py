@@ -109,11 +109,11 @@ def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> 
 
 def _describe(matches: Iterator[FileHits], limit: int, context: int) -> str:
     blocks: list[tuple[int, str]] = []
-    shown = total = files = 0
+    count = total = files = 0
     for path, lines, hits in matches:
-        first = hits[: limit - shown]
+        first = hits[: limit - count]
         blocks += _blocks(printable_path(path), lines, first, context)
-        shown, total, files = shown + len(first), total + len(hits), files + 1
+        count, total, files = count + len(first), total + len(hits), files + 1
         if total >= MOST_COUNTED:
             break
     if not total:
@@ -142,10 +142,10 @@ def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Itera
         yield len(group), "\n".join([*block, "--"])
 
 
-def _summary(shown: int, total: int, files: int) -> str:
+def _summary(count: int, total: int, files: int) -> str:
     where = f"in {many(files, 'file')}"
     if total >= MOST_COUNTED:
-        return f"[{shown} shown of more than {MOST_COUNTED:,} hits: search for something rarer, or limit it by path]"
-    if shown < total:
-        return f"[{shown} shown, {total - shown:,} more; {total:,} hits {where}: limit it by path, or raise limit]"
+        return f"[{count} shown of more than {MOST_COUNTED:,} hits: search for something rarer, or limit it by path]"
+    if count < total:
+        return f"[{count} shown, {total - count:,} more; {total:,} hits {where}: limit it by path, or raise limit]"
     return f"[{many(total, 'hit')} {where}]"

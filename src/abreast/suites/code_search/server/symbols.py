@@ -164,8 +164,8 @@ def _describe_use(path: str, use: Reference, source: SourceReader) -> str:
     return f"{printable_path(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
 
 
-def _more(shown: int, total: int) -> str:
-    return f"; {shown} shown, {total - shown:,} more: raise limit, or narrow it" if shown < total else ""
+def _more(count: int, total: int) -> str:
+    return f"; {count} shown, {total - count:,} more: raise limit, or narrow it" if count < total else ""
 
 
 def _unread(missing: int) -> str:

@@ -88,9 +88,9 @@ def _is_default_export(index: NameIndex, file: SourceFile, definition: Definitio
     return file.language == "typescript" and re.search(pattern, index.repository.read(file.path)) is not None
 
 
-def _add_calls(calls: Calls, index: NameIndex, here: SourceFile, home: SourceFile, definition: Definition) -> bool:
+def _add_calls(calls: Calls, index: NameIndex, file: SourceFile, home: SourceFile, definition: Definition) -> bool:
     """Add the calls in a file; False if an occurrence cannot be explained."""
-    source, outline = index.repository.read(here.path), index.repository.outline(here.path)
+    source, outline = index.repository.read(file.path), index.repository.outline(file.path)
     if outline is None or outline.broken:
         return False
     references = {reference.at: reference for reference in outline.references if reference.name == definition.name}
@@ -99,22 +99,22 @@ def _add_calls(calls: Calls, index: NameIndex, here: SourceFile, home: SourceFil
         at = match.start()
         reference = references.get(at)
         if reference is None:
-            is_definition = here == home and at == definition.at
+            is_definition = file == home and at == definition.at
             if not is_definition and not _is_only_text(source, outline, at):
                 return False
         elif reference.kind == "import":
             if _is_renamed(source, match.end()):
                 return False
-            if here != home and not _is_module_of(_origin(here, source, at, match.end()), home):
+            if file != home and not _is_module_of(_origin(file, source, at, match.end()), home):
                 return False
-        elif reference.kind == "name" or not _is_call_of(definition, home, here, source, at, outline):
+        elif reference.kind == "name" or not _is_call_of(definition, home, file, source, at, outline):
             return False
         else:
             caller = _caller(outline, reference)
-            if caller is None or (here == home and caller == definition):
+            if caller is None or (file == home and caller == definition):
                 return False
-            calls.callers.add((here, caller))
-            calls.lines.setdefault(here.path, set()).add(reference.line)
+            calls.callers.add((file, caller))
+            calls.lines.setdefault(file.path, set()).add(reference.line)
     return True
 
 
@@ -147,22 +147,22 @@ def _caller(outline: Outline, call: Reference) -> Definition | None:
 
 
 def _is_call_of(
-    definition: Definition, home: SourceFile, here: SourceFile, source: bytes, at: int, outline: Outline
+    definition: Definition, home: SourceFile, file: SourceFile, source: bytes, at: int, outline: Outline
 ) -> bool:
     """Whether a call must be of this function, by what precedes the name."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
     owner, mark = (before[1], before[2]) if before is not None else (None, None)
-    if here.language != home.language:
+    if file.language != home.language:
         return False
     if mark is None:
-        return is_in_reach(definition, home, here, source, outline)
+        return is_in_reach(definition, home, file, source, outline)
     qualifier = (owner or b"").rstrip(b"?!").decode("utf-8", "replace")
     if definition.kind == "function":
-        return qualifier in modules_of(home) and _is_module(qualifier, mark, (here, home), source, outline)
+        return qualifier in modules_of(home) and _is_module(qualifier, mark, (file, home), source, outline)
     container = (definition.container or "").rpartition(".")[2]
     if mark == b"::":
         return qualifier in ("Self", container)
-    if here == home and qualifier in _SAME_OBJECT:
+    if file == home and qualifier in _SAME_OBJECT:
         return True
     return bool(container) and _is_instance(qualifier, container, source, at)
 
@@ -177,8 +177,8 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
         )
     if qualifier == container:
         return True
-    made = rb"(?<![\w$.])" + name + rb"(?:\s*:?=\s*|\s*:\s*|[ \t]+)(?:await\s+|new\s+|mut\s+|[&*\"'])*"
-    of_class = re.findall(made + kind, source) + re.findall(
+    declared = rb"(?<![\w$.])" + name + rb"(?:\s*:?=\s*|\s*:\s*|[ \t]+)(?:await\s+|new\s+|mut\s+|[&*\"'])*"
+    of_class = re.findall(declared + kind, source) + re.findall(
         rb"(?<![\w$.])" + kind + rb"(?:<[^\n]*?>)?[ \t]+" + name + rb"\s*[=;,):]", source
     )
     assigned = re.findall(
@@ -189,34 +189,34 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
 
 def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], source: bytes, outline: Outline) -> bool:
     """Whether a name before a dot is a module; `files` are those of the call and of the definition."""
-    here, home = files
-    if here.language == "rust":
+    file, home = files
+    if file.language == "rust":
         return mark == b"::"
-    if here.language == "go":
+    if file.language == "go":
         return re.search(rb"\"(?:[^\"\n]*/)?" + re.escape(name.encode()) + rb"\"", source) is not None
     imports = [reference for reference in outline.references if reference.kind == "import" and reference.name == name]
-    origins = [_origin(here, source, reference.at, reference.at + len(name.encode())) for reference in imports]
+    origins = [_origin(file, source, reference.at, reference.at + len(name.encode())) for reference in imports]
     return any(not origin or _is_module_of(origin, home) for origin in origins)
 
 
-def is_in_reach(definition: Definition, home: SourceFile, here: SourceFile, source: bytes, outline: Outline) -> bool:
+def is_in_reach(definition: Definition, home: SourceFile, file: SourceFile, source: bytes, outline: Outline) -> bool:
     """Whether an unqualified name is this function: in the same file, imported, or in Go in the same folder."""
     imported = any(reference.kind == "import" and reference.name == definition.name for reference in outline.references)
     if definition.kind == "method":
-        return here.language == "java" and (here == home or imported)
-    if here == home or imported:
+        return file.language == "java" and (file == home or imported)
+    if file == home or imported:
         return True
-    if here.language == "go" or (here.language == "java" and definition.kind in HOLDERS):
-        return here.folder == home.folder
-    stars = _STAR.finditer(source) if here.language in ("python", "rust") else ()
+    if file.language == "go" or (file.language == "java" and definition.kind in HOLDERS):
+        return file.folder == home.folder
+    stars = _STAR.finditer(source) if file.language in ("python", "rust") else ()
     return any(_is_module_of(star[1] or star[2], home) for star in stars)
 
 
-def _origin(here: SourceFile, source: bytes, start: int, end: int) -> bytes:
-    if here.language == "typescript":
+def _origin(file: SourceFile, source: bytes, start: int, end: int) -> bytes:
+    if file.language == "typescript":
         match = _FROM_BEHIND.match(source, end)
     else:
-        pattern = _FROM.get(here.language or "")
+        pattern = _FROM.get(file.language or "")
         match = pattern.match(source[max(0, start - 5_000) : start]) if pattern else None
     return match[1] if match else b""
 
@@ -240,15 +240,15 @@ def modules_of(home: SourceFile) -> set[str]:
 
 def _proposal(index: NameIndex, definition: Definition, file: SourceFile, calls: Calls) -> Proposal:
     lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
-    what = f"the {definition.kind} `{definition.name}`"
+    noun = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
         index.repository,
         kind="callers",
         language=file.language,
         name=("callers", definition.qualified),
         category="navigate",
-        description=f"Find the functions that call {what}.",
-        prompt=f"Which functions and methods call {what}? Give the name of each of them, its file, "
+        description=f"Find the functions that call {noun}.",
+        prompt=f"Which functions and methods call {noun}? Give the name of each of them, its file, "
         "and the lines of the calls.",
         lines=lines,
         symbols=sorted({caller.qualified for _, caller in calls.callers}),

@@ -49,15 +49,15 @@ def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, Definition]]) 
 
 def _proposal(index: NameIndex, file: SourceFile, definition: Definition) -> Proposal:
     mentions = len(index.files_with[definition.name])
-    what = f"the {definition.kind} `{definition.name}`"
+    noun = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
         index.repository,
         kind="definitions",
         language=file.language,
         name=("def", definition.qualified),
         category="search",
-        description=f"Find where {what} is defined.",
-        prompt=f"Where is {what} defined? Give the file, the name and the line of the definition.",
+        description=f"Find where {noun} is defined.",
+        prompt=f"Where is {noun} defined? Give the file, the name and the line of the definition.",
         lines={file.path: [definition.line]},
         symbols=[definition.qualified],
         why=f"the only definition of this name; it stands in {many(mentions, 'file')}",

@@ -32,9 +32,9 @@ def impact(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
                 function,
                 sorted(direct.callers | indirect, key=_location),
                 kind="impact",
-                question="Which functions and methods can a change of {what} affect: those that call it, and those "
+                question="Which functions and methods can a change of {target} affect: those that call it, and those "
                 "that call one of these? Give the name of each of them and its file. Tests count too.",
-                description="Find the functions that a change of {what} affects.",
+                description="Find the functions that a change of {target} affects.",
                 why=f"{len(direct.callers)} direct callers, and theirs; every occurrence of these names is explained",
             )
 
@@ -49,9 +49,9 @@ def tests(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
                 function,
                 sorted(covering, key=_location),
                 kind="tests",
-                question="Which tests call {what}, directly or through one other function? Give the name of each test "
+                question="Which tests call {target}, directly or through one other function? Give the name of each test "
                 "function and its file.",
-                description="Find the tests that call {what}.",
+                description="Find the tests that call {target}.",
                 why=f"{len(covering & direct.callers)} tests call it directly, {len(covering - direct.callers)} "
                 "through one other function",
             )
@@ -74,9 +74,9 @@ def is_test(repository: CodeRepository, file: SourceFile, definition: Definition
 def _with_callers(index: NameIndex, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
-        called = [(function, calls) for function in batch if (calls := calls_of(index, *function)) and calls.callers]
-        index.load(caller.name for _, calls in called for _, caller in calls.callers)
-        for function, calls in called:
+        functions = [(function, calls) for function in batch if (calls := calls_of(index, *function)) and calls.callers]
+        index.load(caller.name for _, calls in functions for _, caller in calls.callers)
+        for function, calls in functions:
             if len(calls.callers) <= MOST_FUNCTIONS:
                 indirect = _common_callers(index, calls.callers)
                 if indirect is not None and function not in indirect:
@@ -103,15 +103,15 @@ def _location(function: Function) -> tuple[str, int]:
 def _proposal(
     index: NameIndex, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
 ) -> Proposal:
-    what = f"the {target[1].kind} `{target[1].name}`"
+    noun = f"the {target[1].kind} `{target[1].name}`"
     return make_proposal(
         index.repository,
         kind=kind,
         language=target[0].language,
         name=(kind, target[1].qualified),
         category="understand",
-        description=description.format(what=what),
-        prompt=question.format(what=what),
+        description=description.format(target=noun),
+        prompt=question.format(target=noun),
         symbols=sorted({definition.qualified for _, definition in answer}),
         files=[file.path for file, _ in answer],
         why=why,

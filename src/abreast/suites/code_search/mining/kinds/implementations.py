@@ -70,10 +70,10 @@ def _find_directly_derived(index: NameIndex, home: SourceFile, base: Definition)
     pattern = re.compile(_HEADERS[home.language or ""].format(name=re.escape(base.name)), re.MULTILINE)
     result: dict[str, Location] = {}
     for path in index.files_with.get(base.name, ()):
-        here, outline = index.repository.file(path), index.repository.outline(path)
-        if here.kind == "other" or (outline is not None and outline.broken):
+        file, outline = index.repository.file(path), index.repository.outline(path)
+        if file.kind == "other" or (outline is not None and outline.broken):
             return None
-        if outline is None or here.language != home.language:
+        if outline is None or file.language != home.language:
             continue
         bases = [reference for reference in outline.bases if reference.name == base.name]
         source, text = index.repository.read(path), index.repository.text(path)
@@ -82,7 +82,7 @@ def _find_directly_derived(index: NameIndex, home: SourceFile, base: Definition)
         ):
             return None
         for reference in bases:
-            if reference.derived in result or not _is_reference_to(reference, base, (home, here), source, index):
+            if reference.derived in result or not _is_reference_to(reference, base, (home, file), source, index):
                 return None
             result[reference.derived] = (path, reference.line)
     return result
@@ -98,13 +98,13 @@ def _is_reference_to(
     base: Base, definition: Definition, files: tuple[SourceFile, SourceFile], source: bytes, index: NameIndex
 ) -> bool:
     """Whether a base is this class: imported from its module, or qualified with it."""
-    home, here = files
-    outline = index.repository.outline(here.path)
+    home, file = files
+    outline = index.repository.outline(file.path)
     before = re.search(rb"([\w$]+)\s*(?:\.|::)\s*\Z", source[max(0, base.at - 100) : base.at])
     if before is not None:
         owner = before[1].decode("utf-8", "replace")
         return owner in {home.name.partition(".")[0], *home.path.split("/")[:-1], "crate", "self", "super"}
-    return outline is not None and is_in_reach(definition, home, here, source, outline)
+    return outline is not None and is_in_reach(definition, home, file, source, outline)
 
 
 def _find_overrides(
