@@ -49,8 +49,8 @@ def tests(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
                 function,
                 sorted(covering, key=_location),
                 kind="tests",
-                question="Which tests call {target}, directly or through one other function? Give the name of each test "
-                "function and its file.",
+                question="Which tests call {target}, directly or through one other function? Give the name of each "
+                "test function and its file.",
                 description="Find the tests that call {target}.",
                 why=f"{len(covering & direct.callers)} tests call it directly, {len(covering - direct.callers)} "
                 "through one other function",
