@@ -169,7 +169,7 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
 @pytest.mark.parametrize(
     ("tests", "more", "code", "said"),
     [
-        ({"command": None}, {}, 2, "command must be a text or a list of words, got None"),
+        ({"command": None}, {}, 2, "command must be a string or a list of strings, got None"),
         ({}, {"scorers": ["tests"]}, 2, "command is missing"),
         ({"command": ""}, {}, 2, "command"),
         ({"command": []}, {}, 2, "command"),

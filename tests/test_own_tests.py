@@ -388,7 +388,7 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
     ("tests", "said"),
     [
         ({"command": "echo {case}", "shell": True}, "{case} is not replaced with shell: true"),
-        ({"command": "sh {folder}/a", "shell": True}, "the variable ABREAST_FOLDER is there: write $ABREAST_FOLDER"),
+        ({"command": "sh {folder}/a", "shell": True}, "use $ABREAST_FOLDER"),
         ({"command": "sh {tests}", "own": False}, "command uses the tests of a case"),
         ({"command": "cat $ABREAST_TESTS", "shell": True, "own": False}, "command uses the tests of a case"),
         ({"own": "yes"}, "own must be true or false"),

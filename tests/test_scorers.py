@@ -487,7 +487,7 @@ def test_a_number_that_is_written_is_read_back(number: float, shape: str, writte
 
 # Negation and labels
 
-SAYS = {
+MENTIONS_CLASS = {
     "not falling; rising": "rising",
     "It isn't falling, it is rising": "rising",
     "isn’t falling": "",
@@ -553,7 +553,7 @@ def classes_read(text: str, classes: Any) -> str:
     return " ".join(right or [name for name in names if "several" in several and f"'{name}'" in several])
 
 
-@pytest.mark.parametrize(("text", "names"), SAYS.items())
+@pytest.mark.parametrize(("text", "names"), MENTIONS_CLASS.items())
 def test_a_label_is_what_the_answer_says_and_does_not_deny(text: str, names: str) -> None:
     assert classes_read(text, TREND) == names
 
@@ -617,7 +617,9 @@ def test_classes_of_mere_signs_are_told_apart() -> None:
 
 def test_mentions_keep_their_place() -> None:
     text = fold("Not FALLING: rising")
-    assert [(text[each.start : each.end], each.negated) for each in Phrases(["rising", "falling"]).mentions(text)] == [
+    assert [
+        (text[match.start : match.end], match.negated) for match in Phrases(["rising", "falling"]).mentions(text)
+    ] == [
         ("FALLING", True),
         ("rising", False),
     ]
@@ -708,8 +710,8 @@ def by_name(expected: str, text: str, *, value: Any = None, strictness: int = 3)
     return text == expected and value is None and strictness == 3
 
 
-def by_position(one: Case, other: Answer) -> float:
-    return float(one.expected == other.text)
+def by_position(item: Case, other: Answer) -> float:
+    return float(item.expected == other.text)
 
 
 async def waiting(input: str) -> float:
