@@ -71,13 +71,14 @@ class Regex(SingleColumn):
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
         try:
-            patterns = [self._pattern] if self._pattern else [self._compile(item) for item in texts_of(expected)]
+            patterns = (
+                [self._pattern]
+                if self._pattern
+                else [compile_pattern(self._where, item, self._flags) for item in texts_of(expected)]
+            )
         except BadInput as error:
             return None, error.message
         return search_any(patterns, answer.text)
-
-    def _compile(self, pattern: str) -> re.Pattern[str]:
-        return compile_pattern(self._where, pattern, self._flags)
 
 
 def compile_pattern(where: str, pattern: str, flags: re.RegexFlag = re.NOFLAG, key: str = "pattern") -> re.Pattern[str]:

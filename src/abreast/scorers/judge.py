@@ -74,9 +74,9 @@ class Judge(Scorer):
         self.target_version = str(settings.take("version", "", _is_version, "text"))
         rubric = _rubric(settings)
         self._has_one_dimension = isinstance(rubric, str)
-        self._rubric: Mapping[str, str] = {OVERALL: rubric} if isinstance(rubric, str) else rubric
+        self.rubric: Mapping[str, str] = {OVERALL: rubric} if isinstance(rubric, str) else rubric
         scale = settings.take("scale", (1, 5), is_range, "two finite numbers, the lower first")
-        self._low, self._high = float(scale[0]), float(scale[1])
+        self._low, self._high = self.scale = float(scale[0]), float(scale[1])
         expects = f"a whole number from 1 to {MOST_SAMPLES}"
         self.samples: int = settings.take("samples", 1, _is_samples, expects)
         self.pairwise: bool = settings.take("pairwise", False, is_flag, "true or false")
@@ -98,7 +98,7 @@ class Judge(Scorer):
 
     def _marks(self, settings: ScorerSettings) -> dict[str, float]:
         """Take the setting `passing`: the lowest passing rating by dimension."""
-        expects = f"a mapping such as {{{next(iter(self._rubric))}: {self._high:g}}}, each within the scale"
+        expects = f"a mapping such as {{{next(iter(self.rubric))}: {self._high:g}}}, each within the scale"
         marks = settings.take("passing", {}, self._are_marks, expects)
         if marks and self.pairwise:
             raise BadInput(f"{settings.where}: pairwise judgements have no scale", "omit passing or pairwise")
@@ -108,7 +108,7 @@ class Judge(Scorer):
         if not isinstance(value, Mapping):
             return False
         return all(
-            key in self._rubric and is_number(mark) and self._low <= mark <= self._high for key, mark in value.items()
+            key in self.rubric and is_number(mark) and self._low <= mark <= self._high for key, mark in value.items()
         )
 
     def seat(self, target_digest: str, baseline_digest: str) -> None:
@@ -122,15 +122,6 @@ class Judge(Scorer):
 
     # -- shared with human labelling --------------------------------------------------------------------------------
 
-    @property
-    def rubric(self) -> Mapping[str, str]:
-        """The meanings of the dimensions."""
-        return self._rubric
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        return self._low, self._high
-
     def shows(self, part: str) -> bool:
         """Whether the judge sees this part: input, expected, answer or change."""
         return part in self._shows
@@ -140,18 +131,18 @@ class Judge(Scorer):
 
     def dimensions_of(self, column: str) -> tuple[str, ...]:
         """Return the dimensions that a column is computed from."""
-        alone = [name for name in self._rubric if column in (self.column(name), f"{self.name}_{name}_passed")]
-        return tuple(alone or self._rubric)
+        alone = [name for name in self.rubric if column in (self.column(name), f"{self.name}_{name}_passed")]
+        return tuple(alone or self.rubric)
 
     def columns_of(self, values: Mapping[str, float]) -> dict[str, float]:
         """Compute the columns, with values in [0, 1], from the values of dimensions."""
-        rated = {dimension: value for dimension, value in values.items() if dimension in self._rubric}
+        rated = {dimension: value for dimension, value in values.items() if dimension in self.rubric}
         columns = {self.column(dimension): value for dimension, value in rated.items()}
         for dimension, mark in self._passing.items():
             if dimension in rated:
                 rating = self._low + rated[dimension] * (self._high - self._low)
                 columns[f"{self.name}_{dimension}_passed"] = float(rating >= mark - 1e-9)
-        if len(rated) == len(self._rubric):
+        if len(rated) == len(self.rubric):
             columns[self.name] = math.fsum(rated.values()) / len(rated)
         return columns
 
@@ -174,7 +165,7 @@ class Judge(Scorer):
             other = baseline or JudgedAnswer("")
             first, second = (other, answer) if item.endswith(ORDERS[0]) else (answer, other)
             parts += [*self._quoted("first ", first), *self._quoted("second ", second)]
-        rubric = "\n".join(f"- {dimension}: {meaning}" for dimension, meaning in self._rubric.items())
+        rubric = "\n".join(f"- {dimension}: {meaning}" for dimension, meaning in self.rubric.items())
         ask = _COMPARE if self.pairwise else _RATE
         return ask.format(
             rubric=rubric, data=quoted(parts), form=self._form(), low=f"{self._low:g}", high=f"{self._high:g}"
@@ -198,7 +189,7 @@ class Judge(Scorer):
             if self.pairwise
             else f'"score": a number from {self._low:g} to {self._high:g}'
         )
-        fields = [f'"{dimension}": {{"justification": "...", {value}}}' for dimension in self._rubric]
+        fields = [f'"{dimension}": {{"justification": "...", {value}}}' for dimension in self.rubric]
         return "{" + ", ".join(fields) + "}"
 
     # -- replies ----------------------------------------------------------------------------------------------------
@@ -217,10 +208,10 @@ class Judge(Scorer):
     def _read_object(self, item: str, reply: Mapping[str, Any]) -> Judgement:
         entries = _normalize_keys(reply)
         key = "preferred" if self.pairwise else "score"
-        if list(self._rubric) == [OVERALL] and OVERALL not in entries and key in entries:
+        if list(self.rubric) == [OVERALL] and OVERALL not in entries and key in entries:
             entries = {OVERALL: reply}
         remarks = {}
-        for dimension in self._rubric:
+        for dimension in self.rubric:
             if dimension not in entries:
                 return Judgement(None, f'the reply has no "{dimension}"')
             value, words = _value_and_words(entries[dimension], key)
@@ -258,7 +249,7 @@ class Judge(Scorer):
         note = f"{count} of {len(samples)} samples could not be used: {problems[0]}" if problems else ""
         if not usable:
             return self.fill(None, problems[0] if self.samples == 1 else note)
-        scores = {dimension: self._score_dimension(dimension, usable, note) for dimension in self._rubric}
+        scores = {dimension: self._score_dimension(dimension, usable, note) for dimension in self.rubric}
         values = {dimension: score.value or 0.0 for dimension, score in scores.items()}
         passed = self._score_passed(values)
         if self._has_one_dimension:

@@ -78,15 +78,13 @@ class ChangeTally:
 
     def count(self, human: Mapping[Key, int], agent: Mapping[Key, int], weight: Callable[[Key], int]) -> None:
         for key in human.keys() | agent.keys():
-            self._count(human.get(key, 0), agent.get(key, 0), weight(key))
-
-    def _count(self, human: int, agent: int, weight: int) -> None:
-        self.added += weight * max(human, 0)
-        self.removed += weight * max(-human, 0)
-        self.right_added += weight * max(min(human, agent), 0)
-        self.right_removed += weight * max(min(-human, -agent), 0)
-        self.extra += weight * max(agent - max(human, 0), 0)
-        self.destroyed += weight * max(min(human, 0) - agent, 0)
+            human_count, agent_count, unit = human.get(key, 0), agent.get(key, 0), weight(key)
+            self.added += unit * max(human_count, 0)
+            self.removed += unit * max(-human_count, 0)
+            self.right_added += unit * max(min(human_count, agent_count), 0)
+            self.right_removed += unit * max(min(-human_count, -agent_count), 0)
+            self.extra += unit * max(agent_count - max(human_count, 0), 0)
+            self.destroyed += unit * max(min(human_count, 0) - agent_count, 0)
 
 
 def tally_marks(human: Delta[str], agent: Delta[str]) -> ChangeTally:

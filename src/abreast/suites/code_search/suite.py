@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.spec.schema import seconds_in
@@ -29,22 +29,19 @@ class CodeSearch(Suite):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group("of the suite code-search").add_argument
+        several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
         add("--repo", metavar="PATH", default=".", help="the repository of the cases (default: current folder)")
         add(
             "--cases",
             metavar="PATH",
-            nargs="+",
-            action="extend",
-            default=[],
+            **several,
             help="case files, or folders of them, instead of those in the repository",
         )
         add("--category", metavar="A,B", action="append", default=[], help="only these categories; repeatable")
         add(
             "--mcp",
             metavar="SERVER",
-            nargs="+",
-            action="extend",
-            default=[],
+            **several,
             help='add a variant with this server: NAME="COMMAND ARGUMENTS", NAME=URL or a file with mcpServers '
             "(abreast-demo-mcp)",
         )
