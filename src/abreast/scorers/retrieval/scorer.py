@@ -39,7 +39,7 @@ class Retrieval(Overlap):
     [('retrieval_f1', 0.8), ('retrieval_precision', 0.67), ('retrieval_recall', 1.0)]
     """
 
-    revision = 2
+    revision = 3
 
     def __init__(self, settings: ScorerSettings) -> None:
         super().__init__(settings)
