@@ -15,11 +15,11 @@ GOALS = {2: 0.48, 4: 0.73, 8: 0.86}  # trials in flight, and by how much the tim
 
 def execute(parallel: int) -> dict[str, Any]:
     """A run; the time from the first start of a trial to the last end of one, as the rows have it."""
-    from abreast.suites.code_search.config import Config, experiment
+    from abreast.suites.code_search.config import CodeSearchConfig, experiment
 
     with measure.folder() as path:
         repo = _repository(path / "repo")
-        config = Config(repo=repo, mock=True, mock_latency=LATENCY, store=str(path / "results.db"))
+        config = CodeSearchConfig(repo=repo, mock=True, mock_latency=LATENCY, store=str(path / "results.db"))
         rows = experiment(config, path).run(parallel=parallel).rows()
     assert len(rows) == 2 * CASES
     assert all(row["status"] == "ok" for row in rows)

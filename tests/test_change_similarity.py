@@ -64,9 +64,9 @@ class Repository:
         else:
             self.put(change)
         self.git("add", "-A")
-        found = self.git("diff", "--cached", "--find-renames", *words)
+        result = self.git("diff", "--cached", "--find-renames", *words)
         self.git("reset", "-q", "--hard")
-        return found
+        return result
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def repository(tmp_path: Path) -> Callable[[Files], Repository]:
     return lambda start: Repository(tmp_path / "repository", start)
 
 
-def scored(human: str, agent: str | None, **given: Any) -> tuple[Score, ...]:
+def scored(human: str, agent: str | None, **options: Any) -> tuple[Score, ...]:
     answer = Answer("done", artifacts={} if agent is None else {"diff": agent})
-    return build("change_similarity", given).score(Case("c", "Do it.", expected={"diff": human}), answer)
+    return build("change_similarity", options).score(Case("c", "Do it.", expected={"diff": human}), answer)
 
 
-def similarity(human: str, agent: str | None, **given: Any) -> float:
-    value = scored(human, agent, **given)[0].value
+def similarity(human: str, agent: str | None, **options: Any) -> float:
+    value = scored(human, agent, **options)[0].value
     assert value is not None
     return value
 
@@ -244,7 +244,7 @@ def test_deleting_what_people_kept_scores_0(repository: Callable[[Files], Reposi
     for after in (old.replace("read", "load") + rest, rest + "end = 1\n", old[20:] + "end = 1\n" + rest):
         human = there.diff({name: after, "other.md": "one\n2\nthree\n"}, FULL)
         emptied = there.diff({name: "", "other.md": ""})
-        removed = there.diff(lambda path: [(path / each).unlink() for each in (name, "other.md")])
+        removed = there.diff(lambda path: [(path / item).unlink() for item in (name, "other.md")])
         assert similarity(human, emptied) == 0
         assert similarity(human, removed) == 0
         assert "removed but kept by people" in scored(human, emptied)[0].explanation
@@ -320,10 +320,10 @@ def test_new_removed_binary_and_executable_files_count(repository: Callable[[Fil
     assert "Binary files" in human
     assert "new mode 100755" in human
     for words in ((), ("--binary", "--full-index"), ("--no-renames",)):
-        found = scored(human, there.diff(change, *words))
-        assert [score.value for score in found] == [1, 1]
-        assert "5 of 5 files changed" in found[0].explanation
-        assert "compared by syntax: 2, by lines: 1, by name: 2" in found[0].explanation
+        result = scored(human, there.diff(change, *words))
+        assert [score.value for score in result] == [1, 1]
+        assert "5 of 5 files changed" in result[0].explanation
+        assert "compared by syntax: 2, by lines: 1, by name: 2" in result[0].explanation
     assert similarity(human, None) == 0
     only = there.diff(lambda path: (path / "picture.png").write_bytes(b"\0\5"), FULL)
     assert similarity(only, there.diff({"picture.png": b"\0\6\7"})) == 1, "by name only"
@@ -416,7 +416,7 @@ def test_a_diff_that_does_not_fit_or_is_cut_counts_by_its_lines(repository: Call
 def test_an_answer_whose_diff_is_not_at_hand_has_no_score() -> None:
     case = Case("c", "?", expected={"diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"})
     (score, _) = build("change_similarity").score(case, Answer("", data={"files_changed": 1}))
-    assert (score.value, score.explanation) == (None, "files were changed, but the diff is not at hand")
+    assert (score.value, score.explanation) == (None, "files were changed, but there is no diff")
 
 
 def test_without_tree_sitter_it_goes_by_lines_and_says_so(
@@ -436,23 +436,23 @@ def test_without_tree_sitter_it_goes_by_lines_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("expected", "said"),
+    ("expected", "message"),
     [
         ("text", "must be a mapping with a diff"),
         ({}, ".diff is missing"),
-        ({"diff": 3}, ".diff must be a text, got 3"),
+        ({"diff": 3}, ".diff must be a string, got 3"),
         ({"diff": "  "}, ".diff is empty"),
-        ({"diff": "what?"}, ".diff is no diff"),
+        ({"diff": "what?"}, ".diff is not a diff"),
         ({"diff": "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -5 +5 @@\n-a\n+b\n"}, "does not show all lines of 'x'"),
-        ({"diff": "diff --cc x\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n--a\n++b\n"}, "against several parents"),
-        ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only files that are ignored"),
+        ({"diff": "diff --cc x\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n--a\n++b\n"}, "with several parents"),
+        ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only ignored files"),
     ],
 )
-def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, said: str) -> None:
+def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, message: str) -> None:
     scorer: Any = build("change_similarity", {"ignore": ["*.lock"]})
-    what, how = scorer.flaw(expected)
-    assert said in what
-    assert "git diff -U1000000" in how or "ignore less" in how
+    problem, how = scorer.flaw(expected)
+    assert message in problem
+    assert "git diff -U1000000" in how or "remove patterns" in how
     assert [score.value for score in scorer.score(Case("c", "?", expected=expected), Answer(""))] == [None, None]
 
 
@@ -508,9 +508,9 @@ trees = st.dictionaries(st.sampled_from(["a.py", "b.go", "c.md", "d/e.rs", "ä b
 
 
 def exactly(path: Path, files: dict[str, str]) -> None:
-    for each in path.iterdir():
-        if each.name != ".git":
-            shutil.rmtree(each) if each.is_dir() else each.unlink()
+    for item in path.iterdir():
+        if item.name != ".git":
+            shutil.rmtree(item) if item.is_dir() else item.unlink()
     for name, text in files.items():
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(text.encode())
@@ -524,14 +524,14 @@ def test_for_any_three_trees_nothing_is_0_the_same_is_1_and_all_else_between(
     if start == human:
         return
     shutil.rmtree(tmp_path / "tree", ignore_errors=True)
-    there = Repository(tmp_path / "tree", dict(start))
-    expected = there.diff(lambda path: exactly(path, human), FULL)
+    repository = Repository(tmp_path / "tree", dict(start))
+    expected = repository.diff(lambda path: exactly(path, human), FULL)
     assert similarity(expected, None) == 0
-    assert [score.value for score in scored(expected, there.diff(lambda path: exactly(path, human)))] == [1, 1]
+    assert [score.value for score in scored(expected, repository.diff(lambda path: exactly(path, human)))] == [1, 1]
     assert [score.value for score in scored(expected, expected)] == [1, 1]
-    found = scored(expected, there.diff(lambda path: exactly(path, agent)))
-    assert all(score.value is not None and 0 <= score.value <= 1 for score in found)
-    assert "\n" not in found[0].explanation
+    result = scored(expected, repository.diff(lambda path: exactly(path, agent)))
+    assert all(score.value is not None and 0 <= score.value <= 1 for score in result)
+    assert "\n" not in result[0].explanation
 
 
 statements = st.sampled_from(
@@ -625,9 +625,9 @@ print("done")
 
 def test_agents_are_compared_with_the_human_change_from_the_command_line(folder: Folder) -> None:
     start: Files = {"shop.py": LANGUAGES["shop.py"][0], "notes.md": "Notes\n"}
-    there = Repository(folder.path / "repository", start)
+    repository = Repository(folder.path / "repository", start)
     changed = str(start["shop.py"]).replace("price", "price * item.count")
-    human = there.diff({"shop.py": changed, "notes.md": "Notes\nCounts matter.\n"}, FULL)
+    human = repository.diff({"shop.py": changed, "notes.md": "Notes\nCounts matter.\n"}, FULL)
     for name, content in start.items():
         (folder.path / "start").mkdir(exist_ok=True)
         (folder.path / "start" / name).write_text(str(content))
@@ -643,9 +643,9 @@ def test_agents_are_compared_with_the_human_change_from_the_command_line(folder:
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 0, done.err
     rows = folder.sql("select variant, score_change_similarity s, score_change_files f from predictions")
-    found = {row["variant"]: (row["s"], row["f"]) for row in rows}
-    assert (found["idle"], found["right"]) == ((0, 0), (1, 1))
-    assert found["half"] == (pytest.approx(0.71, abs=0.05), pytest.approx(2 / 3))
+    result = {row["variant"]: (row["s"], row["f"]) for row in rows}
+    assert (result["idle"], result["right"]) == ((0, 0), (1, 1))
+    assert result["half"] == (pytest.approx(0.71, abs=0.05), pytest.approx(2 / 3))
     (why,) = folder.sql(
         "select explanation e from scores where name = 'change_similarity' and value between 0.1 and 0.9"
     )

@@ -89,12 +89,12 @@ def test_where_tests_pass_before_any_change_there_is_no_score_and_the_start_is_t
     project.write("project/value.txt", "right\n")
     done = run(project, {"fails_before": True})
     assert done.code == 1
-    assert "no answer could be scored: succeeds without any change, so it says nothing" in done.err
+    assert "no answer could be scored: succeeds without any change, so it measures nothing" in done.err
     assert "help: run `abreast show " in done.err
     assert "--fresh" in done.err, "the folder where it was decided is gone"
     assert "no case has a score of both" in done.out
     assert set(scores(project).values()) == {
-        (None, "succeeds without any change, so it says nothing: exit code 0: keys: []")
+        (None, "succeeds without any change, so it measures nothing: exit code 0: keys: []")
     }
 
 
@@ -173,12 +173,12 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
 @pytest.mark.parametrize(
     ("tests", "more", "code", "said"),
     [
-        ({"command": None}, {}, 2, "command must be a text or a list of words, got None"),
+        ({"command": None}, {}, 2, "command must be a string or a list of strings, got None"),
         ({}, {"scorers": ["tests"]}, 2, "command is missing"),
         ({"command": ""}, {}, 2, "command"),
         ({"command": []}, {}, 2, "command"),
         ({"command": "a 'b"}, {}, 2, "no closing quotation"),
-        ({"command": ["a"], "shell": True}, {}, 2, "with shell: true, command is one text"),
+        ({"command": ["a"], "shell": True}, {}, 2, "with shell: true, command must be a string"),
         ({"timeout": 0}, {}, 2, "seconds above 0"),
         ({"fails_before": "yes"}, {}, 2, "true or false"),
         ({"command": "no-such-program-anywhere"}, {}, 4, "program no-such-program-anywhere not found"),

@@ -33,8 +33,8 @@ def shop(folder: Folder) -> Folder:
 
 
 def commit(repo: Path) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
-    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "all")):
+    identity = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "all")):
         subprocess.run(["git", "-C", repo, *words], check=True, capture_output=True)
 
 
@@ -111,10 +111,10 @@ def test_both_arms_are_the_same_but_for_the_server_and_its_tools(shop: Folder, p
     questions = ["delivery is free" in json.dumps(body["messages"]) for body in first]
     assert questions == [True, True]
     variants = shop.sql("select name, params from variants")
-    told = {row["name"]: json.loads(row["params"]) for row in variants}
+    text = {row["name"]: json.loads(row["params"]) for row in variants}
     same = ("model", "max_turns", "prompt", "workspace", "on_denied")
-    assert all(told["with_mcp"][key] == told["without_mcp"][key] for key in same)
-    assert (told["with_mcp"]["model"], told["with_mcp"]["max_turns"]) == ("haiku", 20)
+    assert all(text["with_mcp"][key] == text["without_mcp"][key] for key in same)
+    assert (text["with_mcp"]["model"], text["with_mcp"]["max_turns"]) == ("haiku", 20)
 
 
 def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProvider) -> None:
@@ -123,8 +123,8 @@ def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProv
     rows = {row["variant"]: row for row in shop.sql("select variant, score, tools from predictions")}
     assert rows["with_mcp"] == {"variant": "with_mcp", "score": 1.0, "tools": '{"Grep":1}'}
     run_name = shop.sql("select distinct run from predictions")[0]["run"]
-    found = shop.abreast("validate", run_name, "--json").json
-    assert not [each for each in found if each["check"] == "differences"]
+    results = shop.abreast("validate", run_name, "--json").json
+    assert not [each for each in results if each["check"] == "differences"]
 
 
 def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, provider: FakeProvider) -> None:
@@ -154,8 +154,8 @@ def left_out(folder: Path, *words: str) -> list[str]:
     parser = argparse.ArgumentParser()
     SUITE.arguments(parser)
     with contextlib.chdir(folder):
-        found: list[str] = SUITE.experiment(parser.parse_args(words)).spec.params["workspace"]["without"]
-    return found
+        results: list[str] = SUITE.experiment(parser.parse_args(words)).spec.params["workspace"]["without"]
+    return results
 
 
 def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) -> None:
@@ -241,8 +241,8 @@ def test_without_a_login_the_way_without_a_model_is_told(
 
 
 def variants(folder: Folder) -> dict[str, dict[str, Any]]:
-    found = folder.sql("select name, params from variants where run_id = (select max(run_id) from variants)")
-    return {row["name"]: json.loads(row["params"]) for row in found}
+    results = folder.sql("select name, params from variants where run_id = (select max(run_id) from variants)")
+    return {row["name"]: json.loads(row["params"]) for row in results}
 
 
 def test_further_servers_and_tool_sets_are_further_variants(shop: Folder) -> None:
@@ -250,15 +250,15 @@ def test_further_servers_and_tool_sets_are_further_variants(shop: Folder) -> Non
     mcp = ("--mcp", "near=codetect mcp --quick", "servers.json")
     done = run(shop, "--mock", *mcp, "--tools", "plain=Read,Grep", "--tools", "none=Read")
     assert done.code == 0, done.err
-    found = variants(shop)
-    assert list(found) == ["without_mcp", "with_near", "with_servers", "plain", "none"]
-    assert found["with_near"]["mcp"] == {"near": {"command": "codetect", "args": ["mcp", "--quick"]}}
-    assert found["with_servers"]["mcp"] == "servers.json"
+    results = variants(shop)
+    assert list(results) == ["without_mcp", "with_near", "with_servers", "plain", "none"]
+    assert results["with_near"]["mcp"] == {"near": {"command": "codetect", "args": ["mcp", "--quick"]}}
+    assert results["with_servers"]["mcp"] == "servers.json"
     assert run(shop, "--mock", "--mcp", "near=codetect", "mcp", "--store", "one.db").code == 0
     (row,) = shop.sql("select params from variants where name = 'with_mcp'", "one.db")
     assert json.loads(row["params"])["mcp"] == {"near": {"command": "codetect", "args": ["mcp"]}}
-    assert found["plain"]["tools"] == ["Read", "Grep"]
-    assert "mcp" not in found["plain"]
+    assert results["plain"]["tools"] == ["Read", "Grep"]
+    assert "mcp" not in results["plain"]
 
 
 def test_a_command_may_have_quotes_variables_and_settings_of_its_environment(shop: Folder) -> None:
@@ -292,9 +292,9 @@ def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:
     assert (
         run(shop, "--mock", "--mcp", "a=x --quick", "b=https://example.com/mcp", "--start-timeout", "1m30s").code == 0
     )
-    found = variants(shop)
-    assert found["with_a"]["mcp"]["a"]["start_timeout"] == 90
-    assert found["with_b"]["mcp"]["b"]["start_timeout"] == 90
+    results = variants(shop)
+    assert results["with_a"]["mcp"]["a"]["start_timeout"] == 90
+    assert results["with_b"]["mcp"]["b"]["start_timeout"] == 90
     assert run(shop, "--mock", "--start-timeout", "45s").code == 0
     assert variants(shop)["with_mcp"]["mcp"]["demo"]["start_timeout"] == 45
 
@@ -315,46 +315,49 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--mcp", "a=https://me:pass@example.com/mcp"), "contains a secret"),
         (("--mcp", "a=Authorization=abcdef https://example.com/mcp"), "is a secret in plain text"),
         (("--start-timeout", "soon"), "--start-timeout soon"),
         (("--mcp", "codetect"), "--mcp codetect: no such file"),
         (("--mcp", "a=x", "serverz.json"), "--mcp serverz.json: no such file"),
-        (("--mcp", "a="), "--mcp a=: there is no command"),
+        (("--mcp", "a="), "--mcp a=: the command is missing"),
         (("--mcp", 'a="x'), "no closing quotation"),
         (("--mcp", "a b=x"), '"a b" is not a valid server name'),
-        (("--mcp", "a=x", "--mcp", "a=y"), '"a" is there twice'),
+        (("--mcp", "a=x", "--mcp", "a=y"), '"a" is used twice'),
         (("--tools", "Read"), "--tools Read: must be NAME=TOOL,TOOL"),
         (("--tools", "x="), "must be NAME=TOOL,TOOL"),
-        (("--tools", "without_mcp=Read"), 'two variants would be called "without_mcp"'),
+        (("--tools", "without_mcp=Read"), 'two variants are called "without_mcp"'),
         (("--timeout", "soon"), "--timeout soon: must be a duration such as 90s, 5m or 1h30m"),
         (("--timeout", "0s"), "--timeout 0s"),
         (("--max-turns", "0"), "--max-turns 0: must be a whole number of at least 1"),
-        (("--category", "serach"), '--category serach: no case has it (did you mean "search"?)'),
+        (("--category", "serach"), '--category serach: no such category (did you mean "search"?)'),
         (("--cases", "nowhere"), "--cases nowhere: no such file or folder"),
         (("--cases", "shop/app"), "no .jsonl file in it"),
-        (("--repo", "nowhere"), "--repo nowhere: there is no such folder"),
+        (("--repo", "nowhere"), "--repo nowhere: no such folder"),
         (("--quota", "lots"), "quota"),
-        (("--workspace", "copy", "--commit", "HEAD"), "--commit HEAD: --workspace copy"),
+        (("--workspace", "copy", "--commit", "HEAD"), "--commit HEAD: a copy has no commits"),
         (
             ("--repo", "shop/app", "--cases", "shop/evals/cases", "--workspace", "git"),
-            "is no git repository of its own",
+            "is not the root of a git repository",
         ),
-        (("--repo", "shop/app", "--cases", "shop/evals/cases", "--commit", "HEAD"), "is no git repository of its own"),
-        (("--model", " "), "--model: is empty"),
-        (("--category", ","), "--category ,: names none"),
-        (("--mcp", "a=FOO=1"), "there is no command"),
+        (
+            ("--repo", "shop/app", "--cases", "shop/evals/cases", "--commit", "HEAD"),
+            "is not the root of a git repository",
+        ),
+        (("--model", " "), "--model is empty"),
+        (("--category", ","), "--category ,: no category named"),
+        (("--mcp", "a=FOO=1"), "the command is missing"),
         (("--mcp", "a=API_KEY=abc x"), "API_KEY is a secret in plain text"),
         (("--mcp", "a=x --api-key abc"), "--mcp a: --api-key is a secret in plain text"),
         (("--mcp", "a=x --token=abc"), "--mcp a: --token is a secret in plain text"),
     ],
 )
-def test_a_flag_that_cannot_be_meant_is_refused(shop: Folder, words: tuple[str, ...], said: str) -> None:
+def test_a_flag_that_cannot_be_meant_is_refused(shop: Folder, words: tuple[str, ...], message: str) -> None:
     done = run(shop, "--mock", *words)
     assert done.code == 2, done.err
-    assert said in done.err
+    assert message in done.err
     assert not (shop.path / "results.db").exists()
 
 
@@ -384,9 +387,9 @@ def test_cases_are_looked_for_in_a_stated_order_and_those_that_are_named_win(sho
         return {row["case_id"] for row in shop.sql(latest)}
 
     shutil.rmtree(shop.path / "shop" / "evals")
-    for place in ("cases", "evals/cases", ".abreast/cases"):
-        shop.write(f"shop/{place}/some.jsonl", one_case(place))
-        assert ids() == {place}
+    for folder_name in ("cases", "evals/cases", ".abreast/cases"):
+        shop.write(f"shop/{folder_name}/some.jsonl", one_case(folder_name))
+        assert ids() == {folder_name}
     shop.write("named/some.jsonl", one_case("named"))
     assert ids("--cases", "named") == {"named"}
     assert ids("--cases", "named/some.jsonl") == {"named"}
@@ -394,10 +397,10 @@ def test_cases_are_looked_for_in_a_stated_order_and_those_that_are_named_win(sho
 
 def test_cases_are_found_in_sub_folders_and_where_codetect_keeps_them(shop: Folder) -> None:
     shutil.rmtree(shop.path / "shop" / "evals")
-    for place in (".repo_search/evals/cases", ".codetect/evals/cases"):
-        shop.write(f"shop/{place}/auth/search.jsonl", one_case("auth"))
-        shop.write(f"shop/{place}/api/deep/navigate.jsonl", one_case("api"))
-        shop.write(f"shop/{place}/../results/2026-01-01-results.json", "{}")
+    for folder_name in (".repo_search/evals/cases", ".codetect/evals/cases"):
+        shop.write(f"shop/{folder_name}/auth/search.jsonl", one_case("auth"))
+        shop.write(f"shop/{folder_name}/api/deep/navigate.jsonl", one_case("api"))
+        shop.write(f"shop/{folder_name}/../results/2026-01-01-results.json", "{}")
         listed = shop.abreast("cases", "list", "--repo", "shop", "--json")
         assert [row["id"] for row in listed.json] == ["api", "auth"], listed.err
     hidden = left_out(shop.path, "--repo", "shop")
@@ -443,7 +446,7 @@ def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{oops", "bad.jsonl:3"),
         ('{"id": "x", "prompt": "Where?"}', "bad.jsonl:3: ground_truth is missing"),
@@ -456,14 +459,14 @@ def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
             "bad.jsonl:3: ground_truth.lines",
         ),
         ('{"id": "x", "promt": "Where?", "ground_truth": {"files": []}}', "bad.jsonl:3"),
-        (one_case("fine").strip(), 'bad.jsonl:3: the case id "fine" is there twice'),
+        (one_case("fine").strip(), 'bad.jsonl:3: duplicate case id "fine"'),
     ],
 )
-def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folder, line: str, said: str) -> None:
+def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folder, line: str, message: str) -> None:
     shop.write("mine/bad.jsonl", f"// what is right was checked\n{one_case('fine')}{line}\n")
     done = run(shop, "--mock", "--cases", "mine")
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert not (shop.path / "results.db").exists()
 
 

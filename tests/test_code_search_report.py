@@ -66,7 +66,7 @@ SCORER = {"python:agent:judge": {"name": "retrieval", "columns": ["f1", "precisi
 NAMES = ("without_mcp", "with_mcp")
 
 
-def said(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more: Any) -> dict[str, Any]:
+def reply(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more: Any) -> dict[str, Any]:
     """One answer; `turns`, `tools` and `denied` are what it tells of itself."""
     data = {name: more.pop(name) for name in ("turns", "tool_calls", "tools", "tools_denied") if name in more}
     if isinstance(data.get("tools"), dict):
@@ -77,7 +77,11 @@ def said(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more: 
 def case(without: Any, with_: Any = None, category: str = "search", difficulty: str = "easy") -> dict[str, Any]:
     """A case with what each variant says to it: an answer, or one for each repeat."""
     each = {"without_mcp": without, "with_mcp": with_}
-    words = {name: found if isinstance(found, list) else [found] for name, found in each.items() if found is not None}
+    words = {
+        name: sections if isinstance(sections, list) else [sections]
+        for name, sections in each.items()
+        if sections is not None
+    }
     return {"input": words, "tags": {"category": category, "difficulty": difficulty}}
 
 
@@ -89,9 +93,9 @@ def run(folder: Folder) -> Run:
     """Runs these cases for real, and gives the sections of the report by their names."""
     folder.write("agent.py", AGENT)
 
-    def report(asked: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
+    def report(cases: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
         store = more.pop("store", "rows.db")
-        for number, each in enumerate(asked):
+        for number, each in enumerate(cases):
             each.setdefault("id", f"c{number}")
         params = more.pop("params", {name: {"who": name} for name in names})
         variants = {name: {"target": "python:agent:search", **params[name]} for name in names}
@@ -99,18 +103,18 @@ def run(folder: Folder) -> Run:
         Experiment(
             name="tried",
             suite="code-search",
-            cases=asked,
+            cases=cases,
             variants=variants,
             store=store,
             base=folder.path,
             **given,
         ).run()
-        return told(folder, store=store)
+        return sections_of(folder, store=store)
 
     return report
 
 
-def told(folder: Folder, store: str = "rows.db") -> dict[str, Section]:
+def sections_of(folder: Folder, store: str = "rows.db") -> dict[str, Section]:
     """The sections of the last run: whole tables, and plain JSON."""
     found = sections(analyse(open_store(folder.path / store), "latest"))
     for section in found:
@@ -127,24 +131,24 @@ def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
 
 
 def measure(section: Section, name: str) -> dict[str, Any]:
-    (found,) = [each for each in section.data["measures"] if each["name"] == name]
-    return dict(found)
+    (sections,) = [each for each in section.data["measures"] if each["name"] == name]
+    return dict(sections)
 
 
 def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None:
     without = [(0.5, 1000, 100), (0.5, 3000, 300), (1.0, 2000, 200)]
     with_ = [(1.0, 500, 150), (1.0, 1500, 300), (1.0, 1000, 450)]
-    found = run(
+    sections = run(
         [
             case(
-                said(a[0], a[1:], cost=0.04, turns=6, tools={"Grep": 4}),
-                said(b[0], b[1:], cost=0.02, turns=3, tools={"mcp__demo__search": 1, "Read": 1}),
+                reply(a[0], a[1:], cost=0.04, turns=6, tools={"Grep": 4}),
+                reply(b[0], b[1:], cost=0.02, turns=3, tools={"mcp__demo__search": 1, "Read": 1}),
             )
             for a, b in zip(without, with_, strict=True)
         ]
     )["arms"]
-    table = rows(found)
-    assert found.tables[0].head == ("measure", "without_mcp (baseline)", "with_mcp", "change")
+    table = rows(sections)
+    assert sections.tables[0].head == ("measure", "without_mcp (baseline)", "with_mcp", "change")
     assert table["accuracy (F1)"]["with_mcp"].startswith("100.0% (")
     assert table["accuracy (F1)"]["change"].startswith("+33.3 points")
     assert table["input tokens"] == {
@@ -159,159 +163,163 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
     assert table["cases that both answered"]["with_mcp"] == "3"
     assert {"precision", "recall", "latency, median", "latency, mean", "cost per correct answer"} <= table.keys()
     assert "cache read tokens" not in table
-    assert "the variant against the baseline, − is less" in found.tables[0].note
-    assert measure(found, "input_tokens")["improvements"] == {
+    assert "the variant against the baseline, − is less" in sections.tables[0].note
+    assert measure(sections, "input_tokens")["improvements"] == {
         "with_mcp": {"estimate": 0.5, "interval": None, "level": None, "cases": 3}
     }
 
 
 def test_the_interval_of_what_is_saved_is_by_how_far_the_cases_are_from_it(run: Run) -> None:
-    found = run([case(said(usage=(1000, 1)), said(usage=(100, 1))), case(said(usage=(3000, 1)), said(usage=(700, 1)))])
-    change = measure(found["arms"], "input_tokens")["improvements"]["with_mcp"]
+    sections = run(
+        [case(reply(usage=(1000, 1)), reply(usage=(100, 1))), case(reply(usage=(3000, 1)), reply(usage=(700, 1)))]
+    )
+    change = measure(sections["arms"], "input_tokens")["improvements"]["with_mcp"]
     assert change["estimate"] == pytest.approx(0.8)
     # (100 − 0.2·1000) / 2000 = −0.05 and (700 − 0.2·3000) / 2000 = 0.05: error 0.05, and t of one degree is 12.7
     assert change["interval"] == [pytest.approx(0.8 - 12.706 * 0.05, rel=1e-3), 1.0]
 
 
 def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
-    failed = said(error="no answer", usage=(12_000, 300), cost=0.04)
-    found = run(
+    failed = reply(error="no answer", usage=(12_000, 300), cost=0.04)
+    sections = run(
         [
-            case(said(usage=(1000, 10), cost=0.1), said(usage=(1000, 10), cost=0.1)),
-            case(said(usage=(3000, 10), cost=0.3), said(usage=(3000, 10), cost=0.3)),
-            case(said(usage=(50_000, 10), cost=5.0), failed),
+            case(reply(usage=(1000, 10), cost=0.1), reply(usage=(1000, 10), cost=0.1)),
+            case(reply(usage=(3000, 10), cost=0.3), reply(usage=(3000, 10), cost=0.3)),
+            case(reply(usage=(50_000, 10), cost=5.0), failed),
         ]
     )
-    arms, table = found["arms"], rows(found["arms"])
+    arms, table = sections["arms"], rows(sections["arms"])
     assert table["input tokens"]["without_mcp (baseline)"] == table["input tokens"]["with_mcp"] == "2,000"
     assert table["input tokens"]["change"] == "+0.0 %"
     assert table["cost per trial"]["with_mcp"] == "$0.20"
-    assert "1 failed trial of with_mcp used 12,300 tokens and $0.04 besides" in arms.sentences
+    assert "1 failed trial of with_mcp also used 12,300 tokens and $0.04" in arms.sentences
     assert measure(arms, "retrieval_f1")["values"]["with_mcp"] == pytest.approx(2 / 3)  # of all cases
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": pytest.approx(2 / 3)}
     assert table["success rate"]["change"].startswith("−33.3 points")
     assert arms.data["answered_by_all"] == 2
     assert arms.data["failed"]["with_mcp"] == {"trials": 1, "tokens": 12_300, "cost_usd": 0.04, "untold": 0}
-    last = rows(found["cases"])["c2"]
+    last = rows(sections["cases"])["c2"]
     assert (last["winner"], last["failed"]) == ("without_mcp", "with_mcp 1 no_answer (its)")
     assert (last["F1"], last["tokens"]) == ("1.00 → 0.00 (1 failed)", "50,010 → –")
     assert last["time"].endswith(" → –")
-    assert found["cases"].data["cases"][2]["failed"] == {
+    assert sections["cases"].data["cases"][2]["failed"] == {
         "without_mcp": [],
         "with_mcp": [{"kind": "no_answer", "blame": "variant", "trials": 1}],
     }
 
 
 def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> None:
-    down, left_out = said(error="network"), said(error="skip")
-    found = run([case(said(), down), case(said(0.5), said(1.0)), case(left_out, said())])
-    arms = found["arms"]
+    down, left_out = reply(error="network"), reply(error="skip")
+    sections = run([case(reply(), down), case(reply(0.5), reply(1.0)), case(left_out, reply())])
+    arms = sections["arms"]
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": 1.0}
     assert (
-        "not counted, neither as wrong nor as without an answer: 1 trial of with_mcp failed by infrastructure, "
+        "not counted, neither as wrong nor as unanswered: 1 trial of with_mcp failed by infrastructure, "
         "1 trial of without_mcp skipped" in arms.sentences
     )
-    assert "1 failed trial of with_mcp: what it used is not known" in arms.sentences
-    cases = rows(found["cases"])
+    assert "1 failed trial of with_mcp: usage unknown" in arms.sentences
+    cases = rows(sections["cases"])
     assert [cases[name]["winner"] for name in ("c0", "c1", "c2")] == ["–", "with_mcp", "–"]
     assert cases["c0"]["failed"] == "with_mcp 1 network"
-    assert found["cases"].sentences == ("with_mcp wins 1, loses 0, ties 0 of 1 case",)
+    assert sections["cases"].sentences == ("with_mcp wins 1, loses 0, ties 0 of 1 case",)
 
 
 def test_winners_are_those_that_the_verdict_counts(run: Run, folder: Folder) -> None:
-    asked = [
-        *(case(said(0.4), said(0.8)) for _ in range(3)),
-        *(case(said(0.8), said(0.4)) for _ in range(2)),
-        *(case([said(0.1), said(0.2), said(0.3)], [said(0.3), said(0.2), said(0.1)]) for _ in range(4)),  # equal sums
+    cases = [
+        *(case(reply(0.4), reply(0.8)) for _ in range(3)),
+        *(case(reply(0.8), reply(0.4)) for _ in range(2)),
+        *(
+            case([reply(0.1), reply(0.2), reply(0.3)], [reply(0.3), reply(0.2), reply(0.1)]) for _ in range(4)
+        ),  # equal sums
     ]
-    found = run(asked, repeats=3)["cases"]
+    sections = run(cases, repeats=3)["cases"]
     (verdict,) = analyse(open_store(folder.path / "rows.db"), "latest").comparisons
-    won = [row["winner"] for row in rows(found).values()]
-    assert list(rows(found)) == [f"c{number}" for number in range(9)]  # in plan order, all of them
+    won = [row["winner"] for row in rows(sections).values()]
+    assert list(rows(sections)) == [f"c{number}" for number in range(9)]  # in plan order, all of them
     assert (won.count("with_mcp"), won.count("without_mcp"), won.count("tie")) == (3, 2, 4)
     assert (verdict.verdict.wins, verdict.verdict.losses, verdict.verdict.ties) == (3, 2, 4)
-    assert found.sentences == ("with_mcp wins 3, loses 2, ties 4 of 9 cases",)
-    assert rows(found)["c5"]["F1"] == "0.20 → 0.20"
-    assert found.data["cases"][0]["winners"] == {"with_mcp": "with_mcp"}
+    assert sections.sentences == ("with_mcp wins 3, loses 2, ties 4 of 9 cases",)
+    assert rows(sections)["c5"]["F1"] == "0.20 → 0.20"
+    assert sections.data["cases"][0]["winners"] == {"with_mcp": "with_mcp"}
 
 
 def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
-    failed = said(error="no answer", usage=(9, 9))
-    found = run(
+    failed = reply(error="no answer", usage=(9, 9))
+    sections = run(
         [
-            case([said(usage=(100, 1)), said(usage=(300, 1))], [said(usage=(50, 1)), said(error="network")]),
-            case([said(usage=(400, 1)), said(usage=(400, 1))], [said(usage=(200, 1)), said(usage=(200, 1))]),
-            case([said(), said()], [said(), failed]),
+            case([reply(usage=(100, 1)), reply(usage=(300, 1))], [reply(usage=(50, 1)), reply(error="network")]),
+            case([reply(usage=(400, 1)), reply(usage=(400, 1))], [reply(usage=(200, 1)), reply(usage=(200, 1))]),
+            case([reply(), reply()], [reply(), failed]),
         ],
         repeats=2,
     )
-    values = measure(found["arms"], "input_tokens")["values"]
+    values = measure(sections["arms"], "input_tokens")["values"]
     assert values == {"without_mcp": 300.0, "with_mcp": 125.0}
-    assert rows(found["cases"])["c2"]["F1"] == "1.00 → 0.50 (1 failed)"
+    assert rows(sections["cases"])["c2"]["F1"] == "1.00 → 0.50 (1 failed)"
 
 
 def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run: Run) -> None:
-    cheap, dear, failed = said(usage=(10, 1), cost=0.1), said(usage=(9_990, 1), cost=9.9), said(error="no answer")
-    found = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
-    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "change": "+0.0 %"}
-    assert rows(found)["cases that both always answered"]["with_mcp"] == "1"
-    assert "over the cases that both always answered" in found.tables[0].note
+    cheap, dear, failed = reply(usage=(10, 1), cost=0.1), reply(usage=(9_990, 1), cost=9.9), reply(error="no answer")
+    sections = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
+    assert rows(sections)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "change": "+0.0 %"}
+    assert rows(sections)["cases that both always answered"]["with_mcp"] == "1"
+    assert "over the cases that both always answered" in sections.tables[0].note
 
 
 def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
-    asked = [case(said(usage=(100, 1)), said(usage=(50, 1))) for _ in range(2)]
-    for each in asked:
-        each["input"]["broken"] = [said(error="no answer")]
-    found = run(asked, (*NAMES, "broken"))["arms"]
-    last = rows(found)["cases that all but broken answered"]
+    cases = [case(reply(usage=(100, 1)), reply(usage=(50, 1))) for _ in range(2)]
+    for each in cases:
+        each["input"]["broken"] = [reply(error="no answer")]
+    sections = run(cases, (*NAMES, "broken"))["arms"]
+    last = rows(sections)["cases that all but broken answered"]
     assert (last["with_mcp"], last["broken"]) == ("2", "–")
-    assert "over the cases that all but broken answered" in found.tables[0].note
+    assert "over the cases that all but broken answered" in sections.tables[0].note
 
 
 def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> None:
-    known, unknown = said(usage=(10, 1), cost=0.5), said(usage=(10, 1))
-    found = run([case(known, known), case(known, unknown), case(unknown, known), case(unknown, unknown)])["arms"]
-    assert rows(found)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
-    assert "input tokens" in rows(found)
+    known, unknown = reply(usage=(10, 1), cost=0.5), reply(usage=(10, 1))
+    sections = run([case(known, known), case(known, unknown), case(unknown, known), case(unknown, unknown)])["arms"]
+    assert rows(sections)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
+    assert "input tokens" in rows(sections)
     apart = run([case(known, unknown), case(unknown, known)])["arms"]
     assert not [title for title in rows(apart) if title.startswith("cost per trial")]  # of no case that both tell
 
 
 def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
-    one, other = said(usage=(350, 10, 610, 40)), said(usage=(200, 10, 740, 60))
-    found = run([case(one, other), case(one, other)])["arms"]
-    assert found.sentences[0] == (
-        "of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: what is read there is cheaper and "
-        "faster for that reason alone; the order within a block is random"
+    one, other = reply(usage=(350, 10, 610, 40)), reply(usage=(200, 10, 740, 60))
+    sections = run([case(one, other), case(one, other)])["arms"]
+    assert sections.sentences[0] == (
+        "prompt tokens: without_mcp read 61 % from the cache, with_mcp 74 %; cached tokens are cheaper and "
+        "faster; the order within a block is random"
     )
-    table = rows(found)
+    table = rows(sections)
     assert table["prompt tokens"]["with_mcp"] == "1,000"
     assert table["cache read tokens"] == {"without_mcp (baseline)": "610", "with_mcp": "740", "change": "–"}
     assert table["prompt read from cache"]["with_mcp"] == "74.0%"
-    assert found.data["cache_share"] == {"without_mcp": 0.61, "with_mcp": 0.74}
+    assert sections.data["cache_share"] == {"without_mcp": 0.61, "with_mcp": 0.74}
 
 
 def test_zero_is_shown_where_zero_was_told_and_nothing_where_nothing_was(run: Run) -> None:
-    found = run([case(said(usage=(0, 0, 0, 0), cost=0.0, tool_calls=0, tools=None), said())])
-    table = rows(found["arms"])
+    sections = run([case(reply(usage=(0, 0, 0, 0), cost=0.0, tool_calls=0, tools=None), reply())])
+    table = rows(sections["arms"])
     assert (table["input tokens"]["without_mcp (baseline)"], table["input tokens"]["with_mcp"]) == ("0", "–")
     assert "prompt read from cache" not in table  # of nothing
     assert table["tool calls"] == {"without_mcp (baseline)": "0.0", "with_mcp": "–", "change": "–"}
     assert "turns" not in table
-    assert measure(found["arms"], "input_tokens")["improvements"] == {"with_mcp": None}
-    assert not any("cache" in sentence for sentence in found["arms"].sentences)
+    assert measure(sections["arms"], "input_tokens")["improvements"] == {"with_mcp": None}
+    assert not any("cache" in sentence for sentence in sections["arms"].sentences)
 
 
 def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
     denied: dict[str, Any] = {"tools_denied": {"Write": 2}}
-    found = run(
+    sections = run(
         [
-            case(said(tools={"Grep": 3, "Read": 1}), said(tools={"mcp__demo__search": 2}, **denied)),
-            case(said(tools={"Grep": 1}), said(tool_calls=0, tools=None)),
-            case(said(tools={"Read": 1}), said(error="no answer", tools={"mcp__demo__search": 50}, **denied)),
+            case(reply(tools={"Grep": 3, "Read": 1}), reply(tools={"mcp__demo__search": 2}, **denied)),
+            case(reply(tools={"Grep": 1}), reply(tool_calls=0, tools=None)),
+            case(reply(tools={"Read": 1}), reply(error="no answer", tools={"mcp__demo__search": 50}, **denied)),
         ]
     )["tools"]
-    assert rows(found) == {
+    assert rows(sections) == {
         "Grep": {"without_mcp": "2.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
         "mcp__demo__search": {
             "without_mcp": "0.00",
@@ -322,25 +330,25 @@ def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
         "Read": {"without_mcp": "0.50", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
         "Write": {"without_mcp": "0.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "4"},
     }
-    assert found.data["tools"][0]["calls"] == {"without_mcp": 2.0, "with_mcp": 0.0}
+    assert sections.data["tools"][0]["calls"] == {"without_mcp": 2.0, "with_mcp": 0.0}
 
 
 def test_the_tools_add_up_to_the_tool_calls_above(run: Run) -> None:
-    few, many, failed = said(tools={"Grep": 1, "Read": 1}), said(tools={"Grep": 40}), said(error="no answer")
-    found = run([case(few, few), case(many, failed)])
-    above = measure(found["arms"], "tool_calls")["values"]["without_mcp"]
-    assert above == sum(each["calls"]["without_mcp"] for each in found["tools"].data["tools"]) == 2
+    few, many, failed = reply(tools={"Grep": 1, "Read": 1}), reply(tools={"Grep": 40}), reply(error="no answer")
+    sections = run([case(few, few), case(many, failed)])
+    above = measure(sections["arms"], "tool_calls")["values"]["without_mcp"]
+    assert above == sum(each["calls"]["without_mcp"] for each in sections["tools"].data["tools"]) == 2
 
 
-@pytest.mark.parametrize("told", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
-def test_denied_calls_are_counted_in_whatever_way_they_are_told(run: Run, told: Any) -> None:
-    found = run([case(said(tools={"Read": 1}, tools_denied=told), said(tools={"Read": 1}))])["tools"]
-    assert sum(int(row["denied, without_mcp"]) for row in rows(found).values()) == 3
+@pytest.mark.parametrize("denied", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
+def test_denied_calls_are_counted_in_whatever_way_they_are_told(run: Run, denied: Any) -> None:
+    sections = run([case(reply(tools={"Read": 1}, tools_denied=denied), reply(tools={"Read": 1}))])["tools"]
+    assert sum(int(row["denied, without_mcp"]) for row in rows(sections).values()) == 3
 
 
 def test_accuracy_by_category_and_by_difficulty_in_their_usual_order(run: Run) -> None:
-    asked = [("understand", "hard", 0.0), ("search", "easy", 1.0), ("navigate", "medium", 0.5), ("search", "hard", 0.5)]
-    where = run([case(said(f1), said(1.0), category, level) for category, level, f1 in asked])["where"]
+    cases = [("understand", "hard", 0.0), ("search", "easy", 1.0), ("navigate", "medium", 0.5), ("search", "hard", 0.5)]
+    where = run([case(reply(f1), reply(1.0), category, level) for category, level, f1 in cases])["where"]
     assert [table.head[0] for table in where.tables] == ["category", "difficulty"]
     assert list(rows(where)) == ["search", "navigate", "understand"]
     assert rows(where)["search"]["cases"] == "2"
@@ -350,38 +358,38 @@ def test_accuracy_by_category_and_by_difficulty_in_their_usual_order(run: Run) -
 
 
 def test_one_category_is_no_breakdown(run: Run) -> None:
-    assert "where" not in run([case(said(), said()), case(said(), said())])
+    assert "where" not in run([case(reply(), reply()), case(reply(), reply())])
 
 
 def test_one_variant_is_compared_with_nothing(run: Run) -> None:
-    found = run([case(said(usage=(10, 1), tools={"Read": 1})), case(said(0.5, (30, 1)))], ("without_mcp",))
-    assert found["arms"].tables[0].head == ("measure", "without_mcp")
-    assert rows(found["arms"])["input tokens"]["without_mcp"] == "20"
-    assert found["cases"].sentences == ()
-    assert "winner" not in found["cases"].tables[0].head
-    assert "against the baseline" not in found["arms"].tables[0].note
+    sections = run([case(reply(usage=(10, 1), tools={"Read": 1})), case(reply(0.5, (30, 1)))], ("without_mcp",))
+    assert sections["arms"].tables[0].head == ("measure", "without_mcp")
+    assert rows(sections["arms"])["input tokens"]["without_mcp"] == "20"
+    assert sections["cases"].sentences == ()
+    assert "winner" not in sections["cases"].tables[0].head
+    assert "against the baseline" not in sections["arms"].tables[0].note
 
 
 def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> None:
-    asked = [case(said(0.5, (100, 1)), said(1.0, (50, 1))) for _ in range(3)]
-    for each in asked:
-        each["input"]["other"] = [said(0.0, (200, 1))]
-    found = run(asked, (*NAMES, "other"))
-    table = rows(found["arms"])["input tokens"]
+    cases = [case(reply(0.5, (100, 1)), reply(1.0, (50, 1))) for _ in range(3)]
+    for each in cases:
+        each["input"]["other"] = [reply(0.0, (200, 1))]
+    sections = run(cases, (*NAMES, "other"))
+    table = rows(sections["arms"])["input tokens"]
     assert (table["change of with_mcp"], table["change of other"]) == ("−50.0 %", "+100.0 %")
-    assert found["cases"].sentences == (
+    assert sections["cases"].sentences == (
         "with_mcp wins 3, loses 0, ties 0 of 3 cases against without_mcp",
         "other wins 0, loses 3, ties 0 of 3 cases against without_mcp",
     )
-    assert found["cases"].data["cases"][0]["winners"] == {"with_mcp": "with_mcp", "other": "without_mcp"}
-    assert rows(found["cases"])["c0"]["F1, other"] == "0.00"
+    assert sections["cases"].data["cases"][0]["winners"] == {"with_mcp": "with_mcp", "other": "without_mcp"}
+    assert rows(sections["cases"])["c0"]["F1, other"] == "0.00"
 
 
 def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, folder: Folder) -> None:
-    asked = [case(said(0.2), said(0.6 + number / 100)) for number in range(20)]
-    for number, each in enumerate(asked):
-        each["input"]["other"] = [said(0.2 + number / 100)]
-    cell = rows(run(asked, (*NAMES, "other"))["arms"])["accuracy (F1)"]["change of with_mcp"]
+    cases = [case(reply(0.2), reply(0.6 + number / 100)) for number in range(20)]
+    for number, each in enumerate(cases):
+        each["input"]["other"] = [reply(0.2 + number / 100)]
+    cell = rows(run(cases, (*NAMES, "other"))["arms"])["accuracy (F1)"]["change of with_mcp"]
     verdict = analyse(open_store(folder.path / "rows.db"), "latest").comparisons[0].verdict.interval
     assert verdict is not None
     assert verdict.level == 0.975
@@ -389,79 +397,79 @@ def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, 
 
 
 def test_an_arm_that_always_failed_hides_no_other(run: Run) -> None:
-    failed = said(error="no answer")
-    found = run([case(said(0.5, (100, 1)), failed), case(said(1.0, (300, 1)), failed)])
-    table = rows(found["arms"])
+    failed = reply(error="no answer")
+    sections = run([case(reply(0.5, (100, 1)), failed), case(reply(1.0, (300, 1)), failed)])
+    table = rows(sections["arms"])
     assert table["accuracy (F1)"]["with_mcp"] == "N/A (all failed)"
     assert table["input tokens"] == {"without_mcp (baseline)": "200", "with_mcp": "–", "change": "–"}
-    assert measure(found["arms"], "success_rate")["values"]["with_mcp"] == 0.0
-    assert "2 failed trials of with_mcp: what they used is not known" in found["arms"].sentences
+    assert measure(sections["arms"], "success_rate")["values"]["with_mcp"] == 0.0
+    assert "2 failed trials of with_mcp: usage unknown" in sections["arms"].sentences
 
 
 def test_arms_that_answer_different_cases_are_not_compared_in_amounts(run: Run) -> None:
-    failed = said(error="no answer")
-    found = run([case(said(usage=(100, 1)), failed), case(failed, said(usage=(5, 1)))])["arms"]
-    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "change": "–"}
-    assert any(sentence.startswith("there is no case that both answered") for sentence in found.sentences)
+    failed = reply(error="no answer")
+    sections = run([case(reply(usage=(100, 1)), failed), case(failed, reply(usage=(5, 1)))])["arms"]
+    assert rows(sections)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "change": "–"}
+    assert any(sentence.startswith("no case that both answered") for sentence in sections.sentences)
 
 
 def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder) -> None:
-    down = said(error="network")
-    found = run([case(down, down), case(down, said(error="no answer"))])
-    assert rows(found["arms"])["success rate"]["with_mcp"].startswith("0.0%")
-    assert found["arms"].data["answered_by_all"] is None
+    down = reply(error="network")
+    sections = run([case(down, down), case(down, reply(error="no answer"))])
+    assert rows(sections["arms"])["success rate"]["with_mcp"].startswith("0.0%")
+    assert sections["arms"].data["answered_by_all"] is None
     everywhere(folder)
 
 
 def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
-    asked = [case(said(usage=(100, 1), cost=0.5), said(usage=(50, 1), cost=0.25)) for _ in range(2)]
-    run(asked)
-    table = rows(run(asked)["arms"])
+    cases = [case(reply(usage=(100, 1), cost=0.5), reply(usage=(50, 1), cost=0.25)) for _ in range(2)]
+    run(cases)
+    table = rows(run(cases)["arms"])
     assert table["input tokens"]["change"] == "−50.0 %"
     assert table["cost per trial"]["with_mcp"] == "$0.25"
     assert "latency, median" not in table
 
 
 def test_a_run_at_work_is_told_of_as_far_as_it_has_come(run: Run, folder: Folder) -> None:
-    run([case(said(usage=(10, 1)), said(usage=(10, 1))) for _ in range(6)])
+    run([case(reply(usage=(10, 1)), reply(usage=(10, 1))) for _ in range(6)])
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position in (2, 8, 9)").code == 0
-    found = told(folder)
-    assert found["cases"].data["not_begun"] == 1
-    assert "1 case not begun" in found["cases"].sentences
-    assert len(rows(found["cases"])) == 5
+    sections = sections_of(folder)
+    assert sections["cases"].data["not_begun"] == 1
+    assert "1 case not begun" in sections["cases"].sentences
+    assert len(rows(sections["cases"])) == 5
     everywhere(folder)
 
 
 def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> None:
-    run([case(said(usage=(10, 1)), said(usage=(20, 1))) for _ in range(4)])
+    run([case(reply(usage=(10, 1)), reply(usage=(20, 1))) for _ in range(4)])
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position not in (0, 3)").code == 0
-    found = told(folder)
-    assert rows(found["arms"])["input tokens"] == {
+    sections = sections_of(folder)
+    assert rows(sections["arms"])["input tokens"] == {
         "without_mcp (baseline)": "10",
         "with_mcp": "20",
         "change": "–",
     }
-    assert found["arms"].data["answered_by_all"] is None
-    assert found["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
+    assert sections["arms"].data["answered_by_all"] is None
+    assert sections["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
     everywhere(folder)
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials").code == 0
-    assert told(folder)["cases"].data["not_begun"] == 4
+    assert sections_of(folder)["cases"].data["not_begun"] == 4
     everywhere(folder)
 
 
 def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
     params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
-    found = run([case(said(0.0), said()) for _ in range(3)], params=params)["arms"]
-    told = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
-    assert found.sentences[0] == found.data["design"] == told
-    assert folder.abreast("validate", "--store", "rows.db").out.count(told) == 1
+    sections = run([case(reply(0.0), reply()) for _ in range(3)], params=params)["arms"]
+    sentence = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
+    assert sections.sentences[0] == sections.data["design"] == sentence
+    assert folder.abreast("validate", "--store", "rows.db").out.count(sentence) == 1
     for form, text in everywhere(folder).items():
-        assert " ".join(text.replace("\\_", "_").split()).count(told) == (form not in ("csv", "junit")), form
+        assert " ".join(text.replace("\\_", "_").split()).count(sentence) == (form not in ("csv", "junit")), form
 
 
 def test_every_format_has_it(run: Run, folder: Folder) -> None:
-    one = said(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
-    other = said(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
+    one = reply(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
+    other = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
     levels = ("search", "easy"), ("navigate", "hard")
     run([case(one, other, *levels[number % 2]) for number in range(12)])
     texts = everywhere(folder)
@@ -477,7 +485,11 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
     for form, text in written.items():
         whole = " ".join(html.unescape(text).split())
         cells = {
-            cell for section in told(folder).values() for table in section.tables for row in table.rows for cell in row
+            cell
+            for section in sections_of(folder).values()
+            for table in section.tables
+            for row in table.rows
+            for cell in row
         }
         assert not [cell for cell in cells if cell not in whole], form
     suite = json.loads(texts["json"])["suite"]
@@ -498,22 +510,22 @@ def test_a_simulated_run_says_what_it_can(folder: Folder) -> None:
         store="rows.db",
         base=folder.path,
     ).run()
-    found = told(folder)
-    assert "accuracy (exact)" in rows(found["arms"])
-    assert "estimated from characters" in found["arms"].tables[0].note
-    assert "tools" not in found
+    sections = sections_of(folder)
+    assert "accuracy (exact)" in rows(sections["arms"])
+    assert "estimated from characters" in sections["arms"].tables[0].note
+    assert "tools" not in sections
     assert "SIMULATED" in everywhere(folder)["terminal"]
 
 
 def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None:
-    found = run([case(said(usage=(10, 1)), said(usage=(5, 1)))], scorers=[])
-    assert rows(found["arms"])["input tokens"]["change"] == "−50.0 %"
-    assert "winner" not in found["cases"].tables[0].head
+    sections = run([case(reply(usage=(10, 1)), reply(usage=(5, 1)))], scorers=[])
+    assert rows(sections["arms"])["input tokens"]["change"] == "−50.0 %"
+    assert "winner" not in sections["cases"].tables[0].head
     everywhere(folder)
 
 
 def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole(run: Run, folder: Folder) -> None:
-    many = said(usage=(7_000_000, 300_000, 9_000_000, 500_000), tools={"mcp__demo__" + "symbol" * 12: 3})
+    many = reply(usage=(7_000_000, 300_000, 9_000_000, 500_000), tools={"mcp__demo__" + "symbol" * 12: 3})
     run([case(many, many), {**case(many, many), "id": "a-case-" * 12}])
     text = as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=60)
     lines = [line.rstrip() for line in text.splitlines() if "abreast show" not in line]
@@ -525,7 +537,7 @@ def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole
 
 def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> None:
     names = ("<script>alert(1)</script>", "a|b", "naïve-日本語", "*x* `y` [z](javascript:1)")
-    run([{**case(said(0.0), said(1.0)), "id": name} for name in names])
+    run([{**case(reply(0.0), reply(1.0)), "id": name} for name in names])
     texts = everywhere(folder)
     assert "<script>alert" not in texts["html"] + texts["markdown"]
     assert [line.replace("\\|", "").count("|") for line in texts["markdown"].splitlines() if "a\\|b" in line] == [7, 4]
@@ -535,10 +547,10 @@ def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> N
 def everywhere(folder: Folder) -> dict[str, str]:
     """The report in all formats that are text; the suite's part is whole in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
-    found = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
-    for form, text in found.items():
+    sections = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
+    for form, text in sections.items():
         assert "failed to create" not in text, form
-    return found
+    return sections
 
 
 # -- every figure once more, by hand from the rows --------------------------------------------------------------------
@@ -569,14 +581,14 @@ def test_every_figure_is_what_the_rows_say(
     variants, cases, repeats, grouped = shape
     names, store = tuple(f"v{at}" for at in range(variants)), f"{shape}.db"
     if not (folder.path / store).exists():
-        words = {name: [said(turns=1, tool_calls=1)] for name in names}
+        words = {name: [reply(turns=1, tool_calls=1)] for name in names}
         asked = [{"input": words, "group": "one" if at < grouped else None} for at in range(cases)]
         run(asked, names, repeats=repeats, store=store)
     trials = rewritten(folder.path / store, drawn.draw(st.lists(TRIALS, min_size=variants * cases * repeats)))
-    found = told(folder, store=store)
-    ByHand(trials, names).agrees_with(found)
+    sections = sections_of(folder, store=store)
+    ByHand(trials, names).agrees_with(sections)
     for item in analyse(open_store(folder.path / store), "latest").comparisons:
-        won = [row["winners"][item.variant] for row in found["cases"].data["cases"]]
+        won = [row["winners"][item.variant] for row in sections["cases"].data["cases"]]
         counts = won.count(item.variant), won.count(item.baseline), won.count("tie")
         if item.verdict.word != "no comparison":
             assert counts == (item.verdict.wins, item.verdict.losses, item.verdict.ties)
@@ -584,14 +596,14 @@ def test_every_figure_is_what_the_rows_say(
 
 def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) -> None:
     names = ("v0", "v1")
-    words = {name: [said(turns=1, tool_calls=1)] for name in names}
+    words = {name: [reply(turns=1, tool_calls=1)] for name in names}
     run([{"input": words, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")
     trial = {"status": "ok", "score": 1.0, "usage": (1, 1, 0, 0), "cost": 0.1, "reused": None, "data": {}}
     seconds = [(0.5, 7.0), (0.5, 7.0), (0.5, 7.0), (7.0, 0.5), (0.5, 0.5)]
     trials = rewritten(folder.path / "grouped.db", [{**trial, "seconds": s} for pair in seconds for s in pair])
     by_hand = ByHand(trials, names)
     assert by_hand.faster("v1") == (pytest.approx(0), 5)
-    by_hand.agrees_with(told(folder, store="grouped.db"))
+    by_hand.agrees_with(sections_of(folder, store="grouped.db"))
 
 
 def rewritten(path: Path, drawn: Trials) -> Trials:
@@ -610,13 +622,13 @@ def rewritten(path: Path, drawn: Trials) -> Trials:
             store.execute("UPDATE scores SET value = ? WHERE position = ?", (one["score"], position))
             store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(one["data"]), position))
         store.row_factory = sqlite3.Row
-        found = store.execute(
+        sections = store.execute(
             "SELECT t.*, c.id AS case_id, c.case_group, v.name, s.value AS score, p.data FROM trials t "
             "JOIN cases c ON c.digest = t.case_digest JOIN variants v ON v.variant = t.variant "
             "JOIN payloads p ON p.position = t.position "
             "JOIN scores s ON s.position = t.position AND s.name = 'retrieval_f1' ORDER BY t.position"
         )
-        return [{**dict(row), **json.loads(row["data"])} for row in found]
+        return [{**dict(row), **json.loads(row["data"])} for row in sections]
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -719,16 +731,16 @@ class ByHand:
             right += mean(outcome(row) for row in judged) or 0.0
         return paid / right if paid and right else None
 
-    def agrees_with(self, found: dict[str, Section]) -> None:
-        arms, everybody = found["arms"], self.names
+    def agrees_with(self, sections: dict[str, Section]) -> None:
+        arms, everybody = sections["arms"], self.names
         measures = {each["name"]: each for each in arms.data["measures"]}
 
         def same(name: str, values: Mapping[str, float | None]) -> None:
             shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
             assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
 
-        same(F1, {one: self.compared(one) if one in self.active else None for one in everybody})
-        same("success_rate", {one: self.share(one, success) for one in everybody})
+        same(F1, {name: self.compared(name) if name in self.active else None for name in everybody})
+        same("success_rate", {name: self.share(name, success) for name in everybody})
         fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
         fields |= {name: name for name in ("input_tokens", "output_tokens")}
         if "cache_share" in measures:
@@ -737,24 +749,24 @@ class ByHand:
             same(name, self.values(field))
             changes = measures[name]["improvements"] if name in measures else {}
             for one, change in changes.items() if not name.startswith("cache") else ():
-                told = None if change is None else (change["estimate"], change["cases"])
-                assert told == pytest.approx(self.saved(field, one)), (name, one)
+                actual = None if change is None else (change["estimate"], change["cases"])
+                assert actual == pytest.approx(self.saved(field, one)), (name, one)
         same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
         if "latency_median_s" in measures:
             for one, change in measures["latency_median_s"]["improvements"].items():
-                told = None if change is None else (change["estimate"], change["cases"])
-                assert told == pytest.approx(self.faster(one)), one
-        same("cost_per_correct_usd", {one: self.price(one) for one in everybody})
+                actual = None if change is None else (change["estimate"], change["cases"])
+                assert actual == pytest.approx(self.faster(one)), one
+        same("cost_per_correct_usd", {name: self.price(name) for name in everybody})
         for row in trials_that_tell(self.of):
             row["told_prompt"], row["told_read"] = row["prompt_tokens"], row["cache_read_tokens"]
         read, prompt = self.amount("told_read"), self.amount("told_prompt")
         cases = self.on(read) if self.common else self.cases
-        sums = {one: [sum(each[one][case] or 0 for case in cases) for each in (read, prompt)] for one in everybody}
-        shares = {one: part / whole if whole else None for one, (part, whole) in sums.items()}
+        sums = {name: [sum(each[name][case] or 0 for case in cases) for each in (read, prompt)] for name in everybody}
+        shares = {name: part / whole if whole else None for name, (part, whole) in sums.items()}
         assert arms.data["cache_share"] == pytest.approx(shares)
         self.is_written_so(arms, measures)
         assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
-        for row, case in zip(found["cases"].data["cases"], self.cases, strict=True):
+        for row, case in zip(sections["cases"].data["cases"], self.cases, strict=True):
             assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
             for name in everybody:
                 assert row["scores"][name] == pytest.approx(mean(outcome(each) for each in self.of[name, case]))

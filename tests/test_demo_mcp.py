@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider
 from abreast.globs import matcher
-from abreast.suites.code_search.server import Server, offered
+from abreast.suites.code_search.server import McpServer, build_tools
 from abreast.targets.mcp import inspect_server, parse_servers
 from clis import real_cli
 from conftest import Folder
@@ -121,8 +121,8 @@ SOURCES = {
 
 
 def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    return subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True).stdout
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    return subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True, text=True).stdout
 
 
 def filled(folder: Path) -> Path:
@@ -142,30 +142,30 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return filled(tmp_path_factory.mktemp("repository"))
 
 
-def server_of(root: Path, patience_s: float = 10.0) -> Server:
-    return Server("demo", "1", offered(root.resolve(), patience_s))
+def server_of(root: Path, patience_s: float = 10.0) -> McpServer:
+    return McpServer("demo", "1", build_tools(root.resolve(), patience_s))
 
 
-def ask(server: Server, method: str, params: Any = None) -> Any:
+def ask(server: McpServer, method: str, params: Any = None) -> Any:
     reply = server.answer(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
     assert reply is not None
     return json.loads(reply)
 
 
-def call(root: Path | Server, tool: str, **arguments: Any) -> str:
+def call(root: Path | McpServer, tool: str, **arguments: Any) -> str:
     """What a tool finds."""
-    text, failed = called(root, tool, **arguments)
+    text, failed = call_tool(root, tool, **arguments)
     assert not failed, text
     return text
 
 
-def refused(root: Path | Server, tool: str, **arguments: Any) -> str:
-    text, failed = called(root, tool, **arguments)
+def refused(root: Path | McpServer, tool: str, **arguments: Any) -> str:
+    text, failed = call_tool(root, tool, **arguments)
     assert failed, text
     return text
 
 
-def called(root: Path | Server, tool: str, **arguments: Any) -> tuple[str, bool]:
+def call_tool(root: Path | McpServer, tool: str, **arguments: Any) -> tuple[str, bool]:
     server = server_of(root) if isinstance(root, Path) else root
     result = ask(server, "tools/call", {"name": tool, "arguments": arguments})["result"]
     (content,) = result["content"]
@@ -204,11 +204,11 @@ def line(method: str, number: Any = 1, **params: Any) -> bytes:
 
 def test_our_own_client_finds_its_tools_with_descriptions(repository: Path) -> None:
     (server,) = parse_servers("test", {"demo": {"command": COMMAND[0], "args": COMMAND[1:]}}, repository)
-    found = asyncio.run(inspect_server(server, repository))
-    assert found.problem == ""
-    assert [tool.name for tool in found.tools] == NAMES
-    assert found.title.startswith("abreast-demo-mcp 0.")
-    assert all(len(tool.description) > 100 for tool in found.tools)
+    result = asyncio.run(inspect_server(server, repository))
+    assert result.problem == ""
+    assert [tool.name for tool in result.tools] == NAMES
+    assert result.title.startswith("abreast-demo-mcp 0.")
+    assert all(len(tool.description) > 100 for tool in result.tools)
 
 
 def test_the_real_claude_code_calls_its_tools(
@@ -246,22 +246,22 @@ def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> 
         b"this is no JSON\n",
         line("ping", 3.5).strip(),  # the last line has no end
     ]
-    (hello, found, wrong, pong), errors, code = said(repository, b"".join(talk))
+    (hello, result, wrong, pong), errors, code = said(repository, b"".join(talk))
     assert hello["result"]["protocolVersion"] == "2024-11-05"
-    assert "python/store.py:9: method Store.get" in found["result"]["content"][0]["text"]
-    assert found["id"] == "two"
+    assert "python/store.py:9: method Store.get" in result["result"]["content"][0]["text"]
+    assert result["id"] == "two"
     assert wrong["error"]["code"] == -32700
     assert pong == {"jsonrpc": "2.0", "id": 3.5, "result": {}}
     assert (errors, code) == ("", 0)
 
 
 def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_path: Path) -> None:
-    asked = line("tools/call", name="search_code", arguments={"pattern": "open_store(path)"})
-    (found,), _, code = said(tmp_path, asked, "--root", str(repository))
-    assert "python/store.py:17: def open_store(path):" in found["result"]["content"][0]["text"]
+    request = line("tools/call", name="search_code", arguments={"pattern": "open_store(path)"})
+    (result,), _, code = said(tmp_path, request, "--root", str(repository))
+    assert "python/store.py:17: def open_store(path):" in result["result"]["content"][0]["text"]
     assert code == 0
     assert said(tmp_path, b"", "--root", "nowhere")[1:] == (
-        "error: --root nowhere: there is no such folder\n       name the folder whose code is searched\n",
+        "error: --root nowhere: no such folder\n       use the folder to search\n",
         2,
     )
     done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, check=True)
@@ -337,11 +337,11 @@ def test_it_starts_without_the_rest_of_the_product(repository: Path) -> None:
 def test_without_tree_sitter_it_searches_and_says_what_to_install(repository: Path) -> None:
     hidden = "import sys; sys.modules['tree_sitter'] = None; "
     command = [sys.executable, "-c", hidden + COMMAND[-1]]
-    asked = line("tools/list") + line("tools/call", name="search_code", arguments={"pattern": "class Store"})
-    done = subprocess.run(command, cwd=repository, input=asked, capture_output=True, check=True)
-    listed, found = map(json.loads, done.stdout.splitlines())
+    request = line("tools/list") + line("tools/call", name="search_code", arguments={"pattern": "class Store"})
+    done = subprocess.run(command, cwd=repository, input=request, capture_output=True, check=True)
+    listed, result = map(json.loads, done.stdout.splitlines())
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["search_code"]
-    assert "python/store.py:6: class Store:" in found["result"]["content"][0]["text"]
+    assert "python/store.py:6: class Store:" in result["result"]["content"][0]["text"]
     assert "find_symbol" not in json.dumps(listed)
     assert 'pip install "abreast[code]"' in done.stderr.decode()
 
@@ -350,12 +350,12 @@ def test_without_tree_sitter_it_searches_and_says_what_to_install(repository: Pa
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given"),
+    ("requested", "version"),
     [("2025-11-25", "2025-11-25"), ("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-11-25"), (7, "2025-11-25")],
 )
-def test_the_version_of_the_client_is_spoken_if_it_is_known(repository: Path, wanted: Any, given: str) -> None:
-    hello = ask(server_of(repository), "initialize", {"protocolVersion": wanted})["result"]
-    assert hello["protocolVersion"] == given
+def test_the_version_of_the_client_is_spoken_if_it_is_known(repository: Path, requested: Any, version: str) -> None:
+    hello = ask(server_of(repository), "initialize", {"protocolVersion": requested})["result"]
+    assert hello["protocolVersion"] == version
     assert hello["capabilities"] == {"tools": {}}
     assert all(name in hello["instructions"] for name in NAMES)
 
@@ -364,7 +364,7 @@ def test_tools_have_schemas_and_only_read(repository: Path) -> None:
     for tool in ask(server_of(repository), "tools/list")["result"]["tools"]:
         assert tool["annotations"]["readOnlyHint"] is True
         assert tool["inputSchema"]["type"] == "object"
-        assert all(each["description"] for each in tool["inputSchema"]["properties"].values())
+        assert all(parameter["description"] for parameter in tool["inputSchema"]["properties"].values())
         assert set(tool["inputSchema"]["required"]) <= set(tool["inputSchema"]["properties"])
 
 
@@ -413,13 +413,13 @@ def test_what_asks_nothing_is_not_answered(repository: Path, content: bytes) -> 
 
 
 def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
-    asked = [
+    requests = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "nothing"},
         3,
     ]
-    first, second, third = json.loads(server_of(repository).answer(json.dumps(asked).encode()) or b"")
+    first, second, third = json.loads(server_of(repository).answer(json.dumps(requests).encode()) or b"")
     assert first["result"] == {}
     assert (second["id"], second["error"]["code"]) == (2, -32601)
     assert (third["id"], third["error"]["code"]) == (None, -32600)
@@ -433,23 +433,23 @@ def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
         ([], "There is no tool null"),
         ({"name": "search_code"}, "The argument pattern is missing: The text to find"),
         ({"name": "search_code", "arguments": []}, "must be an object with pattern, regex"),
-        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: 7 is not possible. Give a text"),
-        ({"name": "search_code", "arguments": {"pattern": ""}}, "Give a text of 1 to 4,000 characters"),
+        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: invalid value 7. Use text"),
+        ({"name": "search_code", "arguments": {"pattern": ""}}, "Use text of 1 to 4,000 characters"),
         ({"name": "search_code", "arguments": {"pattern": "a", "file": "b"}}, "There is no argument 'file'. There are"),
-        ({"name": "search_code", "arguments": {"pattern": "a", "regex": 3}}, "Give true or false"),
-        ({"name": "search_code", "arguments": {"pattern": "a", "limit": "all"}}, "a whole number from 1 to 500"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "regex": 3}}, "Use true or false"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "limit": "all"}}, "an integer from 1 to 500"),
         ({"name": "search_code", "arguments": {"pattern": "a\nb"}}, "Search for one of its lines"),
         ({"name": "search_code", "arguments": {"pattern": "(", "regex": True}}, "missing ), unterminated subpattern"),
-        ({"name": "search_code", "arguments": {"pattern": "a", "path": "nowhere"}}, "No file here is meant by path"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "path": "nowhere"}}, "No file matches path"),
         ({"name": "search_code", "arguments": {"pattern": "a", "path": "lib/app.py"}}, "these: python/app.py?"),
-        ({"name": "find_symbol", "arguments": {"name": "a b"}}, "is no name. Give one such as get or Store.get"),
-        ({"name": "find_symbol", "arguments": {"name": "a", "kind": "struct"}}, "Give one of function, method, class"),
-        ({"name": "find_symbol", "arguments": {"name": "a", "language": "cobol"}}, "Give one of python, go"),
+        ({"name": "find_symbol", "arguments": {"name": "a b"}}, "is not a name such as get or Store.get"),
+        ({"name": "find_symbol", "arguments": {"name": "a", "kind": "struct"}}, "Use one of function, method, class"),
+        ({"name": "find_symbol", "arguments": {"name": "a", "language": "cobol"}}, "Use one of python, go"),
         (
             {"name": "outline_file", "arguments": {"path": "python"}},
-            "is more than a file. Give one, such as python/app.py.",
+            "is not a single file. Use one, such as python/app.py.",
         ),
-        ({"name": "outline_file", "arguments": {"path": ".gitignore"}}, "in no language that is read here"),
+        ({"name": "outline_file", "arguments": {"path": ".gitignore"}}, "is not in a supported language"),
     ],
 )
 def test_a_bad_call_is_answered_by_a_sentence_that_says_what_to_do(
@@ -461,8 +461,8 @@ def test_a_bad_call_is_answered_by_a_sentence_that_says_what_to_do(
 
 
 def test_numbers_and_flags_may_be_written_as_texts_and_too_large_a_limit_is_the_largest(repository: Path) -> None:
-    found = call(repository, "search_code", pattern="STORE", ignore_case="true", limit="2", context=None)
-    assert len(hits(found)) == 2
+    result = call(repository, "search_code", pattern="STORE", ignore_case="true", limit="2", context=None)
+    assert len(hits(result)) == 2
     assert call(repository, "search_code", pattern="store", limit=10**9)
 
 
@@ -489,26 +489,26 @@ def test_numbers_and_flags_may_be_written_as_texts_and_too_large_a_limit_is_the_
     ],
 )
 def test_hits_are_those_of_git_grep(repository: Path, arguments: dict[str, Any], words: list[str]) -> None:
-    told = git(repository, "-c", "core.quotepath=off", "grep", "-n", *words, *([] if "--" in words else ["--"]))
-    expected = [re.sub(r"^([^:]*:\d+):(.*)", r"\1: \2", line) for line in told.splitlines()]
+    message = git(repository, "-c", "core.quotepath=off", "grep", "-n", *words, *([] if "--" in words else ["--"]))
+    expected = [re.sub(r"^([^:]*:\d+):(.*)", r"\1: \2", line) for line in message.splitlines()]
     expected = [line for line in expected if not line.startswith(".abreast/")]
-    *found, last = call(repository, "search_code", **arguments, limit=500).splitlines()
-    assert found == expected
-    assert found
-    files = len({hit.partition(":")[0] for hit in found})
-    assert last == f"[{len(found)} hit{'s'[: len(found) > 1]} in {files} file{'s'[: files > 1]}]"
+    *result, last = call(repository, "search_code", **arguments, limit=500).splitlines()
+    assert result == expected
+    assert result
+    files = len({hit.partition(":")[0] for hit in result})
+    assert last == f"[{len(result)} hit{'s'[: len(result) > 1]} in {files} file{'s'[: files > 1]}]"
 
 
 def test_more_hits_than_the_limit_are_counted(repository: Path) -> None:
-    whole = len(hits(call(repository, "search_code", pattern="e", limit=500)))
-    *found, last = call(repository, "search_code", pattern="e", limit=5).splitlines()
-    assert len(found) == 5
-    assert last.startswith(f"[5 shown, {whole - 5} more; {whole} hits in ")
+    everything = len(hits(call(repository, "search_code", pattern="e", limit=500)))
+    *result, last = call(repository, "search_code", pattern="e", limit=5).splitlines()
+    assert len(result) == 5
+    assert last.startswith(f"[5 shown, {everything - 5} more; {everything} hits in ")
 
 
 def test_context_is_shown_as_rg_shows_it(repository: Path) -> None:
-    found = call(repository, "search_code", pattern="def put", context=1)
-    assert found.splitlines() == [
+    result = call(repository, "search_code", pattern="def put", context=1)
+    assert result.splitlines() == [
         "python/store.py-12- ",
         "python/store.py:13:     def put(self, key, value):",
         "python/store.py-14-         self.values[key] = value",
@@ -530,7 +530,7 @@ def test_new_files_are_found_at_once_and_gone_ones_no_more(tmp_path: Path) -> No
     (tmp_path / "new.py").write_text("\n\ndef brand_new(): pass\n")
     assert hits(call(server, "find_symbol", name="brand_new")) == ["new.py:3"]
     (tmp_path / "new.py").unlink()
-    assert call(server, "find_symbol", name="brand_new").startswith("Nothing is called 'brand_new', or alike.")
+    assert call(server, "find_symbol", name="brand_new").startswith("Nothing is called 'brand_new' or similar.")
 
 
 def test_without_git_hidden_and_built_folders_are_passed_by(tmp_path: Path) -> None:
@@ -547,8 +547,8 @@ def test_binary_huge_and_strange_files_are_passed_by(tmp_path: Path) -> None:
     (tmp_path / "na\nme.py").write_text("needle\n")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.py")).write_text("needle\n")
     os.mkfifo(tmp_path / "pipe.py")
-    found = call(tmp_path, "search_code", pattern="needle")
-    assert found.splitlines() == [
+    result = call(tmp_path, "search_code", pattern="needle")
+    assert result.splitlines() == [
         "latin.py:1: needle = '�'",
         "na\\nme.py:1: needle",
         "?.py:1: needle",
@@ -567,18 +567,18 @@ def test_a_long_line_is_cut_around_the_hit(tmp_path: Path) -> None:
 
 def test_an_answer_does_not_become_too_long(tmp_path: Path) -> None:
     (tmp_path / "wide.txt").write_text(("needle " * 50 + "\n") * 1_000)
-    found = call(tmp_path, "search_code", pattern="needle", limit=500)
-    assert len(found) < 45_000
-    shown = len(hits(found))
-    assert f"[{shown} shown, {1_000 - shown} more; 1,000 hits in 1 file" in found
+    result = call(tmp_path, "search_code", pattern="needle", limit=500)
+    assert len(result) < 45_000
+    count = len(hits(result))
+    assert f"[{count} shown, {1_000 - count} more; 1,000 hits in 1 file" in result
 
 
 def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
     (tmp_path / "evil.txt").write_text("a" * 60 + "!\n")
     server = server_of(tmp_path, patience_s=0.5)
     began = time.monotonic()
-    told = refused(server, "search_code", pattern="(a+)+$", regex=True)
-    assert "took longer than 0.5 s and was ended. Write it without repeats inside of repeats" in told
+    message = refused(server, "search_code", pattern="(a+)+$", regex=True)
+    assert "took longer than 0.5 s. Avoid nested repeats" in message
     assert time.monotonic() - began < 5
     assert hits(call(server, "search_code", pattern="a!")) == ["evil.txt:1"]
 
@@ -586,9 +586,9 @@ def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> No
 def test_a_glob_of_many_stars_takes_no_time(tmp_path: Path) -> None:
     (tmp_path / ("a" * 200)).write_text("a\n")
     began = time.monotonic()
-    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="*a" * 60 + "b")
-    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="{a,b}" * 60 + "*")
-    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="**/" * 500 + "b*")
+    assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="*a" * 60 + "b")
+    assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="{a,b}" * 60 + "*")
+    assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="**/" * 500 + "b*")
     assert time.monotonic() - began < 5
 
 
@@ -659,11 +659,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("tool", ["search_code", "find_references", "outline_file"])
 def test_a_path_that_leads_out_is_refused_in_a_sentence(guarded: Path, path: str, tool: str) -> None:
     own = {"search_code": {"pattern": "secret"}, "find_references": {"name": "secret"}}.get(tool, {})
-    told = refused(guarded, tool, path=path, **own)
-    assert "def secret" not in told
-    assert "root:" not in told
-    assert len(told) < 400
-    assert str(guarded) not in told
+    message = refused(guarded, tool, path=path, **own)
+    assert "def secret" not in message
+    assert "root:" not in message
+    assert len(message) < 400
+    assert str(guarded) not in message
 
 
 def test_what_is_linked_to_is_not_searched(guarded: Path) -> None:
@@ -703,23 +703,23 @@ def test_ways_that_stay_inside_are_taken(guarded: Path, repository: Path) -> Non
     ],
 )
 def test_a_definition_is_found_in_each_language(repository: Path, arguments: dict[str, Any], expected: str) -> None:
-    found = call(repository, "find_symbol", **arguments).splitlines()
-    assert found[0].startswith(expected)
-    assert found[1:] == ["[1 definition]"]
+    result = call(repository, "find_symbol", **arguments).splitlines()
+    assert result[0].startswith(expected)
+    assert result[1:] == ["[1 definition]"]
 
 
 def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(repository: Path) -> None:
-    found = call(repository, "find_symbol", name="STORE").splitlines()
-    assert found[0] == "Nothing is called 'STORE' exactly. These names are similar:"
-    assert hits("\n".join(found)) == ["python/store.py:6"]
+    result = call(repository, "find_symbol", name="STORE").splitlines()
+    assert result[0] == "Nothing is called 'STORE'. Similar names:"
+    assert hits("\n".join(result)) == ["python/store.py:6"]
     assert hits(call(repository, "find_symbol", name="_store")) == ["python/store.py:17"]
     assert hits(call(repository, "find_symbol", name="panel.draw")) == ["web/panel.ts:8"]
-    assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch', or alike.")
+    assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch' or similar.")
 
 
 def test_the_wrong_kind_is_no_reason_to_find_nothing(repository: Path) -> None:
     first, second, _ = call(repository, "find_symbol", name="open_store", kind="method").splitlines()
-    assert first == "None of them is a method; what is called so is a function:"
+    assert first == "None of them is a method, but a function:"
     assert second.startswith("python/store.py:17:")
 
 
@@ -733,12 +733,12 @@ def test_uses_are_calls_then_imports_then_others_with_what_is_around_them(reposi
 
 
 def test_comments_and_strings_are_no_uses(repository: Path) -> None:
-    found = call(repository, "find_references", name="Store.get")
-    assert hits(found) == ["python/store.py:9", "python/app.py:6"]
+    result = call(repository, "find_references", name="Store.get")
+    assert hits(result) == ["python/store.py:9", "python/app.py:6"]
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
+    ("name", "location"),
     [
         ("Cache.Get", "go/cache.go:10: call in use: "),
         ("price", "java/Shop.java:8: call in Shop.total: "),
@@ -747,8 +747,8 @@ def test_comments_and_strings_are_no_uses(repository: Path) -> None:
         ("draw", "web/[id]/page.tsx:1: call in Page: "),
     ],
 )
-def test_calls_are_found_in_each_language(repository: Path, name: str, place: str) -> None:
-    assert any(line.startswith(place) for line in call(repository, "find_references", name=name).splitlines())
+def test_calls_are_found_in_each_language(repository: Path, name: str, location: str) -> None:
+    assert any(line.startswith(location) for line in call(repository, "find_references", name=name).splitlines())
 
 
 def test_uses_can_be_limited_by_kind_path_and_number(repository: Path) -> None:
@@ -760,10 +760,10 @@ def test_uses_can_be_limited_by_kind_path_and_number(repository: Path) -> None:
 
 def test_namesakes_are_said(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class A:\n    def go(self): pass\nclass B:\n    def go(self): pass\nA().go()\n")
-    found = call(tmp_path, "find_references", name="A.go").splitlines()
-    assert found[0].startswith("defined at a.py:2: method A.go")
-    assert found[1] == "(2 definitions are called go: the uses of all of them are listed.)"
-    assert found[2] == "a.py:5: call: A().go()"
+    result = call(tmp_path, "find_references", name="A.go").splitlines()
+    assert result[0].startswith("defined at a.py:2: method A.go")
+    assert result[1] == "(2 definitions are called go; these are the uses of all.)"
+    assert result[2] == "a.py:5: call: A().go()"
 
 
 def test_a_file_in_outline(repository: Path) -> None:
@@ -782,8 +782,8 @@ def test_sources_that_are_broken_empty_or_nested_without_end_are_no_reason_to_fa
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "deep.py").write_text("def fine(): return " + "(" * 30_000 + "\n")
     (tmp_path / "deep.ts").write_text("function fine() { return " + "[" * 30_000 + "]" * 30_000 + " }\n")
-    found = call(tmp_path, "find_symbol", name="fine")
-    assert "broken.py:1" in hits(found)
+    result = call(tmp_path, "find_symbol", name="fine")
+    assert "broken.py:1" in hits(result)
     assert "[parts of the file could not be parsed" in call(tmp_path, "outline_file", path="broken.py")
     assert "is empty" in refused(tmp_path, "outline_file", path="empty.py")
 
@@ -806,7 +806,7 @@ def test_what_cannot_be_read_in_time_is_said_and_read_when_asked_again(tmp_path:
     for number in range(5):
         (tmp_path / f"m{number}.py").write_text("def shared(): pass\n" * 5_000)
     symbols = Symbols(Files(tmp_path.resolve()), patience_s=0.0)
-    assert "(5 files could not be read in time: ask again, what was read is kept.)" in symbols.find_symbol("shared")
+    assert "(5 files could not be read in time; call again to read the rest.)" in symbols.find_symbol("shared")
 
 
 # -- nothing ends it --------------------------------------------------------------------------------------------------
@@ -814,8 +814,10 @@ def test_what_cannot_be_read_in_time_is_said_and_read_when_asked_again(tmp_path:
 
 def test_a_line_of_many_megabytes_is_answered(repository: Path) -> None:
     large = "x" * 8_000_000
-    asked = line("tools/call", name="search_code", arguments={"pattern": large}) + line("ping", large) + line("ping", 3)
-    (refusal, pong, last), _, code = said(repository, asked)
+    request = (
+        line("tools/call", name="search_code", arguments={"pattern": large}) + line("ping", large) + line("ping", 3)
+    )
+    (refusal, pong, last), _, code = said(repository, request)
     assert refusal["result"]["isError"] is True
     assert len(json.dumps(refusal)) < 1_000
     assert pong["id"] == large
@@ -833,8 +835,8 @@ def test_a_root_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_what_others_print_on_standard_output_is_no_message(repository: Path) -> None:
-    noisy = "import os, sys; from abreast.suites.code_search import server; real = server.Server.answer; "
-    noisy += "server.Server.answer = lambda *a: (print('noise', flush=True), os.write(1, b'more'), real(*a))[-1]; "
+    noisy = "import os, sys; from abreast.suites.code_search import server; real = server.McpServer.answer; "
+    noisy += "server.McpServer.answer = lambda *a: (print('noise', flush=True), os.write(1, b'more'), real(*a))[-1]; "
     done = subprocess.run(
         [sys.executable, "-c", noisy + "sys.exit(server.main())"],
         cwd=repository,
@@ -874,10 +876,10 @@ METHODS = st.sampled_from(["initialize", "ping", "tools/list", "tools/call", "no
 def requests(draw: Callable[[Any], Any]) -> Any:
     """Nearly what a client asks."""
     params = draw(st.fixed_dictionaries({"name": st.sampled_from(NAMES) | JSON, "arguments": ARGUMENTS | JSON}) | JSON)
-    asked = {"jsonrpc": "2.0", "id": draw(JSON), "method": draw(METHODS), "params": params}
-    for key in draw(st.sets(st.sampled_from(sorted(asked)), max_size=2)):
-        del asked[key]
-    return asked
+    request = {"jsonrpc": "2.0", "id": draw(JSON), "method": draw(METHODS), "params": params}
+    for key in draw(st.sets(st.sampled_from(sorted(request)), max_size=2)):
+        del request[key]
+    return request
 
 
 LINES = (
@@ -888,24 +890,24 @@ LINES = (
 
 
 @pytest.fixture(scope="module")
-def answering(repository: Path) -> Server:
+def answering(repository: Path) -> McpServer:
     return server_of(repository, patience_s=1.0)
 
 
 @settings(max_examples=200, deadline=None)
 @given(content=LINES)
-def test_no_line_is_answered_by_anything_but_json_rpc(answering: Server, content: bytes) -> None:
+def test_no_line_is_answered_by_anything_but_json_rpc(answering: McpServer, content: bytes) -> None:
     reply = answering.answer(content)
     if reply is None:
         return
     assert b"\n" not in reply
-    told = json.loads(reply, parse_constant=pytest.fail)
-    for one in told if isinstance(told, list) else [told]:
-        assert one["jsonrpc"] == "2.0"
-        assert ("result" in one) != ("error" in one)
-        assert one.get("error", {}).get("code") != -32603
-        assert "The tool failed" not in json.dumps(one)
-        assert set(one) <= {"jsonrpc", "id", "result", "error"}
+    replies = json.loads(reply, parse_constant=pytest.fail)
+    for item in replies if isinstance(replies, list) else [replies]:
+        assert item["jsonrpc"] == "2.0"
+        assert ("result" in item) != ("error" in item)
+        assert item.get("error", {}).get("code") != -32603
+        assert "The tool failed" not in json.dumps(item)
+        assert set(item) <= {"jsonrpc", "id", "result", "error"}
 
 
 @settings(max_examples=100, deadline=None)
@@ -914,6 +916,22 @@ def test_no_line_is_answered_by_anything_but_json_rpc(answering: Server, content
     ("tool", "own"),
     [("search_code", {"pattern": "a"}), ("find_references", {"name": "get"}), ("outline_file", {})],
 )
-def test_no_path_makes_a_tool_fail(answering: Server, tool: str, own: dict[str, str], path: str) -> None:
-    text, failed = called(answering, tool, path=path, **own)
+def test_no_path_makes_a_tool_fail(answering: McpServer, tool: str, own: dict[str, str], path: str) -> None:
+    text, failed = call_tool(answering, tool, path=path, **own)
     assert not failed or "failed" not in text
+
+
+REQUIRED = {
+    "search_code": {"pattern": "a"},
+    "find_symbol": {"name": "get"},
+    "find_references": {"name": "get"},
+    "outline_file": {"path": "a.py"},
+}
+
+
+@pytest.mark.parametrize("text", ["\ud800", "/\ud800", "/\udc80/..", "a\udfff*", "/" + "a" * 3_000])
+@pytest.mark.parametrize("tool", REQUIRED)
+def test_text_that_no_file_system_accepts_makes_no_tool_fail(answering: McpServer, tool: str, text: str) -> None:
+    for parameter in ("path", "name", "pattern", "language"):
+        message, _ = call_tool(answering, tool, **REQUIRED[tool] | {parameter: text})
+        assert "failed" not in message

@@ -48,20 +48,20 @@ def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
 @pytest.mark.parametrize(
     ("text", "value", "why"),
     [
-        ('{"name": "Ann"}', 1.0, "fits the schema"),
-        ('Here it is:\n```json\n{"name": "Ann", "ages": [1, 2]}\n```\nBye.', 1.0, "fits the schema"),
-        ('I say {"name": "Ann"}.', 1.0, "fits the schema"),
+        ('{"name": "Ann"}', 1.0, "valid against the schema"),
+        ('Here it is:\n```json\n{"name": "Ann", "ages": [1, 2]}\n```\nBye.', 1.0, "valid against the schema"),
+        ('I say {"name": "Ann"}.', 1.0, "valid against the schema"),
         ("{}", 0.0, "$: 'name' is a required property"),
         (
             '{"name": 5, "ages": ["x"]}',
             0.0,
             "$.name: 5 is not of type 'string'; $.ages[0]: 'x' is not of type 'number'",
         ),
-        ('{"name": "Ann", "ages": [1, 1.0]}', 0.0, "$.ages: [1, 1.0] has items twice"),
+        ('{"name": "Ann", "ages": [1, 1.0]}', 0.0, "$.ages: [1, 1.0] has duplicate items"),
         ("[]", 0.0, "$: [] is not of type 'object'"),
-        ("Ann", 0.0, "there is no JSON in the answer"),
-        ("", 0.0, "there is no JSON in the answer"),
-        ("[" * 90_000, 0.0, "there is no JSON in the answer"),
+        ("Ann", 0.0, "no JSON in the answer"),
+        ("", 0.0, "no JSON in the answer"),
+        ("[" * 90_000, 0.0, "no JSON in the answer"),
         ("x" * 100_001, None, "not validated: longer than 100,000 characters"),
     ],
 )
@@ -69,14 +69,14 @@ def test_an_answer_fits_a_schema_or_it_is_said_what_does_not_and_where(text: str
     assert mark({"json_schema": PERSON}, text) == (value, why)
 
 
-def test_a_list_is_looked_for_where_one_is_wanted_and_a_value_is_taken_as_it_is() -> None:
+def test_array_schemas_prefer_lists_and_returned_values_are_validated_directly() -> None:
     names = {"json_schema": {"type": "array", "items": {"type": "string"}}}
     assert mark(names, 'The {"names"} are ["a", "b"].')[0] == 1.0
     assert mark(names, "whatever", value=["a", "b"])[0] == 1.0
     assert mark(names, "whatever", value=[1])[0] == 0.0
 
 
-def test_of_many_flaws_the_first_are_told_in_few_words() -> None:
+def test_only_the_first_validation_errors_are_reported() -> None:
     value, why = mark({"json_schema": {"items": {"type": "string"}}}, json.dumps([["x" * 1000]] * 50))
     assert value == 0.0
     assert why.startswith("$[0]: ['x")
@@ -84,8 +84,8 @@ def test_of_many_flaws_the_first_are_told_in_few_words() -> None:
     assert len(why) < 600
 
 
-def test_a_hostile_list_takes_no_long_time() -> None:
-    """Items that cannot be sorted are not compared each with each."""
+def test_unique_items_take_linear_time() -> None:
+    """Items that cannot be sorted are not compared in pairs."""
     items = json.dumps([item for n in range(4_000) for item in (n, str(n), [n])], separators=(",", ":"))
     began = time.process_time()
     assert mark({"json_schema": {"uniqueItems": True}}, items)[0] == 1.0
@@ -101,43 +101,46 @@ def test_a_hostile_list_takes_no_long_time() -> None:
         (r"(?s)\A# .*^## Result$(?m:)", "x", 0.0),
     ],
 )
-def test_a_pattern_is_looked_for_anywhere_unless_it_says_otherwise(regex: str, text: str, value: float) -> None:
+def test_a_pattern_matches_anywhere_unless_it_is_anchored(regex: str, text: str, value: float) -> None:
     assert mark({"regex": regex}, text)[0] == value
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
-        ({}, "regex or json_schema is needed, and only one"),
-        ({"regex": "a", "json_schema": {}}, "regex or json_schema is needed, and only one"),
+        ({}, "set either regex or json_schema"),
+        ({"regex": "a", "json_schema": {}}, "set either regex or json_schema"),
         ({"regex": "("}, "regex '(' is not a regular expression"),
         ({"regex": 5}, "regex must be a regular expression"),
-        ({"json_schema": ["a"]}, "json_schema must be a schema, or the name of a file with one"),
-        ({"json_schema": {"type": "strin"}}, "json_schema: no schema: $.type: 'strin' is not"),
-        ({"json_schema": {"properties": {"a": {"pattern": "("}}}}, "no schema: $.properties.a.pattern: '(' is not"),
-        ({"json_schema": {"items": {"$ref": "https://example.org/a.json"}}}, "nothing is fetched"),
-        ({"json_schema": {"$ref": "#/$defs/missing"}}, "$ref #/$defs/missing leads to nothing in it"),
+        ({"json_schema": ["a"]}, "json_schema must be a schema, or the path of a file with one"),
+        ({"json_schema": {"type": "strin"}}, "json_schema: invalid JSON Schema: $.type: 'strin' is not"),
+        (
+            {"json_schema": {"properties": {"a": {"pattern": "("}}}},
+            "invalid JSON Schema: $.properties.a.pattern: '(' is not",
+        ),
+        ({"json_schema": {"items": {"$ref": "https://example.org/a.json"}}}, "remote references are not fetched"),
+        ({"json_schema": {"$ref": "#/$defs/missing"}}, "unresolved $ref #/$defs/missing"),
         ({"json_schema": "missing.json"}, "json_schema missing.json: No such file or directory"),
-        ({"json_schema": "a\0b"}, "is no text"),
-        ({"json": {}}, "regex or json_schema is needed"),
+        ({"json_schema": "a\0b"}, "not a readable JSON file"),
+        ({"json": {}}, "set either regex or json_schema"),
         ({"regex": "a", "flags": "i"}, 'unknown setting "flags"'),
     ],
 )
-def test_a_form_that_is_none_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as refused:
         build("format", settings)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert refused.value.message.startswith('scorer "format": ')
 
 
-def test_references_within_a_schema_and_to_what_schemas_are_hold() -> None:
-    whole = {
+def test_references_within_a_schema_and_to_metaschemas_are_resolved() -> None:
+    schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "definitions": {"name": {"$id": "https://example.org/name", "type": "string"}},
         "properties": {"a": {"$ref": "https://example.org/name"}},
     }
-    assert mark({"json_schema": whole}, '{"a": "x"}')[0] == 1.0
-    assert mark({"json_schema": whole}, '{"a": 1}')[0] == 0.0
+    assert mark({"json_schema": schema}, '{"a": "x"}')[0] == 1.0
+    assert mark({"json_schema": schema}, '{"a": 1}')[0] == 0.0
     meta = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
     assert mark({"json_schema": meta}, '{"type": "strin"}')[0] == 0.0
 
@@ -153,14 +156,14 @@ scorers:
 """
 
 
-def test_a_schema_lies_beside_the_spec_and_another_one_scores_anew(folder: Folder) -> None:
+def test_schema_files_are_relative_to_the_spec_and_a_changed_schema_rescores(folder: Folder) -> None:
     folder.write("in/spec.yaml", SPEC)
     refused = folder.abreast("run", "in/spec.yaml")
     assert refused.code == 2
     assert "in/spec.yaml:7: scorer" in refused.err
     assert "No such file" in refused.err
     folder.write("in/schema.json", '{"type": "object",\n "required": ["name"}')
-    assert "schema.json:2: no JSON" in folder.abreast("run", "in/spec.yaml").err
+    assert "schema.json:2: invalid JSON" in folder.abreast("run", "in/spec.yaml").err
     folder.write("in/schema.json", json.dumps(PERSON))
     assert folder.abreast("run", "in/spec.yaml").code == 0
     assert found(folder, "in/results.db") == {"tidy": 1, "wordy": 0}

@@ -16,10 +16,10 @@ import pytest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.retrieval.truth import flaw_of
+from abreast.scorers.retrieval.truth import check_truth
 from abreast.suites.code_search import finding, mining
 from abreast.suites.code_search.mining import casefile, grep_agent, proposal, selection
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 from conftest import ABREAST, Done, Folder
 
 FILES = {
@@ -145,11 +145,11 @@ def add(repo: Path) -> None:
 
 
 def ids(repo: Path, **how: Any) -> set[str]:
-    return {one.id for one in mining.propose(repo, limit=500, **how)}
+    return {candidate.id for candidate in mining.propose(repo, limit=500, **how)}
 
 
 def truths(repo: Path, **how: Any) -> dict[str, dict[str, Any]]:
-    return {one.id: one.case["ground_truth"] for one in mining.propose(repo, limit=500, **how)}
+    return {candidate.id: candidate.case["ground_truth"] for candidate in mining.propose(repo, limit=500, **how)}
 
 
 def hits(repo: Path, word: str) -> set[tuple[str, int]]:
@@ -169,86 +169,88 @@ def repo(folder: Folder) -> Path:
 
 
 def test_every_truth_is_what_git_grep_finds_and_nothing_it_finds_is_left_over(repo: Path) -> None:
-    found = mining.propose(repo, limit=60, kinds=["definitions", "callers", "configuration"])
-    assert len(found) > 20
-    for one in found:
-        name = re.search(r"`([^`]+)`", one.case["prompt"])
+    proposals = mining.propose(repo, limit=60, kinds=["definitions", "callers", "configuration"])
+    assert len(proposals) > 20
+    for candidate in proposals:
+        name = re.search(r"`([^`]+)`", candidate.case["prompt"])
         assert name is not None
-        truth = {(path, line) for path, lines in one.case["ground_truth"]["lines"].items() for line in lines}
+        truth = {(path, line) for path, lines in candidate.case["ground_truth"]["lines"].items() for line in lines}
         there = hits(repo, name[1])
-        assert truth <= there, one.id
+        assert truth <= there, candidate.id
         for path, line in there - truth:
             text = (repo / path).read_text().split("\n")[line - 1]
             is_said = path == "README.md" or "#" in text or '"' in text or "import" in text
-            if one.kind == "definitions":
-                assert not re.search(rf"(def|class|func|fn|function|const|struct) +{name[1]}\b", text), one.id
-            elif one.kind == "callers":
+            if candidate.kind == "definitions":
+                assert not re.search(rf"(def|class|func|fn|function|const|struct) +{name[1]}\b", text), candidate.id
+            elif candidate.kind == "callers":
                 defines = re.search(rf"(def|func|fn|function|const|int) +(\([^)]*\) +)?{name[1]}\b", text)
-                assert is_said or defines, (one.id, text)
+                assert is_said or defines, (candidate.id, text)
             else:
-                assert not path.endswith((".toml", ".yaml")), one.id
+                assert not path.endswith((".toml", ".yaml")), candidate.id
 
 
 def test_definitions_are_found_in_all_five_languages(repo: Path) -> None:
-    found = truths(repo, kinds=["definitions"])
-    assert found["def-ledger-store-open-ledger"] == {
+    proposals = truths(repo, kinds=["definitions"])
+    assert proposals["def-ledger-store-open-ledger"] == {
         "files": ["app/store.py"],
         "symbols": ["LedgerStore.open_ledger"],
         "lines": {"app/store.py": [5]},
     }
-    assert found["def-ledger-server-serve-ledger"]["lines"] == {"server/ledger.go": [7]}
-    assert found["def-show-price"]["lines"] == {"web/src/price.ts": [3]}
-    assert found["def-wall-clock"]["lines"] == {"jvm/Clock.java": [2]}, "a constructor is no second definition"
-    assert found["def-frame-codec-encode-frame"]["symbols"] == ["FrameCodec.encode_frame"]
-    assert {"def-line-limit", "def-retry-budget", "def-price-step", "def-frame-size"} <= found.keys()
+    assert proposals["def-ledger-server-serve-ledger"]["lines"] == {"server/ledger.go": [7]}
+    assert proposals["def-show-price"]["lines"] == {"web/src/price.ts": [3]}
+    assert proposals["def-wall-clock"]["lines"] == {"jvm/Clock.java": [2]}, "a constructor is no second definition"
+    assert proposals["def-frame-codec-encode-frame"]["symbols"] == ["FrameCodec.encode_frame"]
+    assert {"def-line-limit", "def-retry-budget", "def-price-step", "def-frame-size"} <= proposals.keys()
 
 
 def test_callers_are_named_with_their_class_and_all_their_lines(repo: Path) -> None:
-    found = truths(repo, kinds=["callers"])
-    assert found["callers-parse-entry"] == {
+    proposals = truths(repo, kinds=["callers"])
+    assert proposals["callers-parse-entry"] == {
         "files": ["app/main.py", "app/store.py"],
         "symbols": ["LedgerStore.open_ledger", "start_everything"],
         "lines": {"app/main.py": [6], "app/store.py": [6]},
     }
-    assert found["callers-split-entry"]["symbols"] == ["finish_everything", "parse_entry"]
-    assert found["callers-compute-balance"] == {
+    assert proposals["callers-split-entry"]["symbols"] == ["finish_everything", "parse_entry"]
+    assert proposals["callers-compute-balance"] == {
         "files": ["server/ledger.go", "server/more.go"],
         "symbols": ["LedgerServer.ServeLedger", "totalBalance"],
         "lines": {"server/ledger.go": [8], "server/more.go": [4]},
     }
-    assert found["callers-round-price"]["symbols"] == ["showPrice"]
-    assert found["callers-show-price"]["symbols"] == ["PriceList.renderList"]
-    assert found["callers-wall-clock-add-steps"]["symbols"] == ["WallClock.tickForward"]
-    assert found["callers-frame-checksum"]["symbols"] == ["FrameCodec.encode_frame", "check_all"]
+    assert proposals["callers-round-price"]["symbols"] == ["showPrice"]
+    assert proposals["callers-show-price"]["symbols"] == ["PriceList.renderList"]
+    assert proposals["callers-wall-clock-add-steps"]["symbols"] == ["WallClock.tickForward"]
+    assert proposals["callers-frame-checksum"]["symbols"] == ["FrameCodec.encode_frame", "check_all"]
 
 
 def test_settings_are_asked_for_if_one_line_of_one_file_has_them(repo: Path) -> None:
-    found = truths(repo, kinds=["configuration"])
-    assert found["config-line-length"] == {
+    proposals = truths(repo, kinds=["configuration"])
+    assert proposals["config-line-length"] == {
         "files": ["pyproject.toml"],
         "lines": {"pyproject.toml": [2]},
         "content": ["line-length = 100"],
     }
-    assert {"config-replica-count", "config-rebuild-index", "config-ledger-address"} <= found.keys()
-    assert "config-example-com-lib-ledgers" in found
-    assert "config-shared-setting" not in found
+    assert {"config-replica-count", "config-rebuild-index", "config-ledger-address"} <= proposals.keys()
+    assert "config-example-com-lib-ledgers" in proposals
+    assert "config-shared-setting" not in proposals
 
 
 def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(repo: Path) -> None:
-    found = mining.propose(repo, limit=60)
+    proposals = mining.propose(repo, limit=60)
     file = repo / "cases.jsonl"
-    casefile.append(file, [casefile.as_line(one.case) for one in found])
+    casefile.append(file, [casefile.as_line(candidate.case) for candidate in proposals])
     read = list(finding.cases([str(file)]))
-    assert [case.id for case in read] == [one.id for one in found]
+    assert [case.id for case in read] == [candidate.id for candidate in proposals]
     assert len({case.id for case in read}) == len(read)
-    assert all(flaw_of(case.expected) is None for case in read)
-    for one in found:
-        assert set(one.case) == {"id", "category", "description", "prompt", "difficulty", "ground_truth", "tags"}
-        assert one.case["category"] in ("search", "navigate", "understand")
-        assert one.case["difficulty"] in ("easy", "medium", "hard")
-        assert one.case["description"].count(".") == 1 + one.case["description"].count("`example.com")
-        assert not any(path.split("/")[-1] in one.case["prompt"] for path in one.case["ground_truth"]["files"])
-        for evidence in one.evidence:
+    assert all(check_truth(case.expected) is None for case in read)
+    for candidate in proposals:
+        assert set(candidate.case) == {"id", "category", "description", "prompt", "difficulty", "ground_truth", "tags"}
+        assert candidate.case["category"] in ("search", "navigate", "understand")
+        assert candidate.case["difficulty"] in ("easy", "medium", "hard")
+        assert candidate.case["description"].count(".") == 1 + candidate.case["description"].count("`example.com")
+        assert not any(
+            path.split("/")[-1] in candidate.case["prompt"] for path in candidate.case["ground_truth"]["files"]
+        )
+        for evidence in candidate.evidence:
             path, line, text = evidence.split(":", 2)
             assert text.strip() == (repo / path).read_text().split("\n")[int(line) - 1].strip()
 
@@ -271,18 +273,18 @@ def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder
     """Whatever characters a line has that JSON escapes, and whatever names of files it holds."""
     scorer = build("retrieval", {})
     written(folder, QUOTED)
-    found = mining.propose(repo, limit=100)
-    assert len(found) > 30
-    for one in found:
-        case = Case(one.id, one.case["prompt"], expected=one.case["ground_truth"])
-        truth = one.case["ground_truth"]
+    proposals = mining.propose(repo, limit=100)
+    assert len(proposals) > 30
+    for candidate in proposals:
+        case = Case(candidate.id, candidate.case["prompt"], expected=candidate.case["ground_truth"])
+        truth = candidate.case["ground_truth"]
         for answer in (
             json.dumps(truth),
             f"It is\n```json\n{json.dumps(truth, indent=2)}\n```",
             proposal.as_prose(truth),
         ):
-            assert [score.value for score in scorer.score(case, Answer(answer))] == [1.0] * 3, (one.id, answer)
-    content = {one.id: one.case["ground_truth"].get("content") for one in found}
+            assert [score.value for score in scorer.score(case, Answer(answer))] == [1.0] * 3, (candidate.id, answer)
+    content = {candidate.id: candidate.case["ground_truth"].get("content") for candidate in proposals}
     assert content["config-the-last-one"] == ['"theLastOne": true']
     assert content["config-first-limit"] == ["first_limit = 3"]
     assert content["config-third-name"] == ["third_name = 'single'"]
@@ -301,9 +303,9 @@ def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder
 def test_what_the_scorer_takes_for_something_else_is_not_asked_about(folder: Folder, files: dict[str, str]) -> None:
     home = {"a.js": "function compute_it() {}\n"} if "a.js" in files else {"a.py": "def compute_it():\n    pass\n\n\n"}
     parts = {name: home.get(name, "") + files.get(name, "") for name in {**home, **files}}
-    found = ids(written(folder, parts))
-    assert "def-compute-it" in found
-    assert "callers-compute-it" not in found
+    proposals = ids(written(folder, parts))
+    assert "def-compute-it" in proposals
+    assert "callers-compute-it" not in proposals
 
 
 # -- questions that need more than one search ------------------------------------------------------------------------
@@ -343,13 +345,13 @@ SHAPES = {
 
 
 def test_classes_derived_directly_or_not_are_asked_for_with_their_overrides(folder: Folder) -> None:
-    found = truths(written(folder, SHAPES), kinds=["implementations"])
-    assert found["impl-base-shape"] == {
+    proposals = truths(written(folder, SHAPES), kinds=["implementations"])
+    assert proposals["impl-base-shape"] == {
         "files": ["lib/round.py", "lib/shapes.py"],
         "symbols": ["CircleShape", "RoundShape", "SquareShape", "TileShape"],
         "lines": {"lib/round.py": [5, 9, 14], "lib/shapes.py": [9]},
     }
-    assert found["overrides-base-shape-compute-area"] == {
+    assert proposals["overrides-base-shape-compute-area"] == {
         "files": ["lib/round.py", "lib/shapes.py"],
         "symbols": ["CircleShape.compute_area", "SquareShape.compute_area"],
         "lines": {"lib/round.py": [10], "lib/shapes.py": [10]},
@@ -385,10 +387,10 @@ def test_classes_derived_directly_or_not_are_asked_for_with_their_overrides(fold
     ids=["typescript", "java", "rust"],
 )
 def test_implementations_are_found_in_other_languages(folder: Folder, name: str, text: str, symbols: list[str]) -> None:
-    found = truths(written(folder, {name: text}), kinds=["implementations"])
-    assert found["impl-price-feed"]["symbols"] == symbols
+    proposals = truths(written(folder, {name: text}), kinds=["implementations"])
+    assert proposals["impl-price-feed"]["symbols"] == symbols
     if name != "a.rs":
-        assert found["overrides-price-feed-read-price"]["symbols"] == ["LiveFeed.readPrice", "SlowFeed.readPrice"]
+        assert proposals["overrides-price-feed-read-price"]["symbols"] == ["LiveFeed.readPrice", "SlowFeed.readPrice"]
 
 
 @pytest.mark.parametrize(
@@ -403,8 +405,8 @@ def test_implementations_are_found_in_other_languages(folder: Folder, name: str,
     ids=["renamed", "defined twice", "not imported", "another name", "two of a name"],
 )
 def test_a_class_whose_subclasses_are_not_certain_is_not_asked_about(folder: Folder, text: str) -> None:
-    found = ids(written(folder, {**SHAPES, "odd.py": text}), kinds=["implementations"])
-    assert "impl-base-shape" not in found
+    proposals = ids(written(folder, {**SHAPES, "odd.py": text}), kinds=["implementations"])
+    assert "impl-base-shape" not in proposals
 
 
 LAYERS = {
@@ -435,21 +437,21 @@ LAYERS = {
 
 
 def test_what_a_change_affects_are_the_callers_and_their_callers(folder: Folder) -> None:
-    found = truths(written(folder, LAYERS), kinds=["impact"])
-    assert found["impact-parse-number"] == {
+    proposals = truths(written(folder, LAYERS), kinds=["impact"])
+    assert proposals["impact-parse-number"] == {
         "files": ["app/core.py", "tests/test_core.py"],
         "symbols": ["parse_numbers", "test_many_numbers", "test_one_number", "total_of_text"],
     }
-    assert "impact-parse-numbers" not in found, "nothing calls its callers: the question for callers says it all"
+    assert "impact-parse-numbers" not in proposals, "nothing calls its callers: the question for callers says it all"
 
 
 def test_tests_are_asked_for_that_call_directly_or_through_one_function(folder: Folder) -> None:
-    found = truths(written(folder, LAYERS), kinds=["tests"])
-    assert found["tests-parse-number"] == {
+    proposals = truths(written(folder, LAYERS), kinds=["tests"])
+    assert proposals["tests-parse-number"] == {
         "files": ["tests/test_core.py"],
         "symbols": ["test_many_numbers", "test_one_number"],
     }
-    assert found["tests-parse-numbers"]["symbols"] == ["test_many_numbers"]
+    assert proposals["tests-parse-numbers"]["symbols"] == ["test_many_numbers"]
 
 
 @pytest.mark.parametrize(
@@ -461,8 +463,8 @@ def test_tests_are_asked_for_that_call_directly_or_through_one_function(folder: 
     ids=["passed on", "defined twice"],
 )
 def test_nothing_is_asked_if_the_callers_of_a_caller_are_not_certain(folder: Folder, text: str) -> None:
-    found = ids(written(folder, {**LAYERS, "app/more.py": text}), kinds=["impact", "tests"])
-    assert not {"impact-parse-number", "tests-parse-number"} & found
+    proposals = ids(written(folder, {**LAYERS, "app/more.py": text}), kinds=["impact", "tests"])
+    assert not {"impact-parse-number", "tests-parse-number"} & proposals
 
 
 @pytest.mark.parametrize(
@@ -498,8 +500,8 @@ def test_nothing_is_asked_if_the_callers_of_a_caller_are_not_certain(folder: Fol
 def test_tests_are_told_from_other_functions_in_each_language(
     folder: Folder, files: dict[str, str], symbol: str
 ) -> None:
-    found = truths(written(folder, files), kinds=["tests"])
-    assert [truth["symbols"] for truth in found.values()] == [[symbol]]
+    proposals = truths(written(folder, files), kinds=["tests"])
+    assert [truth["symbols"] for truth in proposals.values()] == [[symbol]]
 
 
 def commit(repo: Path, message: str, files: dict[str, str | None]) -> None:
@@ -512,8 +514,8 @@ def commit(repo: Path, message: str, files: dict[str, str | None]) -> None:
         else:
             path.write_text(text)
     add(repo)
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, "commit", "-qm", message], cwd=repo, check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, "commit", "-qm", message], cwd=repo, check=True)
 
 
 def test_commits_of_moderate_size_are_asked_about_by_their_subject(folder: Folder) -> None:
@@ -527,9 +529,9 @@ def test_commits_of_moderate_size_are_asked_about_by_their_subject(folder: Folde
     commit(repo, "Handle one more kind of failure", {"m5.py": "x = 4\n"})
     commit(repo, "Speed up what m6.py does with rows", {"m6.py": "x = 5\n", "m7.py": "x = 5\n"})
     commit(repo, "Drop the module that is left over", {"old.py": None})
-    found = mining.propose(repo, limit=50, kinds=["history"])
-    assert [one.case["ground_truth"] for one in found] == [{"files": ["m1.py", "m2.py"]}]
-    assert '"Retry requests after a timeout"' in found[0].case["prompt"]
+    proposals = mining.propose(repo, limit=50, kinds=["history"])
+    assert [candidate.case["ground_truth"] for candidate in proposals] == [{"files": ["m1.py", "m2.py"]}]
+    assert '"Retry requests after a timeout"' in proposals[0].case["prompt"]
     assert not mining.propose(repo, limit=50, kinds=["history"], languages=["python"])
 
 
@@ -537,15 +539,15 @@ def test_a_commit_is_not_asked_about_if_a_merge_has_its_subject(folder: Folder) 
     repo = folder.path / "repo"
     repo.mkdir()
     commit(repo, "Start of everything that follows here", {f"m{number}.py": "x = 1\n" for number in range(12)})
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", "checkout", "-qb", "topic"], cwd=repo, check=True)
     commit(repo, "Retry requests after a timeout", {"m1.py": "x = 2\n", "m2.py": "x = 2\n"})
     commit(repo, "Count what was retried by then", {"m3.py": "x = 2\n", "m4.py": "x = 2\n"})
     subprocess.run(["git", "checkout", "-q", "-"], cwd=repo, check=True)
     message = "Retry requests after a timeout (#12)"
-    subprocess.run(["git", *who, "merge", "-q", "--no-ff", "-m", message, "topic"], cwd=repo, check=True)
-    found = mining.propose(repo, limit=50, kinds=["history"])
-    assert [one.case["ground_truth"] for one in found] == [{"files": ["m3.py", "m4.py"]}]
+    subprocess.run(["git", *identity, "merge", "-q", "--no-ff", "-m", message, "topic"], cwd=repo, check=True)
+    proposals = mining.propose(repo, limit=50, kinds=["history"])
+    assert [candidate.case["ground_truth"] for candidate in proposals] == [{"files": ["m3.py", "m4.py"]}]
 
 
 def test_a_name_behind_reexports_is_asked_for_where_it_is_defined(folder: Folder) -> None:
@@ -563,8 +565,8 @@ def test_a_name_behind_reexports_is_asked_for_where_it_is_defined(folder: Folder
             "web/timer.ts": "export class Timer {}\n",
         },
     )
-    found = truths(repo, kinds=["reexports"])
-    assert {key: (truth["symbols"], truth["lines"]) for key, truth in found.items()} == {
+    proposals = truths(repo, kinds=["reexports"])
+    assert {key: (truth["symbols"], truth["lines"]) for key, truth in proposals.items()} == {
         "reexport-pack-connect": (["open_store"], {"pack/_api.py": [1]}),
         "reexport-pack-ledger": (["Ledger"], {"pack/deep/inner.py": [1]}),
         "reexport-deep-ledger": (["Ledger"], {"pack/deep/inner.py": [1]}),
@@ -575,17 +577,22 @@ def test_a_name_behind_reexports_is_asked_for_where_it_is_defined(folder: Folder
 
 def test_difficulty_is_what_a_grep_agent_scores(folder: Folder) -> None:
     repo = written(folder, LAYERS)
-    found = {one.id: one.case for one in mining.propose(repo, limit=50)}
-    assert (found["def-parse-number"]["difficulty"], found["def-parse-number"]["tags"]["grep_f1"]) == ("easy", "1.00")
+    proposals = {candidate.id: candidate.case for candidate in mining.propose(repo, limit=50)}
+    assert (proposals["def-parse-number"]["difficulty"], proposals["def-parse-number"]["tags"]["grep_f1"]) == (
+        "easy",
+        "1.00",
+    )
     scorer = build("retrieval", {})
-    for case in found.values():
-        answer = grep_agent.answer(Repository.open(repo), case["prompt"])
+    for case in proposals.values():
+        answer = grep_agent.answer(CodeRepository.open(repo), case["prompt"])
         score, *_ = scorer.score(Case("c", case["prompt"], expected=case["ground_truth"]), Answer(json.dumps(answer)))
         assert score.value is not None
         assert case["tags"]["grep_f1"] == f"{score.value:.2f}"
         expected = "easy" if score.value >= 0.8 else "medium" if score.value >= 0.3 else "hard"
         assert case["difficulty"] == expected
-    assert float(found["impact-parse-number"]["tags"]["grep_f1"]) < 1, "one search does not find the callers of callers"
+    assert float(proposals["impact-parse-number"]["tags"]["grep_f1"]) < 1, (
+        "one search does not find the callers of callers"
+    )
 
 
 def test_at_least_half_of_the_cases_of_a_repository_of_200_files_are_not_easy(folder: Folder) -> None:
@@ -597,10 +604,10 @@ def test_at_least_half_of_the_cases_of_a_repository_of_200_files_are_not_easy(fo
     files = {f"core/module{number}.py": core.format(f"unit{number}") for number in range(95)}
     files |= {f"api/service{number}.py": api.format(f"unit{number}", number) for number in range(95)}
     settings = {f"deploy/s{number}.yaml": f"setting_number_{number}: 3\n" for number in range(10)}
-    found = mining.propose(written(folder, {**files, **settings}), limit=40)
-    assert len(found) == 40
-    assert sum(one.case["difficulty"] == "easy" for one in found) <= 20
-    assert 0 < sum(one.kind == "configuration" for one in found) <= 4
+    proposals = mining.propose(written(folder, {**files, **settings}), limit=40)
+    assert len(proposals) == 40
+    assert sum(candidate.case["difficulty"] == "easy" for candidate in proposals) <= 20
+    assert 0 < sum(candidate.kind == "configuration" for candidate in proposals) <= 4
 
 
 # -- what is not sure is not proposed --------------------------------------------------------------------------------
@@ -627,8 +634,8 @@ HELPER = "def shared_helper(x):\n    return x\n\n\ndef first_user():\n    return
 )
 def test_a_name_that_may_be_defined_elsewhere_is_not_asked_about(folder: Folder, name: str, text: str) -> None:
     assert "def-shared-helper" in ids(written(folder, {"a.py": HELPER}))
-    found = ids(written(folder, {name: text}))
-    assert not {"def-shared-helper", "callers-shared-helper"} & found
+    proposals = ids(written(folder, {name: text}))
+    assert not {"def-shared-helper", "callers-shared-helper"} & proposals
 
 
 @pytest.mark.parametrize(
@@ -778,9 +785,9 @@ def test_an_empty_repository_is_said_to_be_empty(folder: Folder) -> None:
     (folder.path / "repo").mkdir()
     done = folder.abreast("cases", "new", "--repo", "repo")
     assert done.code == 2
-    assert "there is no file to ask about" in done.err
+    assert "no files to ask about" in done.err
     done = folder.abreast("cases", "new", "--repo", "nowhere")
-    assert (done.code, "there is no such folder" in done.err) == (2, True)
+    assert (done.code, "no such folder" in done.err) == (2, True)
 
 
 def test_a_repository_without_any_of_the_languages_has_nothing_to_propose(folder: Folder) -> None:
@@ -817,9 +824,9 @@ def test_links_are_not_followed_and_names_may_hold_anything(folder: Folder) -> N
         if tracked:
             add(repo)
             (repo / "gone.py").unlink()
-        found = truths(repo)
-        assert {key: {"files": truth["files"]} for key, truth in found.items() if "gone" not in key} == expected
-    assert "def-gone-function" not in found
+        proposals = truths(repo)
+        assert {key: {"files": truth["files"]} for key, truth in proposals.items() if "gone" not in key} == expected
+    assert "def-gone-function" not in proposals
 
 
 def test_a_folder_that_became_a_link_is_not_followed(folder: Folder) -> None:
@@ -846,25 +853,25 @@ def test_broken_binary_and_huge_files_do_no_harm(folder: Folder) -> None:
 
 
 def test_the_same_seed_chooses_the_same_cases_and_another_seed_others(repo: Path) -> None:
-    first = [one.case for one in mining.propose(repo, limit=9)]
-    assert [one.case for one in mining.propose(repo, limit=9)] == first
-    assert any([one.case for one in mining.propose(repo, limit=9, seed=seed)] != first for seed in (1, 2))
+    first = [candidate.case for candidate in mining.propose(repo, limit=9)]
+    assert [candidate.case for candidate in mining.propose(repo, limit=9)] == first
+    assert any([candidate.case for candidate in mining.propose(repo, limit=9, seed=seed)] != first for seed in (1, 2))
 
 
 def test_a_few_cases_are_spread_over_kinds_languages_and_folders(repo: Path) -> None:
-    found = mining.propose(repo, limit=15)
-    assert {one.kind for one in found} >= {"impact", "callers", "definitions", "configuration"}
-    assert max(sum(one.kind == kind for one in found) for kind in mining.KINDS) <= 6
-    folders = {path.split("/")[0] for one in found for path in one.case["ground_truth"]["files"]}
+    proposals = mining.propose(repo, limit=15)
+    assert {candidate.kind for candidate in proposals} >= {"impact", "callers", "definitions", "configuration"}
+    assert max(sum(candidate.kind == kind for candidate in proposals) for kind in mining.KINDS) <= 6
+    folders = {path.split("/")[0] for candidate in proposals for path in candidate.case["ground_truth"]["files"]}
     assert len(folders) > 6
     of_names = mining.propose(repo, limit=10, kinds=["definitions"])
-    assert {one.language for one in of_names} == {"python", "go", "typescript", "java", "rust"}
+    assert {candidate.language for candidate in of_names} == {"python", "go", "typescript", "java", "rust"}
 
 
 def test_only_the_kinds_and_languages_that_are_asked_for_are_proposed(repo: Path) -> None:
-    found = mining.propose(repo, limit=60, kinds=["definitions"], languages=["go", "rust"])
-    assert {one.language for one in found} == {"go", "rust"}
-    assert {one.kind for one in found} == {"definitions"}
+    proposals = mining.propose(repo, limit=60, kinds=["definitions"], languages=["go", "rust"])
+    assert {candidate.language for candidate in proposals} == {"go", "rust"}
+    assert {candidate.kind for candidate in proposals} == {"definitions"}
     with pytest.raises(BadInput, match="--limit 0"):
         mining.propose(repo, limit=0)
 
@@ -873,7 +880,9 @@ def test_more_files_are_read_until_there_are_enough_cases(folder: Folder, monkey
     monkeypatch.setattr(selection, "FILES_A_CASE", 1)
     files = {f"m{n}.py": "def twice_defined():\n    pass\n" for n in range(20)}
     repo = written(folder, {**files, "z.py": "def lonely_function():\n    pass\n"})
-    assert [one.id for one in mining.propose(repo, limit=1, kinds=["definitions"])] == ["def-lonely-function"]
+    assert [candidate.id for candidate in mining.propose(repo, limit=1, kinds=["definitions"])] == [
+        "def-lonely-function"
+    ]
 
 
 def test_ids_that_would_be_the_same_get_a_number(folder: Folder) -> None:
@@ -886,11 +895,11 @@ def test_ids_that_would_be_the_same_get_a_number(folder: Folder) -> None:
 MINED = "repo/.abreast/cases/mined.jsonl"
 
 
-def on_terminal(folder: Folder, said: str, *words: str) -> Done:
+def on_terminal(folder: Folder, message: str, *words: str) -> Done:
     """The real command with a person at the keyboard."""
     ours, theirs = pty.openpty()
     try:
-        os.write(ours, said.encode())
+        os.write(ours, message.encode())
         done = subprocess.run(
             [*ABREAST, "cases", "new", "--repo", "repo", *words],
             cwd=folder.path,
@@ -912,8 +921,10 @@ def lines_of(folder: Folder) -> list[str]:
 def test_without_a_terminal_cases_go_to_standard_output_and_no_file_is_written(folder: Folder, repo: Path) -> None:
     done = folder.abreast("cases", "new", "--repo", "repo", "--limit", "4")
     assert done.code == 0
-    assert [json.loads(line) for line in done.out.splitlines()] == [one.case for one in mining.propose(repo, limit=4)]
-    assert "4 cases proposed, none written: abreast cases new --repo repo --yes" in done.err
+    assert [json.loads(line) for line in done.out.splitlines()] == [
+        candidate.case for candidate in mining.propose(repo, limit=4)
+    ]
+    assert "4 cases proposed, none saved; to accept them all into" in done.err
     assert not (repo / ".abreast").exists()
 
 
@@ -939,14 +950,14 @@ def test_json_has_the_evidence_and_writes_nothing(folder: Folder, repo: Path) ->
 
 
 def test_a_person_accepts_rejects_and_stops(folder: Folder, repo: Path) -> None:
-    proposed = [one.id for one in mining.propose(repo)]
+    proposed = [candidate.id for candidate in mining.propose(repo)]
     done = on_terminal(folder, "y\nmaybe\nn\ny\nq\n")
     assert (done.code, done.out) == (0, f"accepted 2 cases, rejected 1: {MINED}\n")
-    assert "y accepts, n rejects, q stops" in done.err
+    assert "y accepts, n rejects, q quits" in done.err
     kept = lines_of(folder)
     assert [json.loads(kept[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
     assert kept[1] == f"// rejected: {proposed[1]}"
-    assert not set(proposed[:3]) & ids(repo, known=casefile.known(folder.path / MINED))
+    assert not set(proposed[:3]) & ids(repo, excluded=casefile.known_cases(folder.path / MINED))
     assert [case.id for case in finding.cases([str(folder.path / MINED)])] == [proposed[0], proposed[2]]
 
 
@@ -960,9 +971,9 @@ def test_a_proposal_is_shown_with_the_lines_it_rests_on(folder: Folder, repo: Pa
     assert not (repo / ".abreast").exists()
 
 
-@pytest.mark.parametrize(("said", "code"), [("y\n\x04", 0), ("y\n\x03", 130)])
+@pytest.mark.parametrize(("message", "code"), [("y\n\x04", 0), ("y\n\x03", 130)])
 def test_the_end_of_the_input_and_an_interrupt_keep_what_was_accepted(
-    folder: Folder, repo: Path, said: str, code: int
+    folder: Folder, repo: Path, message: str, code: int
 ) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
@@ -972,7 +983,7 @@ def test_the_end_of_the_input_and_an_interrupt_keep_what_was_accepted(
     try:
         while chunk := os.read(terminal, 65536):
             seen += chunk
-            answers = [said[:2], said[2:]]
+            answers = [message[:2], message[2:]]
             if seen.count(b"[y/n/q]") > sent and sent < 2:
                 os.write(terminal, answers[sent].encode())
                 sent += 1
@@ -998,7 +1009,7 @@ def test_what_others_wrote_into_the_file_is_kept_and_counts_as_known(folder: Fol
     added = [json.loads(line) for line in content.split(b"\n")[5:] if line]
     assert not {first.id, second.id, "config-line-length"} & {case["id"] for case in added}
     assert path.stat().st_mode & 0o777 == 0o640
-    assert [one.name for one in sorted(path.parent.iterdir())] == ["mined.jsonl", "other.jsonl"]
+    assert [candidate.name for candidate in sorted(path.parent.iterdir())] == ["mined.jsonl", "other.jsonl"]
 
 
 def test_an_output_that_cannot_be_written_is_named(folder: Folder, repo: Path) -> None:
@@ -1021,11 +1032,11 @@ def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None
     """Above all nothing that others read and write, such as a pipe or a device."""
     os.mkfifo(folder.path / "pipe.jsonl")
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "pipe.jsonl")
-    assert (done.code, "--output pipe.jsonl: is no file that cases can be kept in" in done.err) == (2, True)
+    assert (done.code, "--output pipe.jsonl: not a regular file" in done.err) == (2, True)
     assert (folder.path / "pipe.jsonl").is_fifo()
     notes = folder.write("notes.txt", "Buy milk.\n")
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "notes.txt")
-    assert (done.code, "notes.txt: has no case in it" in done.err) == (2, True)
+    assert (done.code, "notes.txt: not a case file" in done.err) == (2, True)
     assert notes.read_text() == "Buy milk.\n"
 
 
@@ -1034,12 +1045,12 @@ def test_those_who_write_at_once_lose_nothing(folder: Folder, repo: Path) -> Non
     words = [*ABREAST, "cases", "new", "--repo", "repo", "--yes", "--limit", "6", "--output", str(path)]
     running = [subprocess.Popen([*words, "--seed", str(seed)], cwd=folder.path) for seed in (0, 0, 1)]
     assert [process.wait(60) for process in running] == [0, 0, 0]
-    found = [case.id for case in finding.cases([str(path)])]
-    proposed = {one.id for seed in (0, 1) for one in mining.propose(repo, limit=6, seed=seed)}
-    assert proposed <= set(found)
+    proposals = [case.id for case in finding.cases([str(path)])]
+    proposed = {candidate.id for seed in (0, 1) for candidate in mining.propose(repo, limit=6, seed=seed)}
+    assert proposed <= set(proposals)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: casefile.append(path, [f'{{"id": "n{number}", "prompt": "?"}}']), range(100)))
-    assert {f"n{number}" for number in range(100)} <= casefile.known(path).ids
+    assert {f"n{number}" for number in range(100)} <= casefile.known_cases(path).ids
 
 
 def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> None:
@@ -1047,7 +1058,7 @@ def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> N
     first, second, *_ = mining.propose(repo)
     lines = [json.dumps({"id": first.id, "prompt": "?"}), f"// rejected: {second.id}"]
     path = folder.write(MINED, b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
-    assert casefile.known(path).ids == {first.id, second.id}
+    assert casefile.known_cases(path).ids == {first.id, second.id}
     casefile.append(path, [casefile.as_line({**first.case}), '{"id": "new", "prompt": "?"}'])
     assert path.read_bytes().count(first.id.encode()) == 1
 
@@ -1060,9 +1071,9 @@ def test_text_in_source_files_cannot_command_the_terminal(folder: Folder) -> Non
 
 
 def test_changes_that_are_not_committed_are_warned_of(folder: Folder, repo: Path) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, "commit", "-qm", "all"], cwd=repo, check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, "commit", "-qm", "all"], cwd=repo, check=True)
     assert "warning" not in folder.abreast("cases", "new", "--repo", "repo").err
     folder.write("repo/server/more.go", FILES["server/more.go"] + "\n")
     done = folder.abreast("cases", "new", "--repo", "repo", "--language", "go")
-    assert "warning: more.go changed since the commit, which is what agents will see: commit first" in done.err
+    assert "warning: uncommitted changes in more.go" in done.err

@@ -152,7 +152,10 @@ def test_uninformative_tests_are_reported_before_and_after_a_first_run(shop: Fol
     assert not (shop.path / "results.db").exists()
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
     assert done.code == 1, done.said
-    assert "error: no answer could be scored: fails in what people did too, so it says nothing: exit code 1" in done.err
+    assert (
+        "error: no answer could be scored: fails on the reference change too, so it measures nothing: exit code 1"
+        in done.err
+    )
     assert "help: run `abreast show " in done.err
     assert "once fixed, run again with --fresh" in done.err
     assert "Pull request by pull request\n  no run has a score\n" in done.out
@@ -295,9 +298,9 @@ def test_uninformative_tests_give_a_reason_instead_of_a_score(folder: Folder) ->
     assert scores.pop(("brings", "plain")) == (1.0, "exit code 0: right")
     assert {value for value, _ in scores.values()} == {None}
     reasons = {key: reason for key, (_, reason) in scores.items()}
-    assert reasons["brings", "passes"] == "succeeds without any change, so it says nothing: exit code 0"
+    assert reasons["brings", "passes"] == "succeeds without any change, so it measures nothing: exit code 0"
     assert reasons["brings", "fails"] == (
-        "fails in what people did too, so it says nothing: exit code 3: no such package"
+        "fails on the reference change too, so it measures nothing: exit code 3: no such package"
     )
     assert reasons["brings", "without_command"] == "no default command for tests/test_value.sh; set `command`"
     assert reasons["nothing", "plain"] == reasons["nothing", "without_command"] == "the case has no tests of its own"
@@ -386,10 +389,10 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
 @pytest.mark.parametrize(
     ("tests", "said"),
     [
-        ({"command": "echo {case}", "shell": True}, "{case} is not put into the text of a shell"),
-        ({"command": "sh {folder}/a", "shell": True}, "the variable ABREAST_FOLDER is there: write $ABREAST_FOLDER"),
-        ({"command": "sh {tests}", "own": False}, "which are the tests of a case?"),
-        ({"command": "cat $ABREAST_TESTS", "shell": True, "own": False}, "which are the tests of a case?"),
+        ({"command": "echo {case}", "shell": True}, "{case} is not replaced with shell: true"),
+        ({"command": "sh {folder}/a", "shell": True}, "use $ABREAST_FOLDER"),
+        ({"command": "sh {tests}", "own": False}, "command uses the tests of a case"),
+        ({"command": "cat $ABREAST_TESTS", "shell": True, "own": False}, "command uses the tests of a case"),
         ({"own": "yes"}, "own must be true or false"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.change_similarity.unified import entries
+from abreast.scorers.change_similarity.unified import parse_diff
 from abreast.suites.coding_agents.history import cases, left_out, pull_requests
 from abreast.suites.coding_agents.report.changes import counted
 from conftest import Folder
@@ -393,7 +393,7 @@ def test_a_large_file_that_people_changed_is_no_file_that_only_the_agent_changed
     project.put("small.txt", "x\n")
     head = project.commit("Lock other packages (#3)")
     (case,) = cases(str(project.path))
-    counts = counted(entries(case.expected["diff"]))
+    counts = counted(parse_diff(case.expected["diff"]))
     found = (counts.files_added, counts.files_modified, counts.files_deleted, counts.files_renamed)
     assert found == (2, 2, 1, 1)
     assert (counts.lines_added, counts.lines_deleted) == (1 + 40_001 + 1, 1 + 5_000 + 20_001)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.retrieval.claims import claims_in
+from abreast.scorers.retrieval.claims import read_claims
 from abreast.scorers.retrieval.names import distinct, path_of, symbol_of
-from abreast.scorers.retrieval.truth import flaw_of
+from abreast.scorers.retrieval.truth import check_truth
 from conftest import Folder
 
 ROOT = "/home/me/shop"
@@ -22,13 +22,13 @@ POOL = ["a.py", "b/a.py", "c/b/a.py", "b.py", "c/b.py", "x/a.py", "x/y.go", "y.g
 NAMES = st.lists(st.sampled_from(POOL), unique=True, max_size=6)
 
 
-def scores(answer: Any, truth: Any, asked: str = "Where is it?", **settings: Any) -> tuple[float, float, float]:
+def scores(answer: Any, truth: Any, question: str = "Where is it?", **settings: Any) -> tuple[float, float, float]:
     """F1, precision and recall."""
-    given = answer if isinstance(answer, Answer) else Answer(answer)
-    found = build("retrieval", settings).score(Case("c", asked, expected=truth), given)
-    assert [score.name for score in found] == ["retrieval_f1", "retrieval_precision", "retrieval_recall"]
-    assert all(score.value is not None for score in found), found[0].explanation
-    return tuple(round(score.value, 3) for score in found)  # type: ignore[arg-type, return-value]
+    reply = answer if isinstance(answer, Answer) else Answer(answer)
+    results = build("retrieval", settings).score(Case("c", question, expected=truth), reply)
+    assert [score.name for score in results] == ["retrieval_f1", "retrieval_precision", "retrieval_recall"]
+    assert all(score.value is not None for score in results), results[0].explanation
+    return tuple(round(score.value, 3) for score in results)  # type: ignore[arg-type, return-value]
 
 
 FOUR = {
@@ -40,11 +40,11 @@ FOUR = {
 
 
 def test_all_four_fields_count_and_an_answer_that_has_all_of_them_is_right() -> None:
-    told = {**FOUR, "content": ["Token  expired"]}
-    assert scores(json.dumps(told), FOUR) == (1, 1, 1)
+    fields = {**FOUR, "content": ["Token  expired"]}
+    assert scores(json.dumps(fields), FOUR) == (1, 1, 1)
     for left_out in FOUR:
-        told = {name: value for name, value in FOUR.items() if name != left_out}
-        _, precision, recall = scores(f"{json.dumps(told)}", FOUR)
+        fields = {name: value for name, value in FOUR.items() if name != left_out}
+        _, precision, recall = scores(f"{json.dumps(fields)}", FOUR)
         assert recall < 1, left_out
         assert precision == 1, left_out
 
@@ -126,8 +126,8 @@ def test_a_folder_of_the_truth_stands_for_what_is_in_it() -> None:
     ],
 )
 def test_a_line_is_found_within_a_tolerance(written: Any, right: bool) -> None:
-    found = scores(json.dumps({"lines": {"a.py": written}}), {"lines": {"a.py": [12]}})
-    assert (found[2] == 1) is right
+    result = scores(json.dumps({"lines": {"a.py": written}}), {"lines": {"a.py": [12]}})
+    assert (result[2] == 1) is right
 
 
 def test_the_tolerance_can_be_set_and_every_line_counts() -> None:
@@ -182,8 +182,12 @@ def test_lines_are_read_in_the_forms_in_which_they_are_written(text: str) -> Non
 
 def test_places_that_are_objects_of_their_own_count_all() -> None:
     truth = {"files": ["src/a.py", "src/b.py"], "lines": {"src/a.py": [12], "src/b.py": [3]}}
-    one, other = '{"file": "src/a.py", "line": 12}', '{"file": "src/b.py", "line": 3}'
-    for text in (f"[{one}, {other}]", f"{one}\n{other}", f'So: {{"files": [{one}, {other}], "symbols": ["x"]}}'):
+    first, second = '{"file": "src/a.py", "line": 12}', '{"file": "src/b.py", "line": 3}'
+    for text in (
+        f"[{first}, {second}]",
+        f"{first}\n{second}",
+        f'So: {{"files": [{first}, {second}], "symbols": ["x"]}}',
+    ):
         assert scores(text, truth) == (1, 1, 1)
 
 
@@ -213,12 +217,12 @@ def test_what_the_question_names_is_neither_found_nor_wrong() -> None:
         "lines": {"src/a.py": [12]},
         "content": ["class OrderBook"],
     }
-    asked = "Where is `class OrderBook` defined?"
-    assert scores("I could not find `OrderBook`, sorry: no class OrderBook.", truth, asked) == (0, 0, 0)
-    assert scores('{"symbols": ["OrderBook"], "content": ["class OrderBook"]}', truth, asked) == (0, 0, 0)
+    question = "Where is `class OrderBook` defined?"
+    assert scores("I could not find `OrderBook`, sorry: no class OrderBook.", truth, question) == (0, 0, 0)
+    assert scores('{"symbols": ["OrderBook"], "content": ["class OrderBook"]}', truth, question) == (0, 0, 0)
     for rest in ("", ', "symbols": ["OrderBook"]', ', "symbols": []'):
-        told = f'{{"files": ["src/a.py"], "lines": {{"src/a.py": [12]}}{rest}}}'
-        assert scores(f"`OrderBook` keeps `items: dict`. {told}", truth, asked) == (1, 1, 1)
+        answer = f'{{"files": ["src/a.py"], "lines": {{"src/a.py": [12]}}{rest}}}'
+        assert scores(f"`OrderBook` keeps `items: dict`. {answer}", truth, question) == (1, 1, 1)
     only = {"symbols": ["OrderBook"]}
     assert scores('{"symbols": ["OrderBook"]}', only, "Is it `OrderBook` or `Basket`?") == (1, 1, 1), (
         "else nothing is left"
@@ -274,8 +278,8 @@ def test_no_text_takes_long(part: str) -> None:
 
 def test_numbers_beyond_any_file_are_no_lines() -> None:
     for number in (10**5000, -(10**5000), 10**12):
-        given = Answer("", value={"lines": {"a.py": [number, [1, number]]}})
-        assert scores(given, {"lines": {"a.py": [1]}}) == (0, 0, 0)
+        answer = Answer("", value={"lines": {"a.py": [number, [1, number]]}})
+        assert scores(answer, {"lines": {"a.py": [1]}}) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -308,8 +312,8 @@ def test_numbers_beyond_any_file_are_no_lines() -> None:
     ],
 )
 def test_a_symbol_is_a_whole_identifier(written: str, right: bool) -> None:
-    found = scores(json.dumps({"symbols": [written]}), {"symbols": ["Store.get"]})
-    assert found == ((1, 1, 1) if right else (0, 0, 0))
+    result = scores(json.dumps({"symbols": [written]}), {"symbols": ["Store.get"]})
+    assert result == ((1, 1, 1) if right else (0, 0, 0))
 
 
 def test_in_prose_names_are_those_that_are_marked_and_those_that_are_right() -> None:
@@ -370,31 +374,31 @@ def test_what_a_function_returned_is_read_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("truth", "said"),
+    ("truth", "message"),
     [
         (None, " is missing"),
         ("src/a.py", " must be a mapping"),
-        ({}, ": says nothing"),
+        ({}, " is empty"),
         ({"file": ["a.py"]}, ': unknown key "file" (did you mean "files"?)'),
         ({"files": "a.py"}, ".files must be a list"),
-        ({"files": [3]}, ".files[0] must be a text"),
-        ({"files": ["/etc/passwd"]}, ".files[0] leads out of the repository"),
-        ({"files": ["../a.py"]}, ".files[0] leads out of the repository"),
-        ({"symbols": [""]}, ".symbols[0] must be a text"),
-        ({"content": [None]}, ".content[0] must be a text"),
+        ({"files": [3]}, ".files[0] must be a non-empty string"),
+        ({"files": ["/etc/passwd"]}, ".files[0] is outside the repository"),
+        ({"files": ["../a.py"]}, ".files[0] is outside the repository"),
+        ({"symbols": [""]}, ".symbols[0] must be a non-empty string"),
+        ({"content": [None]}, ".content[0] must be a non-empty string"),
         ({"lines": [3]}, ".lines must be a mapping"),
-        ({"lines": {"a.py": [0]}}, ".lines.a.py has 0, which is no line"),
-        ({"lines": {"a.py": ["x"]}}, ".lines.a.py has 'x', which is no line"),
-        ({"lines": {"a.py": [True]}}, "which is no line"),
-        ({"lines": {".": [1]}}, ".lines is no path"),
+        ({"lines": {"a.py": [0]}}, ".lines.a.py has 0, which is not a line"),
+        ({"lines": {"a.py": ["x"]}}, ".lines.a.py has 'x', which is not a line"),
+        ({"lines": {"a.py": [True]}}, "which is not a line"),
+        ({"lines": {".": [1]}}, ".lines is not a path"),
     ],
 )
 def test_a_ground_truth_that_says_nothing_usable_is_refused_before_anything_is_paid(
-    folder: Folder, truth: Any, said: str
+    folder: Folder, truth: Any, message: str
 ) -> None:
-    problem = flaw_of(truth)
+    problem = check_truth(truth)
     assert problem is not None
-    assert problem[0].startswith(said) or said in problem[0]
+    assert problem[0].startswith(message) or message in problem[0]
     case = {"id": "nav-1", "input": "Where?", **({} if truth is None else {"expected": truth})}
     folder.write(
         "spec.yaml",
@@ -421,7 +425,7 @@ def test_a_setting_that_is_none_is_refused(folder: Folder) -> None:
 @given(NAMES, NAMES)
 def test_of_listed_files_the_figures_are_those_of_sets(claimed: list[str], true: list[str]) -> None:
     claims, truth = set(claimed), set(true)
-    if any(one != other and other.endswith(f"/{one}") for one in claims for other in claims | truth):
+    if any(claim != other and other.endswith(f"/{claim}") for claim in claims for other in claims | truth):
         return  # said shorter
     f1, precision, recall = scores(json.dumps({"files": claimed}), {"files": true})
     right = len(claims & truth)
@@ -439,11 +443,11 @@ def test_who_lists_the_truth_itself_is_right(true: list[str]) -> None:
 
 
 @given(st.text(max_size=200), st.dictionaries(st.sampled_from(["files", "lines", "symbols", "content"]), st.none()))
-def test_no_answer_breaks_it_and_no_score_leaves_its_range(text: str, given: dict[str, Any]) -> None:
+def test_no_answer_breaks_it_and_no_score_leaves_its_range(text: str, fields: dict[str, Any]) -> None:
     for answer in (
         text,
-        json.dumps(dict.fromkeys(given, text)),
-        json.dumps({name: [text, 1, None] for name in given}),
+        json.dumps(dict.fromkeys(fields, text)),
+        json.dumps({name: [text, 1, None] for name in fields}),
     ):
         assert all(0 <= value <= 1 for value in scores(answer, FOUR))
 
@@ -458,8 +462,8 @@ def test_a_plain_form_is_the_plain_form_of_itself(text: str) -> None:
 def test_a_json_object_of_any_form_is_read(value: Any) -> None:
     for key in ("files", "lines", "symbols", "content"):
         for claims in (
-            claims_in(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, ""),
-            claims_in("", {key: {"a.py": value, "file": value}}, lambda _: False, ""),
+            read_claims(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, ""),
+            read_claims("", {key: {"a.py": value, "file": value}}, lambda _: False, ""),
         ):
             assert key in claims.listed
             assert all(type(name) is str and name for name in (*claims.files, *claims.symbols))

@@ -28,9 +28,9 @@ from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.scorers import KINDS, Scorer, build
 from abreast.scorers.number import read
-from abreast.scorers.parsing.answer_text import folded
+from abreast.scorers.parsing.answer_text import fold
 from abreast.scorers.parsing.negation import Phrases
-from abreast.scorers.text import normalised
+from abreast.scorers.text import normalized
 
 MODULES = [scorers.__name__, *(each.name for each in pkgutil.iter_modules(scorers.__path__, "abreast.scorers."))]
 
@@ -85,7 +85,7 @@ def test_an_unknown_scorer_is_refused_with_a_suggestion() -> None:
     ("kind", "settings", "message"),
     [
         ("number", {"rle": 0.1}, 'unknown setting "rle".*did you mean "rel"'),
-        ("number", {"rel": -1}, "rel must be a number that is not negative"),
+        ("number", {"rel": -1}, "rel must be a number of at least 0"),
         ("number", {"abs": math.nan}, "abs must be"),
         ("number", {"rel": True}, "rel must be"),
         ("regex", {"pattern": "a(b"}, "position 1"),
@@ -182,7 +182,7 @@ def test_exact_compares_texts_and_values(text: str, value: Any, expected: Any, r
     ],
 )
 def test_text_ignores_case_punctuation_markdown_and_articles(left: str, right: str) -> None:
-    assert normalised(left) == normalised(right)
+    assert normalized(left) == normalized(right)
     assert value_of("text", left, right) == 1
 
 
@@ -216,13 +216,13 @@ def test_text_ignores_case_punctuation_markdown_and_articles(left: str, right: s
     ],
 )
 def test_text_keeps_different_numbers_and_names_apart(left: str, right: str) -> None:
-    assert normalised(left) != normalised(right)
+    assert normalized(left) != normalized(right)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False), st.decimals(allow_nan=False, allow_infinity=False))
 def test_text_never_makes_two_numbers_one(left: Any, right: Any) -> None:
     if left != right:
-        assert normalised(str(left)) != normalised(str(right))
+        assert normalized(str(left)) != normalized(str(right))
 
 
 # Contains and regex
@@ -487,7 +487,7 @@ def test_a_number_that_is_written_is_read_back(number: float, shape: str, writte
 
 # Negation and labels
 
-SAYS = {
+MENTIONS_CLASS = {
     "not falling; rising": "rising",
     "It isn't falling, it is rising": "rising",
     "isn’t falling": "",
@@ -553,7 +553,7 @@ def classes_read(text: str, classes: Any) -> str:
     return " ".join(right or [name for name in names if "several" in several and f"'{name}'" in several])
 
 
-@pytest.mark.parametrize(("text", "names"), SAYS.items())
+@pytest.mark.parametrize(("text", "names"), MENTIONS_CLASS.items())
 def test_a_label_is_what_the_answer_says_and_does_not_deny(text: str, names: str) -> None:
     assert classes_read(text, TREND) == names
 
@@ -616,8 +616,10 @@ def test_classes_of_mere_signs_are_told_apart() -> None:
 
 
 def test_mentions_keep_their_place() -> None:
-    text = folded("Not FALLING: rising")
-    assert [(text[each.start : each.end], each.negated) for each in Phrases(["rising", "falling"]).mentions(text)] == [
+    text = fold("Not FALLING: rising")
+    assert [
+        (text[match.start : match.end], match.negated) for match in Phrases(["rising", "falling"]).mentions(text)
+    ] == [
         ("FALLING", True),
         ("rising", False),
     ]
@@ -708,8 +710,8 @@ def by_name(expected: str, text: str, *, value: Any = None, strictness: int = 3)
     return text == expected and value is None and strictness == 3
 
 
-def by_position(one: Case, other: Answer) -> float:
-    return float(one.expected == other.text)
+def by_position(item: Case, other: Answer) -> float:
+    return float(item.expected == other.text)
 
 
 async def waiting(input: str) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.plugins import find_plugin, plugin_names, refuse_clash
-from abreast.scorers.base import Scorer, Settings
+from abreast.scorers.base import Scorer, ScorerSettings
 
 __all__ = ["KINDS", "Scorer", "build"]
 
@@ -32,59 +32,59 @@ _FAMILIES = {
     "retrieval": ("retrieval.scorer", "Retrieval"),
     "tests": ("tests", "Tests"),
     "change_similarity": ("change_similarity.scorer", "ChangeSimilarity"),
-    "format": ("form", "Form.read"),
+    "format": ("format", "Format.read"),
     "success": ("tests", "Success"),
     "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)
-"""The built-in scorers. Besides these: `python:MODULE:FUNCTION`, and what other packages bring along."""
+"""The built-in scorers."""
 
 
 def build(
     kind: str | Callable[..., Any], settings: Mapping[str, Any] | None = None, base: Path | None = None
 ) -> Scorer:
-    """The scorer of this kind. `kind` is a built-in name, `python:MODULE:FUNCTION`, a Python function, or the name
-    of an entry point in the group `abreast.scorers`, which loads to `factory(name, settings)`. Files that settings name
-    are seen from `base`.
+    """Build a scorer. `kind` is a built-in name, `python:MODULE:FUNCTION`, a Python function, or the name of an entry
+    point in the group `abreast.scorers`, which loads to `factory(name, settings)`. File names in settings are relative
+    to `base`.
 
     >>> build("set", {"name": "files"}).columns
     ('files_f1', 'files_precision', 'files_recall')
     """
-    given = dict(settings or {})
+    options = dict(settings or {})
     if not isinstance(kind, str):
-        return _from_function(kind, getattr(kind, "__name__", type(kind).__name__), given)
+        return _from_function(kind, getattr(kind, "__name__", type(kind).__name__), options)
     if kind.startswith("python:"):
         from abreast.code.reference import load_function
 
-        return _from_function(load_function(kind), kind, given)
+        return _from_function(load_function(kind), kind, options)
     if kind in _FAMILIES:
         refuse_clash("scorer", kind)
         module, name = _FAMILIES[kind]
         factory = attrgetter(name)(importlib.import_module(f"{__name__}.{module}"))
-        return _finished(factory, Settings(kind, given, base))
-    return _from_entry_point(kind, given)
+        return _finished(factory, ScorerSettings(kind, options, base))
+    return _from_entry_point(kind, options)
 
 
-def _finished(factory: Callable[[Settings], Scorer], settings: Settings) -> Scorer:
+def _finished(factory: Callable[[ScorerSettings], Scorer], settings: ScorerSettings) -> Scorer:
     scorer = factory(settings)
     settings.done()
     return scorer
 
 
-def _from_function(function: Callable[..., Any], kind: str, given: dict[str, Any]) -> Scorer:
+def _from_function(function: Callable[..., Any], kind: str, options: dict[str, Any]) -> Scorer:
     from abreast.scorers.function import Function
 
     if not callable(function):
         raise BadInput(f"a scorer must be a name or a function, got {function!r}")
-    return _finished(lambda settings: Function(function, settings), Settings(kind, given))
+    return _finished(lambda settings: Function(function, settings), ScorerSettings(kind, options))
 
 
-def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:
+def _from_entry_point(kind: str, options: dict[str, Any]) -> Scorer:
     from abreast.scorers.function import build_scorer
 
     if kind == "human":
-        raise BadInput('scorer "human": labels are given by people after a run', "abreast label RUN")
+        raise BadInput('scorer "human": people label the answers after a run', "run `abreast label RUN`")
     plugin = find_plugin("scorer", kind)
     if plugin is None:
         raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *plugin_names("scorer")])}')
-    return build_scorer(plugin, given)
+    return build_scorer(plugin, options)

@@ -1,4 +1,4 @@
-"""What a scorer is, and what the families share: settings, comparison of values, and a cap on hostile text."""
+"""The base class of scorers, their settings, comparison of values, and a cap on hostile text."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ from pathlib import Path
 from typing import Any
 
 from abreast.model import Answer, Case, Check, Score
-from abreast.settings import Settings as Named
-from abreast.settings import is_number
+from abreast.settings import Settings, is_number
 
 LONGEST_TEXT = 100_000
 LONGEST_PROSE = 30_000
-"""For scorers that weigh every sentence."""
+"""For scorers that examine every sentence."""
 
 NO_EXPECTED = "no expected value"
 
 Mark = tuple[float | None, str]
-"""A value in [0, 1], or None if it could not be judged, and a short sentence why."""
+"""A value in [0, 1], or None if there is no score, and a short explanation."""
 
 
 class Scorer(ABC):
     """Turns a case and an answer into scores in [0, 1].
 
-    Derive a class from it for a scorer of your own; docs/how-to/extending.md shows one in a single file.
+    Subclass it for a scorer of your own; docs/how-to/extending.md shows one in a single file.
     """
 
     columns: tuple[str, ...]  # names of its scores, without `score_`; a verdict uses the first
     version: str  # changes when the same answer could get another score: stored scores carry it
     needs_expected: bool = True  # every case must have an expected value
     takes_expected: bool = False  # at least one case must have one
-    check: Check | None = None  # a command that is run where an agent worked, for its score
+    check: Check | None = None  # a command to run in the workspace of an agent
 
     @abstractmethod
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]: ...
 
     def flaw(self, expected: Any) -> tuple[str, str] | None:
-        """Return what is wrong with the expected value of a case and how to fix it, or None. Asked before a run."""
+        """Return the fault of a case's expected value and how to fix it, or None; called before a run."""
         return None
 
     def fill(self, value: float | None, why: str) -> tuple[Score, ...]:
@@ -49,8 +48,8 @@ class Scorer(ABC):
         return tuple(Score(column, value, why) for column in self.columns)
 
 
-class Settings(Named):
-    """The settings of one scorer. Files that they name are seen from `base`, the folder of the spec."""
+class ScorerSettings(Settings):
+    """The settings of one scorer. Relative file names are resolved against `base`, the folder of the spec."""
 
     def __init__(self, kind: str, settings: Mapping[str, Any], base: Path | None = None) -> None:
         super().__init__(f'scorer "{kind}"', settings)
@@ -58,34 +57,34 @@ class Settings(Named):
         self.base = base or Path()
 
     def name(self, default: str) -> str:
-        """The prefix of the columns: the setting `name`, which every scorer accepts, or the default."""
+        """Return the prefix of the columns: the setting `name`, which every scorer accepts, or the default."""
         expects = "lowercase letters, digits and underscores, starting with a letter"
         return str(self.take("name", default, is_column, expects))
 
     def tolerance(self, key: str) -> float | None:
-        """A tolerance: a finite number that is not negative, or None if it is not given."""
-        value = self.take(key, None, is_tolerance, "a number that is not negative")
+        """Take a tolerance, or None if it is not set."""
+        value = self.take(key, None, is_tolerance, "a number of at least 0")
         return None if value is None else float(value)
 
     def version(self, revision: int, *more: str) -> str:
-        """A digest of the kind, its settings and the revision of its code. A mere `name` changes no score."""
-        given = {key: value for key, value in self.values.items() if key != "name"}
-        text = json.dumps([self.kind, revision, given, *more], sort_keys=True, default=str)
+        """Digest the kind, its settings except `name`, and the revision of its code."""
+        settings = {key: value for key, value in self.values.items() if key != "name"}
+        text = json.dumps([self.kind, revision, settings, *more], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class Overlap(Scorer):
-    """A scorer of what an answer names: F1, precision and recall."""
+    """Base class of scorers with F1, precision and recall."""
 
     revision = 1
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         name = settings.name(settings.kind)
         self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
         self.version = settings.version(self.revision)
 
     def scores(self, right: int, wrong: int, missing: int, why: str) -> tuple[Score, ...]:
-        """The scores for these numbers of items. To name nothing is right where there is nothing."""
+        """Return the scores for these numbers of items; all are 1 if nothing was expected or named."""
         if right:
             values = 2 * right / (2 * right + wrong + missing), right / (right + wrong), right / (right + missing)
         else:
@@ -94,11 +93,11 @@ class Overlap(Scorer):
 
 
 class SingleColumn(Scorer):
-    """A scorer with one column: the family only says how to `mark` an answer."""
+    """Base class of scorers with one column."""
 
     revision = 1
 
-    def __init__(self, settings: Settings, needs_expected: bool = True) -> None:
+    def __init__(self, settings: ScorerSettings, needs_expected: bool = True) -> None:
         self.columns = (settings.name(settings.kind),)
         self.version = settings.version(self.revision)
         self.needs_expected = needs_expected
@@ -110,7 +109,7 @@ class SingleColumn(Scorer):
 
     @abstractmethod
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        """The value and the reason. `expected` is not None if the scorer needs it."""
+        """Return the value and the reason. `expected` is not None if `needs_expected`."""
 
 
 def is_tolerance(value: Any) -> bool:
@@ -118,7 +117,7 @@ def is_tolerance(value: Any) -> bool:
 
 
 def is_range(value: Any) -> bool:
-    """Whether a value is two finite numbers, the lower first."""
+    """Whether a value is a pair of finite numbers, the lower first."""
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
         return False
     try:
@@ -133,7 +132,7 @@ def is_column(value: Any) -> bool:
 
 
 def clipped(text: str, longest: int = LONGEST_TEXT) -> tuple[str, str]:
-    """The text, or its beginning and end if it is very long, and a note that says so.
+    """Shorten a very long text to its beginning and end, with a note.
 
     >>> clipped("short")
     ('short', '')
@@ -145,7 +144,7 @@ def clipped(text: str, longest: int = LONGEST_TEXT) -> tuple[str, str]:
 
 
 def texts_of(expected: Any) -> list[str]:
-    """The strings that are right: one, or any of a list. Other values as JSON writes them.
+    """Return the expected strings; values that are not strings become JSON.
 
     >>> texts_of(["yes", 1, True])
     ['yes', '1', 'true']
@@ -154,8 +153,8 @@ def texts_of(expected: Any) -> list[str]:
     return [item if isinstance(item, str) else _as_json(item) for item in items]
 
 
-def given_value(answer: Answer) -> Any:
-    """The value a Python target returned, if it is more than its text; arrays as lists."""
+def returned_value(answer: Answer) -> Any:
+    """Return the value of a Python target, unless it is a string; arrays become lists."""
     value = answer.value
     if isinstance(value, str):
         return None
@@ -164,7 +163,7 @@ def given_value(answer: Answer) -> Any:
 
 
 def same(left: Any, right: Any, number: Callable[[Any, Any], bool] = lambda a, b: bool(a == b)) -> bool:
-    """Whether two JSON-like values are equal. True is not 1, 1 is 1.0, NaN is nothing.
+    """Whether two JSON values are equal; True differs from 1, NaN from itself.
 
     >>> same(True, 1), same([1], [1.0]), same({"a": "x"}, {"a": "x"})
     (False, True, True)
@@ -180,22 +179,22 @@ def same(left: Any, right: Any, number: Callable[[Any, Any], bool] = lambda a, b
     return type(left) is type(right) and bool(left == right)
 
 
-def within(found: Any, expected: Any, rel: float, abs_: float) -> bool:
-    """|found - expected| <= max(abs, rel * |expected|), for numbers of any size; never for NaN or infinity.
+def within(actual: Any, expected: Any, rel: float, abs_: float) -> bool:
+    """|actual - expected| <= max(abs, rel * |expected|), for numbers of any size; never for NaN or infinity.
 
     >>> within(66.0, 66.2, rel=0.01, abs_=0), within(float("nan"), 1, rel=1, abs_=1)
     (True, False)
     """
     try:
-        if not (math.isfinite(found) and math.isfinite(expected)):
+        if not (math.isfinite(actual) and math.isfinite(expected)):
             return False
-        return bool(abs(found - expected) <= max(abs_, rel * abs(expected)))
+        return bool(abs(actual - expected) <= max(abs_, rel * abs(expected)))
     except OverflowError:  # an integer beyond the floats
-        return bool(found == expected)
+        return bool(actual == expected)
 
 
 def short(value: Any, longest: int = 60) -> str:
-    """A value in one short line, whatever it is.
+    """Show a value in one short line.
 
     >>> short("x" * 100, longest=10)
     "'xxxxx..."
@@ -206,7 +205,7 @@ def short(value: Any, longest: int = 60) -> str:
 
 
 def rendered(value: Any) -> str:
-    """Its `repr`, if it has one."""
+    """`repr`, also of values for which it fails."""
     try:
         return repr(value)
     except (ValueError, RecursionError):  # digits beyond the interpreter's limit; nesting beyond its stack

@@ -1,4 +1,4 @@
-"""`contains` and `regex`: something is somewhere in the answer."""
+"""`contains` and `regex`: the answer contains a phrase or matches a pattern."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
-from abreast.scorers.parsing.answer_text import folded
+from abreast.scorers.base import LONGEST_TEXT, Mark, ScorerSettings, SingleColumn, clipped, short, texts_of
+from abreast.scorers.parsing.answer_text import fold
 from abreast.scorers.parsing.negation import Phrases
 from abreast.settings import is_flag, is_text, is_texts
 
@@ -24,7 +24,7 @@ class Contains(SingleColumn):
     [1.0, 0.0]
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         self._value = settings.take("value", None, _is_text_or_texts, "a string or a list of strings")
         self._all = settings.take("all", False, is_flag, "true or false")
         self._negation = settings.take("negation", True, is_flag, "true or false")
@@ -33,18 +33,18 @@ class Contains(SingleColumn):
     def mark(self, expected: Any, answer: Answer) -> Mark:
         terms = [term for term in texts_of(expected if self._value is None else self._value) if term.strip()]
         if not terms:
-            return None, "there is nothing to look for: the expected value is empty"
+            return None, "the expected value is empty"
         clip, note = clipped(answer.text)
-        text = folded(clip).casefold()
+        text = fold(clip).casefold()
         states = {term: self._state(term, text) for term in terms}
-        found = [term for term, state in states.items() if state == "found"]
-        right = len(found) == len(states) if self._all else bool(found)
+        matches = [state == "found" for state in states.values()]
+        right = all(matches) if self._all else any(matches)
         why = ", ".join(f"{short(term)} {state}" for term, state in list(states.items())[:5])
         return float(right), why + note
 
     def _state(self, term: str, text: str) -> str:
         state = "not found"
-        for mention in Phrases([folded(term)]).mentions(text):
+        for mention in Phrases([fold(term)]).mentions(text):
             if not (self._negation and mention.negated):
                 return "found"
             state = "only negated"
@@ -52,8 +52,8 @@ class Contains(SingleColumn):
 
 
 class Regex(SingleColumn):
-    """Right if the pattern matches anywhere in the answer. Patterns are Python's; if one takes longer than 5 seconds,
-    as those with nested repeats may, there is no score.
+    """Right if the Python pattern matches anywhere in the answer. There is no score if it takes more than 5 seconds, as
+    patterns with nested repeats may.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -61,38 +61,39 @@ class Regex(SingleColumn):
     1.0
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         pattern = settings.take("pattern", None, is_text, "a regular expression")
         ignore_case = settings.take("ignore_case", False, is_flag, "true or false")
         self._flags = re.IGNORECASE if ignore_case else re.NOFLAG
-        self._pattern = None if pattern is None else compiled(settings.where, pattern, self._flags)
+        self._pattern = None if pattern is None else compile_pattern(settings.where, pattern, self._flags)
         self._where = settings.where
         super().__init__(settings, needs_expected=pattern is None)
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
         try:
-            patterns = [self._pattern] if self._pattern else [self._compiled(item) for item in texts_of(expected)]
+            patterns = (
+                [self._pattern]
+                if self._pattern
+                else [compile_pattern(self._where, item, self._flags) for item in texts_of(expected)]
+            )
         except BadInput as error:
             return None, error.message
-        return searched(patterns, answer.text)
-
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        return compiled(self._where, pattern, self._flags)
+        return search_any(patterns, answer.text)
 
 
-def compiled(where: str, pattern: str, flags: re.RegexFlag = re.NOFLAG, key: str = "pattern") -> re.Pattern[str]:
-    """A pattern that a user wrote as the setting `key`."""
+def compile_pattern(where: str, pattern: str, flags: re.RegexFlag = re.NOFLAG, key: str = "pattern") -> re.Pattern[str]:
+    """Compile the pattern of the setting `key`."""
     try:
         return re.compile(pattern, flags)
     except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning only under -W error
         raise BadInput(
             f"{where}: {key} {short(pattern)} is not a regular expression: {error}",
-            f"In YAML, single quotes keep backslashes as they are: {key}: '\\d+'",
+            f"use single quotes in YAML, which keep backslashes: {key}: '\\d+'",
         ) from error
 
 
-def searched(patterns: list[re.Pattern[str]], text: str) -> Mark:
-    """Whether one of them is found in the beginning of a text."""
+def search_any(patterns: list[re.Pattern[str]], text: str) -> Mark:
+    """Search the beginning of a text for any of the patterns."""
     note = ""
     if len(text) > LONGEST_TEXT:
         text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"

@@ -1,12 +1,12 @@
-"""`exact`: the answer is the expected value, nothing added."""
+"""`exact`: the answer is the expected value and nothing else."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from abreast.model import Answer
-from abreast.scorers.base import Mark, SingleColumn, given_value, same, short
-from abreast.scorers.parsing.json_text import MISSING, parsed
+from abreast.scorers.base import Mark, SingleColumn, returned_value, same, short, texts_of
+from abreast.scorers.parsing.json_text import MISSING, parse_json
 from abreast.scorers.parsing.mismatch import mismatch, mismatch_any
 from abreast.settings import is_texts
 
@@ -24,20 +24,17 @@ class Exact(SingleColumn):
     """
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        value = given_value(answer)
+        value = returned_value(answer)
         if isinstance(expected, str) or (is_texts(expected) and not isinstance(value, list | tuple)):
-            return _mark_text(expected, answer.text)
-        found = parsed(answer.text) if value is None else value
-        if found is MISSING:
+            texts = [item.strip() for item in texts_of(expected)]
+            text = answer.text.strip()
+            return float(text in texts), f"read {mismatch_any(text, texts)}"
+        if value is None:
+            value = parse_json(answer.text)
+        if value is MISSING:
             return 0.0, f"the answer is not JSON, expected {short(expected)}"
         try:
-            right = same(found, expected)
+            right = same(value, expected)
         except RecursionError:
             return 0.0, "the answer is nested too deeply to compare"
-        return float(right), f"read {mismatch(found, expected)}"
-
-
-def _mark_text(expected: Any, text: str) -> Mark:
-    wanted = [expected.strip()] if isinstance(expected, str) else [item.strip() for item in expected]
-    found = text.strip()
-    return float(found in wanted), f"read {mismatch_any(found, wanted)}"
+        return float(right), f"read {mismatch(value, expected)}"

@@ -1,4 +1,4 @@
-"""`json`: which fields of the expected object the answer's JSON object has right."""
+"""`json`: the share of expected fields that the JSON object in the answer has right."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer
-from abreast.scorers.base import Mark, Settings, SingleColumn, given_value, is_tolerance, same, within
+from abreast.scorers.base import Mark, ScorerSettings, SingleColumn, is_tolerance, returned_value, same, within
 from abreast.scorers.number import read_value
-from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parsed
+from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parse_json
 from abreast.scorers.parsing.mismatch import mismatch
-from abreast.scorers.text import normalised
+from abreast.scorers.text import normalized
 from abreast.settings import is_flag, is_number
 
 _CLOSE = 1e-9
@@ -20,8 +20,8 @@ _CLOSE = 1e-9
 class Fields(SingleColumn):
     """The share of the expected fields that are right. Nested objects count by their leaves, lists as wholes.
 
-    `fields` says how to compare some of them, by dotted path: `text` (normalised), or a tolerance `{rel, abs}`.
-    With `strict: true` every field that was not expected counts as a wrong one.
+    `fields` sets how to compare a field, by dotted path: `text` (normalized), or a tolerance `{rel, abs}`. With
+    `strict: true` unexpected fields count as wrong.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -31,7 +31,7 @@ class Fields(SingleColumn):
     0.5
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         self._rules = settings.take("fields", {}, lambda value: isinstance(value, Mapping), "a mapping of fields")
         self._strict = settings.take("strict", False, is_flag, "true or false")
         for path, rule in self._rules.items():
@@ -39,35 +39,34 @@ class Fields(SingleColumn):
         super().__init__(settings)
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        wanted = _as_value(expected)
-        found = _found(wanted, answer)
-        if found is MISSING:
-            return 0.0, f"no JSON {'object' if isinstance(wanted, dict) else 'value'} in the answer"
+        expected = _as_value(expected)
+        actual = _read_answer(expected, answer)
+        if actual is MISSING:
+            return 0.0, f"no JSON {'object' if isinstance(expected, dict) else 'value'} in the answer"
         try:
-            return self._compare(_leaves(wanted), _leaves(found))
+            return self._compare(_leaves(expected), _leaves(actual))
         except RecursionError:
             return 0.0, "the JSON is nested too deeply to compare"
 
-    def _compare(self, wanted: dict[str, Any], found: dict[str, Any]) -> Mark:
-        wrong = [path for path, value in wanted.items() if not self._right(path, found, value)]
-        extra = [path for path in found if path not in wanted] if self._strict else []
-        total = len(wanted) + len(extra)
-        shown = [_difference(path, found, wanted[path]) for path in wrong[:3]] + [
-            f"{path} unexpected" for path in extra[:3]
-        ]
-        why = f"{len(wanted) - len(wrong)} of {total} fields right" + (f"; {', '.join(shown)}" if shown else "")
-        return (len(wanted) - len(wrong)) / total if total else 1.0, why
+    def _compare(self, expected: dict[str, Any], actual: dict[str, Any]) -> Mark:
+        wrong = [path for path, value in expected.items() if not self._is_right(path, actual, value)]
+        extra = [path for path in actual if path not in expected] if self._strict else []
+        total, right = len(expected) + len(extra), len(expected) - len(wrong)
+        faults = [_difference(path, actual, expected[path]) for path in wrong[:3]]
+        faults += [f"{path} unexpected" for path in extra[:3]]
+        why = f"{right} of {total} fields right" + (f"; {', '.join(faults)}" if faults else "")
+        return right / total if total else 1.0, why
 
-    def _right(self, path: str, found: dict[str, Any], wanted: Any) -> bool:
-        if path not in found:
+    def _is_right(self, path: str, actual: dict[str, Any], expected: Any) -> bool:
+        if path not in actual:
             return False
-        value, rule = found[path], self._rules.get(path)
-        if rule == "text" and isinstance(wanted, str):
-            return isinstance(value, str) and normalised(value) == normalised(wanted)
-        if isinstance(rule, Mapping) and is_number(wanted):
+        value, rule = actual[path], self._rules.get(path)
+        if rule == "text" and isinstance(expected, str):
+            return isinstance(value, str) and normalized(value) == normalized(expected)
+        if isinstance(rule, Mapping) and is_number(expected):
             rel, abs_ = rule.get("rel", 0), rule.get("abs", 0)
-            return any(within(number, wanted, rel, abs_) for number in read_value(value).values)
-        return same(value, wanted, lambda a, b: within(a, b, _CLOSE, 0))
+            return any(within(number, expected, rel, abs_) for number in read_value(value).values)
+        return same(value, expected, lambda a, b: within(a, b, _CLOSE, 0))
 
 
 def _check_rule(path: Any, rule: Any) -> None:
@@ -81,26 +80,26 @@ def _check_rule(path: Any, rule: Any) -> None:
                 f'scorer "json": unknown setting "{key}" of fields.{path}{suggestion(str(key), ["rel", "abs"])}'
             )
         if not is_tolerance(value):
-            raise BadInput(f'scorer "json": fields.{path}.{key} must be a number that is not negative, got {value!r}')
+            raise BadInput(f'scorer "json": fields.{path}.{key} must be a number of at least 0, got {value!r}')
 
 
 def _as_value(expected: Any) -> Any:
-    """Case files may hold the expected object as a string."""
-    value = parsed(expected) if isinstance(expected, str) else expected
+    """Decode an expected object that a case file holds as a string."""
+    value = parse_json(expected) if isinstance(expected, str) else expected
     return expected if value is MISSING else value
 
 
-def _found(wanted: Any, answer: Answer) -> Any:
-    value = given_value(answer)
+def _read_answer(expected: Any, answer: Answer) -> Any:
+    value = returned_value(answer)
     if value is not None:
         return value
-    if isinstance(wanted, Mapping):
+    if isinstance(expected, Mapping):
         return find_object(answer.text)
-    return find_list(answer.text) if isinstance(wanted, list) else parsed(answer.text)
+    return find_list(answer.text) if isinstance(expected, list) else parse_json(answer.text)
 
 
 def _leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """Every value by its dotted path; an empty object is a leaf unless it is the whole."""
+    """Map dotted paths to values; nested empty objects are values."""
     if not isinstance(value, Mapping):
         return {path: value}
     leaves: dict[str, Any] = {}
@@ -110,8 +109,8 @@ def _leaves(value: Any, path: str = "") -> dict[str, Any]:
     return leaves
 
 
-def _difference(path: str, found: dict[str, Any], wanted: Any) -> str:
+def _difference(path: str, actual: dict[str, Any], expected: Any) -> str:
     label = path or "the value"
-    if path not in found:
+    if path not in actual:
         return f"{label} missing"
-    return f"{label} is {mismatch(found[path], wanted, 30)}"
+    return f"{label} is {mismatch(actual[path], expected, 30)}"

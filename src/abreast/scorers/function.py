@@ -1,4 +1,4 @@
-"""Scorers that users bring: `python:MODULE:FUNCTION`, and those of other packages."""
+"""Scorers of users and of other packages: `python:MODULE:FUNCTION` and plugins."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.plugins import Plugin, describe
-from abreast.scorers.base import Mark, Scorer, Settings, is_column, is_range, short
+from abreast.scorers.base import Mark, Scorer, ScorerSettings, is_column, is_range, short
 
 _RETURNS = "a scorer returns True, False, a number, a Score, or a mapping of names to numbers"
 NAMES = ("case", "answer", "text", "expected", "input", "value")
 
 
 class Function(Scorer):
-    """Calls a function with what its parameters ask for, by name: case, answer, text, expected, input, value. A
-    function with other parameters is called with the case and the answer.
+    """Calls a function with the parameters that it names: case, answer, text, expected, input, value. A function with
+    other parameters is called with the case and the answer.
 
-    It returns True or False, a number in [0, 1], a `Score`, or a mapping of names to numbers; for more than one
-    number, `columns` lists their names. Numbers of another range, such as 1 to 5 stars, are rescaled to [0, 1] if
-    `range` says which. It may be async. If it raises, the score is empty and says why.
+    It returns True or False, a number in [0, 1], a `Score`, or a mapping of names to numbers, which `columns` lists if
+    there are several. `range` rescales other numbers, such as 1 to 5 stars, to [0, 1]. The function may be async. If it
+    raises, the score is empty.
 
     >>> from abreast.scorers import build
     >>> def brief(text): return len(text) < 10
@@ -37,7 +37,7 @@ class Function(Scorer):
     revision = 1
     needs_expected = False
 
-    def __init__(self, function: Callable[..., Any], settings: Settings) -> None:
+    def __init__(self, function: Callable[..., Any], settings: ScorerSettings) -> None:
         self._function = function
         self._takes = _parameters(function, settings.kind)
         self.takes_expected = _requires(function, "expected")
@@ -72,7 +72,7 @@ class Function(Scorer):
             result = self._function(
                 *(offered[name] for name in by_position), **{name: offered[name] for name in by_name}
             )
-        return _waited_for(result) if inspect.isawaitable(result) else result
+        return _run_awaitable(result) if inspect.isawaitable(result) else result
 
     def _from_mapping(self, result: Mapping[Any, Any]) -> tuple[Score, ...]:
         why = str(result.get("explanation", ""))
@@ -86,7 +86,7 @@ class Function(Scorer):
 
 
 def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
-    """The value if it is one, as a share of the range; never clamped, for a score of 7 hides a mistake."""
+    """Rescale a value to [0, 1]; values outside of the range are refused, as they hide a mistake."""
     if isinstance(result, Score):
         value, why = (None, "gave no score") if result.value is None else read_mark(result.value, scale)
         return value, "; ".join(part for part in (why if value is None else "", result.explanation) if part)
@@ -105,7 +105,7 @@ def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
     return value, "" if (low, high) == (0, 1) else f"{float(number):g} on a scale from {low:g} to {high:g}"
 
 
-def _waited_for(result: Awaitable[Any]) -> Any:
+def _run_awaitable(result: Awaitable[Any]) -> Any:
     async def wait() -> Any:
         return await result
 
@@ -113,24 +113,26 @@ def _waited_for(result: Awaitable[Any]) -> Any:
 
 
 def _parameters(function: Callable[..., Any], kind: str) -> tuple[list[str], list[str]] | None:
-    """The parameters to fill by position and by name, or None to call it with the case and the answer."""
+    """Return the parameters to pass by position and by name, or None to pass the case and the answer."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         return None
-    single = [
-        each for each in signature.parameters.values() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    known = [each for each in single if each.name in NAMES]
-    if known and all(each.name in NAMES or each.default is not each.empty for each in single):
-        by_position = [each.name for each in known if each.kind is each.POSITIONAL_ONLY]
-        return by_position, [each.name for each in known if each.kind is not each.POSITIONAL_ONLY]
+    filled = [parameter for parameter in parameters if parameter.name in NAMES]
+    if filled and all(parameter in filled or parameter.default is not parameter.empty for parameter in parameters):
+        by_position = [parameter.name for parameter in filled if parameter.kind is parameter.POSITIONAL_ONLY]
+        return by_position, [parameter.name for parameter in filled if parameter.name not in by_position]
     try:
         signature.bind(None, None)
     except TypeError:
         raise BadInput(
             f'scorer "{kind}": cannot be called with its parameters {signature}',
-            f"Name the parameters among {', '.join(NAMES)}, or take two: (case, answer).",
+            f"use parameters among {', '.join(NAMES)}, or two: (case, answer)",
         ) from None
     return None
 
@@ -139,7 +141,7 @@ def _requires(function: Callable[..., Any], name: str) -> bool:
     """Whether a function has a parameter of this name without a default."""
     try:
         parameter = inspect.signature(function).parameters.get(name)
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         return False
     return parameter is not None and parameter.default is parameter.empty
 
@@ -168,10 +170,7 @@ def _message(error: BaseException) -> str:
 
 
 class PluginScorer(Scorer):
-    """A scorer of another package. A wrong score is an empty one with the reason; the answer is kept.
-
-    An object that has the methods of `Scorer` and is not derived from it gets the defaults here.
-    """
+    """Wraps a scorer of another package, which need not be a subclass of `Scorer`. Invalid scores become empty ones."""
 
     def __init__(self, plugin: Plugin, scorer: Any) -> None:
         self._plugin, self._scorer = plugin, scorer
@@ -219,8 +218,7 @@ class PluginScorer(Scorer):
 
 
 def build_scorer(plugin: Plugin, settings: dict[str, Any]) -> Scorer:
-    """The scorer that a plugin makes; one of our own families is used as it is."""
-    what = "a class or function that makes a scorer"
-    scorer = plugin.build(what, ("name", "settings"), plugin.point.name, settings)
+    """Build the scorer of a plugin; built-in families are not wrapped."""
+    scorer = plugin.build("a class or function that makes a scorer", ("name", "settings"), plugin.point.name, settings)
     is_ours = type(scorer).__module__.startswith("abreast.scorers.")
     return scorer if is_ours else PluginScorer(plugin, scorer)

@@ -1,4 +1,4 @@
-"""`label`: the one class an answer names, by its name or a synonym, unless it denies it."""
+"""`label`: the only class that an answer names, by its name or a synonym, and does not negate."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, short, texts_of
-from abreast.scorers.parsing.answer_text import folded, marker_ends, spoken_words
+from abreast.scorers.base import LONGEST_PROSE, Mark, ScorerSettings, SingleColumn, clipped, short, texts_of
+from abreast.scorers.parsing.answer_text import fold, marker_ends, spoken_words
 from abreast.scorers.parsing.json_text import ANSWER_KEYS, answers_in, find_object
-from abreast.scorers.parsing.negation import Mention, Phrases
-from abreast.scorers.text import normalised
+from abreast.scorers.parsing.negation import PhraseMatch, Phrases
+from abreast.scorers.text import normalized
 from abreast.settings import is_text, is_texts
 
 _MOST_MARKERS = 50
@@ -34,8 +34,7 @@ _AFTER_A = (
 
 
 class Label(SingleColumn):
-    """Right if the answer names the expected class and no other. `classes` maps each class to its synonyms, or lists
-    the classes.
+    """Right if the answer names the expected class and no other. `classes` is a list, or maps classes to synonyms.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -44,45 +43,47 @@ class Label(SingleColumn):
     1.0
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         classes = settings.take("classes", None, _is_classes, "a list of names, or a mapping of names to synonyms")
         if classes is None:
-            raise BadInput('scorer "label": classes is required', "Example: label: {classes: [rising, falling]}")
-        self._classes = _by_phrase(classes)
-        self._by_words = {words: name for phrase, name in self._classes.items() if (words := normalised(phrase))}
-        special = {phrase: pattern for phrase in self._classes if (pattern := _special(phrase))}
+            raise BadInput(
+                'scorer "label": classes is required', "set it, for example label: {classes: [rising, falling]}"
+            )
+        self._classes = _classes_by_phrase(classes)
+        self._by_words = {words: name for phrase, name in self._classes.items() if (words := normalized(phrase))}
+        special = {phrase: pattern for phrase in self._classes if (pattern := _strict_pattern(phrase))}
         self._phrases = Phrases(self._classes, special)
         super().__init__(settings)
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        wanted = self._named(texts_of(expected)[0]) if not isinstance(expected, list | tuple | set) else None
-        if wanted is None:
+        name = None if isinstance(expected, list | tuple | set) else self._class_named(texts_of(expected)[0])
+        if name is None:
             return None, f"the expected value {short(expected)} is none of the classes {short(self._names())}"
         text, note = clipped(answer.text, LONGEST_PROSE)
-        found, where = self._read(folded(text))
-        if len(found) == 1:
-            return float(found[0] == wanted), f"read {short(found[0])} ({where}), expected {short(wanted)}{note}"
-        if found:
-            return 0.0, f"names several classes ({where}): {short(found)}, expected {short(wanted)}{note}"
-        return 0.0, f"names no class, expected {short(wanted)}{note}"
+        names, source = self._read(fold(text))
+        if len(names) == 1:
+            return float(names[0] == name), f"read {short(names[0])} ({source}), expected {short(name)}{note}"
+        if names:
+            return 0.0, f"names several classes ({source}): {short(names)}, expected {short(name)}{note}"
+        return 0.0, f"names no class, expected {short(name)}{note}"
 
     def classes_in(self, text: str) -> list[str]:
-        """The classes that an answer names: one, if it is clear."""
-        return self._read(folded(clipped(text, LONGEST_PROSE)[0]))[0]
+        """Return the classes that an answer names; one if it is clear."""
+        return self._read(fold(clipped(text, LONGEST_PROSE)[0]))[0]
 
     def _names(self) -> list[str]:
         return list(dict.fromkeys(self._classes.values()))
 
-    def _named(self, text: str) -> str | None:
-        """The class whose name or synonym this text is, word for word."""
-        return self._classes.get(_key(text)) or self._by_words.get(normalised(text))
+    def _class_named(self, text: str) -> str | None:
+        """Return the class that has this text as its name or synonym."""
+        return self._classes.get(_key(text)) or self._by_words.get(normalized(text))
 
     def _read(self, text: str) -> tuple[list[str], str]:
-        """The classes named at the surest place that names any, and that place."""
-        if whole := self._named(text.strip()):
-            return [whole], "the whole answer"
+        """Return the classes named by the most certain source that names any, and that source."""
+        if name := self._class_named(text.strip()):
+            return [name], "the whole answer"
         values = answers_in(find_object(text), (*ANSWER_KEYS, "label", "class"))
-        if values:  # also if they name no class: what else the object says is not the answer
+        if values:  # even if they name no class: the rest of the object is not the answer
             return self._in_values(values), "in the JSON object"
         mentions = list(self._phrases.mentions(text))
         if marked := self._marked(text, mentions):
@@ -95,14 +96,12 @@ class Label(SingleColumn):
         flat = [value for value in values if not isinstance(value, dict | list)]
         return list(dict.fromkeys(name for value in texts_of(flat) for name in self._read(value)[0]))
 
-    def _marked(self, text: str, mentions: list[Mention]) -> list[str]:
-        found: list[str] = []
-        for end in marker_ends(text)[-_MOST_MARKERS:]:
-            found += self._in_segment(text, end, mentions)
-        return list(dict.fromkeys(found))
+    def _marked(self, text: str, mentions: list[PhraseMatch]) -> list[str]:
+        ends = marker_ends(text)[-_MOST_MARKERS:]
+        return list(dict.fromkeys(name for end in ends for name in self._in_segment(text, end, mentions)))
 
-    def _in_segment(self, text: str, start: int, mentions: list[Mention]) -> list[str]:
-        """The classes in the rest of the line after a marker, or in the next line if the rest is empty."""
+    def _in_segment(self, text: str, start: int, mentions: list[PhraseMatch]) -> list[str]:
+        """Return the classes in the rest of the line after a marker, or in the next line if the rest is empty."""
         segment = re.compile(r"[\s*_`:]*[^\n]*").match(text[start : start + _LONGEST_SEGMENT])
         end = start + (segment.end() if segment else 0)
         inside = [mention for mention in mentions if start <= mention.start and mention.end <= end]
@@ -119,64 +118,64 @@ class Label(SingleColumn):
         word = match.group(1).casefold() if match else ""
         return self._classes.get(word) if word in _PLAIN_ANSWERS else None
 
-    def _distinct(self, mentions: list[Mention]) -> list[str]:
+    def _distinct(self, mentions: list[PhraseMatch]) -> list[str]:
         names = (self._class_of(mention) for mention in mentions)
         return list(dict.fromkeys(name for name in names if name))
 
-    def _class_of(self, mention: Mention) -> str | None:
-        """The class a mention stands for. If "not significant" is a class, a denied "significant" names it."""
+    def _class_of(self, mention: PhraseMatch) -> str | None:
+        """Return the class of a phrase. If "not significant" is a class, a negated "significant" names it."""
         if not mention.negated:
             return self._classes[mention.phrase]
         opposites = (f"{word}{mention.phrase}" for word in ("not ", "no ", "non-", "non ", "non"))
         return next((self._classes[phrase] for phrase in opposites if phrase in self._classes), None)
 
 
-def _by_phrase(classes: Any) -> dict[str, str]:
+def _classes_by_phrase(classes: Any) -> dict[str, str]:
     table = classes if isinstance(classes, Mapping) else {name: [] for name in classes}
-    found: dict[str, str] = {}
+    by_phrase: dict[str, str] = {}
     for name, synonyms in table.items():
         for phrase in (name, *([synonyms] if isinstance(synonyms, str) else synonyms or [])):
-            other = found.setdefault(_key(phrase), name)
+            other = by_phrase.setdefault(_key(phrase), name)
             if not _key(phrase):
                 raise BadInput(f'scorer "label": a name of class {name!r} is empty')
             if other != name:
                 raise BadInput(f'scorer "label": {phrase!r} belongs to both {other!r} and {name!r}')
-    return found
+    return by_phrase
 
 
 def _key(phrase: str) -> str:
-    return " ".join(folded(phrase).casefold().split())
+    return " ".join(fold(phrase).casefold().split())
 
 
-def _special(phrase: str) -> str | None:
-    """A stricter pattern for words that are also something else: single letters, and "no"."""
+def _strict_pattern(phrase: str) -> str | None:
+    """Return a stricter pattern for ambiguous names: single letters, and "no"."""
     if phrase == "no":
         return r"(?<![^\W_])no(?=[*_`\"')\s]{0,4}(?:$|[(,.;:!?\n—–-]))"
     if len(phrase) != 1 or not phrase.isascii() or not phrase.isalpha():
         return None
     nouns = "|".join(rf"(?<=\b{noun}\s)" for noun in _NOUNS)
-    named = rf"(?:{nouns}){phrase}(?![\w'-])"
+    after_noun = rf"(?:{nouns}){phrase}(?![\w'-])"
     enclosed = rf"(?:(?<=[(\[{{\"'`*]){phrase}(?=[)\]}}\"'`*])|(?:^|(?<=\s)){phrase}(?=\)))"
     closing = "|".join(rf"(?<={word}\s)" for word in ("is", "be", ":", "=", "choose", "pick", "say", "or", "and"))
     last = rf"(?:{closing}){phrase}(?=[*_`\"')\s]{{0,4}}(?:$|[.,;!?]))"
-    return "|".join([named, enclosed, last, *_capital(phrase)])
+    return "|".join([after_noun, enclosed, last, *_capital(phrase)])
 
 
 def _capital(letter: str) -> list[str]:
-    """A capital by itself is a name, except the pronoun and the article."""
+    """Return a pattern for a single capital, except the pronoun and the article."""
     if letter == "i":
         return []
     article = rf"(?!\s+(?!(?:{_AFTER_A})\b)[a-z])" if letter == "a" else ""
     return [rf"(?-i:(?<![\w.'-]){letter.upper()}(?!\w|[.'-]\w){article})"]
 
 
-def _is_filler(gap: str, inside: list[Mention]) -> bool:
+def _is_filler(gap: str, inside: list[PhraseMatch]) -> bool:
     denied = {word for mention in inside if mention.negated for word in mention.phrase.split()}
     return (_FILLER | denied).issuperset(spoken_words(gap))
 
 
 def _joins(gap: str, rest: str) -> bool:
-    """Whether "rising or falling", "A, B" name two classes as one answer; in "B, A is lower" they do not."""
+    """Whether two classes are one answer, as in "rising or falling", but not in "B, A is lower"."""
     words = spoken_words(gap)
     if words:
         return {"or", "and", "to", "vs", "versus", "then", *_NOUNS}.issuperset(words)

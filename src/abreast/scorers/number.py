@@ -1,4 +1,4 @@
-"""`number`: the one number an answer gives, within a tolerance. Where it is not clear which one, it does not guess."""
+"""`number`: the number that an answer gives, within a tolerance. Ambiguous answers are wrong."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, given_value, short, within
+from abreast.scorers.base import (
+    LONGEST_PROSE,
+    Mark,
+    ScorerSettings,
+    SingleColumn,
+    clipped,
+    returned_value,
+    short,
+    within,
+)
 from abreast.scorers.parsing.answer_text import marker_ends, spoken_words
 from abreast.scorers.parsing.json_text import MISSING, answers_in, find_object
 from abreast.scorers.parsing.negation import Negations
-from abreast.scorers.parsing.numerals import Numeral, numerals, prepared
+from abreast.scorers.parsing.numerals import Numeral, numerals, prepare
 
 MARKED = "marked as the answer"
 _DEFAULT_REL = 1e-6
@@ -37,8 +46,8 @@ _FILLER = frozenset(
 _DENIED_THROUGH = _FILLER.union(spoken_words("that think believe say answer result mean as large high low small"))
 
 
-class Reading(NamedTuple):
-    """The number that was read and where, or none and why not."""
+class NumberReading(NamedTuple):
+    """The number and where it was read, or no values and why."""
 
     values: tuple[float, ...]
     why: str
@@ -47,9 +56,9 @@ class Reading(NamedTuple):
 class Number(SingleColumn):
     """Right if |read - expected| <= max(abs, rel * |expected|); `rel` is 1e-6 unless a tolerance is given.
 
-    The number is looked for in this order: a JSON object's `answer`; after "Answer:" and its like; a last line that
-    is only a number; after "is", "=", ":"; the only bold one; the only one. Two different numbers in one of these
-    places are a refusal to answer, and score 0. A percentage matches as 12 and as 0.12.
+    The number is read from the first of these that has one: `answer` of a JSON object; after "Answer:" and similar
+    markers; a last line that is only a number; after "is", "=", ":"; the only bold number; the only number. Two
+    different numbers there score 0. A percentage matches as 12 and as 0.12.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -58,27 +67,27 @@ class Number(SingleColumn):
     1.0
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         rel, abs_ = settings.tolerance("rel"), settings.tolerance("abs")
         self._rel = rel if rel is not None else _DEFAULT_REL if abs_ is None else 0.0
         self._abs = abs_ or 0.0
         super().__init__(settings)
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        wanted = read_value(expected)
-        if not wanted.values:
-            return None, f"the expected value {short(expected)} is no number: {wanted.why}"
+        expected_number = read_value(expected)
+        if not expected_number.values:
+            return None, f"the expected value {short(expected)} is not a number: {expected_number.why}"
         text, note = clipped(answer.text, LONGEST_PROSE)
-        value = given_value(answer)
-        found = read(text) if value is None else read_value(value)
-        if not found.values:
-            return 0.0, found.why + note
-        right = any(within(a, b, self._rel, self._abs) for a in found.values for b in wanted.values)
-        return float(right), f"read {found.values[0]!r} ({found.why}), expected {short(expected)}{note}"
+        value = returned_value(answer)
+        number = read(text) if value is None else read_value(value)
+        if not number.values:
+            return 0.0, number.why + note
+        right = any(within(a, b, self._rel, self._abs) for a in number.values for b in expected_number.values)
+        return float(right), f"read {number.values[0]!r} ({number.why}), expected {short(expected)}{note}"
 
 
-def read(text: str) -> Reading:
-    """The number a text gives as its answer.
+def read(text: str) -> NumberReading:
+    """Read the number that a text gives as its answer.
 
     >>> read("It is not 5; it is 7").values, read("between 12 and 15").values
     ((7.0,), ())
@@ -86,60 +95,64 @@ def read(text: str) -> Reading:
     from_json = _read_json(text)
     if from_json is not None:
         return from_json
-    page = _Page(prepared(text))
-    for place, found in page.places():
-        if found:
-            return _only(found, place)
-    return Reading((), "no number found")
+    page = _Candidates(prepare(text))
+    for source, candidates in page.by_source():
+        if candidates:
+            return _only(candidates, source)
+    return NumberReading((), "no number found")
 
 
-def read_value(value: Any) -> Reading:
-    """The number in a value that is not a text: a number, a numeric string, an object with an answer.
+def read_value(value: Any) -> NumberReading:
+    """Read a number, a numeric string, or an object with an answer.
 
     >>> read_value(3).values, read_value("1,234").values, read_value(True).why
     ((3.0,), (1234.0,), 'true or false is not a number')
     """
     if isinstance(value, bool):
-        return Reading((), "true or false is not a number")
+        return NumberReading((), "true or false is not a number")
     if isinstance(value, str):
         return read(clipped(value, LONGEST_PROSE)[0])
     if isinstance(value, dict):
-        return _among(answers_in(value)) or Reading((), "the object has no answer")
+        return _among(answers_in(value)) or NumberReading((), "the object has no answer")
     if not isinstance(value, Real | Decimal):
-        return Reading((), f"{short(value)} is not a number")
+        return NumberReading((), f"{short(value)} is not a number")
     try:
         number = float(value)
     except (OverflowError, ValueError):
-        return Reading((), "the number is too large")
-    return Reading((number,), "the value") if math.isfinite(number) else Reading((), f"{number} is not finite")
+        return NumberReading((), "the number is too large")
+    return (
+        NumberReading((number,), "the value") if math.isfinite(number) else NumberReading((), f"{number} is not finite")
+    )
 
 
-def _read_json(text: str) -> Reading | None:
-    found = find_object(text)
-    return None if found is MISSING else _among(answers_in(found))
+def _read_json(text: str) -> NumberReading | None:
+    value = find_object(text)
+    return None if value is MISSING else _among(answers_in(value))
 
 
-def _among(values: list[Any]) -> Reading | None:
-    readings = [Reading((), "the answer is nested") if isinstance(v, dict | list) else read_value(v) for v in values]
+def _among(values: list[Any]) -> NumberReading | None:
+    readings = [
+        NumberReading((), "the answer is nested") if isinstance(v, dict | list) else read_value(v) for v in values
+    ]
     for reading in readings:
         if not reading.values:
             return reading
     if len({reading.values[0] for reading in readings}) > 1:
-        return Reading((), f"several answers in the JSON object: {short(values)}")
-    return Reading(readings[0].values, "the answer in the JSON object") if readings else None
+        return NumberReading((), f"several answers in the JSON object: {short(values)}")
+    return NumberReading(readings[0].values, "the answer in the JSON object") if readings else None
 
 
-def _only(found: list[Numeral], place: str) -> Reading:
-    if all(found[0].agrees_with(other) for other in found):
-        return Reading(found[0].values, place)
-    shown = ", ".join(dict.fromkeys(short(numeral.text, 20).strip("'\"") for numeral in found[:6]))
-    if all(not numeral.values for numeral in found):
-        return Reading((), f"cannot be read for sure as one number: {shown}")
-    return Reading((), f"not clear which number is the answer ({place}): {shown}")
+def _only(candidates: list[Numeral], source: str) -> NumberReading:
+    if all(candidates[0].agrees_with(other) for other in candidates):
+        return NumberReading(candidates[0].values, source)
+    texts = ", ".join(dict.fromkeys(short(numeral.text, 20).strip("'\"") for numeral in candidates[:6]))
+    if not any(numeral.values for numeral in candidates):
+        return NumberReading((), f"ambiguous number: {texts}")
+    return NumberReading((), f"several possible answers ({source}): {texts}")
 
 
-class _Page:
-    """A prepared text and its numbers; knows the places where an answer may stand."""
+class _Candidates:
+    """The numbers of a prepared text that may be the answer."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -148,8 +161,8 @@ class _Page:
         self._negations = Negations(text)
         self._denied: dict[int, bool] = {}
 
-    def places(self) -> Iterator[tuple[str, list[Numeral]]]:
-        """From the surest place to the least sure one."""
+    def by_source(self) -> Iterator[tuple[str, list[Numeral]]]:
+        """Yield the candidates, from the most to the least certain source."""
         yield MARKED, self._after_each(marker_ends(self.text))
         yield "the equation at the end", self._ending_equation()
         yield "the last line", self._last_lines()
@@ -158,7 +171,7 @@ class _Page:
         yield "the only number", self._standing(0, len(self.text))
 
     def _standing(self, start: int, end: int) -> list[Numeral]:
-        """The numbers between two positions that are not denied."""
+        """Return the numbers between two positions that are not negated."""
         low, high = bisect.bisect_left(self.starts, start), bisect.bisect_left(self.starts, end)
         return [self.numerals[index] for index in range(low, high) if not self._is_denied(index)]
 
@@ -172,7 +185,7 @@ class _Page:
         return [numeral for position in positions for numeral in self._right_after(position)]
 
     def _right_after(self, position: int) -> list[Numeral]:
-        """The number right after a position, with nothing but filler between, and those joined to it."""
+        """Return the number after a position, with only filler between them, and the numbers joined to it."""
         index = bisect.bisect_left(self.starts, position)
         while index < len(self.numerals) and self.starts[index] - position <= _LONGEST_GAP and self._is_denied(index):
             index += 1
@@ -183,24 +196,24 @@ class _Page:
         return [self.numerals[index], *self._joined(index)]
 
     def _joined(self, index: int) -> Iterator[Numeral]:
-        """ "12 or 15", "12 to 15", "5 out of 10", "1 1/2": what belongs to the number before it."""
+        """Yield the numbers joined to one, as in "12 or 15", "5 out of 10", "1 1/2"."""
         for following in range(index + 1, min(index + 1 + _MOST_JOINED, len(self.numerals))):
-            left, right = self.numerals[following - 1], self.numerals[following]
-            if self._is_denied(following) or not _joins(self.text[left.end : right.start]):
+            previous, numeral = self.numerals[following - 1], self.numerals[following]
+            if self._is_denied(following) or not _joins(self.text[previous.end : numeral.start]):
                 return
-            yield right
+            yield numeral
 
     def _lines(self) -> list[tuple[int, int]]:
-        """Start and end of the lines that say something, last first."""
+        """Return the ranges of lines with words or digits, the last first."""
         spans = [match.span() for match in re.finditer(r"[^\n]+", self.text)]
         return [(a, b) for a, b in reversed(spans) if re.search(r"\w", self.text[a:b]) and "```" not in self.text[a:b]]
 
     def _ending_equation(self) -> list[Numeral]:
-        """ "= X" at the end of the last line; in "x = 5, y = 6" there are two."""
+        """Return X in "= X" at the end of the last line; "x = 5, y = 6" has two."""
         for start, end in self._lines()[:1]:
             edges = [start, *(match.end() for match in _CLAUSE.finditer(self.text, start, end)), end]
-            found = [self._equation_in(a, b) for a, b in pairwise(edges)]
-            return [numeral for numeral in found if numeral] if found[-1] else []
+            results = [self._equation_in(a, b) for a, b in pairwise(edges)]
+            return [numeral for numeral in results if numeral] if results[-1] else []
         return []
 
     def _equation_in(self, start: int, end: int) -> Numeral | None:
@@ -212,14 +225,14 @@ class _Page:
         return after[0] if _is_unit(self.text[after[0].end : end]) else None
 
     def _last_lines(self) -> list[Numeral]:
-        """The number that is the last line; the whole column if the lines above are bare numbers too."""
-        found: list[Numeral] = []
+        """Return the number that is the last line, with those of the lines above that are bare numbers too."""
+        column: list[Numeral] = []
         for start, end in self._lines():
             line = self._standing(start, end)
             if len(line) != 1 or not self._is_bare(line[0], start, end):
                 break
-            found.append(line[0])
-        return found
+            column.append(line[0])
+        return column
 
     def _is_bare(self, numeral: Numeral, start: int, end: int) -> bool:
         before = self.text[start : numeral.start]

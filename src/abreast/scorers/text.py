@@ -1,4 +1,4 @@
-"""`text`: the answer says the expected words; case, punctuation, markdown and articles do not matter."""
+"""`text`: the answer has the expected words, ignoring case, punctuation, Markdown and articles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_TEXT, Mark, SingleColumn, clipped, texts_of
-from abreast.scorers.parsing.answer_text import folded, without_mark_floods
+from abreast.scorers.parsing.answer_text import fold, without_mark_floods
 from abreast.scorers.parsing.mismatch import mismatch_any
 
 _SUPERSCRIPT = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
@@ -32,7 +32,7 @@ _ARTICLES = {"a", "an", "the"}
 
 
 class Text(SingleColumn):
-    """Right if both say the same words. A list of strings means any of them.
+    """Right if the words are the same. A list of strings means any of them.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -42,21 +42,21 @@ class Text(SingleColumn):
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
         text, note = clipped(answer.text)
-        found = normalised(text)
-        wanted = [normalised(item) for item in texts_of(expected)]
-        return float(found in wanted), f"read {mismatch_any(found, wanted)}{note}"
+        words = normalized(text)
+        expected_words = [normalized(item) for item in texts_of(expected)]
+        return float(words in expected_words), f"read {mismatch_any(words, expected_words)}{note}"
 
 
-def normalised(text: str) -> str:
-    """The words of a text. Signs and points that are part of a number or a name stay.
+def normalized(text: str) -> str:
+    """Reduce a text to its words; signs and points within numbers and names stay.
 
-    >>> normalised("**The** answer: C++!"), normalised("-1.5"), normalised("a.py")
+    >>> normalized("**The** answer: C++!"), normalized("-1.5"), normalized("a.py")
     ('answer c++', '-1.5', 'a.py')
     """
     text = _SUPERSCRIPT.sub(r"^\1", text)  # else NFKC makes 10² into 102
     text = _FRACTION.sub(r" \1", text)
     text = unicodedata.normalize("NFKC", without_mark_floods(text))[: 2 * LONGEST_TEXT]  # one sign may become 18
-    text = folded(text).casefold()
+    text = fold(text).casefold()
     text = _EMPHASIS.sub("", _LINE_START.sub("", text)).replace("'", "")
     words = _NOISE.sub(" ", text).split()
     return " ".join(word for word, after in pairwise([*words, ""]) if not _is_article(word, after))

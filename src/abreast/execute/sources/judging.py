@@ -20,7 +20,7 @@ from abreast.execute.sources.lanes import Lanes, Source
 from abreast.execute.state import RunState
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
-from abreast.scorers.judge import Given, Judge, Reading
+from abreast.scorers.judge import Judge, JudgedAnswer, Judgement
 from abreast.store import Store, Writer
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.queries.judgements import JudgeQuestion
@@ -76,7 +76,7 @@ class PendingAnswer:
     position: int
     stored_before: bool  # by an earlier execution
     missing: int = 0  # replies
-    readings: dict[str, Reading] = field(default_factory=dict)
+    readings: dict[str, Judgement] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -89,12 +89,12 @@ class JudgeCall:
     prompt: str
     pending: list[PendingAnswer]
     paid: Paid  # for attempts before the last one, in this execution and in earlier ones
-    readings: dict[int, Reading] = field(default_factory=dict)  # by judge: two may ask the same question
+    readings: dict[int, Judgement] = field(default_factory=dict)  # by judge: two may ask the same question
     written: int = 0  # pending answers that have a row
 
 
-def _given(trial: JudgedTrial) -> Given:
-    return Given(trial.answer or "", trial.change or "")
+def _given(trial: JudgedTrial) -> JudgedAnswer:
+    return JudgedAnswer(trial.answer or "", trial.change or "")
 
 
 class Judging(Source):
@@ -256,7 +256,7 @@ class Judging(Source):
             self._by_key[key] = call
             self._ready[number].append(call)
 
-    def _stored_reading(self, key: str, pending: PendingAnswer, item: str) -> Reading | None:
+    def _stored_reading(self, key: str, pending: PendingAnswer, item: str) -> Judgement | None:
         """An earlier reply to the same question, which is stored for this answer too."""
         judge, run_id = self._panel.judges[pending.judge], self._lease.run_id
         question = JudgeQuestion(run_id, pending.position, judge.name, item)
@@ -272,7 +272,7 @@ class Judging(Source):
                 copy |= {"reused_from": None, **paid._asdict()}
             self._writer.put("judgements", tuple(copy.values()))
         if row["answer"] is None or row["error_kind"] is not None:
-            return Reading(None, f"{row['error_kind']}: {row['error']}")
+            return Judgement(None, f"{row['error_kind']}: {row['error']}")
         return judge.read(item, row["answer"])
 
     def _paid(self, key: str, pending: PendingAnswer, item: str) -> Paid:
@@ -317,7 +317,7 @@ class Judging(Source):
         question = (pending.position, name, call.item, call.key, call.prompt)
         return judgement_row(self._lease.run_id, *question, status, outcome, paid)
 
-    def _reading(self, call: JudgeCall, number: int, outcome: Outcome) -> Reading:
+    def _reading(self, call: JudgeCall, number: int, outcome: Outcome) -> Judgement:
         if number not in call.readings:
             call.readings[number] = _read(self._panel.judges[number], call.item, outcome)
         return call.readings[number]
@@ -336,7 +336,7 @@ class Judging(Source):
                 self._resolve(pending, call.item, self._reading(call, pending.judge, outcome))
             self._listener.judging(self._backlog, outcome)
 
-    def _resolve(self, pending: PendingAnswer, item: str, reading: Reading) -> None:
+    def _resolve(self, pending: PendingAnswer, item: str, reading: Judgement) -> None:
         pending.readings[item] = reading
         pending.missing -= 1
         if pending.missing:
@@ -371,14 +371,14 @@ class Judging(Source):
                 self._early_stopping.caught_up()
 
 
-def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
+def _read(judge: Judge, item: str, outcome: Outcome) -> Judgement:
     """The reply as this judge understands it, or why there is none."""
     failure = outcome.failure
     if outcome.status == "ok" and outcome.answer is not None:
         return judge.read(item, outcome.answer.text)
     kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
     final = outcome.status == "skipped" or (outcome.status == "error" and kind in FINAL_KINDS)
-    return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
+    return Judgement(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
 
 
 def _is_open(status: str, blame: str | None) -> bool:

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from abreast.report.page.trial_artifacts import cut, size
-from abreast.scorers.change_similarity.unified import Entry, entries
+from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 
 CONTEXT = 3  # lines around a change
 NAMES = 20  # of files that do not fit
@@ -48,14 +48,14 @@ NOTHING = DiffCell("")
 class ParsedDiff:
     """The files of a diff; `plain` is the text of a diff that cannot be parsed."""
 
-    files: list[Entry] = field(default_factory=list)
+    files: list[FileDiff] = field(default_factory=list)
     plain: str = ""
     notes: list[str] = field(default_factory=list)
     _edits: dict[int, _Edits] = field(default_factory=dict)
 
     @classmethod
     def read(cls, diff: str) -> ParsedDiff:
-        files = entries(diff)
+        files = parse_diff(diff)
         if not files:
             return cls(plain=diff if diff.strip() else "")
         changed = sum(line[:1] in ("+", "-") and line[:4] not in ("+++ ", "--- ") for line in diff.split("\n"))
@@ -65,7 +65,7 @@ class ParsedDiff:
     def lines(self, sign: str) -> int:
         return sum(mark == sign for entry in self.files for hunk in entry.hunks for mark, _ in hunk.lines)
 
-    def edits(self, entry: Entry) -> _Edits:
+    def edits(self, entry: FileDiff) -> _Edits:
         """The edits of one of its files; cached, because a human's change is compared with many."""
         if id(entry) not in self._edits:
             self._edits[id(entry)] = _Edits(entry)
@@ -99,7 +99,7 @@ def side_by_side(left: ParsedDiff | None, right: ParsedDiff, limits: SizeLimits)
     result = DiffPair()
     both = (left or ParsedDiff(), right)
     for first, second in _matching(both[0].files, right.files):
-        name = cut((first or second or Entry()).names[0], 300)
+        name = cut((first or second or FileDiff()).names[0], 300)
         if result.used > limits.bytes:
             if len(result.names) < NAMES:
                 result.names.append(name)
@@ -112,9 +112,9 @@ def side_by_side(left: ParsedDiff | None, right: ParsedDiff, limits: SizeLimits)
     return result
 
 
-def _matching(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[tuple[Entry | None, Entry | None]]:
+def _matching(left: Sequence[FileDiff], right: Sequence[FileDiff]) -> Iterator[tuple[FileDiff | None, FileDiff | None]]:
     """Pair entries with the same original file: one side may rename what the other edits."""
-    unmatched: dict[tuple[str | None, str | None], list[Entry]] = {}
+    unmatched: dict[tuple[str | None, str | None], list[FileDiff]] = {}
     for entry in reversed(right):
         unmatched.setdefault(_origin(entry), []).append(entry)
     for entry in left:
@@ -124,12 +124,12 @@ def _matching(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[tuple[E
         yield from ((None, entry) for entry in reversed(unmatched[key]))
 
 
-def _origin(entry: Entry) -> tuple[str | None, str | None]:
+def _origin(entry: FileDiff) -> tuple[str | None, str | None]:
     """The original file; for new files and copies also the new one."""
     return (entry.old, entry.new if entry.copied or entry.old is None else None)
 
 
-def _status(entry: Entry | None, is_unknown: bool) -> str:
+def _status(entry: FileDiff | None, is_unknown: bool) -> str:
     if entry is None:
         return "unknown" if is_unknown else "not changed"
     parts = []
@@ -154,7 +154,10 @@ def _size(cell: DiffCell) -> int:
 
 
 def _pair(
-    name: str, changes: tuple[ParsedDiff, ParsedDiff], files: tuple[Entry | None, Entry | None], limits: SizeLimits
+    name: str,
+    changes: tuple[ParsedDiff, ParsedDiff],
+    files: tuple[FileDiff | None, FileDiff | None],
+    limits: SizeLimits,
 ) -> FilePair:
     first, second = (_status(entry, bool(change.plain)) for change, entry in zip(changes, files, strict=True))
     pair = FilePair(name, (first, second), [], [])
@@ -166,7 +169,7 @@ def _pair(
     pair.aligned = False
     for cells, edits in ((pair.left, left), (pair.right, right)):
         if edits:
-            rows, is_cut = _limited(_rows(edits, _Edits(Entry()), limits.rows), limits)
+            rows, is_cut = _limited(_rows(edits, _Edits(FileDiff()), limits.rows), limits)
             cells += [row[0] for row in rows]
             pair.is_cut |= is_cut
     return pair
@@ -191,7 +194,7 @@ def _limited(rows: Iterator[_Row], limits: SizeLimits) -> tuple[list[_Row], bool
 class _Edits:
     """The edits of one side, by original line number from 0."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: FileDiff) -> None:
         self.lines: dict[int, str] = {}  # original lines in the diff
         self.removed: set[int] = set()
         self.added: dict[int, list[str]] = {}  # before this line

@@ -1,4 +1,4 @@
-"""The scorer `change_similarity`: the change of an agent beside that of a human, file by file."""
+"""The scorer `change_similarity`: compare the change of an agent with that of a human, file by file."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, short
-from abreast.scorers.change_similarity.comparison import Comparison
-from abreast.scorers.change_similarity.unified import Entry, entries
+from abreast.scorers.base import NO_EXPECTED, Scorer, ScorerSettings, short
+from abreast.scorers.change_similarity.comparison import DiffComparison
+from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 from abreast.scorers.change_similarity.versions import files
-from abreast.scorers.retrieval.truth import as_mapping
+from abreast.scorers.retrieval.truth import parse_expected
 from abreast.settings import is_texts
 
-_HOW = "write {diff: ...} with all that `git diff -U1000000 BEFORE AFTER` prints"
+_HOW = "use {diff: ...} with the full output of `git diff -U1000000 BEFORE AFTER`"
 
 
 class ChangeSimilarity(Scorer):
-    """How much of a human change an agent made, and F1 of the files that the two changed.
+    """The share of a human change that an agent made, and F1 of the files that the two changed.
 
-    Each file is rebuilt before, after the human and after the agent. The score is the share of what the human added and
-    removed that the agent added and removed too, less for removing what people kept and for additions of its own.
-    Source code is compared by statements, other text by lines. Binary, generated and very large files count by name.
-    `ignore` has patterns of files that do not count.
+    Each file is rebuilt before the change, after the human's and after the agent's. The score is the share of what the
+    human added and removed that the agent added and removed too; it is lower if the agent removed what the human kept,
+    or added more. Source code is compared by statements, other text by lines. Binary, generated and very large files
+    count by name. `ignore` lists patterns of files that do not count.
 
     >>> from abreast.scorers import build
     >>> diff = "--- a/x.txt\\n+++ b/x.txt\\n@@ -1,2 +1,2 @@\\n one\\n-two\\n+three\\n"
@@ -34,7 +34,7 @@ class ChangeSimilarity(Scorer):
 
     revision = 3
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ScorerSettings) -> None:
         name = settings.name("change_similarity")
         self._ignore: Sequence[str] = settings.take("ignore", (), is_texts, 'patterns of files, such as ["*.lock"]')
         files_name = "change_files" if name == "change_similarity" else f"{name}_files"
@@ -49,46 +49,44 @@ class ChangeSimilarity(Scorer):
             return self.fill(None, f"expected{problem[0]}")
         diff = answer.artifacts.get("diff") or ""
         if not diff and answer.data.get("diff_problem"):
-            return self.fill(None, f"what it changed is not known: {answer.data['diff_problem']}")
+            return self.fill(None, f"the changes are unknown: {answer.data['diff_problem']}")
         if not diff and answer.data.get("files_changed"):
-            return self.fill(None, "files were changed, but the diff is not at hand")
-        human = self._counting(as_mapping(case.expected)["diff"])
-        comparison = Comparison(files(human, self._counting(diff)))
+            return self.fill(None, "files were changed, but there is no diff")
+        human = self._counted(parse_expected(case.expected)["diff"])
+        comparison = DiffComparison(files(human, self._counted(diff)))
         why = comparison.explanation()
         return Score(self.columns[0], comparison.value, why), Score(self.columns[1], comparison.files_f1, why)
 
     def flaw(self, expected: Any) -> tuple[str, str] | None:
-        """What is wrong with an expected value, after its name, and how to mend it."""
-        expected = as_mapping(expected)
+        expected = parse_expected(expected)
         if not isinstance(expected, Mapping):
-            what = " is missing" if expected is None else f" must be a mapping with a diff, got {short(expected)}"
-            return what, _HOW
+            problem = " is missing" if expected is None else f" must be a mapping with a diff, got {short(expected)}"
+            return problem, _HOW
         diff = expected.get("diff")
         if not isinstance(diff, str):
-            return (".diff is missing" if diff is None else f".diff must be a text, got {short(diff)}"), _HOW
-        return self._flaw_of_diff(diff)
-
-    def _flaw_of_diff(self, diff: str) -> tuple[str, str] | None:
-        found = entries(diff)
-        if not found:
-            return (".diff is empty" if not diff.strip() else f".diff is no diff: {short(diff)}"), _HOW
-        for entry in found:
+            return (".diff is missing" if diff is None else f".diff must be a string, got {short(diff)}"), _HOW
+        entries = parse_diff(diff)
+        if not entries:
+            return (".diff is empty" if not diff.strip() else f".diff is not a diff: {short(diff)}"), _HOW
+        for entry in entries:
             if entry.combined:
-                return f".diff has {short(entry.names[0])} against several parents", f"{_HOW}, with one commit before"
-            if entry.hunks and not entry.binary and not entry.whole:
+                return (
+                    f".diff compares {short(entry.names[0])} with several parents",
+                    f"{_HOW}, with one commit as BEFORE",
+                )
+            if entry.hunks and not entry.binary and not entry.is_complete:
                 return f".diff does not show all lines of {short(entry.names[0])}", _HOW
-        if not self._counting(diff):
-            return f".diff has only files that are ignored: {short(found[0].names[0])}", "ignore less, or leave it out"
+        if not self._counted(diff):
+            return f".diff has only ignored files, such as {short(entries[0].names[0])}", "remove patterns from ignore"
         return None
 
-    def _counting(self, diff: str) -> list[Entry]:
-        """The files of a diff that are not ignored under all of their names."""
-        return [each for each in entries(diff) if not all(ignored(name, self._ignore) for name in each.names)]
+    def _counted(self, diff: str) -> list[FileDiff]:
+        """Return the files of a diff with a name that is not ignored."""
+        return [entry for entry in parse_diff(diff) if not all(ignored(name, self._ignore) for name in entry.names)]
 
 
 def ignored(path: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns means a file: `*.lock` by its name, `gen/*.py` by its path, `docs/` by a folder that
-    it is in.
+    """Whether a pattern matches a file: `*.lock` its name, `gen/*.py` its path, `docs/` a parent folder.
 
     >>> [ignored(path, ["*.lock", "docs/"]) for path in ("a/b.lock", "docs/x/a.md", "a/docs/b.md", "docs.py")]
     [True, True, True, False]

@@ -1,4 +1,4 @@
-"""A unified diff as git writes it, read file by file."""
+"""Parse unified diffs as git writes them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NOWHERE = "/dev/null"
 
 @dataclass(slots=True)
 class Hunk:
-    """Lines with their sign, each with its end of line. `start` is the first line of the old file, from 0."""
+    """Lines with their signs and line ends. `start` is the first line of the old file, from 0."""
 
     start: int
     lines: list[tuple[str, str]] = field(default_factory=list)
 
     def side(self, sign: str) -> list[str]:
-        """The lines before (`-`) or after (`+`)."""
+        """Return the lines before (`-`) or after (`+`) the change, with context."""
         return [text for mark, text in self.lines if mark in (" ", sign)]
 
     def only(self, sign: str) -> list[str]:
@@ -30,77 +30,77 @@ class Hunk:
 
 
 @dataclass(slots=True)
-class Entry:
-    """What a diff says of one file: its name before and after, None where there is none."""
+class FileDiff:
+    """The changes of one file. A name is None if the file does not exist before or after."""
 
     old: str | None = None
     new: str | None = None
     hunks: list[Hunk] = field(default_factory=list)
-    modes: list[str] = field(default_factory=list)  # what it says of them
+    modes: list[str] = field(default_factory=list)
     binary: bool = False
     copied: bool = False
     combined: bool = False
-    left_out: tuple[int, int] | None = None  # only named, for its size: lines added and deleted
+    left_out: tuple[int, int] | None = None  # lines added and deleted of a file too large to be shown
 
     @property
     def names(self) -> list[str]:
         return [name for name in dict.fromkeys((self.new, self.old)) if name is not None]
 
     @property
-    def says_something(self) -> bool:
-        """Whether it tells of any change; a diff that was cut may end with a mere header."""
+    def has_changes(self) -> bool:
+        """Whether there is any change; a truncated diff may end with a mere header."""
         is_edited = any(sign != " " for hunk in self.hunks for sign, _ in hunk.lines)
         is_named = self.binary or self.combined or self.left_out is not None
         return is_edited or self.old != self.new or bool(self.modes) or is_named
 
     @property
-    def whole(self) -> bool:
-        """Whether all lines of the file are there, as far as one can see."""
+    def is_complete(self) -> bool:
+        """Whether the diff appears to show all lines of the file."""
         return len(self.hunks) == 1 and self.hunks[0].start == 0
 
 
-def entries(diff: str) -> list[Entry]:
-    """The files of a diff; what cannot be read is passed over."""
-    return [entry for entry in _Reading(diff).entries() if entry.names and entry.says_something]
+def parse_diff(diff: str) -> list[FileDiff]:
+    """Return the files of a diff, skipping unreadable lines."""
+    return [entry for entry in _DiffParser(diff).entries() if entry.names and entry.has_changes]
 
 
-class _Reading:
-    """A diff line by line; lines end with a line feed, and with nothing else."""
+class _DiffParser:
+    """Reads a diff line by line; only a line feed ends a line."""
 
     def __init__(self, diff: str) -> None:
         self._lines = [line + "\n" for line in diff.removesuffix("\n").split("\n")]
-        self._at = 0
+        self._index = 0
 
-    def entries(self) -> Iterator[Entry]:
-        entry: Entry | None = None
+    def entries(self) -> Iterator[FileDiff]:
+        entry: FileDiff | None = None
         prefixed = True
-        while self._at < len(self._lines):
-            line = self._lines[self._at].rstrip("\n")
-            self._at += 1
+        while self._index < len(self._lines):
+            line = self._lines[self._index].rstrip("\n")
+            self._index += 1
             if line.startswith(("diff --git ", "diff --cc ", "diff --combined ")):
                 if entry is not None:
                     yield entry
                 words = line.split(" ", 2)[2]
                 prefixed = _PREFIXES.match(words) is not None and _same_name(words, False) is None
-                entry = Entry(combined=not line.startswith("diff --git "))
+                entry = FileDiff(combined=not line.startswith("diff --git "))
                 entry.old = entry.new = words if entry.combined else _same_name(words, prefixed)
             elif line.startswith("--- ") and (entry is None or entry.hunks):  # a diff without headers
                 if entry is not None:
                     yield entry
-                entry, prefixed = Entry(old=_name(line[4:], True)), True
-            elif entry is not None and (found := _HUNK.match(line)):
-                entry.hunks.append(self._hunk(found))
+                entry, prefixed = FileDiff(old=_name(line[4:], True)), True
+            elif entry is not None and (header := _HUNK.match(line)):
+                entry.hunks.append(self._read_hunk(header))
             elif entry is not None and not entry.hunks:
-                _header(entry, line.rstrip("\r"), prefixed)
+                _read_header(entry, line.rstrip("\r"), prefixed)
         if entry is not None:
             yield entry
 
-    def _hunk(self, found: re.Match[str]) -> Hunk:
-        start, old, _, new = (1 if part is None else int(part) for part in found.groups())
+    def _read_hunk(self, header: re.Match[str]) -> Hunk:
+        start, old, _, new = (1 if part is None else int(part) for part in header.groups())
         hunk = Hunk(max(start - 1, 0) if old else start)
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            sign = " " if line in ("\n", "\r\n") and old and new else line[0]  # some programs cut the space off
+        while self._index < len(self._lines):
+            line = self._lines[self._index]
+            sign = " " if line in ("\n", "\r\n") and old and new else line[0]  # some programs strip the space
             if sign == "\\" and hunk.lines:
                 mark, text = hunk.lines[-1]
                 hunk.lines[-1] = (mark, text.removesuffix("\n"))
@@ -109,11 +109,11 @@ class _Reading:
                 old, new = old - (sign != "+"), new - (sign != "-")
             else:
                 break
-            self._at += 1
+            self._index += 1
         return hunk
 
 
-def _header(entry: Entry, line: str, prefixed: bool) -> None:
+def _read_header(entry: FileDiff, line: str, prefixed: bool) -> None:
     word, _, rest = line.partition(" ")
     if word in ("---", "+++"):
         setattr(entry, "old" if word == "---" else "new", _name(rest, prefixed))
@@ -131,12 +131,12 @@ def _header(entry: Entry, line: str, prefixed: bool) -> None:
         entry.modes.append(line)
     elif line.startswith("Binary files ") or line == "GIT binary patch":
         entry.binary = True
-    elif found := _LEFT_OUT.fullmatch(line):
-        entry.left_out = int(found[1]), int(found[2])
+    elif match := _LEFT_OUT.fullmatch(line):
+        entry.left_out = int(match[1]), int(match[2])
 
 
 def _name(text: str, prefixed: bool) -> str | None:
-    r"""A name in a header.
+    r"""Parse a file name in a header.
 
     >>> _name('"a/\\303\\244 b.py"', True), _name("b/a b.py\t", True), _name("/dev/null", True)
     ('ä b.py', 'a b.py', None)
@@ -144,7 +144,7 @@ def _name(text: str, prefixed: bool) -> str | None:
     text = text.rstrip("\r")
     if text.startswith('"'):
         raw = text[1:].rpartition('"')[0].encode("utf-8", "replace")
-        text = _ESCAPE.sub(_unescaped, raw).decode("utf-8", "replace")
+        text = _ESCAPE.sub(_unescape, raw).decode("utf-8", "replace")
     else:
         text = text.partition("\t")[0]
     if text == _NOWHERE:
@@ -152,19 +152,18 @@ def _name(text: str, prefixed: bool) -> str | None:
     return text[2:] if prefixed and re.match("[abciow]/", text) else text
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    word = found[1]
+def _unescape(match: re.Match[bytes]) -> bytes:
+    word = match[1]
     return bytes([int(word, 8) & 255 if len(word) == 3 else _ESCAPED[word[0]]])
 
 
 def _same_name(words: str, prefixed: bool) -> str | None:
-    """The name that stands twice behind `diff --git`; None if those are two.
+    """Return the name that follows `diff --git` twice; None if the names differ.
 
     >>> _same_name("a/x b/y b/x b/y", True)
     'x b/y'
     """
     words = words.rstrip("\r")
     half = len(words) // 2
-    left, right = words[:half], words[half + 1 :]
-    old, new = _name(left, prefixed), _name(right, prefixed)
+    old, new = _name(words[:half], prefixed), _name(words[half + 1 :], prefixed)
     return old if old == new and words[half : half + 1] == " " else None

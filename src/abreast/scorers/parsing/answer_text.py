@@ -1,4 +1,4 @@
-"""The text of answers: one spelling for characters that mean the same, where the answer is announced, and words."""
+"""Normalize characters, find the markers that announce an answer, and split text into words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ _SAME = str.maketrans({**_QUOTES, **_MINUS, **_INVISIBLE})
 _MOST_MARKS = 30
 
 
-def folded(text: str) -> str:
-    """Text in which quotes, minus signs and composed letters have one spelling. Case is kept, and `casefold()` of
-    the result keeps every position, so that matches in one are matches in the other.
+def fold(text: str) -> str:
+    """Unify quotes, minus signs and composed letters. Case is kept, and `casefold()` of the result keeps positions.
 
-    >>> folded("It isn’t −3 straße").casefold()
+    >>> fold("It isn’t −3 straße").casefold()
     "it isn't -3 strasse"
     """
     text = text.translate(_SAME)
@@ -27,18 +26,18 @@ def folded(text: str) -> str:
 
 
 def without_mark_floods(text: str) -> str:
-    """At most 30 accents on one letter: normalising a flood of them takes quadratic time.
+    """Keep at most 30 accents per letter: normalizing more takes quadratic time.
 
     >>> len(without_mark_floods("a" + chr(0x301) * 99))
     31
     """
-    kept: list[str] = []
+    characters: list[str] = []
     run = 0
     for character in text:
         run = run + 1 if unicodedata.combining(character) else 0
         if run <= _MOST_MARKS:
-            kept.append(character)
-    return "".join(kept)
+            characters.append(character)
+    return "".join(characters)
 
 
 MARKER = re.compile(
@@ -56,7 +55,7 @@ MARKER = re.compile(
 
 
 def marker_ends(text: str) -> list[int]:
-    """The positions right after each marker.
+    """Return the end of each marker.
 
     >>> [text[end:] for text in ["**Answer:** 5", "So the answer is 5"] for end in marker_ends(text)]
     ['** 5', ' 5']
@@ -65,7 +64,7 @@ def marker_ends(text: str) -> list[int]:
 
 
 def spoken_words(text: str) -> list[str]:
-    """The words between two places, in lower case, without signs, markup and digits.
+    """Return the words in lower case, without signs, markup and digits.
 
     >>> spoken_words(" **approximately** $")
     ['approximately']

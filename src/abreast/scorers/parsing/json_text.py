@@ -1,4 +1,4 @@
-"""Finding JSON in what a model wrote: the whole text, a fenced block, or somewhere in the prose."""
+"""Find JSON in the text of an answer: the whole text, a fenced block, or within prose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 MISSING: Final = object()
-"""No JSON: None would be `null`."""
+"""There is no JSON; None would be `null`."""
 
 ANSWER_KEYS = ("answer", "final_answer", "result", "value", "prediction")
 
@@ -19,10 +19,10 @@ _LIST = re.compile(r'\[\s*"')  # a list in prose must start with a string: "[1]"
 _DECODER = json.JSONDecoder()
 
 
-def parsed(text: str) -> Any:
-    """The value of a JSON text, or MISSING.
+def parse_json(text: str) -> Any:
+    """Parse a JSON text; MISSING if it is not JSON.
 
-    >>> parsed('{"a": 1}'), parsed("hello") is MISSING
+    >>> parse_json('{"a": 1}'), parse_json("hello") is MISSING
     ({'a': 1}, True)
     """
     try:
@@ -32,7 +32,7 @@ def parsed(text: str) -> Any:
 
 
 def find_object(text: str) -> Any:
-    """The first JSON object, or MISSING.
+    """Return the first JSON object, or MISSING.
 
     >>> find_object('Sure {here}: {"a": {"b": 2}}. Bye')
     {'a': {'b': 2}}
@@ -41,20 +41,20 @@ def find_object(text: str) -> Any:
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """Every JSON object: the whole text if it is one, else those in fenced blocks and in the prose.
+    """Return the whole text if it is a JSON object, else the objects in fenced blocks and prose.
 
     >>> find_objects('First {"a": 1}, then {"a": 2}.')
     [{'a': 1}, {'a': 2}]
     """
-    whole = parsed(text)
-    if isinstance(whole, dict):
-        return [whole]
-    found = itertools.chain(map(parsed, _fenced(text)), _embedded(text, _OBJECT))
-    return [value for value in found if isinstance(value, dict)]
+    value = parse_json(text)
+    if isinstance(value, dict):
+        return [value]
+    values = itertools.chain(map(parse_json, _fenced(text)), _embedded(text, _OBJECT))
+    return [value for value in values if isinstance(value, dict)]
 
 
 def find_list(text: str) -> Any:
-    """The first JSON list, or MISSING.
+    """Return the first JSON list, or MISSING.
 
     >>> find_list('As in [1]: ["a", "b"]')
     ['a', 'b']
@@ -62,23 +62,22 @@ def find_list(text: str) -> Any:
     return _find(text, list, _LIST)
 
 
-def answers_in(found: Any, keys: tuple[str, ...] = ANSWER_KEYS) -> list[Any]:
-    """What an object holds under the keys that name an answer.
+def answers_in(value: Any, keys: tuple[str, ...] = ANSWER_KEYS) -> list[Any]:
+    """Return the values that an object has under keys that name an answer.
 
     >>> answers_in({"reason": "so", "Answer": 5})
     [5]
     """
-    if not isinstance(found, dict):
-        return []
-    return [value for key, value in found.items() if str(key).strip().lower() in keys]
+    items = value.items() if isinstance(value, dict) else ()
+    return [item for key, item in items if str(key).strip().lower() in keys]
 
 
-def _find(text: str, wanted: type, start: re.Pattern[str]) -> Any:
+def _find(text: str, kind: type, start: re.Pattern[str]) -> Any:
     for candidate in (text, *_fenced(text)):
-        value = parsed(candidate)
-        if isinstance(value, wanted):
+        value = parse_json(candidate)
+        if isinstance(value, kind):
             return value
-    return next((value for value in _embedded(text, start) if isinstance(value, wanted)), MISSING)
+    return next((value for value in _embedded(text, start) if isinstance(value, kind)), MISSING)
 
 
 def _fenced(text: str) -> Iterator[str]:

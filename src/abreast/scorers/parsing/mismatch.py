@@ -1,4 +1,4 @@
-"""How a wrong text differs from the expected one, where a reader could take them for the same.
+"""Describe how a wrong value differs from the expected one, also where they look alike.
 
 >>> mismatch("Paris", "London")
 "'Paris', expected 'London'"
@@ -30,98 +30,91 @@ def _without_invisible(text: str) -> str:
     return text if text.isascii() else "".join(char for char in text if unicodedata.category(char) != "Cf")
 
 
-def _normalised(text: str) -> str:
+def _normalized(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", without_mark_floods(text))
 
 
 _FORGIVING: dict[str, Callable[[str], str]] = {
     "whitespace": _without_spaces,
     "case": str.casefold,
-    "the Unicode form": _normalised,
+    "the Unicode form": _normalized,
     "invisible characters": _without_invisible,
 }
 
 
-def mismatch(found: Any, expected: Any, longest: int = 60) -> str:
-    """`'B', expected 'A'`: two values, each in about `longest` characters at most, and what tells them apart.
-
-    Of long values, the neighbourhood of the first difference is shown.
+def mismatch(actual: Any, expected: Any, longest: int = 60) -> str:
+    """Describe two values, such as `'B', expected 'A'`; long ones by about `longest` characters around the first
+    difference.
     """
-    are_texts = isinstance(found, str) and isinstance(expected, str)
-    if are_texts and found == expected:
-        text = short(found, longest)
+    are_texts = isinstance(actual, str) and isinstance(expected, str)
+    if are_texts and actual == expected:
+        text = short(actual, longest)
         return f"{text}, expected {text}"
-    detail = difference(found, expected) if are_texts else ""
-    one, other = (value if isinstance(value, str) else rendered(value) for value in (found, expected))
-    if one == other or (_fits(found, longest) and _fits(expected, longest)):
-        return f"{short(found, longest)}, expected {short(expected, longest)}{detail}"
-    at = _first_difference(one, other)
+    detail = describe_difference(actual, expected) if are_texts else ""
+    left, right = (value if isinstance(value, str) else rendered(value) for value in (actual, expected))
+    if left == right or (_fits(actual, longest) and _fits(expected, longest)):
+        return f"{short(actual, longest)}, expected {short(expected, longest)}{detail}"
+    at = _first_difference(left, right)
     if are_texts and not detail:
         detail = f" (first difference at character {at + 1:,})"
     start = max(0, at - longest // 3)
-    excerpts = [_excerpt(value, start, start + longest) for value in (found, expected)]
+    excerpts = [_excerpt(value, start, start + longest) for value in (actual, expected)]
     return f"{excerpts[0]}, expected {excerpts[1]}{detail}"
 
 
-def mismatch_any(found: str, expected: Sequence[str]) -> str:
-    """The same where any of several texts would be right."""
+def mismatch_any(actual: str, expected: Sequence[str]) -> str:
+    """Describe a text and the expected ones, any of which would be right."""
     if len(expected) == 1:
-        return mismatch(found, expected[0])
-    similar = [] if found in expected else [text for text in expected[:MOST_EXPECTED] if difference(found, text)]
-    closest = f"; closest: {mismatch(found, similar[0])}" if similar else ""
-    return f"{short(found)}, expected one of {short(list(expected))}{closest}"
+        return mismatch(actual, expected[0])
+    candidates = [] if actual in expected else expected[:MOST_EXPECTED]
+    similar = [text for text in candidates if describe_difference(actual, text)]
+    closest = f"; closest: {mismatch(actual, similar[0])}" if similar else ""
+    return f"{short(actual)}, expected one of {short(list(expected))}{closest}"
 
 
-def difference(found: str, expected: str) -> str:
-    """What tells two texts apart that look alike, in parentheses; empty if a reader sees it anyway."""
-    if found == expected or max(len(found), len(expected)) > LONGEST_CLASSIFIED:
+def describe_difference(actual: str, expected: str) -> str:
+    """Describe the difference between texts that look alike, in parentheses; empty for other texts."""
+    if actual == expected or max(len(actual), len(expected)) > LONGEST_CLASSIFIED:
         return ""
-    kinds = _only_difference(found, expected)
-    if not kinds and not _look_alike(found, expected):
+    kinds = _only_difference(actual, expected)
+    if not kinds and not _look_alike(actual, expected):
         return ""
-    at = _first_difference(found, expected)
-    while at and any(unicodedata.combining(text[at : at + 1] or " ") for text in (found, expected)):
+    at = _first_difference(actual, expected)
+    while at and any(unicodedata.combining(text[at : at + 1] or " ") for text in (actual, expected)):
         at -= 1  # an accent belongs to its letter
-    read, wanted = (_cluster(text, at) for text in (found, expected))
-    points = f": read {_named(read)}, expected {_named(wanted)}" if kinds != ("case",) else ""
+    read, right = (_describe_cluster(text, at) for text in (actual, expected))
+    points = f": read {read}, expected {right}" if kinds != ("case",) else ""
     verb = "differ" if len(kinds) > 1 or kinds == ("invisible characters",) else "differs"
-    what = f"only {' and '.join(kinds)} {verb}, first" if kinds else "differs"
-    return f" ({what} at character {at + 1:,}{points})"
+    fact = f"only {' and '.join(kinds)} {verb}, first" if kinds else "differs"
+    return f" ({fact} at character {at + 1:,}{points})"
 
 
-def _only_difference(found: str, expected: str) -> tuple[str, ...]:
-    """The fewest kinds of differences that, if they did not count, would make the texts equal."""
-    if not _are_equal_without(tuple(_FORGIVING), found, expected):
+def _only_difference(actual: str, expected: str) -> tuple[str, ...]:
+    """Return the smallest set of kinds of differences that explains all differences; empty if none does."""
+    if not _are_equal_without(tuple(_FORGIVING), actual, expected):
         return ()
     subsets = (kinds for size in range(1, len(_FORGIVING) + 1) for kinds in combinations(_FORGIVING, size))
-    return next(kinds for kinds in subsets if _are_equal_without(kinds, found, expected))
+    return next(kinds for kinds in subsets if _are_equal_without(kinds, actual, expected))
 
 
-def _are_equal_without(kinds: tuple[str, ...], found: str, expected: str) -> bool:
-    one, other = (reduce(lambda text, kind: _FORGIVING[kind](text), kinds, text) for text in (found, expected))
-    return one == other
+def _are_equal_without(kinds: tuple[str, ...], actual: str, expected: str) -> bool:
+    left, right = (reduce(lambda text, kind: _FORGIVING[kind](text), kinds, text) for text in (actual, expected))
+    return left == right
 
 
-def _look_alike(found: str, expected: str) -> bool:
-    """Whether letters that differ could be mistaken for each other, such as Latin and Cyrillic ones."""
-    return len(found) == len(expected) and all(map(_is_confusable, found, expected))
+def _look_alike(actual: str, expected: str) -> bool:
+    """Whether all letters that differ can be confused, such as Latin and Cyrillic ones."""
+    return len(actual) == len(expected) and all(map(_is_confusable, actual, expected))
 
 
-def _is_confusable(one: str, other: str) -> bool:
-    kinds = unicodedata.category(one), unicodedata.category(other)
-    return one == other or (not (one + other).isascii() and kinds[0][0] == kinds[1][0] and "Lo" not in kinds)
+def _is_confusable(left: str, right: str) -> bool:
+    kinds = unicodedata.category(left), unicodedata.category(right)
+    return left == right or (not (left + right).isascii() and kinds[0][0] == kinds[1][0] and "Lo" not in kinds)
 
 
-def _first_difference(found: str, expected: str) -> int:
-    """The length of what both begin with, by bisection: texts may be very long."""
-    low, high = 0, min(len(found), len(expected))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if found[low:middle] == expected[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _first_difference(left: str, right: str) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _fits(value: Any, longest: int) -> bool:
@@ -134,15 +127,12 @@ def _excerpt(value: Any, start: int, end: int) -> str:
     return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"
 
 
-def _cluster(text: str, at: int) -> str:
-    """A letter with its first accents."""
-    end = at + 1
-    while end < min(len(text), at + 4) and unicodedata.combining(text[end]):
+def _describe_cluster(text: str, start: int) -> str:
+    """Describe a letter with its first accents."""
+    end = start + 1
+    while end < min(len(text), start + 4) and unicodedata.combining(text[end]):
         end += 1
-    return text[at:end]
-
-
-def _named(cluster: str) -> str:
+    cluster = text[start:end]
     if not cluster:
         return "the end"
     if cluster.isascii() and cluster.isprintable() and not cluster.isspace():

@@ -1,4 +1,4 @@
-"""Mentions of words and phrases in a text, and whether they are denied: "not falling" does not say falling."""
+"""Find phrases in a text, and whether they are negated, as in "not falling"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 _WINDOW_AFTER = 80
 _MOST_TOKENS = 24
 _FURTHEST = 8
-"""How many words a negation reaches over: "I do not believe that the overall trend is falling"."""
+"""Words within the reach of a negation, as in "I do not believe that the overall trend is falling"."""
 
 _VERBS = r"is|are|was|were|do|does|did|can|could|would|should|will|has|have|had|seems?|appears?|looks?"
 _CONTRACTED = (
@@ -59,8 +59,8 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
-    """One place where a phrase stands."""
+class PhraseMatch:
+    """An occurrence of a phrase."""
 
     phrase: str
     start: int
@@ -69,32 +69,32 @@ class Mention:
 
 
 class Phrases:
-    """Phrases to look for as whole words, longest first, whatever the case. Give and search `folded` text.
+    """Finds phrases as whole words, longest first, ignoring case. Phrases and texts must have been passed to `fold`.
 
-    >>> [(each.phrase, each.negated) for each in Phrases(["rising", "falling"]).mentions("not falling; rising")]
+    >>> [(match.phrase, match.negated) for match in Phrases(["rising", "falling"]).mentions("not falling; rising")]
     [('falling', True), ('rising', False)]
     """
 
     def __init__(self, phrases: Iterable[str], patterns: dict[str, str] | None = None) -> None:
-        """`patterns` replaces the regular expression of some phrases by a stricter one."""
+        """`patterns` overrides the regular expression of some phrases."""
         self._phrases = sorted({phrase.casefold() for phrase in phrases if phrase.strip()}, key=len, reverse=True)
         special = patterns or {}
         groups = "|".join(f"({special.get(phrase) or whole_word(phrase)})" for phrase in self._phrases)
         self._pattern = re.compile(groups, re.IGNORECASE) if groups else None
 
-    def mentions(self, text: str) -> Iterator[Mention]:
-        """Every mention in the order of the text."""
+    def mentions(self, text: str) -> Iterator[PhraseMatch]:
+        """Yield the occurrences in order."""
         if self._pattern is None:
             return
         negations = Negations(text)
         for match in self._pattern.finditer(text):
             start, end = match.span()
             phrase = self._phrases[(match.lastindex or 1) - 1]
-            yield Mention(phrase, start, end, negations.deny(start, end))
+            yield PhraseMatch(phrase, start, end, negations.deny(start, end))
 
 
 def whole_word(phrase: str) -> str:
-    """A regular expression for a phrase that stands for itself: not `C` in `C++`, not `5` in `-5` or `1.5`.
+    """Return a pattern for a phrase as a whole word: not `C` in `C++`, not `5` in `-5` or `1.5`.
 
     >>> [bool(re.search(whole_word("c"), text)) for text in ["c, d", "c++", "abc"]]
     [True, False, False]
@@ -105,7 +105,7 @@ def whole_word(phrase: str) -> str:
 
 
 class Negations:
-    """The negations of one text, found once, so that many mentions are cheap to look at.
+    """The negations of a text; checking many phrases is cheap.
 
     >>> negations = Negations("It is not falling but rising")
     >>> negations.deny(10, 17), negations.deny(22, 28)
@@ -125,7 +125,7 @@ class Negations:
         return [end for end, _, _ in self._tokens]
 
     def deny(self, start: int, end: int, through: frozenset[str] | None = None) -> bool:
-        """Whether the mention at `text[start:end]` is denied, before it or after it.
+        """Whether the phrase at `text[start:end]` is negated, before or after it.
 
         A negation reaches to the end of its clause; with `through`, only over these words.
         """
@@ -147,12 +147,12 @@ class Negations:
         return False
 
     def _in_list(self, comma: int, end: int) -> bool:
-        """Whether the comma goes on with a denied list: "not up, down or flat" denies all three, "not up, down" one."""
+        """Whether the comma continues a negated list: "not up, down or flat" negates all three, "not up, down" one."""
         rest = self._text[comma : end + _WINDOW_AFTER]
         ending = _SENTENCE_END.search(rest)
         rest = rest[: ending.start()] if ending else rest
-        found = _OR.search(rest)
-        return found is not None and not _LIST_BREAKERS.search(rest[: found.start()])
+        conjunction = _OR.search(rest)
+        return conjunction is not None and not _LIST_BREAKERS.search(rest[: conjunction.start()])
 
 
 def _left_edge(first: str) -> str:

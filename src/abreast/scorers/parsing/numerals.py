@@ -1,4 +1,4 @@
-"""The numbers written in a text, and which digits are no numbers: ordinals, names, versions, dates, list markers."""
+"""Read the numbers in a text, but not ordinals, names, versions, dates and list markers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from abreast.scorers.parsing.answer_text import folded
+from abreast.scorers.parsing.answer_text import fold
 
 _LONGEST_NUMERAL = 400
 _SPACES = "\u00a0\u2007\u2008\u2009\u202f"
@@ -69,8 +69,7 @@ _EUROPEAN = re.compile(rf"[1-9]\d{{0,2}}(?:(?:\.\d{{3}})+|(?:[{_SPACES}]\d{{3}})
 
 @dataclass(frozen=True, slots=True)
 class Numeral:
-    """A number as it stands in a text. `values` is empty if it cannot be read for sure ("3,5", "1/3", "< 5");
-    a percentage has two: 12 % is 12 and 0.12."""
+    """A number in a text. `values` is empty if it is ambiguous ("3,5", "1/3", "< 5"); 12 % has two: 12 and 0.12."""
 
     text: str
     start: int
@@ -81,13 +80,13 @@ class Numeral:
         return any(math.isclose(a, b, rel_tol=1e-12) for a in self.values for b in other.values)
 
 
-def prepared(text: str) -> str:
-    """Text with one spelling for minus signs, digits and the LaTeX around numbers; list markers are blanked.
+def prepare(text: str) -> str:
+    """Unify minus signs, digits and LaTeX around numbers, and blank out list markers.
 
-    >>> prepared("1. It is −3×10⁻⁴")
+    >>> prepare("1. It is −3×10⁻⁴")
     '   It is -3×10^{-4}'
     """
-    text = folded(text).translate(_FULL_WIDTH)
+    text = fold(text).translate(_FULL_WIDTH)
     text = re.sub(r"(?<![^\s(=:$*])–(?=\d)", "-", text)  # a dash glued to a number, after a space, is a minus
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+", lambda match: f"^{{{match.group().translate(_SUPERSCRIPTS)}}}", text)
     text = _LATEX_PATTERN.sub(lambda match: _LATEX[match.group()], text)
@@ -95,21 +94,21 @@ def prepared(text: str) -> str:
 
 
 def numerals(text: str) -> list[Numeral]:
-    """The numbers of a prepared text.
+    """Return the numbers in the result of `prepare`.
 
     >>> [numeral.values for numeral in numerals("The 95th percentile of v1.2 is $1,234.5 or 12 %")]
     [(1234.5,), (12.0, 0.12)]
     """
-    found = (_numeral(text, match) for match in _TOKEN.finditer(text) if match.lastgroup != "name")
-    return [numeral for numeral in found if numeral is not None]
+    numbers = (_numeral(text, match) for match in _TOKEN.finditer(text) if match.lastgroup != "name")
+    return [numeral for numeral in numbers if numeral is not None]
 
 
 def _without_list_markers(text: str) -> str:
-    seen = {int(match.group(1)) for match in _LIST_MARKER.finditer(text)}
+    numbers = {int(match.group(1)) for match in _LIST_MARKER.finditer(text)}
 
     def blanked(match: re.Match[str]) -> str:
         number = int(match.group(1))
-        is_list = number <= 1 or number - 1 in seen  # a lone "42. Because ..." is an answer
+        is_list = number <= 1 or number - 1 in numbers  # a lone "42. Because ..." is an answer
         return " " * len(match.group()) if is_list else match.group()
 
     return _LIST_MARKER.sub(blanked, text)
@@ -130,7 +129,7 @@ def _numeral(text: str, match: re.Match[str]) -> Numeral | None:
 
 
 def _sign(text: str, start: int) -> tuple[str, int]:
-    """The sign before a number and where the number then starts: "-5", "-$5", "$-5"."""
+    """Return the sign before a number and its start with sign and currency: "-5", "-$5", "$-5"."""
     at = start - (text[start - 1 : start] in _CURRENCY and start > 0)
     before = text[max(0, at - 2) : at]
     if before[-1:] not in ("+", "-") or not before:
@@ -142,19 +141,19 @@ def _sign(text: str, start: int) -> tuple[str, int]:
 
 
 def _values(text: str, match: re.Match[str], sign: str) -> tuple[float, ...]:
-    around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
-    digits = _digits(match["run"], bracketed="[" in around or "]" in around)
+    neighbours = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
+    digits = _digits(match["run"], bracketed="[" in neighbours or "]" in neighbours)
     if digits is None:
         return ()
     power = int((match["exponent"] or "e0")[1:]) + int(match["power"] or 0)
     power += _SCALES.get((match["scale"] or "").strip().lower().removesuffix("s"), 0)
     powers = (power, power - 2) if match["percent"] else (power,)
-    values = tuple(float(f"{sign}{digits}e{each}") for each in powers)
+    values = tuple(float(f"{sign}{digits}e{exponent}") for exponent in powers)
     return values if all(math.isfinite(value) for value in values) else ()
 
 
 def _digits(run: str, bracketed: bool) -> str | None:
-    """The digits with a point and nothing else, or None if they can be read in two ways."""
+    """Return the digits with at most a point, or None if they are ambiguous."""
     if len(run) > _LONGEST_NUMERAL:
         return None
     if _PLAIN.fullmatch(run):

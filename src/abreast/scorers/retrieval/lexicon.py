@@ -1,30 +1,27 @@
-"""The words by which prose rules things out, in English, with the commonest of German, French, Spanish and Chinese."""
+"""Words by which prose rejects things: English, and the most common German, French, Spanish and Chinese ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from abreast.scorers.retrieval.mentions import Mention
+from abreast.scorers.retrieval.mentions import NameMention
 
-Within = Callable[[int, int], list[Mention]]
-"""The mentions between two places of the text."""
+Within = Callable[[int, int], list[NameMention]]
+"""Returns the mentions between two positions."""
 
 _I = re.IGNORECASE
 WORD = re.compile(r"\w{3,}")
-ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|z\.B|bzw|approx|no)$", _I)
 
 _IDIOM = (
     r"only|just|merely|simply|limited|exhaustive|complete(?:ly)?|sure|certain|entirely|clear|obvious|surprising|until"
     r"|to mention|necessarily|(?:a |any )?doubt|nur|seulement|solo|fully"
 )
 NEGATION = re.compile(
-    rf"\b(?:(?:is|are|was|were|does|do|did|has|have|had|wo|would|should)n['’]t|not|never|without|neither|nor|none|nothing"
-    rf"|nowhere)\b"
-    rf"(?! (?:{_IDIOM}|else)\b)(?! (?:forget|overlook|miss|ignore|neglect|be fooled)\b)"
-    r"|\bno\b(?! (?:other|doubt|matter|surprise|wonder|need|longer than)\b)(?=[ \ue000])"
-    r"|\b(?:nicht|keine?[mnrs]?|nie|weder)\b(?! nur\b)|\b(?:ne|pas|jamais|aucune?|rien|ni|ningun[ao]?"
-    r"|nunca)\b(?! seulement\b)|\bn['’](?=\w)"
+    rf"\b(?:(?:is|are|was|were|does|do|did|has|have|had|wo|would|should)n['’]t|not|never|without|neither|nor|none"
+    rf"|nothing|nowhere)\b(?! (?:{_IDIOM}|else)\b)(?! (?:forget|overlook|miss|ignore|neglect|be fooled)\b)"
+    r"|\bno\b(?! (?:other|doubt|matter|surprise|wonder|need|longer than)\b)(?=[ \ue000])|\b(?:nicht|keine?[mnrs]?|nie"
+    r"|weder)\b(?! nur\b)|\b(?:ne|pas|jamais|aucune?|rien|ni|ningun[ao]?|nunca)\b(?! seulement\b)|\bn['’](?=\w)"
     r"|并不|并非|不是|没有",
     _I,
 )
@@ -36,8 +33,6 @@ EXCLUSION = re.compile(
     r"(?! (?:those|these|that|them|this|it)\b)",  # a pronoun is what is left out, not the names that follow it
     _I,
 )
-EXCEPTION = re.compile(r"\b(?:except(?: for| in)?|other than|apart from|besides)\b", _I)
-REPLACEMENT = re.compile(r"[\s,]*(?:but|only|instead|rather|sondern|mais|sino)\b", _I)
 DIMINISHER = re.compile(
     r"\b(?:only|merely|just|simply|nur|lediglich|seulement|simplement|solo|solamente)\s+(?P<verb>[^\W\d][\w-]*)"
     r"|(?:只是|仅仅|只)(?=\w)",
@@ -51,42 +46,33 @@ _NOT_VERBS_TEXT = (
 NOT_VERBS = frozenset(_NOT_VERBS_TEXT.split())
 DISMISSAL = re.compile(
     r"\b(?:(?:can|may|should|could) (?:safely )?be (?:ignored|skipped|disregarded)|(?:is|are|was|were) (?:unrelated"
-    r"|irrelevant|(?:a )?different\b|dead code"
-    r"|a (?:false positive|red herring))|turned out to be (?:dead|unrelated|wrong|a )|left (?:it|them) aside"
-    r"|set (?:it|them) aside"
-    r"|ruled (?:it |them )?out|dismissed|discarded|no longer exists?|(?:was|were|been) removed\b|(?:is"
+    r"|irrelevant|(?:a )?different\b|dead code|a (?:false positive|red herring))|turned out to be (?:dead|unrelated"
+    r"|wrong|a )|left (?:it|them) aside|set (?:it|them) aside|ruled (?:it |them )?out|dismissed|discarded"
+    r"|no longer exists?|(?:was|were|been) removed\b|(?:is"
     r"|are) commented out)",
     _I,
 )
 ASIDE = re.compile(
     r"\b(?:by comparison|by contrast|in contrast\b(?! to)|on the other hand|conversely|dagegen|hingegen|en revanche"
-    r"|par contre|en cambio)\b"
-    r"|\bfirst (?:guess|thought|instinct|impression)\b|\b(?:looked|seemed|thought|expected|suspected"
-    r"|assumed)\b.{0,40}\bat first\b"
-    r"|\blooked at first\b|\b(?:at first|initially|originally) (?:I|it (?:looked|seemed))\b"
-    r"|\b(?:might|would|may|could) (?:also )?(?:expect|think|assume|guess|suspect|have been|have expected|possibly)\b"
-    r"|\b(?:easy|tempting|natural) to (?:assume|think|expect|believe|suspect)\b"
-    r"|\bformerly\b|\bpreviously\b|(?<!is )(?<!are )(?<!was )(?<!be )\bused to \w|\b(?:it|which|this"
-    r"|that) was (?:named|called|known as)\b"
-    r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilar(?:ly named| name)\b"
-    r"|\bI (?:also |then |first |next |have |had )*(?:opened|looked|searched|checked|read|went|started|grepped"
-    r"|inspected|examined|considered"
-    r"|traced|followed|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to|let me know|happy to"
-    r"|if you (?:want|like)"
+    r"|par contre|en cambio)\b|\bfirst (?:guess|thought|instinct|impression)\b|\b(?:looked|seemed|thought|expected"
+    r"|suspected|assumed)\b.{0,40}\bat first\b|\blooked at first\b|\b(?:at first|initially|originally) (?:I"
+    r"|it (?:looked|seemed))\b|\b(?:might|would|may|could) (?:also )?(?:expect|think|assume|guess|suspect|have been"
+    r"|have expected|possibly)\b|\b(?:easy|tempting|natural) to (?:assume|think|expect|believe|suspect)\b|\bformerly\b"
+    r"|\bpreviously\b|(?<!is )(?<!are )(?<!was )(?<!be )\bused to \w|\b(?:it|which|this|that) was (?:named|called"
+    r"|known as)\b|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilar(?:ly named"
+    r"| name)\b|\bI (?:also |then |first |next |have |had )*(?:opened|looked|searched|checked|read|went|started|grepped"
+    r"|inspected|examined|considered|traced|followed|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to"
+    r"|let me know|happy to|if you (?:want|like)"
     r"|see also|for (?:context|reference))\b",
     _I,
 )
 DETAIL = re.compile(
-    r"\b(?:calls?|calling|invok(?:es?|ing)|us(?:es|ing)|takes?|accepts?|returns?|returning|receiv(?:es?|ing)"
-    r"|pass(?:es|ing)|imports?|importing"
-    r"|extends|extending|overrides|overriding|inherits(?: from)?|implements|implementing|wraps|wrapping|raises?"
-    r"|raising|throws?|throwing"
-    r"|subclass(?:es|ing)|keeps|stores|delegates to|forwards to|assigns? to|guarded by|annotated with|of type"
-    r"|instance of"
-    r"|(?:called|used|invoked|imported|re-exported|tested|mentioned|documented|overridden|overwritten|registered"
-    r"|followed|required"
-    r"|replaced|superseded) (?:by|from|form|in)|in favou?r of|confuse (?:it|this|them|that) with|(?:base|parent"
-    r"|super) ?class)\b"
+    r"\b(?:calls?|calling|invok(?:es?|ing)|us(?:es|ing)|takes?|accepts?|returns?|returning|receiv(?:es?|ing)|pass(?:es"
+    r"|ing)|imports?|importing|extends|extending|overrides|overriding|inherits(?: from)?|implements|implementing|wraps"
+    r"|wrapping|raises?|raising|throws?|throwing|subclass(?:es|ing)|keeps|stores|delegates to|forwards to|assigns? to"
+    r"|guarded by|annotated with|of type|instance of|(?:called|used|invoked|imported|re-exported|tested|mentioned"
+    r"|documented|overridden|overwritten|registered|followed|required|replaced|superseded) (?:by|from|form|in)"
+    r"|in favou?r of|confuse (?:it|this|them|that) with|(?:base|parent|super) ?class)\b"
     r"|\b(?:its|their)[\s(*_]*$",
     _I,
 )
@@ -116,9 +102,8 @@ DETAIL_REACH = 45  # characters between such a verb and its object
 DETAIL_END = re.compile(r"[.;:\ue000]|(?<!class),")
 ANSWER = re.compile(
     r"^\W*(?:\w+ ){0,3}?(?:the (?:right |actual |correct |real )?(?:one|answer|place|function|file|class|method"
-    r"|definition|implementation)\b"
-    r"|it\b[\s.!]*$|what (?:you|was)|(?:one|part) of|relevant|involved|responsible|concerned|affected|related|such"
-    r"|there\b|here\b|zuständig"
+    r"|definition|implementation)\b|it\b[\s.!]*$|what (?:you|was)|(?:one|part) of|relevant|involved|responsible"
+    r"|concerned|affected|related|such|there\b|here\b|zuständig"
     r"|答案)|\byou(?:['’]re| are)? (?:after|asked|looking|want)",
     _I,
 )
@@ -129,15 +114,14 @@ CLAUSE = re.compile(
 )
 BOUNDARY = re.compile(r"[;:,]|\b(?:but|and|although|aber|mais)\b|[—–]", _I)
 SCOPE = re.compile(
-    r"[;:(),.!?，。](?!\w)|[(),]|\b(?:but|however|although|though|whereas|while|only|instead|because|since|so|sondern"
+    r"[;:),.!?，。](?!\w)|[),]|\b(?:but|however|although|though|whereas|while|only|instead|because|since|so|sondern"
     r"|aber|mais|sino|even though)\b|[—–](?= )",
     _I,
 )
 PRONOUN = re.compile(
-    r"\s*(?:it|that|this|they|these|those|he|she|neither|none|both|all|the (?:former|latter|others?|other (?:one"
-    r"|two|three))"
-    r"|(?:that|this) (?:one|class|function|file|method|module|name)|es|das|diese[rs]?|elle|il|cela|它|这)"
-    r"(?: of (?:them|these|those))?(?: (?:itself|really|actually|also|in fact))?\s*"
+    r"\s*(?:it|that|this|they|these|those|he|she|neither|none|both|all|the (?:former|latter|others?|other (?:one|two"
+    r"|three))|(?:that|this) (?:one|class|function|file|method|module|name)|es|das|diese[rs]?|elle|il|cela|它"
+    r"|这)(?: of (?:them|these|those))?(?: (?:itself|really|actually|also|in fact))?\s*"
     r"(?:is|are|was|were|do|does|did|has|have|contains?|knows?|calls?|looks?)?\s*",
     _I,
 )
@@ -148,19 +132,16 @@ ADDITIVE = re.compile(
     _I,
 )
 EXPLANATION = re.compile(
-    r"[\s*_#>-]*(?:(?:the )?(?:long(?:er)?|detailed|full(?:er)?) (?:answer|version|story|explanation)"
-    r"|why|reason|reasoning|rationale|notes?|explanation|details|context|evidence|background|how (?:i"
-    r"|it) \w+(?: \w+)?)"
+    r"[\s*_#>-]*(?:(?:the )?(?:long(?:er)?|detailed|full(?:er)?) (?:answer|version|story|explanation)|why|reason"
+    r"|reasoning|rationale|notes?|explanation|details|context|evidence|background|how (?:i|it) \w+(?: \w+)?)"
     r"[*_]*\s*[:：]",
     _I,
 )
 CONCESSION = re.compile(r"\b(?:although|even though|though|whereas|while)\b", _I)
 CONSIDERED = re.compile(
-    r"\b(?:other|also|alternative|further|false|rejected|excluded|ruled|dismissed)\b.{0,40}\b(?:candidates?"
-    r"|considered|places?|files|matches|positives|out|hits)\b"
-    r"|\b(?:considered|looked at|for (?:context|reference)|see also|related|unrelated|excluded|rejected|dismissed"
-    r"|ruled out|context|background"
-    r"|search log|analysis|investigation|steps taken"
+    r"\b(?:other|also|alternative|further|false|rejected|excluded|ruled|dismissed)\b.{0,40}\b(?:candidates?|considered"
+    r"|places?|files|matches|positives|out|hits)\b|\b(?:considered|looked at|for (?:context|reference)|see also|related"
+    r"|unrelated|excluded|rejected|dismissed|ruled out|context|background|search log|analysis|investigation|steps taken"
     r"|(?:what|how) i (?:checked|searched|did|got|found|arrived|came))\b",
     _I,
 )
@@ -180,10 +161,9 @@ CORRECTION = re.compile(
 )
 NOTHING_FOUND = re.compile(
     r"[\s*_#>]*(?:(?:short )?answer:\s*)?(?:no(?:where|ne|thing)?[*_]*\s*[.:;!—–]|(?:there (?:is|are"
-    r"|seems? to be) (?:no|none|nothing)\b)"
-    r"|(?:unfortunately,? |sorry,? (?:but )?)?i(?:['’]m| am| was| have)? ?(?:could|can|did|was|have|am)?(?:n['’]t"
-    r"|not| not| unable)"
-    r" ?(?:been )?(?:able )?(?:to )?(?:find|found|locate|identify|determine)\b|not found\b|no (?:such )?(?:file"
+    r"|seems? to be) (?:no|none|nothing)\b)|(?:unfortunately,? |sorry,? (?:but )?)?i(?:['’]m| am| was| have)? ?(?:could"
+    r"|can|did|was|have|am)?(?:n['’]t|not| not| unable) ?(?:been )?(?:able )?(?:to )?(?:find|found|locate|identify"
+    r"|determine)\b|not found\b|no (?:such )?(?:file"
     r"|function|code|class|method|place|module)s?\b)",
     _I,
 )
@@ -192,15 +172,15 @@ GUESS = re.compile(
 )
 
 
-class Question:
-    """The words of a question, to tell whether a clause speaks of what is asked."""
+class QuestionWords:
+    """The words of a question."""
 
     def __init__(self, text: str) -> None:
         self._words = frozenset(word.lower() for word in re.findall(r"[^\W\d]\w+", text[:20_000]))
         self._stems = frozenset(stem for word in self._words if word not in _COMMON and len(stem := _stem(word)) >= 3)
 
     def asks(self, clause: str) -> bool:
-        """Whether a clause has a word of the question, in any form of it."""
+        """Whether a clause has a word of the question, in any inflection."""
         return any(
             _stem(word.lower()) in self._stems
             for word in re.findall(r"[^\W\d_]{3,40}", clause[:500])

@@ -1,4 +1,4 @@
-"""Where an answer names files, lines and symbols, and the Markdown structure that they stand in."""
+"""Find the files, lines and symbols that an answer names, and the Markdown structure around them."""
 
 from __future__ import annotations
 
@@ -11,104 +11,92 @@ from functools import cache
 from itertools import pairwise
 from typing import Literal
 
-from abreast.scorers.retrieval.listed import spans_in
+from abreast.scorers.retrieval.json_fields import parse_spans
 from abreast.scorers.retrieval.names import (
     AT,
     LONGEST_NAME,
     NUMBERS,
     Span,
-    located,
-    looks_like_a_path,
-    names_it,
+    contains_word,
+    declared_symbol,
+    looks_like_path,
+    names_symbol,
     occurrences,
+    parse_location,
     path_of,
-    stands_in,
     symbol_of,
 )
 
 Kind = Literal["heading", "item", "row", "text", "code"]
-_FENCE = re.compile(r"[ \t]{0,80}(`{3,40}|~{3,40})[ \t]{0,80}([\w+#.-]{0,40})")
-_HEADING = re.compile(r"[ \t]{0,80}(?:#{1,6}[ \t]|\*\*[^*\n]{1,300}\*\*:?[ \t]*$|__[^_\n]{1,300}__:?[ \t]*$)")
-_ITEM = re.compile(r"[ \t]{0,200}(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_ROW = re.compile(r"[ \t]{0,80}\|")
+_FENCE = re.compile(r"[ \t]{0,80}(`{3,40}|~{3,40})")
+_LINE_KINDS: dict[Kind, re.Pattern[str]] = {
+    "heading": re.compile(r"[ \t]{0,80}(?:#{1,6}[ \t]|\*\*[^*\n]{1,300}\*\*:?[ \t]*$|__[^_\n]{1,300}__:?[ \t]*$)"),
+    "item": re.compile(r"[ \t]{0,200}(?:[-*+•]|\d{1,3}[.)])[ \t]"),
+    "row": re.compile(r"[ \t]{0,80}\|"),
+}
 _RULE = re.compile(r"[\s|:-]+")
-_STRUCK = re.compile(r"~~[^~\n]{1,500}~~")
+_CROSSES = "❌✗✘✖🚫⛔"
+_CROSSED_OUT = re.compile(rf"^[^\n{_CROSSES}]*+[{_CROSSES}].*|~~[^~\n]{{1,500}}~~", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A heading, list item, table row, paragraph or fenced block: its characters in the text."""
+class MarkdownUnit:
+    """The range of a heading, list item, table row, paragraph or fenced block."""
 
     kind: Kind
     start: int
     end: int
-    language: str = ""
 
 
-def units_of(text: str) -> list[Unit]:
+def markdown_units(text: str) -> list[MarkdownUnit]:
     """Split a text into units, in order; blank lines are dropped."""
-    units: list[Unit] = []
-    position, fence = 0, ""
-    opened, language = 0, ""
+    units: list[MarkdownUnit] = []
+    position, fence, opened = 0, "", 0
     is_blank = True
     for line in text.splitlines(keepends=True):
-        start, end = position, position + len(line)
-        position = end
+        start, position = position, position + len(line)
         marker = _FENCE.match(line)
         if fence:
             if marker and marker[1].startswith(fence):
-                units.append(Unit("code", opened, start, language))
+                units.append(MarkdownUnit("code", opened, start))
                 fence = ""
-            continue
-        if marker and "`" not in line[marker.end(1) :]:
-            fence, language, opened, is_blank = marker[1], marker[2].lower(), end, True
-            continue
-        if not line.strip():
+        elif marker and "`" not in line[marker.end() :]:
+            fence, opened, is_blank = marker[1], position, True
+        elif not line.strip():
             is_blank = True
-            continue
-        kind = _kind_of(line)
-        last = units[-1] if units else None
-        if kind == "text" and not is_blank and last is not None and last.kind in ("text", "item"):
-            units[-1] = Unit(last.kind, last.start, end)
         else:
-            units.append(Unit(kind, start, end))
-        is_blank = False
+            kind: Kind = next((kind for kind, pattern in _LINE_KINDS.items() if pattern.match(line)), "text")
+            if kind == "text" and not is_blank and units and units[-1].kind in ("text", "item"):
+                units[-1] = MarkdownUnit(units[-1].kind, units[-1].start, position)
+            else:
+                units.append(MarkdownUnit(kind, start, position))
+            is_blank = False
     if fence:
-        units.append(Unit("code", opened, len(text), language))
+        units.append(MarkdownUnit("code", opened, len(text)))
     return units
 
 
-def _kind_of(line: str) -> Kind:
-    if _HEADING.match(line):
-        return "heading"
-    if _ITEM.match(line):
-        return "item"
-    return "row" if _ROW.match(line) else "text"
-
-
-def cells_of(text: str, row: Unit) -> list[tuple[int, str]]:
-    """The cells of a table row, each with its place in the text."""
+def table_cells(text: str, row: MarkdownUnit) -> list[tuple[int, str]]:
+    """Return the cells of a table row, each with its position."""
     bars = [match.start() for match in re.finditer(r"(?<!\\)\|", text[row.start : row.end])]
-    return [(row.start + left + 1, text[row.start + left + 1 : row.start + right]) for left, right in pairwise(bars)]
+    return [(row.start + bar + 1, text[row.start + bar + 1 : row.start + end]) for bar, end in pairwise(bars)]
 
 
-def tables_of(text: str, units: list[Unit]) -> Iterator[list[Unit]]:
-    """The rows of each table, with its header and without the rule below it."""
-    rows: list[Unit] = []
-    for unit in units:
+def tables(text: str, units: list[MarkdownUnit]) -> Iterator[list[MarkdownUnit]]:
+    """Yield the rows of each table, without the rule below the header."""
+    rows: list[MarkdownUnit] = []
+    for unit in [*units, MarkdownUnit("text", len(text), len(text))]:
         if unit.kind == "row" and (not rows or rows[-1].end == unit.start):
             rows.append(unit)
             continue
         if rows:
             yield [row for row in rows if not _RULE.fullmatch(text, row.start, row.end)]
         rows = [unit] if unit.kind == "row" else []
-    if rows:
-        yield [row for row in rows if not _RULE.fullmatch(text, row.start, row.end)]
 
 
-def struck_out(text: str) -> list[tuple[int, int]]:
-    """The ranges between `~~` marks."""
-    return [match.span() for match in _STRUCK.finditer(text)]
+def crossed_out(text: str) -> list[tuple[int, int]]:
+    """Return the ranges between `~~`, and the lines with a cross."""
+    return [match.span() for match in _CROSSED_OUT.finditer(text)]
 
 
 _PATH = re.compile(
@@ -137,38 +125,29 @@ _OF = re.compile(r" (?:of|in)(?: the)?(?: file)? [`'\"*]*| ?\([`'\"*]*")
 _CODE = re.compile(r"(?<!`)(`++)([^`\n]{1,200})\1")
 _KIND_THEN_NAME = re.compile(
     r"\b(?:function|method|class|struct|constant|variable|interface|trait|hook|macro|Funktion|Methode|Klasse"
-    r"|fonction)s? "
-    r"(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?P<call>\(\))?)"
+    r"|fonction)s? (?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?P<call>\(\))?)"
 )
-_CALLED = re.compile(r"(?<![\w.`$:#>/-])(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*)\(\)(?!`)")
+_CALL = re.compile(r"(?<![\w.`$:#>/-])(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*)\(\)(?!`)")
 _NOT_A_WORD = re.compile(r"\w_\w|[a-z][A-Z]|\w(?:\.|::|#)\w")  # written like a name in code
-_DECLARATION = re.compile(
-    r"(?:[+ ]|@@.{1,80}@@ )?(?:(?:export|default|declare|pub(?:\([^)\n]{1,40}\))?|public|private|protected|internal"
-    r"|static|async|abstract|final"
-    r"|unsafe|sealed|data) )*(?:def|func|fn|fun|class|function|interface|struct|trait|enum|type|record|object"
-    r"|module|const)\b"
-)
+_PATCH_MARK = re.compile(r"[+ ]|@@.{1,80}@@ ")
 _LEADING = re.compile(
     r"[\s│├└─|`+*•-]*(?://+|#+|--|/\*+|<!--|;+|\d+[.)])?\s*(?:[Ff]ile:?\s)?"
-)  # before a path that a line is about
-_DIFF = re.compile(r"(?:---|\+\+\+|diff --git).{1,500}$")
-_WORDS = frozenset(
-    ("None", "True", "False", "null", "nil", "true", "false", "undefined", "self", "this")
-)  # of languages
+)  # before the path that a line is about
+_LITERALS = frozenset(("None", "True", "False", "null", "nil", "true", "false", "undefined", "self", "this"))
 _FOLDER_REACH = 1_000  # characters after a folder in which bare file names may belong to it
 
 
 class Stance(Enum):
-    """What an answer says of a thing it names."""
+    """What an answer says about a name."""
 
     CLAIMED = "claimed"
-    MENTIONED = "mentioned"  # in passing: it counts if it is right and is not held against the answer
+    MENTIONED = "mentioned"  # in passing: counts if it is right, and is ignored otherwise
     REJECTED = "rejected"
 
 
 @dataclass(slots=True, eq=False)
-class Mention:
-    """A file or a symbol at a place of the text. A `firm` stance overrides an earlier one."""
+class NameMention:
+    """An occurrence of a file or symbol name. A `firm` stance overrides an earlier one."""
 
     kind: Literal["path", "symbol"]
     name: str
@@ -179,7 +158,7 @@ class Mention:
     firm: bool = False
 
     def set(self, stance: Stance, firm: bool = False) -> None:
-        """Take a stance, unless a stronger one is known."""
+        """Take a stance, unless a stronger one is set."""
         if self.firm and not firm:
             return
         if stance is Stance.MENTIONED and self.stance is Stance.REJECTED and not firm:
@@ -188,41 +167,47 @@ class Mention:
 
 
 def code_spans(text: str) -> list[tuple[int, int, str]]:
-    """Inline code: where it is, with its marks, and what it says."""
+    """Return the inline code: its range with the backticks, and its content."""
     return [(match.start(), match.end(), match[2].strip()) for match in _CODE.finditer(text)]
 
 
-def path_mentions(text: str, known: Callable[[str], bool], asked: str, units: list[Unit]) -> list[Mention]:
-    """Paths in order with the lines said of them: after a path, before it (`line 12 of a.py`), or until the next."""
+def path_mentions(
+    text: str, is_path: Callable[[str], bool], question: str, units: list[MarkdownUnit]
+) -> list[NameMention]:
+    """Return the paths in order, with their lines: named after the path, or before it as in `line 12 of a.py`."""
     blocks = [unit for unit in units if unit.kind == "code"]
     urls = list(_URL.finditer(text))
     mentions = [mention for url in urls if (mention := _hosted_file(url)) is not None]
     ranges = [url.span() for url in urls]
-    mentions += _plain_paths(text, known, asked, ranges)
+    mentions += _plain_paths(text, is_path, question, ranges)
     mentions += _alternatives(text)
     mentions.sort(key=lambda mention: mention.start)
-    _join_folders(mentions, known)
+    _join_folders(mentions, is_path)
     _classify_code(text, mentions, blocks)
     starts = [mention.start for mention in mentions]
     for match in _LINES.finditer(text):
         following = bisect(starts, match.start())
         belongs = following < len(starts) and _OF.fullmatch(text, match.end(), starts[following])
         if belongs or following:
-            mentions[following if belongs else following - 1].spans += spans_in(match["at"])
+            mentions[following if belongs else following - 1].spans += parse_spans(match["at"])
     return mentions
 
 
-def _hosted_file(url: re.Match[str]) -> Mention | None:
+def _hosted_file(url: re.Match[str]) -> NameMention | None:
     address = url[0].rstrip(".,;:!?*_~")
     match = _HOSTED.fullmatch(address)
     if match is None:
         return None
-    return Mention("path", path_of(match["path"]), url.start(), url.start() + len(address), [*spans_in(match["at"])])
+    return NameMention(
+        "path", path_of(match["path"]), url.start(), url.start() + len(address), [*parse_spans(match["at"])]
+    )
 
 
-def _plain_paths(text: str, known: Callable[[str], bool], asked: str, urls: list[tuple[int, int]]) -> Iterator[Mention]:
+def _plain_paths(
+    text: str, is_path: Callable[[str], bool], question: str, urls: list[tuple[int, int]]
+) -> Iterator[NameMention]:
     starts = [start for start, _ in urls]
-    path_in = cache(lambda word: _path_in(word, known, asked))
+    path_in = cache(lambda word: _parse_path(word, is_path, question))
     for match in _PATH.finditer(text):
         if not match["path"]:
             continue
@@ -237,107 +222,104 @@ def _plain_paths(text: str, known: Callable[[str], bool], asked: str, urls: list
         if path:
             after = None if match["at"] else _RIGHT_AFTER.match(text, match.end())
             numbers = match["at"] or (after and (after["at"] or after["cell"]))
-            yield Mention("path", path, match.start(), match.end(), [*spans_in(numbers)])
+            yield NameMention("path", path, match.start(), match.end(), [*parse_spans(numbers)])
 
 
-def _alternatives(text: str) -> Iterator[Mention]:
-    """`src/{a,b}.py` as two paths."""
+def _alternatives(text: str) -> Iterator[NameMention]:
+    """Read `src/{a,b}.py` as two paths."""
     for match in _BRACES.finditer(text):
         for middle in match["middle"].split(","):
             path = path_of(f"{match['before']}{middle.strip()}{match['after']}")
-            if path and looks_like_a_path(path, path):
-                yield Mention("path", path, match.start(), match.end())
+            if path and looks_like_path(path, path):
+                yield NameMention("path", path, match.start(), match.end())
 
 
-def _path_in(word: str, known: Callable[[str], bool], asked: str) -> str:
-    """The path that a word of prose is; empty if it is none."""
+def _parse_path(word: str, is_path: Callable[[str], bool], question: str) -> str:
+    """Return the path that a word of prose is; empty if it is not one."""
     if not 0 < len(word) <= LONGEST_NAME:
         return ""
-    for form in (word, word.removeprefix("@")):  # Claude's own mark of a file
+    for form in (word, word.removeprefix("@")):  # how Claude marks a file
         path = path_of(form)
-        if path and known(path):
+        if path and is_path(path):
             return path
-    return path if path and looks_like_a_path(word, path) and not stands_in(path, asked) else ""
+    return path if path and looks_like_path(word, path) and not contains_word(path, question) else ""
 
 
-def _join_folders(mentions: list[Mention], known: Callable[[str], bool]) -> None:
+def _join_folders(mentions: list[NameMention], is_path: Callable[[str], bool]) -> None:
     """Read a bare file name after a folder as a file of that folder, if that makes it a known path."""
-    folder: Mention | None = None
+    folder: NameMention | None = None
     for mention in mentions:
-        if "/" not in mention.name and folder is not None and not known(mention.name):
+        if "/" not in mention.name and folder is not None and not is_path(mention.name):
             joined = f"{folder.name}/{mention.name}"
-            if mention.start - folder.end <= _FOLDER_REACH and known(joined):
+            if mention.start - folder.end <= _FOLDER_REACH and is_path(joined):
                 mention.name = joined
         if "." not in mention.name.rpartition("/")[2]:
             folder = mention
 
 
-def _classify_code(text: str, mentions: list[Mention], blocks: list[Unit]) -> None:
-    """In fenced code, a path is claimed only where a line begins with it: a hit of grep, a comment, a tree, a diff."""
+def _classify_code(text: str, mentions: list[NameMention], blocks: list[MarkdownUnit]) -> None:
+    """Treat paths in fenced code as mentioned, unless a line begins with them: grep output, comments, trees, diffs."""
     starts = [block.start for block in blocks]
     for mention in mentions:
         index = bisect(starts, mention.start) - 1
         if index < 0 or mention.start >= blocks[index].end:
             continue
         line_start = text.rfind("\n", max(0, mention.start - 500), mention.start) + 1
-        line = text[line_start : mention.start]
-        if not (_LEADING.fullmatch(line) or _DIFF.match(text[line_start : line_start + 500].split("\n")[0])):
+        if not _LEADING.fullmatch(text, line_start, mention.start):
             mention.set(Stance.MENTIONED)
 
 
-def symbol_mentions(text: str, asked: str, wanted: Iterable[str], units: list[Unit]) -> list[Mention]:
-    """Names in inline code, names without marks after a word such as `function`, declarations in fenced code, and
-    every other place where a wanted name stands."""
-    symbol_in, is_news = cache(_symbol_in), cache(lambda name: _is_news(name, asked))
-    mentions = [Mention("symbol", symbol_in(code), start, end) for start, end, code in code_spans(text)]
+def symbol_mentions(text: str, question: str, expected: Iterable[str], units: list[MarkdownUnit]) -> list[NameMention]:
+    """Return the names in inline code, after words such as `function`, in calls and in declarations of fenced code,
+    and every other occurrence of an expected name."""
+    symbol_in, is_news = cache(_parse_symbol), cache(lambda name: _is_news(name, question))
+    mentions = [NameMention("symbol", symbol_in(code), start, end) for start, end, code in code_spans(text)]
     for match in _KIND_THEN_NAME.finditer(text):
         if match["call"] or _NOT_A_WORD.search(match["name"]):
-            mentions.append(Mention("symbol", symbol_of(match["name"]), match.start("name"), match.end("name")))
+            mentions.append(NameMention("symbol", symbol_of(match["name"]), match.start("name"), match.end("name")))
     marked = sorted((mention.start, mention.end) for mention in mentions)
     for unit in units:
         if unit.kind == "code":
             mentions += _declarations(text, unit)
             continue
-        for match in _CALLED.finditer(text, unit.start, unit.end):  # a name written as a call needs no other mark
+        for match in _CALL.finditer(text, unit.start, unit.end):  # a name written as a call needs no other mark
             before = bisect(marked, (match.start(), len(text)))
             if not before or marked[before - 1][1] <= match.start():
-                mentions.append(Mention("symbol", symbol_of(match["name"]), match.start("name"), match.end("name")))
-    taken = {mention.start for mention in mentions} | {mention.start + 1 for mention in mentions}
-    for want in wanted:
+                mentions.append(NameMention("symbol", symbol_of(match["name"]), match.start("name"), match.end("name")))
+    positions = {mention.start for mention in mentions} | {mention.start + 1 for mention in mentions}
+    for want in expected:
         for start, end in occurrences(text, want):
-            if start not in taken:
-                mentions.append(Mention("symbol", want, start, end, stance=Stance.MENTIONED))
-    wanted_names = frozenset(wanted)
+            if start not in positions:
+                mentions.append(NameMention("symbol", want, start, end, stance=Stance.MENTIONED))
+    wanted_names = frozenset(expected)
     return sorted(
         (mention for mention in mentions if mention.name in wanted_names or is_news(mention.name)),
         key=lambda mention: mention.start,
     )
 
 
-def _symbol_in(code: str) -> str:
-    """The name that inline code is; empty if it is none, or a path."""
+def _parse_symbol(code: str) -> str:
+    """Return the symbol that inline code is; empty if it is a path or not a name."""
     name = symbol_of(code)
-    return "" if name and looks_like_a_path(code, path_of(located(code)[0])) else name
+    return "" if name and looks_like_path(code, path_of(parse_location(code)[0])) else name
 
 
-def _is_news(name: str, asked: str) -> bool:
-    """Whether a name is more than a word of the language or of the question."""
+def _is_news(name: str, question: str) -> bool:
+    """Whether a name is neither a literal of a language nor in the question."""
     return (
         any(map(str.isalnum, name))
-        and name not in _WORDS
-        and not stands_in(name, asked)
-        and not names_it(asked, name.rpartition(".")[2])
+        and name not in _LITERALS
+        and not contains_word(name, question)
+        and not names_symbol(question, name.rpartition(".")[2])
     )
 
 
-def _declarations(text: str, block: Unit) -> Iterator[Mention]:
-    """What a block of code declares at its outermost level."""
+def _declarations(text: str, block: MarkdownUnit) -> Iterator[NameMention]:
+    """Yield what a block of code declares at its outermost level."""
     position = block.start
     for line in text[block.start : block.end].splitlines(keepends=True):
-        match = _DECLARATION.match(line)
-        if match:
-            code = line.removeprefix("+").strip().rpartition("@@ ")[2]
-            name = symbol_of(code[:LONGEST_NAME])
-            if name:
-                yield Mention("symbol", name, position, position + len(line.rstrip()))
+        mark = _PATCH_MARK.match(line)
+        code = line[mark.end() if mark else 0 :][:LONGEST_NAME]
+        if name := declared_symbol(code):
+            yield NameMention("symbol", name, position, position + len(line.rstrip()))
         position += len(line)

@@ -1,4 +1,4 @@
-"""Names of things in code in their plain form, whoever wrote them: paths, lines and symbols."""
+"""Paths, lines and symbols in a normal form."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ AT = rf"[#:]L?(?P<at>{NUMBERS})"
 _SPAN = re.compile(r"L?(\d{1,9})(?::\d{1,9}|[^\d:]{1,12}?(\d{1,9}))?")  # behind a colon is a column
 SEVERAL = re.compile(r",|;|&|\band\b")
 _KEYWORD = re.compile(
-    r"(?:(?:pub(?:\([^)]{1,40}\))?|export|default|declare|public|private|protected|internal|static|async|abstract|final|override"
-    r"|readonly|unsafe|extern|const|get|set) )*"
-    r"(?:(?:def|func|fn|fun|class|function|interface|struct|trait|enum|type|record|module|method|constructor"
-    r"|const|var|val|let) )?"
+    r"(?:(?:pub(?:\([^)]{1,40}\))?|export|default|declare|public|private|protected|internal|static|async|abstract|final"
+    r"|override|readonly|unsafe|extern|const(?= (?:async|unsafe|extern|fn) )|get|set) )*(?:(?:(?P<definition>def|func"
+    r"|fn|fun|class|function|interface|struct|trait|enum|type|record|module|const)|method|constructor|var|val|let) )?"
 )
 _NAME = re.compile(r"[$@&]?[^\W\d][\w$]*(?:\.[~$]?[^\W\d][\w$]*)*[!?]?")
 _RETURNING = re.compile(r"[\w$.,?\[\] ]{1,200} ([^\W\d][\w$]*)\(")  # a type before the name
@@ -36,7 +35,7 @@ _GENERIC = re.compile(r"(?:::)?<[^<>()]{0,100}>|\[[^\[\]()]{0,100}\](?=[.:(])")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines from the first to the last of them.
+    """A range of lines, both ends included.
 
     >>> Span.read("L10-L20"), Span.read(7), Span.read("12:5"), Span.read("none")
     (Span(first=10, last=20), Span(first=7, last=7), Span(first=12, last=12), None)
@@ -47,14 +46,14 @@ class Span:
 
     @classmethod
     def read(cls, value: Any) -> Span | None:
-        """A number, `10-20`, or a pair of numbers; None if it is none of them."""
+        """Parse a number, `10-20`, or a pair of numbers; None for anything else."""
         if isinstance(value, list | tuple) and len(value) == 2:
             ends = value
-        elif isinstance(value, str) and (found := _SPAN.fullmatch(value.strip())):
-            ends = int(found[1]), int(found[2] or found[1])
+        elif isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
+            ends = int(match[1]), int(match[2] or match[1])
         else:
             ends = value, value
-        if not all(type(each) is int and 0 < each < 10**9 for each in ends):
+        if not all(type(line) is int and 0 < line < 10**9 for line in ends):
             return None
         return cls(min(ends), max(ends))
 
@@ -62,18 +61,18 @@ class Span:
         return f"{self.first}" if self.first == self.last else f"{self.first}-{self.last}"
 
 
-Place = tuple[str, Span | None]
-"""A path, and the lines if they are named."""
+Location = tuple[str, Span | None]
+"""A path, and a range of lines or None."""
 
 
 def path_of(text: str) -> str:
-    """A path in its plain form, whoever wrote it.
+    """Normalize a path.
 
     >>> path_of("`.\\\\src\\\\a.py`"), path_of("./src//x/../a.py"), path_of("src/auth/"), path_of("file:///w/a.py")
     ('src/a.py', 'src/a.py', 'src/auth', '/w/a.py')
     """
     path = _plain_path(text)
-    for _ in range(100):  # what is left may have marks around it again
+    for _ in range(100):  # the rest may be quoted again
         text, path = path, _plain_path(path)
         if path == text:
             break
@@ -84,12 +83,12 @@ def _plain_path(text: str) -> str:
     plain = text.strip().strip("`'\"*<>").removeprefix("file://").replace("\\", "/")
     if not plain:
         return ""
-    found = posixpath.normpath(plain).removeprefix("//").removeprefix("./")
-    return "/" + found.lstrip("/") if plain.startswith("/") else "" if found == "." else found
+    path = posixpath.normpath(plain).removeprefix("//").removeprefix("./")
+    return "/" + path.lstrip("/") if plain.startswith("/") else "" if path == "." else path
 
 
-def located(text: str) -> Place:
-    """`src/a.py:12-20` or `src/a.py#L12` as a path and its lines."""
+def parse_location(text: str) -> Location:
+    """Parse `src/a.py:12-20` or `src/a.py#L12`."""
     plain = text.strip().strip("`'\"*")
     match = re.search(rf"{AT}(?::\d{{1,9}})?\Z", plain[-200:])
     if match is None:
@@ -97,7 +96,7 @@ def located(text: str) -> Place:
     return path_of(plain[: len(plain) - len(match[0])]), Span.read(SEVERAL.split(match["at"])[0])
 
 
-def looks_like_a_path(word: str, path: str) -> bool:
+def looks_like_path(word: str, path: str) -> bool:
     name = path.rpartition("/")[2]
     stem, dot, suffix = name.rpartition(".")
     if name in _BARE or ("/" in path and path != "/" and word[-1] in "/\\"):
@@ -110,7 +109,7 @@ def looks_like_a_path(word: str, path: str) -> bool:
 
 
 def symbol_of(text: str) -> str:
-    """A name in its plain form, its parts separated by dots; empty if it is none.
+    """Normalize a symbol to parts separated by dots; empty if it is not a name.
 
     >>> symbol_of("func (s *Store) Get"), symbol_of("`Store::get()`"), symbol_of("def load(path: str) -> int")
     ('Store.Get', 'Store.get', 'load')
@@ -124,9 +123,9 @@ def symbol_of(text: str) -> str:
     if receiver:
         plain = f"{receiver[1]}.{plain[receiver.end() :]}"
     if (file := re.match(r"[^\s()]*\.(\w{1,5})::?(?=\w)", plain)) and _SUFFIX.fullmatch(file[1]):
-        plain = plain[file.end() :]  # of which it is
+        plain = plain[file.end() :]  # the file that it is in
     plain = re.sub(r"^<(\w+) as [\w:]+>(?=::)", r"\1", plain)
-    for _ in range(3):  # types of types
+    for _ in range(3):  # nested
         plain = _GENERIC.sub("", plain)
     if re.match(r"\\?(?:[^\W\d]\w*\\){1,20}[^\W\d]", plain):  # namespaces of PHP
         plain = plain.lstrip("\\").replace("\\", ".")
@@ -137,7 +136,7 @@ def symbol_of(text: str) -> str:
     if (typed := _RETURNING.match(rest)) and not keyword.endswith(("def ", "func ", "fn ", "fun ", "function ")):
         return typed[1]
     match = _NAME.match(rest)
-    if match is None:  # a word that is also a name: get
+    if match is None:  # a keyword that is also a name: get
         rest = plain
         match = _NAME.match(rest)
     if match is None:
@@ -147,25 +146,36 @@ def symbol_of(text: str) -> str:
     return name if not behind or behind[0] in "(<[:={;–—" or behind[:2] == "- " or keyword else ""
 
 
-def stands_in(word: str, text: str) -> bool:
-    """Whether a text has this word whole."""
+def declared_symbol(code: str) -> str:
+    """Return the symbol that a line of code declares; empty if it declares none.
+
+    >>> declared_symbol("export async function load() {"), declared_symbol("load()")
+    ('load', '')
+    """
+    match = _KEYWORD.match(code)
+    return symbol_of(code) if match and match["definition"] else ""
+
+
+def contains_word(word: str, text: str) -> bool:
+    """Whether a text has this word as a whole."""
     return word in text and re.search(rf"(?<![\w$]){re.escape(word)}(?![\w$])", text) is not None
 
 
-def names_it(text: str, symbol: str) -> bool:
-    """Whether a text has this name as a whole identifier. One that may be a word of the language that people speak must
-    be written as a name is: called, quoted, set off, or defined.
+def names_symbol(text: str, symbol: str) -> bool:
+    """Whether a text has this symbol as a whole identifier.
 
-    >>> names_it("calls get_all", "get_all"), names_it("calls get_all", "get"), names_it("I get it", "get")
+    A symbol that could be an English word must be marked as a name: called, quoted, set off, or defined.
+
+    >>> names_symbol("calls get_all", "get_all"), names_symbol("calls get_all", "get"), names_symbol("I get it", "get")
     (True, False, False)
-    >>> names_it("calls get()", "get"), names_it("- get: reads", "get"), names_it("the function get", "get")
+    >>> names_symbol("calls get()", "get"), names_symbol("- get: reads", "get"), names_symbol("the function get", "get")
     (True, True, True)
     """
     return next(occurrences(text, symbol), None) is not None
 
 
 def occurrences(text: str, symbol: str) -> Iterator[tuple[int, int]]:
-    """Where a text has this name as a whole identifier; see `names_it`."""
+    """Yield the ranges where a text has this symbol; see `names_symbol`."""
     if symbol not in text:
         return
     if not re.fullmatch("[A-Za-z]?[a-z]+", symbol):
@@ -182,16 +192,16 @@ def occurrences(text: str, symbol: str) -> Iterator[tuple[int, int]]:
 
 
 def distinct(names: Iterable[str], separator: str) -> list[str]:
-    """Without those that are only the end of another one: `b.py` beside `a/b.py` is the same thing, said shorter.
+    """Drop names that are the end of another name: `b.py` if there is `a/b.py`.
 
     >>> distinct(["src/a.py", "a.py", "b.py"], "/")
     ['src/a.py', 'b.py']
     """
-    found = list(names)
-    shorter = {end for name in found for end in ends(name, separator)}
-    return [name for name in found if name not in shorter]
+    full = list(names)
+    shorter = {end for name in full for end in ends(name, separator)}
+    return [name for name in full if name not in shorter]
 
 
 def ends(name: str, separator: str) -> list[str]:
     parts = name.split(separator)
-    return [separator.join(parts[at:]) for at in range(1, len(parts))]
+    return [separator.join(parts[index:]) for index in range(1, len(parts))]

@@ -1,19 +1,19 @@
-"""Which of the things that prose names it claims, and which it rules out or mentions in passing.
+"""Decide which names prose claims, rejects, or mentions in passing.
 
-The rules follow how sentences are built, not what they are about: what a negation reaches, whose predicate is negated,
-what an introduction says of its list, what a yes-or-no column says of a row, and what a conclusion leaves behind.
+The rules follow the structure of sentences, not their subject: the scope of a negation, the subject of a negated
+predicate, the introduction of a list, yes-or-no columns of a table.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from abreast.scorers.retrieval import lexicon
-from abreast.scorers.retrieval.lexicon import Question
-from abreast.scorers.retrieval.mentions import Mention, Stance, Unit, cells_of, struck_out, tables_of
+from abreast.scorers.retrieval.lexicon import QuestionWords
+from abreast.scorers.retrieval.mentions import MarkdownUnit, NameMention, Stance, crossed_out, table_cells, tables
 
 MASK = "\ue000"
 _LONGEST_SENTENCE = 800
@@ -36,21 +36,22 @@ _YES = re.compile(r"\W{0,9}?(?:(?:yes|y|true|ja|oui|sí|x)\b|✓|✔|✅).{0,60}
 _NO = re.compile(r"\W{0,9}?(?:(?:no|n|false|never|not|nein|non)\b|✗|✘|❌|🚫|✖).{0,60}", re.IGNORECASE | re.DOTALL)
 _VERDICT_NO = re.compile(r"[\s`*_]*[:–—-]+[\s*_]*(?:no|false|nein|non)\b(?![ -]\w)", re.IGNORECASE)
 _SEGMENT = re.compile(r"[.!?](?=\s)\s*|;\s*|[。！？；]|\n(?=\s*(?:\*\*|__))")
-_CROSS = re.compile("[❌✗✘✖🚫⛔]")
 
 
-def take_stances(text: str, units: list[Unit], mentions: list[Mention], masked: str, question: Question) -> None:
+def take_stances(
+    text: str, units: list[MarkdownUnit], mentions: list[NameMention], masked: str, question: QuestionWords
+) -> None:
     """Decide for each mention whether it is claimed; `masked` is the text with names and code blanked out."""
     starts = [mention.start for mention in mentions]
 
-    def within(start: int, end: int) -> list[Mention]:
+    def within(start: int, end: int) -> list[NameMention]:
         return mentions[bisect_left(starts, start) : bisect_left(starts, end)]
 
     for start, end in sentences(masked, units):
         inside = within(start, end)
         if inside:
             _Sentence(masked, start, end, inside, question).read()
-    _apply_references(text, masked, units, mentions, question)
+    _apply_references(text, masked, units, within, question)
     _demote_explanations(masked, units, within, question)
     _apply_introductions(masked, units, within)
     _apply_opposites(masked, units, within, question)
@@ -58,22 +59,17 @@ def take_stances(text: str, units: list[Unit], mentions: list[Mention], masked: 
     for unit in units:
         if unit.kind == "item":
             _apply_verdict(masked, within(unit.start, unit.end), unit)
-        if unit.kind in ("item", "row", "text") and _CROSS.search(text, unit.start, unit.end):
-            _reject_crossed(text, unit, within(unit.start, unit.end))
-    for start, end in struck_out(text):
-        for mention in within(start, end):
-            mention.set(Stance.REJECTED, firm=True)
+    for start, end in crossed_out(text):
+        _reject(within(start, end))
 
 
-def sentences(masked: str, units: list[Unit]) -> Iterator[tuple[int, int]]:
+def sentences(masked: str, units: list[MarkdownUnit]) -> Iterator[tuple[int, int]]:
     """The sentences of all units but fenced code; very long ones are cut."""
     for unit in units:
         if unit.kind in ("code", "row"):
             continue
         start = unit.start
         for match in _SENTENCE_END.finditer(masked, unit.start, unit.end):
-            if match[0] == "." and lexicon.ABBREVIATION.search(masked, max(start, match.start() - 6), match.start()):
-                continue
             yield from _pieces(start, match.end())
             start = match.end()
         yield from _pieces(start, unit.end)
@@ -84,68 +80,59 @@ def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
         yield at, min(end, at + _LONGEST_SENTENCE)
 
 
-def _reject_crossed(text: str, unit: Unit, inside: list[Mention]) -> None:
-    """Reject what stands in a line that is marked with a cross."""
-    for mention in inside:
-        line = text.rfind("\n", unit.start, mention.start) + 1 or unit.start
-        end = text.find("\n", mention.end, unit.end)
-        if _CROSS.search(text, line, end if end >= 0 else unit.end):
-            mention.set(Stance.REJECTED, firm=True)
+def _set(mentions: Iterable[NameMention], stance: Stance, firm: bool = False) -> None:
+    for mention in mentions:
+        mention.set(stance, firm)
+
+
+def _reject(mentions: Iterable[NameMention]) -> None:
+    _set(mentions, Stance.REJECTED, firm=True)
 
 
 class _Sentence:
-    """One sentence: what its negations, contrasts and other signals say of the things it names."""
+    """Applies the negations, contrasts and other signals of one sentence to the names in it."""
 
-    def __init__(self, masked: str, start: int, end: int, mentions: list[Mention], question: Question) -> None:
+    def __init__(self, masked: str, start: int, end: int, mentions: list[NameMention], question: QuestionWords) -> None:
         self.text = masked[start:end]
         self.mentions = mentions
-        self.places = [self._masked_run(mention.start - start, min(mention.end, end) - start) for mention in mentions]
+        self.ranges = [self._masked_run(mention.start - start, min(mention.end, end) - start) for mention in mentions]
         self.question = question
 
     def _masked_run(self, start: int, end: int) -> tuple[int, int]:
-        """A name with the rest of the code that it stands in."""
-        left = len(self.text[:start].rstrip(MASK))
-        right = len(self.text) - len(self.text[end:].lstrip(MASK))
-        return left, right
+        """Extend the range of a name to the inline code around it."""
+        return len(self.text[:start].rstrip(MASK)), len(self.text) - len(self.text[end:].lstrip(MASK))
 
     def read(self) -> None:
         if lexicon.ASIDE.search(self.text):
-            for mention in self.mentions:
-                mention.set(Stance.MENTIONED)
+            _set(self.mentions, Stance.MENTIONED)
         concession = lexicon.CONCESSION.search(self.text)
         if concession:
             reach = self.text.find(",", concession.end())
-            self._set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
+            _set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
         self._details()
         for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
             before = self.text[: match.start()].rstrip()
             is_note = not before or before[-1] in "–—-:"  # of an entry in a list
             if not is_note and not self.question.asks(match[0]):
-                self._set(self._subjects(match.start(), 3), Stance.MENTIONED)
+                _set(self._subjects(match.start(), 3), Stance.MENTIONED)
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
-            self._set(self._between(begin, match.start()), Stance.REJECTED)
+            _set(self._between(begin, match.start()), Stance.REJECTED)
         for match in islice(lexicon.DIMINISHER.finditer(self.text), _MOST_SIGNALS):
             self._diminished(match)
-        for match in islice(lexicon.EXCLUSION.finditer(self.text), _MOST_SIGNALS):
-            self._excluded(match)
         for match in islice(lexicon.NEGATION.finditer(self.text), _MOST_SIGNALS):
             self._negated(match)
+        for match in islice(lexicon.EXCLUSION.finditer(self.text), _MOST_SIGNALS):
+            self._excluded(match)
         self._premises()
 
-    def _between(self, start: int, end: int) -> list[Mention]:
-        first = bisect_left(self.places, (start, 0))
-        last = bisect_left(self.places, (end, 0))
+    def _between(self, start: int, end: int) -> list[NameMention]:
+        first = bisect_left(self.ranges, (start, 0))
+        last = bisect_left(self.ranges, (end, 0))
         return self.mentions[first:last]
 
-    @staticmethod
-    def _set(mentions: list[Mention], stance: Stance, firm: bool = False) -> None:
-        for mention in mentions:
-            mention.set(stance, firm)
-
     def _premises(self) -> None:
-        """`A is built from B, so C runs first`: what leads to a conclusion of the same kind is mentioned, and so is
-        what another thing overrules."""
+        """Treat A in `A is built from B, so C runs first` and in `A is set, but B wins` as mentioned."""
         for pattern in (lexicon.PREMISE_END, lexicon.OVERRULED):
             match = pattern.search(self.text)
             if match is None:
@@ -154,68 +141,63 @@ class _Sentence:
             later = self._between(begin, len(self.text))
             concluded = {mention.kind for mention in later if mention.stance is Stance.CLAIMED}
             premises = self._between(0, match.start())
-            self._set([mention for mention in premises if mention.kind in concluded], Stance.MENTIONED)
+            _set([mention for mention in premises if mention.kind in concluded], Stance.MENTIONED)
 
     def _details(self) -> None:
-        """Objects of verbs such as `calls` and `returns` describe the answer; they are it only if the question asks."""
+        """Treat objects of verbs such as `calls` as mentioned, unless the question has the verb."""
         carried, previous_end = False, 0
-        named: set[str] = set()
-        for mention, (start, end) in zip(self.mentions, self.places, strict=True):
+        kinds: set[str] = set()
+        for mention, (start, end) in zip(self.mentions, self.ranges, strict=True):
             before = lexicon.DETAIL_END.split(self.text[max(0, start - lexicon.DETAIL_REACH) : start])[-1]
             match = lexicon.DETAIL.search(before)
             is_detail = match is not None and (not self.question.asks(match[0]) or self.question.has_word(mention.name))
-            if match is None and mention.kind in named and lexicon.MEANS.search(before):
+            if match is None and mention.kind in kinds and lexicon.MEANS.search(before):
                 is_detail = True
             elif carried and match is None:
                 is_detail = _COORDINATION.fullmatch(self.text, previous_end, start) is not None
             if is_detail:
                 mention.set(Stance.MENTIONED)
             carried, previous_end = is_detail, end
-            named.add(mention.kind)
+            kinds.add(mention.kind)
 
     def _excluded(self, match: re.Match[str]) -> None:
-        """`rather than X`, `unlike X and Y`; after a negation (`in no file except X`) it is a claim."""
+        """Reject X in `rather than X`; claim it after a negation: `in no file except X`."""
         clause = max(self.text.rfind(mark, 0, match.start()) for mark in ".;:,")
         is_double = any(lexicon.NEGATION.finditer(self.text, clause + 1, match.start())) or lexicon.NO_OTHER.search(
             self.text, clause + 1, match.start()
         )
         stance = Stance.CLAIMED if is_double else Stance.REJECTED
-        self._set(self._between(match.end(), self._scope_end(match.end())), stance, firm=True)
+        _set(self._between(match.end(), self._scope_end(match.end())), stance, firm=True)
 
     def _negated(self, match: re.Match[str]) -> None:
         begin, end = match.span()
         reach = self._scope_end(end, leading=not self.text[:begin].strip(" *_#\n\t-"))
-        exception = lexicon.EXCEPTION.search(self.text, end, reach)
-        objects = self._between(end, exception.start() if exception else reach)
-        if objects:
+        if objects := self._between(end, reach):
             gap = self.text[end:reach].split(MASK, 1)[0]
-            self._set(objects, Stance.REJECTED, firm=len(gap.split()) <= 3)
-            after = lexicon.REPLACEMENT.match(self.text, reach)
-            if after:
-                self._set(self._between(after.end(), self._scope_end(after.end())), Stance.CLAIMED, firm=True)
+            _set(objects, Stance.REJECTED, firm=len(gap.split()) <= 3)
         predicate = self.text[end : self._clause_end(end)]
         is_denial = lexicon.ANSWER.search(predicate) is not None
         if is_denial or self.question.asks(predicate) or not lexicon.WORD.search(predicate.replace(MASK, "x" * 4)):
-            self._set(self._subjects(begin, 6), Stance.REJECTED, firm=is_denial)
+            _set(self._subjects(begin, 6), Stance.REJECTED, firm=is_denial)
 
     def _diminished(self, match: re.Match[str]) -> None:
-        """`X merely receives it`: X is not the answer, unless the verb is the question's own."""
+        """Reject X in `X merely receives it`, unless the question has the verb."""
         verb = match["verb"] or ""
         if verb.lower() in lexicon.NOT_VERBS or self.question.asks(verb):
             return
         subjects = self._subjects(match.start(), 3)
         if subjects:
-            self._set(subjects, Stance.REJECTED)
-            self._set(self._between(match.end(), self._clause_end(match.end())), Stance.MENTIONED)
+            _set(subjects, Stance.REJECTED)
+            _set(self._between(match.end(), self._clause_end(match.end())), Stance.MENTIONED)
 
-    def _subjects(self, verb: int, longest: int) -> list[Mention]:
-        """What a predicate at this place is about: the names right before it, or those a pronoun refers to."""
-        index = bisect_left(self.places, (verb, 0)) - 1
+    def _subjects(self, verb: int, longest: int) -> list[NameMention]:
+        """Return the subjects of a verb: the names right before it, or those that a pronoun refers to."""
+        index = bisect_left(self.ranges, (verb, 0)) - 1
         if index >= 0:
-            gap = self.text[self.places[index][1] : verb]
+            gap = self.text[self.ranges[index][1] : verb]
             if len(gap.split()) <= longest and not lexicon.CLAUSE.search(gap):
                 first = index
-                while first and _JOINED.fullmatch(self.text, self.places[first - 1][1], self.places[first][0]):
+                while first and _JOINED.fullmatch(self.text, self.ranges[first - 1][1], self.ranges[first][0]):
                     first -= 1
                 return self.mentions[first : index + 1]
         if lexicon.ELLIPSIS.search(self.text[:verb]):
@@ -232,16 +214,9 @@ class _Sentence:
         return match.start() if match else end
 
     def _scope_end(self, start: int, leading: bool = False) -> int:
-        """Where a negation ends: at the next clause, or at a comma that is not followed by another name."""
-        depth = 0
+        """Return where a negation ends: at the next clause, or at a comma that no other name follows."""
         for match in lexicon.SCOPE.finditer(self.text, start):
-            if match[0] == "(":
-                depth += 1
-            elif match[0] == ")":
-                depth -= 1
-                if depth < 0:
-                    return match.start()
-            elif match[0] == ",":
+            if match[0] == ",":
                 if not (self._between(start, match.start()) and _NEXT_IN_LIST.match(self.text, match.end())):
                     return match.start()
             elif not (match[0] == ":" and leading and not self._between(start, match.start())):
@@ -249,46 +224,42 @@ class _Sentence:
         return len(self.text)
 
 
-def _apply_verdict(masked: str, inside: list[Mention], item: Unit) -> None:
-    """`- a.py: no`: the item is ruled out."""
+def _apply_verdict(masked: str, inside: list[NameMention], item: MarkdownUnit) -> None:
+    """Reject the names in `- a.py: no`."""
     if inside and _VERDICT_NO.match(masked[inside[-1].end : item.end].lstrip(MASK)):
-        for mention in inside:
-            mention.set(Stance.REJECTED, firm=True)
+        _reject(inside)
 
 
-def _demote_explanations(masked: str, units: list[Unit], within: lexicon.Within, question: Question) -> None:
-    """Once something is claimed, a later sentence that neither speaks of what is asked nor adds to the answer explains
-    it: what it names is mentioned. Items of one list are judged by what precedes the list."""
+def _demote_explanations(
+    masked: str, units: list[MarkdownUnit], within: lexicon.Within, question: QuestionWords
+) -> None:
+    """After the first claim of a kind, names in sentences that neither take up the question nor add to the answer are
+    mentioned. The items of a list are judged by what precedes the list."""
     answered: set[str] = set()
-    before: set[str] = set()
-    leads = False
+    before_list: set[str] = set()
     previous = ""
     for unit in units:
-        text = masked[unit.start : unit.end]
         if unit.kind == "heading":
             answered.clear()
         if unit.kind not in ("item", "row") or previous != unit.kind:
-            before = set(answered)
-        if unit.kind not in ("item", "row"):
-            leads = unit.kind == "text" and text.rstrip().endswith(":") and question.asks(_SEGMENT.split(text)[-1])
+            before_list = set(answered)
         for start, end in _segments(masked, unit):
             inside = within(start, end)
             if not inside:
                 continue
             segment = masked[start:end]
             is_entry = unit.kind in ("item", "row", "heading") or segment.startswith(("**", "__"))
-            known = before if is_entry else answered
-            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment) or (is_entry and leads)
+            answered_kinds = before_list if is_entry else answered
+            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment) is not None
             if lexicon.EXPLANATION.match(segment):
-                known, adds = known | answered, False
-            for mention in inside:
-                if mention.kind in known and not adds:
-                    mention.set(Stance.MENTIONED)
+                answered_kinds, adds = answered_kinds | answered, False
+            if not adds:
+                _set((mention for mention in inside if mention.kind in answered_kinds), Stance.MENTIONED)
             answered.update(mention.kind for mention in inside if mention.stance is Stance.CLAIMED)
         previous = unit.kind
 
 
-def _segments(masked: str, unit: Unit) -> Iterator[tuple[int, int]]:
+def _segments(masked: str, unit: MarkdownUnit) -> Iterator[tuple[int, int]]:
     """Sentences, their parts between semicolons, and lines that begin in bold."""
     if unit.kind == "code":
         return
@@ -299,21 +270,19 @@ def _segments(masked: str, unit: Unit) -> Iterator[tuple[int, int]]:
     yield start, unit.end
 
 
-def _apply_introductions(masked: str, units: list[Unit], within: lexicon.Within) -> None:
-    """Carry what a heading or `...:` line says over to the list, table or code below it."""
+def _apply_introductions(masked: str, units: list[MarkdownUnit], within: lexicon.Within) -> None:
+    """Apply the stance of a heading or `...:` line to the list, table or code below it."""
     heading: Stance | None = None
     introduction: Stance | None = None
-    for index, unit in enumerate(units):
+    for unit in units:
         if unit.kind == "heading":
             heading, introduction = _introduced(masked[unit.start : unit.end]), None
         elif unit.kind == "text":
             text = masked[unit.start : unit.end].rstrip()
-            leads = text.endswith((":", "：")) and index + 1 < len(units) and units[index + 1].kind != "text"
-            introduction = _introduced(re.split(r"[.!?]\s", text)[-1]) if leads else None
+            introduction = _introduced(re.split(r"[.!?]\s", text)[-1]) if text.endswith((":", "：")) else None
         stance = introduction or heading
         if stance is not None and (unit.kind != "text" or introduction is None):
-            for mention in within(unit.start, unit.end):
-                mention.set(stance, firm=stance is Stance.REJECTED)
+            _set(within(unit.start, unit.end), stance, firm=stance is Stance.REJECTED)
 
 
 def _introduced(text: str) -> Stance | None:
@@ -323,48 +292,47 @@ def _introduced(text: str) -> Stance | None:
     return Stance.MENTIONED if lexicon.CONSIDERED.search(text) else None
 
 
-def _apply_opposites(masked: str, units: list[Unit], within: lexicon.Within, question: Question) -> None:
-    """`Incomplete: a.json, b.json` where the question asks for what is complete: the line is ruled out."""
+def _apply_opposites(masked: str, units: list[MarkdownUnit], within: lexicon.Within, question: QuestionWords) -> None:
+    """Reject `Incomplete: a.json, b.json` if the question asks what is complete."""
     for unit in units:
         for match in lexicon.OPPOSITE.finditer(masked, unit.start, unit.end) if unit.kind != "code" else ():
             end = masked.find("\n", match.end(), unit.end)
             if question.asks(match["word"]):
-                for mention in within(match.end(), end if end >= 0 else unit.end):
-                    mention.set(Stance.REJECTED, firm=True)
+                _reject(within(match.end(), end if end >= 0 else unit.end))
 
 
 _ORDINALS = {"first": 0, "former": 0, "second": 1, "third": 2, "last": -1, "latter": -1}
 
 
-def _apply_references(text: str, masked: str, units: list[Unit], mentions: list[Mention], question: Question) -> None:
-    """Sentences without names that speak of those before them: `it's the first`, `the last one doesn't count`,
-    `so that's the one`."""
-    entries: list[list[Mention]] = []  # of the list or listing that comes before
-    starts = [mention.start for mention in mentions]
+def _apply_references(
+    text: str, masked: str, units: list[MarkdownUnit], within: lexicon.Within, question: QuestionWords
+) -> None:
+    """Apply sentences that refer to earlier names: `it's the first`, `the last one doesn't count`, `that's the one`."""
+    entries: list[list[NameMention]] = []  # of the latest list or code block
     previous = ""
     for unit in units:
-        inside = mentions[bisect_left(starts, unit.start) : bisect_left(starts, unit.end)]
+        inside = within(unit.start, unit.end)
         if unit.kind in ("item", "row", "code"):
             if previous != unit.kind:
                 entries = []
             entries += _lines_of(text, inside) if unit.kind == "code" else [inside] if inside else []
         elif unit.kind == "text":
             for start, end in _segments(masked, unit):
-                first = bisect_left(starts, start)
-                if first == bisect_left(starts, end):
-                    earlier = mentions[bisect_left(starts, start - _REFERENCE_REACH) : first]
-                    _refer(masked[start:end], entries, earlier, question)
+                if not within(start, end):
+                    _refer(masked[start:end], entries, within(start - _REFERENCE_REACH, start), question)
         previous = unit.kind
 
 
-def _lines_of(text: str, inside: list[Mention]) -> list[list[Mention]]:
-    lines: dict[int, list[Mention]] = {}
+def _lines_of(text: str, inside: list[NameMention]) -> list[list[NameMention]]:
+    lines: dict[int, list[NameMention]] = {}
     for mention in inside:
         lines.setdefault(text.rfind("\n", 0, mention.start), []).append(mention)
     return list(lines.values())
 
 
-def _refer(sentence: str, entries: list[list[Mention]], earlier: list[Mention], question: Question) -> None:
+def _refer(
+    sentence: str, entries: list[list[NameMention]], earlier: list[NameMention], question: QuestionWords
+) -> None:
     ordinal = lexicon.ORDINAL.search(sentence)
     if ordinal and len(entries) > 1:
         at = _ORDINALS[ordinal["which"].lower()]
@@ -376,8 +344,7 @@ def _refer(sentence: str, entries: list[list[Mention]], earlier: list[Mention], 
             rejected = [mention for entry in entries if entry is not chosen for mention in entry]
         else:
             rejected = []
-        for mention in rejected:
-            mention.set(Stance.REJECTED, firm=True)
+        _reject(rejected)
     elif earlier and (reference := lexicon.BACK_REFERENCE.match(sentence)):
         predicate = sentence[reference.end() :]
         if any(lexicon.NEGATION.finditer(predicate)) or not (reference["is"] or question.asks(predicate)):
@@ -386,25 +353,22 @@ def _refer(sentence: str, entries: list[list[Mention]], earlier: list[Mention], 
             own = [mention for mention in earlier if mention.kind == kind]
             if own and own[-1].stance is not Stance.REJECTED:
                 own[-1].set(Stance.CLAIMED, firm=True)
-                for mention in own[:-1]:
-                    if mention.name != own[-1].name:
-                        mention.set(Stance.MENTIONED)
+                _set((mention for mention in own if mention.name != own[-1].name), Stance.MENTIONED)
 
 
-def _apply_tables(text: str, units: list[Unit], within: lexicon.Within, question: Question) -> None:
-    """Reject the rows that say no in a yes-or-no column; if there are several such columns, in the one asked about."""
-    for rows in tables_of(text, units):
+def _apply_tables(text: str, units: list[MarkdownUnit], within: lexicon.Within, question: QuestionWords) -> None:
+    """Reject rows with a no in a yes-or-no column; of several such columns, in those that the question is about."""
+    for rows in tables(text, units):
         if len(rows) < 2:
             continue
-        header = [cell for _, cell in cells_of(text, rows[0])]
-        body = [[cell for _, cell in cells_of(text, row)] for row in rows[1:]]
+        header = [cell for _, cell in table_cells(text, rows[0])]
+        body = [[cell for _, cell in table_cells(text, row)] for row in rows[1:]]
         verdicts = [
             column
             for column in range(len(header))
             if all(column < len(row) and (_YES.fullmatch(row[column]) or _NO.fullmatch(row[column])) for row in body)
         ]
-        asked = [column for column in verdicts if question.asks(header[column])]
+        relevant = [column for column in verdicts if question.asks(header[column])]
         for row, cells in zip(rows[1:], body, strict=True):
-            if any(_NO.fullmatch(cells[column]) for column in (asked or verdicts)):
-                for mention in within(row.start, row.end):
-                    mention.set(Stance.REJECTED, firm=True)
+            if any(_NO.fullmatch(cells[column]) for column in (relevant or verdicts)):
+                _reject(within(row.start, row.end))

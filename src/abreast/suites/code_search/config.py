@@ -1,4 +1,4 @@
-"""What a run of the suite is told, and the experiment that comes of it."""
+"""The configuration of the suite, and its experiment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.suites.code_search import finding
 from abreast.suites.code_search.arms import WITH, WITHOUT, arms_of
-from abreast.suites.code_search.workspace import refuse_absent_files, reports, workspace_of
+from abreast.suites.code_search.workspace import refuse_absent_files, report_folders, workspace_of
 
 PROMPT = """{{ input }}
 
@@ -22,43 +22,43 @@ List only what the question asks for, and all of it; leave out the keys that it 
 
 NAME = "code-search"
 MODEL, TURNS, TIMEOUT = "sonnet", 20, 300.0
-MOCK = {WITHOUT: 0.6, WITH: 0.8}  # how often the simulator is right; other variants as WITH
-# What a trial takes where no earlier one tells: several turns of an agent.
+MOCK = {WITHOUT: 0.6, WITH: 0.8}  # accuracy of the simulator; other variants as WITH
+# The estimate for a trial before any has run: several turns of an agent.
 EXPECTS = {"seconds": 60.0, "output_tokens": 1_500.0}
 
 
 @dataclass(slots=True)
-class Config:
-    """All that can be set; what is left out is as documented."""
+class CodeSearchConfig:
+    """The options of the suite."""
 
     repo: Path = field(default_factory=Path.cwd)
-    cases: str | list[str] | None = None  # folders or files; if empty, the first of `finding.PLACES` that has cases
+    cases: str | list[str] | None = None  # folders or files; by default, `finding.CASE_FOLDERS`
     categories: list[str] = field(default_factory=list)
-    mcp: list[str] = field(default_factory=list)  # NAME=COMMAND or a file of servers, a variant each
-    tools: list[str] = field(default_factory=list)  # NAME=TOOL,TOOL, a variant each
+    mcp: list[str] = field(default_factory=list)  # NAME=COMMAND or a file of servers per variant
+    tools: list[str] = field(default_factory=list)  # NAME=TOOL,TOOL per variant
     search_tools: Literal["control", "both"] = "control"
     model: str = MODEL
     max_turns: int = TURNS
     timeout: float = TIMEOUT
-    start_timeout: float | None = None  # seconds a server may take to start
+    start_timeout: float | None = None  # of a server, in seconds
     commit: str | None = None
-    workspace: Literal["git", "copy"] | None = None  # left out, git of a repository, copy of any other folder
+    workspace: Literal["git", "copy"] | None = None  # default: git for a repository, else copy
     mock: bool = False
     mock_latency: float = 0.0
     store: str | Path | None = None
 
 
-def experiment(config: Config, base: Path | None = None) -> Experiment:
-    """The experiment that a configuration describes. Its rows go into the store beside `base`, the working folder."""
+def experiment(config: CodeSearchConfig, base: Path | None = None) -> Experiment:
+    """Build the experiment. Relative paths are resolved against `base`, the working folder."""
     base = base or Path.cwd()
     repo = finding.repository_folder(config.repo).resolve()
     if config.max_turns < 1:
         raise BadInput(f"--max-turns {config.max_turns}: must be a whole number of at least 1")
     if not config.model.strip():
-        raise BadInput("--model: is empty", f"name one, such as {MODEL}")
+        raise BadInput("--model is empty", f"set one, such as {MODEL}")
     files = finding.case_files([config.cases] if isinstance(config.cases, str) else config.cases or [], repo)
     workspace = workspace_of(
-        repo, [*finding.hidden(files, repo), *reports(base / "runs")], config.workspace, config.commit
+        repo, [*finding.hidden_paths(files, repo), *report_folders(base / "runs")], config.workspace, config.commit
     )
     refuse_absent_files(files, config.categories, workspace)
     common: dict[str, Any] = {"model": config.model, "max_turns": config.max_turns, "prompt": PROMPT}
@@ -74,7 +74,7 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
         },
         target="simulated" if config.mock else "claude-code",
         params=common if config.mock else {**common, "workspace": workspace},
-        variants={name: _simulated(name, own, config) if config.mock else own for name, own in arms.items()},
+        variants={name: _simulated(name, arm, config) if config.mock else arm for name, arm in arms.items()},
         baseline=WITHOUT,
         scorers=[{"retrieval": {"root": str(repo)}}],
         expects=None if config.mock else EXPECTS,
@@ -84,7 +84,7 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
     )
 
 
-def _simulated(name: str, own: dict[str, Any], config: Config) -> dict[str, Any]:
-    """The same for the simulator, which has to be told how good it is."""
-    shown = {key: value for key, value in own.items() if key in ("tools", "mcp")}
-    return {**shown, "accuracy": MOCK.get(name, MOCK[WITH]), "latency": config.mock_latency}
+def _simulated(name: str, arm: dict[str, Any], config: CodeSearchConfig) -> dict[str, Any]:
+    """Return the parameters for the simulator; tools and servers are only recorded."""
+    recorded = {key: value for key, value in arm.items() if key in ("tools", "mcp")}
+    return {**recorded, "accuracy": MOCK.get(name, MOCK[WITH]), "latency": config.mock_latency}

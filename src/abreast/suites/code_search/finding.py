@@ -1,4 +1,4 @@
-"""Where the cases of a repository are, and what is read there."""
+"""Find and read the case files of a repository."""
 
 from __future__ import annotations
 
@@ -8,64 +8,66 @@ from pathlib import Path
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
-from abreast.scorers.retrieval.truth import flaw_of
+from abreast.scorers.retrieval.truth import check_truth
 from abreast.spec.read_cases import CaseLocation, as_case, records
 
 OWN = ".abreast"
-# Folders in which codetect-eval and repo-search-eval keep cases, results and logs.
-THEIRS = (".codetect/evals", ".repo_search/evals")
+# Folders of codetect-eval and repo-search-eval, with cases, results and logs.
+FOREIGN_FOLDERS = (".codetect/evals", ".repo_search/evals")
 
-# Folders of a repository in which cases are looked for; the first that has a case file, at any depth, counts.
-PLACES = (f"{OWN}/cases", "evals/cases", "cases", *(f"{folder}/cases" for folder in THEIRS))
+# Folders to search for cases; the first with a case file, at any depth, is used.
+CASE_FOLDERS = (f"{OWN}/cases", "evals/cases", "cases", *(f"{folder}/cases" for folder in FOREIGN_FOLDERS))
 
 SUFFIX = ".jsonl"
 
 
-def case_files(given: list[str], repo: Path) -> list[Path]:
-    """The case files: of the folders and files that are given, whatever else there is; else of the first of PLACES."""
-    if given:
-        return list(dict.fromkeys(file for text in given for file in _given(text)))
-    if found := _in_folder(folder_of(repo)):
-        return found
+def case_files(paths: list[str], repo: Path) -> list[Path]:
+    """Return the case files in these folders and files, else in the first of CASE_FOLDERS that has any."""
+    if paths:
+        return list(dict.fromkeys(file for text in paths for file in _files_at(text)))
+    if files := _in_folder(case_folder(repo)):
+        return files
     raise BadInput(
-        f"{repo}: no cases in {', '.join(PLACES)}",
-        f"propose some: abreast cases new --repo {shlex.quote(str(repo))}; or name a folder: --cases DIR",
+        f"{repo}: no cases in {', '.join(CASE_FOLDERS)}",
+        f"run `abreast cases new --repo {shlex.quote(str(repo))}` to propose some, or use --cases DIR",
     )
 
 
 def repository_folder(repo: Path) -> Path:
-    """The folder that `--repo` names."""
     folder = repo.expanduser()
     if not folder.is_dir():
-        what = "is a file, not a folder" if folder.exists() else "there is no such folder"
-        raise BadInput(f"--repo {repo}: {what}", "name the folder of a repository")
+        problem = "not a folder" if folder.exists() else "no such folder"
+        raise BadInput(f"--repo {repo}: {problem}", "use the folder of a repository")
     return folder
 
 
-def folder_of(repo: Path) -> Path:
-    """The folder of its cases; where it has none, where they would be."""
-    return next((repo / place for place in PLACES if _in_folder(repo / place)), repo / PLACES[0])
+def case_folder(repo: Path) -> Path:
+    """Return the folder of its cases, or where they would be."""
+    return next((repo / folder for folder in CASE_FOLDERS if _in_folder(repo / folder)), repo / CASE_FOLDERS[0])
 
 
-def _given(text: str) -> list[Path]:
+def _files_at(text: str) -> list[Path]:
     path = Path(text).expanduser().absolute()
     if path.is_file():
         return [path]
+    fix = f"use a folder with {SUFFIX} files, or a single file"
     if not path.is_dir():
-        raise BadInput(f"--cases {text}: no such file or folder", f"name a folder with {SUFFIX} files, or one file")
-    found = _in_folder(path)
-    if not found:
-        raise BadInput(f"--cases {text}: no {SUFFIX} file in it", f"name a folder with {SUFFIX} files, or one file")
-    return found
+        raise BadInput(f"--cases {text}: no such file or folder", fix)
+    files = _in_folder(path)
+    if not files:
+        raise BadInput(f"--cases {text}: no {SUFFIX} file in it", fix)
+    return files
 
 
-def hidden(files: list[Path], repo: Path) -> list[Path]:
-    """What says what is right: folders of nothing but cases, also of later ones, and case files beside other things."""
-    folders = {repo / place for place in PLACES} | {file.parent for file in files if _in_folder(file.parent) == files}
-    theirs = {repo / folder for folder in THEIRS if (repo / folder).is_dir()}
-    alone = theirs | {folder for folder in folders if folder.is_dir() and _has_only_cases(folder)}
-    found = {*files, *(file for place in PLACES for file in _in_folder(repo / place))}
-    return [path for path in (*alone, *found) if alone.isdisjoint(path.parents)]
+def hidden_paths(files: list[Path], repo: Path) -> list[Path]:
+    """Return what agents must not see: folders of only cases, including future ones, and other case files."""
+    folders = {repo / folder for folder in CASE_FOLDERS} | {
+        file.parent for file in files if _in_folder(file.parent) == files
+    }
+    foreign = {repo / folder for folder in FOREIGN_FOLDERS if (repo / folder).is_dir()}
+    case_folders = foreign | {folder for folder in folders if folder.is_dir() and _has_only_cases(folder)}
+    case_files = {*files, *(file for folder in CASE_FOLDERS for file in _in_folder(repo / folder))}
+    return [path for path in (*case_folders, *case_files) if case_folders.isdisjoint(path.parents)]
 
 
 def _has_only_cases(folder: Path) -> bool:
@@ -80,28 +82,28 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Case]:
-    """The cases of these files, those of some categories if they are named. A bad line is refused with its number."""
-    return (case for _, case in placed_cases(files, categories))
+    """Yield the cases of these files, of all categories or only these."""
+    return (case for _, case in cases_with_positions(files, categories))
 
 
-def placed_cases(
+def cases_with_positions(
     files: Iterable[str | Path], categories: list[str] | None = None
 ) -> Iterator[tuple[CaseLocation, Case]]:
-    seen: set[str] = set()
-    places: dict[str, CaseLocation] = {}
-    for place, item in records([str(file) for file in files], Path()):
-        case = as_case(place, item)
-        problem = flaw_of(case.expected)
+    existing: set[str] = set()
+    positions: dict[str, CaseLocation] = {}
+    for position, item in records([str(file) for file in files], Path()):
+        case = as_case(position, item)
+        problem = check_truth(case.expected)
         if problem is not None:
-            raise BadInput(f"{place}: ground_truth{problem[0]}", problem[1])
-        if case.id in places:
-            raise BadInput(f'{place}: the case id "{case.id}" is there twice (first at {places[case.id]})')
+            raise BadInput(f"{position}: ground_truth{problem[0]}", problem[1])
+        if case.id in positions:
+            raise BadInput(f'{position}: duplicate case id "{case.id}" (first at {positions[case.id]})')
         if case.id:
-            places[case.id] = place
+            positions[case.id] = position
         category = case.tags.get("category", "")
-        seen.add(category)
+        existing.add(category)
         if not categories or category in categories:
-            yield place, case
+            yield position, case
     for name in categories or ():
-        if name not in seen:
-            raise BadInput(f"--category {name}: no case has it{suggestion(name, sorted(seen - {''}))}")
+        if name not in existing:
+            raise BadInput(f"--category {name}: no such category{suggestion(name, sorted(existing - {''}))}")

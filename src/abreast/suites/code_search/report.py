@@ -1,13 +1,13 @@
-"""What the report of a run has besides the verdict: the arms side by side, the cases with their winners, the tools.
+"""The report sections of the suite: the arms side by side, the cases with their winners, segments, and tools.
 
-The names in `data` are a contract; what is not known is null. A change is `{estimate, interval, level, cases}`: how
-much better than the baseline, as a difference of shares or as the part of an amount that is saved; an interval is
-`[low, high]`, null where none can be trusted.
+The names in `data` are a contract; unknown values are null. An improvement over the baseline is `{estimate, interval,
+level, cases}`: a difference of shares, or the saved part of an amount; an interval is `[low, high]`, or null if none is
+reliable.
 
-- `arms`: `baseline`, `variants`, `design` (what the verdict is on, where tools were exchanged for servers),
-  `answered_by_all` (cases that amounts are compared on: which all answered, without a failure of theirs in any repeat),
-  `measures`: for each `name`, `kind` ("score", "share", "tokens", "dollars", "seconds", "count"), `cases` (that the
-  values of an amount are means over; null if each is over its own), and by variant `values`, `intervals` and
+- `arms`: `baseline`, `variants`, `design` (a note if servers replaced tools),
+  `answered_by_all` (cases on which amounts are compared: all variants answered every repeat),
+  `measures`: for each `name`, `kind` ("score", "share", "tokens", "dollars", "seconds", "count"), `cases` (that
+  an amount is averaged over; null if each variant has its own), and by variant `values`, `intervals` and
   `improvements`; by variant `cache_share`, `failed` (`trials`, `tokens`, `cost_usd`, `untold`), `infrastructure` and
   `skipped` (trials)
 - `cases`: `comparisons`: `variant`, `baseline`, `wins`, `losses`, `ties`, `cases`; `cases`: for each `id`, `category`,
@@ -39,9 +39,9 @@ from abreast.report.words.verdict_sentence import ALL_FAILED, points
 from abreast.suites.code_search.figures import (
     COST_PER_CORRECT,
     TITLES,
-    Change,
-    Measure,
-    Table,
+    ComparisonTable,
+    Improvement,
+    MeasureRow,
     mean_amounts,
     measures_of,
 )
@@ -53,26 +53,25 @@ LEVELS = ("easy", "medium", "hard")
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    table = Table(analysis)
-    parts = [_arms(table), _cases(table), _where(table), _tools(table)]
+    table = ComparisonTable(analysis)
+    parts = [_arms(table), _cases(table), _segments(table), _tools(table)]
     return [part for part in parts if part.sentences or part.tables]
 
 
-# -- the arms side by side --------------------------------------------------------------------------------------------
+# -- arms -------------------------------------------------------------------------------------------------------------
 
 
-def _arms(table: Table) -> Section:
+def _arms(table: ComparisonTable) -> Section:
     rows, measures, shares = table.rows, measures_of(table), table.cached_shares()
     design = [finding.message for finding in exchanges(Evidence(rows.store, table.analysis.run))]
-    failed = [_failed_trials(table, index) for index in table.variants]
-    failures = [_failures(name, own) for name, own in zip(table.names, failed, strict=True) if own["trials"]]
+    failed = [_failure_totals(table, index) for index in table.variants]
+    failures = [_describe_failures(name, own) for name, own in zip(table.names, failed, strict=True) if own["trials"]]
     skipped = table.not_counted("trial")
-    sentences = [*design, _cache(table, shares), *failures]
+    sentences = [*design, _describe_cache(table, shares), *failures]
     if skipped:
-        sentences.append(f"not counted, neither as wrong nor as without an answer: {', '.join(skipped)}")
+        sentences.append(f"not counted, neither as wrong nor as unanswered: {', '.join(skipped)}")
     if table.answered_by_all == 0:
-        apart = "amounts are those of each one's own cases, and not comparable"
-        sentences.append(f"there is no case that {_who_answered(table)}: {apart}")
+        sentences.append(f"no case that {_who_answered(table)}: amounts are over different cases, and not comparable")
     infrastructure = rows.error & ~rows.own_failure
     return Section(
         "arms",
@@ -84,7 +83,7 @@ def _arms(table: Table) -> Section:
             "variants": list(table.names),
             "design": design[0] if design else None,
             "answered_by_all": table.answered_by_all,
-            "measures": [_measure(table, each) for each in measures],
+            "measures": [_measure_data(table, measure) for measure in measures],
             "cache_share": table.by_variant(shares),
             "failed": table.by_variant(failed),
             "infrastructure": table.by_variant(int((table.of(at) & infrastructure).sum()) for at in table.variants),
@@ -93,23 +92,22 @@ def _arms(table: Table) -> Section:
     )
 
 
-def _cache(table: Table, shares: Sequence[float | None]) -> str:
-    """`of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: ...`; empty if none is reported."""
-    known = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
-    if not known:
+def _describe_cache(table: ComparisonTable, shares: Sequence[float | None]) -> str:
+    """Describe the share of prompt tokens read from the cache; empty if none is reported."""
+    reported = [(name, part) for name, part in zip(table.names, shares, strict=True) if part is not None]
+    if not reported:
         return ""
-    (first, part), *others = known
+    (first, part), *others = reported
     parts = [
         f"{first} read {part * 100:.0f} % from the cache",
         *(f"{name} {part * 100:.0f} %" for name, part in others),
     ]
-    why = "what is read there is cheaper and faster for that reason alone"
     order = "; the order within a block is random" if len(table.names) > 1 else ""
-    return f"of the prompt tokens, {', '.join(parts)}: {why}{order}"
+    return f"prompt tokens: {', '.join(parts)}; cached tokens are cheaper and faster{order}"
 
 
-def _failed_trials(table: Table, index: int) -> dict[str, Any]:
-    """The failed trials of a variant, what they used, and how many of them report neither tokens nor cost."""
+def _failure_totals(table: ComparisonTable, index: int) -> dict[str, Any]:
+    """Sum up the failed trials of a variant; `untold` ones report neither tokens nor cost."""
     mine = table.of(index) & table.rows.error
     tokens, cost = table.tokens[mine], table.rows.cost_usd[mine]
     totals = [float(np.nansum(values)) if not np.isnan(values).all() else None for values in (tokens, cost)]
@@ -117,25 +115,25 @@ def _failed_trials(table: Table, index: int) -> dict[str, Any]:
     return {"trials": int(mine.sum()), "tokens": totals[0], "cost_usd": totals[1], "untold": untold}
 
 
-def _failures(name: str, failed: Mapping[str, Any]) -> str:
-    """`2 failed trials of with_mcp used 12,300 tokens and $0.04 besides`."""
-    who = f"{many(failed['trials'], 'failed trial')} of {name}"
+def _describe_failures(name: str, failed: Mapping[str, Any]) -> str:
+    """Describe failed trials: `2 failed trials of with_mcp also used 12,300 tokens and $0.04`."""
+    subject = f"{many(failed['trials'], 'failed trial')} of {name}"
     parts = [many(round(failed["tokens"]), "token")] if failed["tokens"] is not None else []
     parts += [dollars(failed["cost_usd"])] if failed["cost_usd"] is not None else []
     if not parts:
-        return f"{who}: what {'it' if failed['trials'] == 1 else 'they'} used is not known"
-    unknown = f"; of {failed['untold']:,} of them it is not known" if failed["untold"] else ""
-    return f"{who} used {' and '.join(parts)} besides{unknown}"
+        return f"{subject}: usage unknown"
+    unknown = f"; usage of {failed['untold']:,} unknown" if failed["untold"] else ""
+    return f"{subject} also used {' and '.join(parts)}{unknown}"
 
 
-def _who_answered(table: Table) -> str:
-    """`both answered`; with repeats `all but broken always answered`, which is without a failure of theirs."""
-    who = "both" if len(table.names) == 2 else "all"
+def _who_answered(table: ComparisonTable) -> str:
+    """Return `both answered`, or `all but broken always answered` with repeats."""
+    group = "both" if len(table.names) == 2 else "all"
     but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
-    return f"{who}{but}{' always' if table.rows.repeats > 1 else ''} answered"
+    return f"{group}{but}{' always' if table.rows.repeats > 1 else ''} answered"
 
 
-def _side_by_side(table: Table, measures: list[Measure]) -> NamedTable:
+def _side_by_side(table: ComparisonTable, measures: list[MeasureRow]) -> NamedTable:
     failed = {summary.name for summary in table.analysis.variants if summary.all_failed}
     others = [at for at, name in enumerate(table.names) if name != table.baseline]
     rows = [
@@ -154,12 +152,12 @@ def _side_by_side(table: Table, measures: list[Measure]) -> NamedTable:
     return NamedTable("side-by-side", "", ("measure", *names, *changes), tuple(rows), _how_to_read(table, measures))
 
 
-def _title(measure: Measure, usual: int | None) -> str:
+def _title(measure: MeasureRow, usual: int | None) -> str:
     fewer = usual is not None and measure.cases not in (None, usual)
     return f"{measure.title} ({many(measure.cases or 0, 'case')})" if fewer else measure.title
 
 
-def _value(measure: Measure, at: int, all_failed: bool) -> str:
+def _value(measure: MeasureRow, at: int, all_failed: bool) -> str:
     if measure.kind == "score" and all_failed:
         return ALL_FAILED
     value = measure.values[at]
@@ -179,9 +177,9 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def _change(measure: Measure, at: int) -> str:
+def _change(measure: MeasureRow, at: int) -> str:
     """The variant against the baseline: `+12.4 points (+5.1 … +19.3)`, or `−38.0 % (−52.0 … −21.0), 9 cases`."""
-    change = measure.changes[at]
+    change = measure.improvements[at]
     if change is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
@@ -199,53 +197,51 @@ def _change(measure: Measure, at: int) -> str:
 _SHORT = {"tokens": "tokens", "seconds": "latency"}
 
 
-def _how_to_read(table: Table, measures: list[Measure]) -> str:
+def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
     kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
     whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
     parts = ["change: the variant against the baseline, − is less"] if len(table.names) > 1 else []
-    has_other_level = any(change and change.level != 0.95 for each in measures for change in each.changes)
+    has_other_level = any(change and change.level != 0.95 for each in measures for change in each.improvements)
     parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")
     parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
     parts += [f"{kinds}: of an answer, over {whose}"] if kinds else []
     if any(each.name == COST_PER_CORRECT for each in measures):
         parts.append("cost per correct answer: failures are paid for, too")
-    if any(each.name == "latency_median_s" and any(each.changes) for each in amounts):
+    if any(each.name == "latency_median_s" and any(each.improvements) for each in amounts):
         parts.append("latency, median: change of a typical case")
     if any(summary.reused for summary in table.analysis.variants):
         parts.append("latency of new answers only")
     if any(summary.included_usd for summary in table.analysis.variants):
-        parts.append("cost is what a subscription pays, at list prices")
+        parts.append("cost covered by a subscription is at list prices")
     if "simulated" in table.rows.targets:
         parts.append("tokens are estimated from characters")
     return "; ".join(parts)
 
 
-def _measure(table: Table, each: Measure) -> dict[str, Any]:
+def _measure_data(table: ComparisonTable, row: MeasureRow) -> dict[str, Any]:
+    improvements = table.by_variant(map(_improvement_data, row.improvements))
     return {
-        "name": each.name,
-        "kind": each.kind,
-        "cases": each.cases,
-        "values": table.by_variant(None if value is None else number(value) for value in each.values),
-        "intervals": table.by_variant(map(ends, each.intervals or [None] * len(table.names))),
-        "improvements": {
-            name: _changed(change) for name, change in table.by_variant(each.changes).items() if name != table.baseline
-        },
+        "name": row.name,
+        "kind": row.kind,
+        "cases": row.cases,
+        "values": table.by_variant(None if value is None else number(value) for value in row.values),
+        "intervals": table.by_variant(map(ends, row.intervals or [None] * len(table.names))),
+        "improvements": {name: item for name, item in improvements.items() if name != table.baseline},
     }
 
 
-def _changed(change: Change | None) -> dict[str, Any] | None:
-    if change is None:
+def _improvement_data(item: Improvement | None) -> dict[str, Any] | None:
+    if item is None:
         return None
-    is_sure = change.low is not None
-    interval, level = ([change.low, change.high], change.level) if is_sure else (None, None)
-    return {"estimate": change.estimate, "interval": interval, "level": level, "cases": change.cases}
+    interval, level = (None, None) if item.low is None else ([item.low, item.high], item.level)
+    return {"estimate": item.estimate, "interval": interval, "level": level, "cases": item.cases}
 
 
-# -- the cases --------------------------------------------------------------------------------------------------------
+# -- cases ------------------------------------------------------------------------------------------------------------
 
 
-def _cases(table: Table) -> Section:
+def _cases(table: ComparisonTable) -> Section:
     rows = table.rows
     comparisons = [item for item in table.analysis.comparisons if item.baseline == table.baseline]
     verdicts: list[dict[str, Any]] = [
@@ -277,8 +273,8 @@ def _cases(table: Table) -> Section:
     )
 
 
-def _case_data(table: Table, comparisons: list[Comparison]) -> list[dict[str, Any]]:
-    """What each variant made of each case, and the winner of each comparison; scores are means over repeats."""
+def _case_data(table: ComparisonTable, comparisons: list[Comparison]) -> list[dict[str, Any]]:
+    """Return the results of each variant and the winners by case; scores are means over repeats."""
     rows, failures = table.rows, failures_by_case(table.rows)
     winners = {item.variant: _winners(item) for item in comparisons}
     columns = {
@@ -286,33 +282,35 @@ def _case_data(table: Table, comparisons: list[Comparison]) -> list[dict[str, An
         "tokens": [table.by_case(at, table.tokens) for at in table.variants],
         "seconds": [table.by_case(at, table.times) for at in table.variants],
     }
-    found = []
+    cases = []
     for case, facts in sorted(rows.cases.items()):
-        own = {name: table.by_variant(none_if_nan(values[case]) for values in each) for name, each in columns.items()}
+        means = {
+            name: table.by_variant(none_if_nan(values[case]) for values in column) for name, column in columns.items()
+        }
         failed = (failures_as_data(failures.get((case, at), {}), "trials") for at in table.variants)
-        found.append(
+        cases.append(
             {
                 "id": facts.id,
                 "category": str(facts.tags.get("category", "")) or None,
                 "difficulty": str(facts.tags.get("difficulty", "")) or None,
                 "winners": {variant: by_index.get(case) for variant, by_index in winners.items()},
-                "scores": own["scores"],
+                "scores": means["scores"],
                 "failed": table.by_variant(failed),
-                "tokens": own["tokens"],
-                "seconds": own["seconds"],
+                "tokens": means["tokens"],
+                "seconds": means["seconds"],
             }
         )
-    return found
+    return cases
 
 
 def _winners(item: Comparison) -> dict[int, str]:
-    """By case a variant or "tie"; cases that cannot be compared are missing."""
+    """Return the winner by case: a variant or "tie"; cases that cannot be compared are missing."""
     names = {1: item.variant, -1: item.baseline, 0: "tie"}
     signs = np.sign(item.pairs.differences).astype(int).tolist()
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
 
 
-def _case_table(table: Table, comparisons: list[Comparison], cases: list[dict[str, Any]]) -> NamedTable:
+def _case_table(table: ComparisonTable, comparisons: list[Comparison], cases: list[dict[str, Any]]) -> NamedTable:
     is_only = len(comparisons) == 1
     winners = ["winner" if is_only else f"winner: {item.variant} or {item.baseline}" for item in comparisons]
     score = TITLES.get(table.rows.primary or "", table.rows.primary or "")
@@ -325,12 +323,12 @@ def _case_table(table: Table, comparisons: list[Comparison], cases: list[dict[st
         "",
         ("case", "category", "difficulty", *winners, *columns, "failed"),
         tuple(_case_row(table, case) for case in cases),
-        f"{order}{score}: mean over repeats, a failure of the variant's own counts 0; winner: by that, on the "
-        "repeats that both have; tokens (prompt and output) and time: means of an answer",
+        f"{order}{score}: mean over repeats; a variant's own failure counts 0; winner: by this mean, on the repeats of "
+        "both; tokens (prompt and output) and time: means per answer",
     )
 
 
-def _case_row(table: Table, case: Mapping[str, Any]) -> tuple[str, ...]:
+def _case_row(table: ComparisonTable, case: Mapping[str, Any]) -> tuple[str, ...]:
     failed: dict[str, FailureCounts] = {
         name: {(kind["kind"], kind["blame"]): kind["trials"] for kind in kinds}
         for name, kinds in case["failed"].items()
@@ -345,7 +343,7 @@ def _case_row(table: Table, case: Mapping[str, Any]) -> tuple[str, ...]:
         case["category"] or NOTHING,
         case["difficulty"] or NOTHING,
         *(winner or NOTHING for winner in case["winners"].values()),
-        *(cell for cells in columns for cell in _joined(table, cells)),
+        *(cell for cells in columns for cell in _join_cells(table, cells)),
         ", ".join(f"{name} {part}" for name, counts in failed.items() for part in _failure_cells(counts)) or NOTHING,
     )
 
@@ -361,18 +359,18 @@ def _score_cell(score: float | None, failed: int) -> str:
     return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
 
 
-def _joined(table: Table, cells: list[str]) -> list[str]:
-    """A cell for each variant; of two variants one for both, the baseline's first: `0.50 → 1.00`."""
+def _join_cells(table: ComparisonTable, cells: list[str]) -> list[str]:
+    """Join the cells of two variants, the baseline's first: `0.50 → 1.00`."""
     if len(cells) != 2:
         return cells
     both = cells if table.names[0] == table.baseline else cells[::-1]
     return [NOTHING if set(both) == {NOTHING} else " → ".join(both)]
 
 
-# -- by category and difficulty ---------------------------------------------------------------------------------------
+# -- segments ---------------------------------------------------------------------------------------------------------
 
 
-def _where(table: Table) -> Section:
+def _segments(table: ComparisonTable) -> Section:
     by_tag = {tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))}
     return Section(
         "where",
@@ -398,8 +396,8 @@ def _where(table: Table) -> Section:
     )
 
 
-def _by_tag(table: Table, tag: str, order: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-    """By value of a tag how many cases have it, and the mean scores; usual values first, nothing for a single one."""
+def _by_tag(table: ComparisonTable, tag: str, order: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+    """Return the number of cases and mean scores by value of a tag, in `order`; empty for a single value."""
     rows = table.rows
     by_index = {case: str(facts.tags[tag]) for case, facts in sorted(rows.cases.items()) if tag in facts.tags}
     counts = Counter(by_index.values())
@@ -423,34 +421,34 @@ def _score(mean: Any) -> dict[str, Any] | None:
     return None if mean is None else {"mean": number(mean.estimate), "interval": ends(mean)}
 
 
-# -- the tools --------------------------------------------------------------------------------------------------------
+# -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(table: Table) -> Section:
-    """The mean calls of an answer, and the calls that were denied in all, by tool and variant."""
-    used = [_used(data) for data in table.reported]
+def _tools(table: ComparisonTable) -> Section:
+    """Return the mean calls per answer, and the total of denied calls, by tool and variant."""
+    used = [_calls_by_tool(data) for data in table.reported]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
         denied[variant].update(_calls(data.get("tools_denied")))
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for tool in sorted({tool for tools in (*filter(None, used), *denied) for tool in tools}):
         counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in used], dtype=float)
         calls, refused = mean_amounts(table, counts), [own[tool] for own in denied]
         if any(calls) or any(refused):
-            found.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})
-    found.sort(key=lambda row: -sum(filter(None, row["calls"].values())))
-    return Section("tools", "Tools", tables=(_tool_table(table, found),) if found else (), data={"tools": found})
+            rows.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})
+    rows.sort(key=lambda row: -sum(filter(None, row["calls"].values())))
+    return Section("tools", "Tools", tables=(_tool_table(table, rows),) if rows else (), data={"tools": rows})
 
 
-def _used(data: Mapping[str, Any]) -> dict[str, int] | None:
-    """The calls of one trial by tool; None if it does not report them."""
+def _calls_by_tool(data: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the calls of a trial by tool; None if not reported."""
     if isinstance(data.get("tools"), Mapping):
         return _calls(data["tools"])
     return {} if data.get("tool_calls") == 0 else None
 
 
 def _calls(reported: Any) -> dict[str, int]:
-    """Calls by tool: a mapping, a list of names, or a number of unnamed ones."""
+    """Count calls by tool, from a mapping, a list of names, or the number of unnamed calls."""
     if isinstance(reported, Mapping):
         counts = {str(tool): count_in(count) for tool, count in reported.items()}
         return {tool: int(count) for tool, count in counts.items() if count > 0}
@@ -460,7 +458,7 @@ def _calls(reported: Any) -> dict[str, int]:
     return {"(not named)": int(unnamed)} if unnamed > 0 else {}
 
 
-def _tool_table(table: Table, tools: list[dict[str, Any]]) -> NamedTable:
+def _tool_table(table: ComparisonTable, tools: list[dict[str, Any]]) -> NamedTable:
     has_denied = any(any(row["denied"].values()) for row in tools)
     denied = [f"denied, {name}" for name in table.names] if has_denied else []
     rows = tuple(
@@ -471,6 +469,6 @@ def _tool_table(table: Table, tools: list[dict[str, Any]]) -> NamedTable:
         )
         for row in tools
     )
-    note = "calls of an answer, over the same cases as tool calls above"
-    note += "; denied: calls in all, of failed trials too" if denied else ""
+    note = "calls per answer, over the same cases as tool calls above"
+    note += "; denied: total calls, including failed trials" if denied else ""
     return NamedTable("tools", "", ("tool", *table.names, *denied), rows, note)

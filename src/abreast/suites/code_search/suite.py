@@ -1,15 +1,15 @@
-"""The suite at the command line: its flags, its experiment, its sections of the report."""
+"""The suite: its flags, experiment and report sections."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.spec.schema import seconds_in
 from abreast.suites import Suite
-from abreast.suites.code_search.config import MODEL, NAME, TURNS, Config, experiment
+from abreast.suites.code_search.config import MODEL, NAME, TURNS, CodeSearchConfig, experiment
 from abreast.suites.code_search.new_cases import NewCases
 
 if TYPE_CHECKING:
@@ -29,45 +29,49 @@ class CodeSearch(Suite):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group("of the suite code-search").add_argument
-        add("--repo", metavar="PATH", default=".", help="the repository that is asked about (this folder)")
+        several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+        add("--repo", metavar="PATH", default=".", help="the repository of the cases (default: current folder)")
         add(
             "--cases",
             metavar="PATH",
-            nargs="+",
-            action="extend",
-            default=[],
-            help="folders of case files, or files; win over those of the repository",
+            **several,
+            help="case files, or folders of them, instead of those in the repository",
         )
         add("--category", metavar="A,B", action="append", default=[], help="only these categories; repeatable")
         add(
             "--mcp",
             metavar="SERVER",
-            nargs="+",
-            action="extend",
-            default=[],
-            help='NAME="COMMAND ARGUMENTS", NAME=URL or a file with mcpServers: a variant each (abreast-demo-mcp)',
+            **several,
+            help='add a variant with this server: NAME="COMMAND ARGUMENTS", NAME=URL or a file with mcpServers '
+            "(abreast-demo-mcp)",
         )
-        add("--tools", metavar="NAME=T,T", action="append", default=[], help="a further variant with these tools only")
+        add(
+            "--tools",
+            metavar="NAME=T,T",
+            action="append",
+            default=[],
+            help="add a variant with only these tools; repeatable",
+        )
         add(
             "--search-tools",
             choices=("control", "both"),
             default="control",
-            help="who has Grep, Glob, rg, grep and find: the variant without servers (default), or both",
+            help="variants with Grep, Glob, rg, grep and find: only the one without servers (default), or both",
         )
-        add("--model", metavar="M", default=MODEL, help=f"of all variants ({MODEL})")
-        add("--max-turns", metavar="N", type=int, default=TURNS, help=f"of a trial ({TURNS})")
-        add("--timeout", metavar="T", default="5m", help="of a trial: 90s, 5m, 1h (5m)")
-        add("--start-timeout", metavar="T", help="how long the servers may take to start (20s)")
-        add("--commit", metavar="REV", help="what is checked out for each trial (HEAD)")
-        add("--workspace", choices=("git", "copy"), help="a checkout for each trial, or a copy of the folder as it is")
-        add("--mock", action="store_true", help="the simulator instead of an agent: nothing is called")
+        add("--model", metavar="M", default=MODEL, help=f"model of all variants ({MODEL})")
+        add("--max-turns", metavar="N", type=int, default=TURNS, help=f"turns of a trial ({TURNS})")
+        add("--timeout", metavar="T", default="5m", help="timeout of a trial: 90s, 5m, 1h (5m)")
+        add("--start-timeout", metavar="T", help="timeout for starting a server (20s)")
+        add("--commit", metavar="REV", help="commit to check out for each trial (HEAD)")
+        add("--workspace", choices=("git", "copy"), help="give each trial a git checkout, or a copy of the folder")
+        add("--mock", action="store_true", help="use the simulator; nothing is called")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
         categories = [name.strip() for text in args.category for name in text.split(",") if name.strip()]
         if args.category and not categories:
-            raise BadInput(f"--category {args.category[0]}: names none")
+            raise BadInput(f"--category {args.category[0]}: no category named")
         return experiment(
-            Config(
+            CodeSearchConfig(
                 repo=Path(args.repo),
                 categories=categories,
                 timeout=_seconds("--timeout", args.timeout),
@@ -77,7 +81,7 @@ class CodeSearch(Suite):
         )
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        return f"without a model: abreast run {NAME} --mock"
+        return f"to try it without a model, run `abreast run {NAME} --mock`"
 
     def flags_of_list(self, args: argparse.Namespace) -> list[str]:
         words = ["--repo", args.repo or ".", "--mock"]  # no agent is needed to read cases

@@ -1,4 +1,4 @@
-"""The file that accepted cases go to: what is in it is kept, and what it says is not proposed again."""
+"""The file of accepted cases. Its content is kept, and its cases are not proposed again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from abreast.errors import BadInput
 from abreast.suites.atomic_file import rewrite
 from abreast.suites.code_search.finding import SUFFIX
-from abreast.suites.code_search.mining.proposal import Known
+from abreast.suites.code_search.mining.proposal import KnownCases
 
 MINED = f"mined{SUFFIX}"
 REJECTED = "// rejected: "
-MOST_BYTES = 20_000_000  # of a neighbouring file; a larger one holds other things than cases
-_FIX = "name another file: --output FILE"
+MOST_BYTES = 20_000_000  # of a neighbouring file; larger ones are not case files
+_FIX = "use another file: --output FILE"
 
 
-def known(path: Path) -> Known:
-    """The cases of this file and of its neighbours, and the ids that were rejected in them."""
+def known_cases(path: Path) -> KnownCases:
+    """Return the cases and rejected ids in this file and its neighbours."""
     ids: list[Any] = []
     prompts: list[Any] = []
     near = {file for file in path.parent.glob(f"*{SUFFIX}") if file.is_file() and file.stat().st_size <= MOST_BYTES}
@@ -26,7 +26,7 @@ def known(path: Path) -> Known:
         try:
             content = file.read_bytes()
         except OSError as error:
-            raise BadInput(f"{file}: cannot be read: {error.strerror}", _FIX) from None
+            raise BadInput(f"{file}: cannot read: {error.strerror}", _FIX) from None
         for line in _lines(content):
             if line.startswith(REJECTED.strip()):
                 ids.append(line.removeprefix(REJECTED.strip()).strip())
@@ -34,7 +34,7 @@ def known(path: Path) -> Known:
             ids.append(case.get("id"))
             prompts.append(case.get("prompt", case.get("input")))
     strings = [frozenset(value for value in values if isinstance(value, str)) for values in (ids, prompts)]
-    return Known(*strings)
+    return KnownCases(*strings)
 
 
 def _lines(content: bytes) -> list[str]:
@@ -42,7 +42,7 @@ def _lines(content: bytes) -> list[str]:
 
 
 def _case(line: str) -> dict[str, Any]:
-    """The case on a line, or nothing: a run reports what is wrong with it."""
+    """Parse the case on a line; empty for an invalid one, which a run reports."""
     try:
         case = json.loads(line)
     except (ValueError, RecursionError):
@@ -55,15 +55,15 @@ def as_line(case: dict[str, Any]) -> str:
 
 
 def append(path: Path, lines: list[str]) -> None:
-    """Add lines at the end, all at once, without cases whose id the file already has."""
+    """Append lines atomically, except cases with an id that the file already has."""
     if path.exists() and not path.is_file():
-        raise BadInput(f"{path}: is no file that cases can be kept in", _FIX)
+        raise BadInput(f"{path}: not a regular file", _FIX)
 
     def with_lines(before: bytes) -> bytes:
-        there = _lines(before)
-        if any(there) and not any(line.startswith("//") or _case(line) for line in there):
-            raise BadInput(f"{path}: has no case in it, so it is kept as it is", _FIX)
-        ids = {_case(line).get("id") for line in there}
+        existing = _lines(before)
+        if any(existing) and not any(line.startswith("//") or _case(line) for line in existing):
+            raise BadInput(f"{path}: not a case file; it was not changed", _FIX)
+        ids = {_case(line).get("id") for line in existing}
         end = b"\n" if before and not before.endswith(b"\n") else b""
         added = [line for line in lines if _case(line).get("id", "") not in ids]
         return before + end + "".join(f"{line}\n" for line in added).encode()

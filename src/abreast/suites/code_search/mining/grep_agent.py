@@ -1,4 +1,4 @@
-"""A scripted agent that answers a question with `git grep` alone: the measure of how difficult a case is."""
+"""A scripted agent that answers questions with `git grep`, to measure the difficulty of cases."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from abreast.plan import git
 from abreast.suites.code_search.mining.proposal import f1
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 
-EASY, MEDIUM = 0.8, 0.3  # the least F1 of an easy and of a medium case; below, it is hard
+EASY, MEDIUM = 0.8, 0.3  # minimum F1 of easy and medium cases
 MOST_HITS = 200  # lines that the agent reads
-FILES_OF_COMMIT = 3  # files it names if all it has are the words of a commit message
+FILES_OF_COMMIT = 3  # named for a commit message
 
-_NAMED = re.compile(r"`([^`\s]+)`")
+_BACKTICKS = re.compile(r"`([^`\s]+)`")
 _QUOTED = re.compile(r'"([^"]+)"')
 _ASKS_DEFINITION = re.compile(r"\b(?:defined|override|set\?|get its value|declares)")
 _WORDS = r"^\s*(?:(?:[\w@{}!\"]+|pub\([^)]*\))\s+)*?"
@@ -22,7 +22,7 @@ _DEFINES = re.compile(
     _WORDS + r"(?:def|class|func|fn|function|interface|trait|struct|enum|type|const|let|var)\b\s*\*?\s*"
     r"(?:\([^)]*\)\s*)?(?P<name>\w+)"
 )
-_SCOPES = (  # what an agent takes for the function or class around a line
+_SCOPES = (  # headers of functions and classes
     re.compile(
         _WORDS + r"(?:def|class|func|fn|function|interface|trait|struct|enum)\b\s*\*?\s*(?:\([^)]*\)\s*)?(?P<name>\w+)"
     ),
@@ -47,20 +47,20 @@ def difficulty(score: float) -> str:
     return "easy" if score >= EASY else "medium" if score >= MEDIUM else "hard"
 
 
-def measure(repository: Repository, case: dict[str, Any]) -> float:
-    """Return the F1 of the agent's answer to a case, to two digits."""
+def measure(repository: CodeRepository, case: dict[str, Any]) -> float:
+    """Return the F1 of the agent's answer to a case, rounded to two digits."""
     return round(f1(case["prompt"], case["ground_truth"], json.dumps(answer(repository, case["prompt"]))), 2)
 
 
-def answer(repository: Repository, question: str) -> dict[str, Any]:
-    """Answer a question, given nothing but its text.
+def answer(repository: CodeRepository, question: str) -> dict[str, Any]:
+    """Answer a question from its text alone.
 
-    The last name in backticks is searched for: lines that look like a definition if the question asks for one, else all
-    others but imports and comments. A commit message is answered with the files that have most of its rare words.
+    Search for the last name in backticks: return lines that look like a definition if the question asks for one, else
+    the others but imports and comments. For a commit message, return the files with most of its rare words.
     """
     if quoted := _QUOTED.search(question):
         return {"files": _files_with_words(repository, quoted[1])}
-    names = _NAMED.findall(question)
+    names = _BACKTICKS.findall(question)
     if not names:
         return {"files": []}
     hits = _grep(repository, names[-1])
@@ -71,15 +71,15 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
     else:
         hits = [hit for hit in hits if hit not in defining and not _IMPORTS.match(hit[2])]
     if question.startswith("Which tests"):
-        hits = [hit for hit in hits if "test" in f"{hit[0]} {_around(repository, hit, None)}".lower()]
-    return _as_answer(repository, question, hits, names[-1] if is_definition else None)
+        hits = [hit for hit in hits if "test" in f"{hit[0]} {_enclosing(repository, hit, None)}".lower()]
+    return _make_answer(repository, question, hits, names[-1] if is_definition else None)
 
 
-def _as_answer(repository: Repository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
+def _make_answer(repository: CodeRepository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {"files": sorted({path for path, _, _ in hits})}
     if re.search(r"\bnames?\b", question):
-        around = [_around(repository, hit, name) for hit in hits]
-        result["symbols"] = sorted({symbol for symbol in around if symbol})
+        symbols = [_enclosing(repository, hit, name) for hit in hits]
+        result["symbols"] = sorted({symbol for symbol in symbols if symbol})
     if re.search(r"\blines?\b", question):
         result["lines"] = {path: sorted({line for file, line, _ in hits if file == path}) for path in result["files"]}
     if "quotation" in question:
@@ -87,7 +87,7 @@ def _as_answer(repository: Repository, question: str, hits: list[Hit], name: str
     return result
 
 
-def _grep(repository: Repository, word: str, *options: str) -> list[Hit]:
+def _grep(repository: CodeRepository, word: str, *options: str) -> list[Hit]:
     output = _run(repository, "-n", "-w", *options, "-e", word)
     hits = []
     for line in output.splitlines()[:MOST_HITS]:
@@ -97,15 +97,15 @@ def _grep(repository: Repository, word: str, *options: str) -> list[Hit]:
     return hits
 
 
-def _run(repository: Repository, *options: str) -> str:
-    """Run `git grep` in the files that git tracks; in all files where there is no git."""
+def _run(repository: CodeRepository, *options: str) -> str:
+    """Run `git grep` in tracked files, or in all files outside of a repository."""
     tracked = ("grep", "-I", "-z", "-F", *options)
     if repository.is_tracked:
         return git.output(repository.root, *tracked) or ""
     return git.output(repository.root, "grep", "--no-index", *tracked[1:]) or ""
 
 
-def _files_with_words(repository: Repository, message: str) -> list[str]:
+def _files_with_words(repository: CodeRepository, message: str) -> list[str]:
     words = {word.lower() for word in re.findall(r"\w{4,}", message)} - _STOP_WORDS
     weights: dict[str, float] = {}
     for word in sorted(words):
@@ -117,19 +117,19 @@ def _files_with_words(repository: Repository, message: str) -> list[str]:
 
 
 def _defines(text: str, name: str) -> bool:
-    found = _DEFINES.match(text)
-    names = [found["name"] if found else None, _scope(text)]
+    match = _DEFINES.match(text)
     return (
-        name in names or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}['\"]?(?:\s*[:=](?!=)|\s+v\d)", text) is not None
+        name in (match and match["name"], _scope(text))
+        or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}['\"]?(?:\s*[:=](?!=)|\s+v\d)", text) is not None
     )
 
 
 def _scope(text: str) -> str | None:
-    return next((found["name"] for pattern in _SCOPES if (found := pattern.match(text))), None)
+    return next((match["name"] for pattern in _SCOPES if (match := pattern.match(text))), None)
 
 
-def _around(repository: Repository, hit: Hit, name: str | None) -> str | None:
-    """Return the nearest definition above a line that is indented less; before a name that is given, if it is."""
+def _enclosing(repository: CodeRepository, hit: Hit, name: str | None) -> str | None:
+    """Return the enclosing definition by indentation, with `name` as a member of it."""
     path, number, text = hit
     own = _scope(text)
     if own and name is None:

@@ -11,16 +11,16 @@ from typing import Any
 
 from abreast.model import Answer, Case
 from abreast.scorers import Scorer, build
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 
-CONTENT = 200  # characters of a line that is shown as evidence
+CONTENT = 200  # characters of a line of evidence
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A case as in a case file, its kind and language, and lines of code (`path:line: text`) to judge it by."""
+    """A case as in a case file, its kind and language, and lines of code as evidence (`path:line: text`)."""
 
     case: dict[str, Any]
     kind: str
@@ -34,15 +34,15 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Cases that exist or were rejected, and are not proposed again."""
+class KnownCases:
+    """Existing and rejected cases, which are not proposed again."""
 
     ids: frozenset[str] = frozenset()
     prompts: frozenset[str] = frozenset()
 
 
 def make_proposal(
-    repository: Repository,
+    repository: CodeRepository,
     *,
     kind: str,
     language: str | None,
@@ -51,7 +51,7 @@ def make_proposal(
     description: str,
     prompt: str,
     why: str,
-    places: Iterable[tuple[str, int]],
+    locations: Iterable[tuple[str, int]],
     files: Iterable[str] = (),
     symbols: Sequence[str] = (),
     lines: Mapping[str, Sequence[int]] | None = None,
@@ -74,12 +74,12 @@ def make_proposal(
         "prompt": prompt,
         "ground_truth": {key: value for key, value in truth.items() if value or key == "files"},
     }
-    evidence = tuple(f"{path}:{line}: {repository.line(path, line)[:CONTENT]}" for path, line in places)
+    evidence = tuple(f"{path}:{line}: {repository.line(path, line)[:CONTENT]}" for path, line in locations)
     return Proposal(case, kind, language, why, evidence)
 
 
 def words_of(name: str) -> list[str]:
-    """The words that a name is made of.
+    """Split a name into words.
 
     >>> words_of("parseHTTPLine"), words_of("line-length_2")
     (['parse', 'http', 'line'], ['line', 'length', '2'])
@@ -88,7 +88,7 @@ def words_of(name: str) -> list[str]:
 
 
 def slug(prefix: str, name: str) -> str:
-    """An id that can be read.
+    """Make a readable id.
 
     >>> slug("def", "Store.openFile")
     'def-store-open-file'
@@ -96,8 +96,8 @@ def slug(prefix: str, name: str) -> str:
     return "-".join([prefix, *(word for word in words_of(name) if word.isascii())]).removesuffix("-") or prefix
 
 
-def is_understood(proposal: Proposal) -> bool:
-    """Whether the scorer accepts the truth as JSON, and as prose with plain paths: paths with spaces need JSON."""
+def is_readable_truth(proposal: Proposal) -> bool:
+    """Whether the scorer accepts the truth as JSON, and, with simple paths, as prose."""
     prompt, truth = proposal.case["prompt"], proposal.case["ground_truth"]
     renamed = {path: f"folder/file{number}.py" for number, path in enumerate(truth["files"])}
     plain = {**truth, "files": list(renamed.values())}

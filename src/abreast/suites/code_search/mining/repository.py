@@ -1,4 +1,4 @@
-"""The files of a repository with their kinds and contents."""
+"""The files of a repository, their kinds and contents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Literal
 
 from abreast.languages import Outline, language_of, outline
 from abreast.plan import git
-from abreast.suites.code_search.finding import PLACES
+from abreast.suites.code_search.finding import CASE_FOLDERS
 from abreast.suites.code_search.server.files import Files, regular_files, walk
 
-MOST_BYTES = 1_000_000  # of a file; from a larger one only its words are read
-LONGEST_LINE = 2_000  # characters; a file with a longer one is taken for the work of a program
+MOST_BYTES = 1_000_000  # of a file; larger ones are only searched for words
+LONGEST_LINE = 2_000  # characters; a file with a longer line is generated
 OUTLINES = 500  # kept in memory
 
 Kind = Literal["source", "config", "prose", "data", "other"]
@@ -37,24 +37,24 @@ _LOCKS = {
     *("pipfile.lock", "go.sum", "composer.lock", "gemfile.lock", "packages.lock.json", "bun.lock", "deno.lock"),
 }
 _PROSE = {".md", ".rst", ".txt", ".adoc", ".markdown", ".org", ".tex"}
-_PROSE_NAMES = {  # of files without a suffix; any other may be a script or hold settings
+_PROSE_NAMES = {  # of files without a suffix
     *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
     *("changelog", "changes", "history", "news", "todo", "install", "credits", "thanks", "version", "codeowners"),
 }
 _DATA = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml", ".svg", ".lock", ".po", ".snap", ".map", ".log"}
-_MADE = re.compile(r"\.min\.|\.bundle\.|\.pb\.|_pb2|\.generated\.|\.gen\.|\.d\.ts$|\.snap$")
-_SAYS_MADE = re.compile(rb"DO NOT EDIT|@generated|[Cc]ode generated|[Aa]uto-?generated")
+_GENERATED_NAME = re.compile(r"\.min\.|\.bundle\.|\.pb\.|_pb2|\.generated\.|\.gen\.|\.d\.ts$|\.snap$")
+_GENERATED_HEADER = re.compile(rb"DO NOT EDIT|@generated|[Cc]ode generated|[Aa]uto-?generated")
 _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file by its path from the root, with `/`. `asked` says that questions may be about it."""
+class SourceFile:
+    """A file by its path from the root. Questions may be about candidates."""
 
     path: str
     kind: Kind
     language: str | None
-    asked: bool
+    is_candidate: bool
 
     @property
     def folder(self) -> str:
@@ -65,8 +65,8 @@ class File:
         return PurePosixPath(self.path).name
 
 
-class Repository:
-    """A folder and its files, given with their sizes; `is_tracked` says that git tracks them."""
+class CodeRepository:
+    """A folder and its files by size; `is_tracked` if git tracks them."""
 
     def __init__(self, root: Path, sizes: Mapping[str, int], is_tracked: bool) -> None:
         self.root, self.is_tracked = root, is_tracked
@@ -77,8 +77,8 @@ class Repository:
         self._readable = Files(root)
 
     @classmethod
-    def open(cls, root: Path) -> Repository:
-        """List what git tracks, or without git all that is not hidden, built or installed."""
+    def open(cls, root: Path) -> CodeRepository:
+        """List the tracked files, or, outside of a repository, those that are not hidden, built or installed."""
         output = git.output(root, "ls-files", "-z")
         paths: Iterable[str] = dict.fromkeys(filter(None, (output or "").split("\0")))
         is_tracked = bool(paths) or (output is not None and (root / ".git").exists())
@@ -89,57 +89,56 @@ class Repository:
     def has(self, path: str) -> bool:
         return path in self._by_path
 
-    def file(self, path: str) -> File:
+    def file(self, path: str) -> SourceFile:
         return self._by_path[path]
 
     def read(self, path: str) -> bytes:
-        """The content of a text file; empty if it is binary, too large or gone."""
+        """Return the content of a text file; empty if it is binary, too large or missing."""
         return self._readable.read(path) or b""
 
     def text(self, path: str) -> str:
         return self.read(path).decode("utf-8", "replace")
 
     def line(self, path: str, number: int) -> str:
-        """One line of a file, counted from 1, without the spaces around it."""
+        """Return a line, counted from 1, stripped."""
         lines = self.text(path).split("\n")
         return lines[number - 1].strip() if number <= len(lines) else ""
 
     def _outline(self, path: str) -> Outline | None:
         return outline(path, self.read(path))
 
-    def may_be_asked_about(self, file: File) -> bool:
-        """Whether people wrote it, as far as its path and content show."""
-        if not file.asked:
+    def may_be_asked_about(self, file: SourceFile) -> bool:
+        """Whether a file appears to be written by people."""
+        if not file.is_candidate:
             return False
         content = self.read(file.path)
         has_long_lines = any(len(line) > LONGEST_LINE for line in content.split(b"\n"))
-        return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not has_long_lines
+        return bool(content) and not _GENERATED_HEADER.search(content[:1_000]) and not has_long_lines
 
-    def holding(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The files that have all words of each name; none if a file that is too large to read has them too."""
-        wanted = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
-        every = frozenset[bytes]().union(*wanted.values())
-        by_word: dict[bytes, set[str]] = {word: set() for word in every}
+    def files_with(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Map each name to the files with all its words; to none if a file that is too large to read has them."""
+        words_of = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
+        words = frozenset[bytes]().union(*words_of.values())
+        by_word: dict[bytes, set[str]] = {word: set() for word in words}
         for file in self.files:
-            for word in every.intersection(_WORD.findall(self.read(file.path))):
+            for word in words.intersection(_WORD.findall(self.read(file.path))):
                 by_word[word].add(file.path)
-        large = [every.intersection(_words(self.root / path)) for path in self._large] if every else []
+        large = [words.intersection(_words(self.root / path)) for path in self._large] if words else []
         return {
             name: sorted(set.intersection(*(by_word[word] for word in words)))
-            if words and not any(words <= there for there in large)
+            if words and not any(words <= contained for contained in large)
             else []
-            for name, words in wanted.items()
+            for name, words in words_of.items()
         }
 
 
-def _file(path: str) -> File:
+def _file(path: str) -> SourceFile:
     pure = PurePosixPath(path)
     name, folders = pure.name.lower(), {part.lower() for part in pure.parts[:-1]}
     language = language_of(path)
-    is_ours = not folders & _FOREIGN and not any(path.startswith(f"{place}/") for place in PLACES)
-    # A path must fit on a line of a case file.
-    asked = is_ours and name not in _LOCKS and not _MADE.search(name) and path.isprintable()
-    return File(path, _kind(name, pure.suffix.lower(), language), language, asked)
+    is_ours = not folders & _FOREIGN and not any(path.startswith(f"{folder}/") for folder in CASE_FOLDERS)
+    is_candidate = is_ours and name not in _LOCKS and not _GENERATED_NAME.search(name) and path.isprintable()
+    return SourceFile(path, _kind(name, pure.suffix.lower(), language), language, is_candidate)
 
 
 def _kind(name: str, suffix: str, language: str | None) -> Kind:
@@ -161,8 +160,8 @@ def _words(path: Path) -> Iterator[bytes]:
             while chunk := file.read(MOST_BYTES):
                 if b"\0" in chunk[:8_000]:
                     return
-                *whole, rest = _WORD.findall(rest + chunk + b"_") or [b"_"]
-                yield from whole
+                *words, rest = _WORD.findall(rest + chunk + b"_") or [b"_"]
+                yield from words
                 rest = rest[:-1][:MOST_BYTES]
             yield rest
     except OSError:

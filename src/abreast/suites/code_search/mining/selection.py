@@ -1,4 +1,4 @@
-"""Which cases are proposed: verified ones, spread over kinds, languages and folders, the same for the same seed."""
+"""Select proposals: verified cases, spread over kinds, languages and folders, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from abreast.suites.code_search.mining.kinds import (
     implementations,
     reexports,
 )
-from abreast.suites.code_search.mining.places import Places
-from abreast.suites.code_search.mining.proposal import Known, Proposal, is_understood
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.name_index import NameIndex
+from abreast.suites.code_search.mining.proposal import KnownCases, Proposal, is_readable_truth
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
-ROUNDS = 3  # after which easy cases will do
+ROUNDS = 3  # after these, easy cases are accepted
 LIMIT = 20
-FILES_A_CASE = 4  # source files that are read for each case that is wanted, before more are
+FILES_A_CASE = 4  # source files to read per requested case, at first
 
 Item = TypeVar("Item")
 
@@ -39,35 +39,33 @@ def propose(
     seed: int = 0,
     kinds: Sequence[str] = KINDS,
     languages: Sequence[str] = (),
-    known: Known | None = None,
+    excluded: KnownCases | None = None,
 ) -> list[Proposal]:
-    """So many cases of a repository at most, none of them known. Languages left out are all, with configuration."""
+    """Propose up to `limit` new cases of a repository. Without `languages`, all languages and configuration files."""
     if limit < 1:
         raise BadInput(f"--limit {limit}: must be a whole number of at least 1")
-    repository = Repository.open(repository_folder(repo))
+    repository = CodeRepository.open(repository_folder(repo))
     if not repository.files:
-        raise BadInput(
-            f"{repo}: there is no file to ask about", "name a repository with files that git tracks: git add"
-        )
-    taken = _Taken(repository, known or Known(), limit)
+        raise BadInput(f"{repo}: no files to ask about", "use a repository with tracked files (`git add`)")
+    selection = _CaseSelection(repository, excluded or KnownCases(), limit)
     for number, streams in enumerate(_rounds(repository, limit, Random(seed), kinds, languages), 1):
-        taken.add_from(streams)
-        if taken.is_full or (taken.could_be_full and number >= ROUNDS):
+        selection.add_from(streams)
+        if selection.is_full or (selection.could_be_full and number >= ROUNDS):
             break
-    return taken.proposals + taken.put_off[: limit - len(taken.proposals)]
+    return selection.proposals + selection.deferred[: limit - len(selection.proposals)]
 
 
-class _Taken:
-    """The proposals chosen so far; easy ones beyond half of the limit, and settings beyond a tenth, are put off."""
+class _CaseSelection:
+    """The selected proposals; easy ones beyond half of the limit, and settings beyond a tenth, are deferred."""
 
-    def __init__(self, repository: Repository, known: Known, limit: int) -> None:
+    def __init__(self, repository: CodeRepository, excluded: KnownCases, limit: int) -> None:
         self.proposals: list[Proposal] = []
-        self.put_off: list[Proposal] = []
+        self.deferred: list[Proposal] = []
         self._repository = repository
-        self._known = known
+        self._known = excluded
         self._limit = limit
         self._ids: set[str] = set()
-        self._prompts = set(known.prompts)
+        self._prompts = set(excluded.prompts)
 
     @property
     def is_full(self) -> bool:
@@ -75,21 +73,21 @@ class _Taken:
 
     @property
     def could_be_full(self) -> bool:
-        return len(self.proposals) + len(self.put_off) >= self._limit
+        return len(self.proposals) + len(self.deferred) >= self._limit
 
     def add_from(self, streams: list[Iterator[Proposal]]) -> None:
         while streams and not self.is_full:
             stream = streams.pop(0)
-            proposal = next((one for one in stream if self._is_new(one)), None)
+            proposal = next((proposal for proposal in stream if self._is_new(proposal)), None)
             if proposal is None:
                 continue
             self._add(proposal)
-            if len(self.put_off) < self._limit or proposal is not self.put_off[-1]:
+            if len(self.deferred) < self._limit or proposal is not self.deferred[-1]:
                 streams.append(stream)
 
     def _is_new(self, proposal: Proposal) -> bool:
         is_known = proposal.id in self._known.ids or proposal.case["prompt"] in self._prompts
-        return not is_known and not _reveals(proposal) and is_understood(proposal)
+        return not is_known and not _reveals(proposal) and is_readable_truth(proposal)
 
     def _add(self, proposal: Proposal) -> None:
         base, number = proposal.id, 2
@@ -101,11 +99,11 @@ class _Taken:
         score = grep_agent.measure(self._repository, proposal.case)
         proposal.case["difficulty"] = grep_agent.difficulty(score)
         proposal.case["tags"] = {"kind": proposal.kind, "grep_f1": f"{score:.2f}"}
-        (self.put_off if self._is_put_off(proposal) else self.proposals).append(proposal)
+        (self.deferred if self._is_deferred(proposal) else self.proposals).append(proposal)
 
-    def _is_put_off(self, proposal: Proposal) -> bool:
-        easy = sum(one.case["difficulty"] == "easy" for one in self.proposals)
-        settings = sum(one.kind == "configuration" for one in self.proposals)
+    def _is_deferred(self, proposal: Proposal) -> bool:
+        easy = sum(proposal.case["difficulty"] == "easy" for proposal in self.proposals)
+        settings = sum(proposal.kind == "configuration" for proposal in self.proposals)
         return (proposal.case["difficulty"] == "easy" and easy >= self._limit // 2) or (
             proposal.kind == "configuration" and settings >= max(1, self._limit // 10)
         )
@@ -117,11 +115,10 @@ def _reveals(proposal: Proposal) -> bool:
 
 
 def _rounds(
-    repository: Repository, limit: int, random: Random, kinds: Sequence[str], languages: Sequence[str]
+    repository: CodeRepository, limit: int, random: Random, kinds: Sequence[str], languages: Sequence[str]
 ) -> Iterator[list[Iterator[Proposal]]]:
-    """Streams of verified proposals, from more and more source files: a large repository is read only in part."""
-    wanted = languages or LANGUAGES
-    sources = [file for file in repository.files if file.kind == "source" and file.language in wanted]
+    """Yield streams of verified proposals from growing batches of source files, to read large repositories in part."""
+    sources = [file for file in repository.files if file.kind == "source" and file.language in (languages or LANGUAGES)]
     order = spread(sources, random, lambda file: str(file.language), lambda file: file.folder)
     settings = [file for file in repository.files if file.kind == "config" and repository.may_be_asked_about(file)]
     once = [] if languages else [kind for kind in ("history", "configuration") if kind in kinds]
@@ -136,25 +133,31 @@ def _rounds(
 
 
 def _streams(
-    repository: Repository, sources: list[File], settings: list[File], random: Random, kinds: Sequence[str]
+    repository: CodeRepository,
+    sources: list[SourceFile],
+    settings: list[SourceFile],
+    random: Random,
+    kinds: Sequence[str],
 ) -> list[Iterator[Proposal]]:
-    names = definitions.candidates(repository, sources) if set(kinds) & set(_ABOUT_NAMES) else []
+    names = definitions.candidates(repository, sources) if set(kinds) & set(_KINDS_BY_NAME) else []
     entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
-    places = Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
+    index = NameIndex(repository, {proposal.name for _, proposal in names} | {entry.key for entry in entries})
     streams = {
-        kind: about(places, spread(names, random, *_IN_TURN)) for kind, about in _ABOUT_NAMES.items() if kind in kinds
+        kind: propose_kind(index, spread(names, random, *_SPREAD_KEYS))
+        for kind, propose_kind in _KINDS_BY_NAME.items()
+        if kind in kinds
     }
     streams["history"] = history.proposals(repository, random)
     streams["reexports"] = reexports.proposals(repository, sources, random)
     streams["configuration"] = configuration.proposals(
         repository,
         spread(entries, random, lambda entry: entry.language, lambda entry: entry.file.path),
-        places.holding,
+        index.files_with,
     )
     return [streams[kind] for kind in KINDS if kind in kinds]
 
 
-_ABOUT_NAMES = {
+_KINDS_BY_NAME = {
     "impact": impact.impact,
     "implementations": implementations.proposals,
     "tests": impact.tests,
@@ -163,7 +166,7 @@ _ABOUT_NAMES = {
 }
 
 
-_IN_TURN: tuple[Callable[[tuple[File, SymbolDefinition]], Hashable], ...] = (
+_SPREAD_KEYS: tuple[Callable[[tuple[SourceFile, SymbolDefinition]], Hashable], ...] = (
     lambda item: item[0].language,
     lambda item: item[0].folder,
     lambda item: item[0].path,
@@ -172,7 +175,7 @@ _IN_TURN: tuple[Callable[[tuple[File, SymbolDefinition]], Hashable], ...] = (
 
 
 def spread(items: Sequence[Item], random: Random, *keys: Callable[[Item], Hashable]) -> list[Item]:
-    """The items in an order in which neighbours differ: the groups of the first key take turns, and so on inside."""
+    """Order items so that neighbours differ: groups by the first key alternate, recursively by the other keys."""
     if not keys:
         shuffled = list(items)
         random.shuffle(shuffled)
@@ -184,4 +187,4 @@ def spread(items: Sequence[Item], random: Random, *keys: Callable[[Item], Hashab
     random.shuffle(names)
     turns = [spread(groups[name], random, *keys[1:]) for name in names]
     longest = max(map(len, turns), default=0)
-    return [turn[at] for at in range(longest) for turn in turns if at < len(turn)]
+    return [turn[index] for index in range(longest) for turn in turns if index < len(turn)]

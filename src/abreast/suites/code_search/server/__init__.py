@@ -1,7 +1,7 @@
-"""`abreast-demo-mcp`: an MCP server that searches the code of one folder, over standard input and output.
+"""`abreast-demo-mcp`: an MCP server over stdio that searches the code of one folder.
 
-It is what `abreast run code-search` measures if no other server is named. It needs only Python, git if installed, and
-the extra `[code]` for tools that know names rather than words; nothing heavy is imported.
+`abreast run code-search` measures it by default. The extra `[code]` adds tools that find names instead of words; heavy
+packages are not imported.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from abreast import __version__, regex_timeout
 from abreast.languages import INSTALL
 from abreast.output import is_interactive, protect, say
 from abreast.suites.code_search.server import search
-from abreast.suites.code_search.server.arguments import Tool
+from abreast.suites.code_search.server.arguments import ServerTool
 from abreast.suites.code_search.server.files import Files
-from abreast.suites.code_search.server.protocol import Server, serve
+from abreast.suites.code_search.server.protocol import McpServer, serve
 
-__all__ = ["Server", "main", "offered"]
+__all__ = ["McpServer", "build_tools", "main"]
 
 NAME = "abreast-demo-mcp"
-MISSING = f"only search_code is offered, as tree-sitter is not installed. For the other tools: {INSTALL}"
+MISSING = f"tree-sitter is not installed; only search_code is available. For the other tools: {INSTALL}"
 
 
 def main(words: Sequence[str] | None = None) -> int:
     protect()
     parser = argparse.ArgumentParser(
         prog=NAME,
-        description="An MCP server that searches the code of a folder. It speaks JSON-RPC over standard input and "
-        "output; an agent starts it: claude mcp add code -- abreast-demo-mcp",
+        description="An MCP server over stdio that searches the code of a folder. Agents start it: "
+        "claude mcp add code -- abreast-demo-mcp",
     )
-    parser.add_argument("--root", metavar="PATH", default=".", help="the folder that is searched (this one)")
+    parser.add_argument("--root", metavar="PATH", default=".", help="the folder to search (default: the current one)")
     parser.add_argument("--version", action="version", version=f"{NAME} {__version__}")
     text = parser.parse_args(words).root
     root = Path(text).expanduser()
     if not root.is_dir():
-        what = "is a file, not a folder" if root.exists() else "there is no such folder"
-        say(f"error: --root {text}: {what}\n       name the folder whose code is searched")
+        problem = "not a folder" if root.exists() else "no such folder"
+        say(f"error: --root {text}: {problem}\n       use the folder to search")
         return 2
     root = root.resolve()
-    tools = offered(root)
+    tools = build_tools(root)
     if len(tools) == 1:
         say(f"{NAME}: {MISSING}")
     if is_interactive():
-        say(f"{NAME}: serving {root} to a program that speaks MCP; Ctrl-D ends it. See {NAME} --help")
+        say(f"{NAME}: serving {root} to an MCP client on stdin; press Ctrl-D to quit. See {NAME} --help")
     regex_timeout.start()
-    return serve(Server(NAME, __version__, tools))
+    return serve(McpServer(NAME, __version__, tools))
 
 
-def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
-    """Return the tools by name; without tree-sitter, which is imported only when used, only the search."""
+def build_tools(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, ServerTool]:
+    """Return the tools by name; without tree-sitter, only the search."""
     files = Files(root)
-    named = _symbol_tools(files) if find_spec("tree_sitter") is not None else []
-    search_code = Tool(
+    symbol_tools = _symbol_tools(files) if find_spec("tree_sitter") is not None else []
+    search_code = ServerTool(
         name="search_code",
         title="Search code",
         purpose="says where a text or a regular expression stands",
-        description=search.DESCRIPTION + (search.ABOUT_SYMBOL_TOOLS if named else ""),
+        description=search.DESCRIPTION + (search.ABOUT_SYMBOL_TOOLS if symbol_tools else ""),
         parameters=search.PARAMETERS,
         function=partial(search.search_code, files, patience_s),
     )
-    return {tool.name: tool for tool in (search_code, *named)}
+    return {tool.name: tool for tool in (search_code, *symbol_tools)}
 
 
-def _symbol_tools(files: Files) -> list[Tool]:
+def _symbol_tools(files: Files) -> list[ServerTool]:
     from abreast.suites.code_search.server import symbols as of
 
     index = of.Symbols(files)
@@ -74,7 +74,7 @@ def _symbol_tools(files: Files) -> list[Tool]:
     references = ("find_references", "Find uses", "says where it is used")
     outline = ("outline_file", "Outline a file", "says what a file defines")
     return [
-        Tool(*find, of.FIND_SYMBOL, of.SYMBOL_PARAMETERS, index.find_symbol),
-        Tool(*references, of.FIND_REFERENCES, of.REFERENCE_PARAMETERS, index.find_references),
-        Tool(*outline, of.OUTLINE_FILE, of.OUTLINE_PARAMETERS, index.outline_file),
+        ServerTool(*find, of.FIND_SYMBOL, of.SYMBOL_PARAMETERS, index.find_symbol),
+        ServerTool(*references, of.FIND_REFERENCES, of.REFERENCE_PARAMETERS, index.find_references),
+        ServerTool(*outline, of.OUTLINE_FILE, of.OUTLINE_PARAMETERS, index.outline_file),
     ]

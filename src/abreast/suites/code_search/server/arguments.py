@@ -1,16 +1,18 @@
-"""Tools as a model reads them: their parameters as a schema, and arguments checked against it."""
+"""MCP tools: the schema of their parameters, and the validation of arguments."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LONGEST = 4_000  # characters of a text that a model gives
+LONGEST = 4_000  # characters of a text argument
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Refused(Exception):
-    """Why a tool does not do what it is asked, in a sentence that says what to do instead."""
+class ToolError(Exception):
+    """A tool call that cannot be served; the message tells the model what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +37,28 @@ class Parameter:
         return schema | ({"enum": list(self.choices)} if self.choices else {})
 
     def parse(self, value: Any) -> Any:
-        """Check a value; a number or a flag may be a string, as some models write them."""
+        """Validate a value; numbers and flags may be strings, as some models write them."""
         if value is None and not self.required:
             return self.default
         parsed = _PARSERS[self.kind](value)
         if parsed is None or (self.choices and parsed not in self.choices):
-            raise Refused(f"{self.name}: {shown(value)} is not possible. Give {self._expected()}.")
+            raise ToolError(f"{self.name}: invalid value {quote_value(value)}. Use {self._expected()}.")
         return min(max(parsed, self.least), self.most) if self.kind == "count" else parsed
 
     def _expected(self) -> str:
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         return {
-            "count": f"a whole number from {self.least} to {self.most}",
-            "text": f"a text of 1 to {LONGEST:,} characters",
+            "count": f"an integer from {self.least} to {self.most}",
+            "text": f"text of 1 to {LONGEST:,} characters, without lone surrogates",
             "flag": "true or false",
         }[self.kind]
 
 
 def _parse_text(value: Any) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= LONGEST else None
+    """Accept what UTF-8 can encode: no tool has to handle the lone surrogates that JSON allows."""
+    is_text = isinstance(value, str) and 0 < len(value) <= LONGEST and not _SURROGATE.search(value)
+    return value if is_text else None
 
 
 def _parse_flag(value: Any) -> bool | None:
@@ -75,22 +79,22 @@ _TYPES = {"text": "string", "flag": "boolean", "count": "integer"}
 _PARSERS: Mapping[str, Any] = {"text": _parse_text, "flag": _parse_flag, "count": _parse_count}
 
 
-def shown(value: Any) -> str:
-    """Quote a value in a sentence, cut to a length and to characters that can be sent."""
+def quote_value(value: Any) -> str:
+    """Quote a value for a message, shortened and without lone surrogates."""
     text = repr(value).encode("utf-8", "replace").decode()
     return text if len(text) <= 100 else text[:100] + "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ServerTool:
     name: str
     title: str
-    purpose: str  # in a few words, with a verb
+    purpose: str  # a verb phrase
     description: str
     parameters: tuple[Parameter, ...]
     function: Callable[..., str]
 
-    def described(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "title": self.title,
@@ -105,15 +109,15 @@ class Tool:
         }
 
     def call(self, arguments: Any) -> str:
-        """Call the tool, or refuse with a sentence on how its arguments are written."""
-        known = {parameter.name: parameter for parameter in self.parameters}
-        given = {} if arguments is None else arguments
-        if not isinstance(given, Mapping):
-            raise Refused(f"The arguments must be an object with {', '.join(known)}.")
-        for name in given:
-            if name not in known:
-                raise Refused(f"There is no argument {shown(name)}. There are: {', '.join(known)}.")
-        for parameter in self.parameters:
-            if parameter.required and given.get(parameter.name) is None:
-                raise Refused(f"The argument {parameter.name} is missing: {parameter.description}")
-        return self.function(**{name: parameter.parse(given.get(name)) for name, parameter in known.items()})
+        """Validate the arguments and call the tool."""
+        parameters = {parameter.name: parameter for parameter in self.parameters}
+        values = {} if arguments is None else arguments
+        if not isinstance(values, Mapping):
+            raise ToolError(f"The arguments must be an object with {', '.join(parameters)}.")
+        for name in values:
+            if name not in parameters:
+                raise ToolError(f"There is no argument {quote_value(name)}. There are: {', '.join(parameters)}.")
+        for name, parameter in parameters.items():
+            if parameter.required and values.get(name) is None:
+                raise ToolError(f"The argument {name} is missing: {parameter.description}")
+        return self.function(**{name: parameter.parse(values.get(name)) for name, parameter in parameters.items()})

@@ -1,4 +1,4 @@
-"""`search_code`: where a text or a regular expression stands."""
+"""`search_code`: find a string or a regular expression."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abreast import regex_timeout
-from abreast.suites.code_search.server.arguments import Parameter, Refused
-from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
+from abreast.suites.code_search.server.arguments import Parameter, ToolError
+from abreast.suites.code_search.server.files import Files, fit_answer, printable_path, shorten_line, source_lines
 from abreast.text import many
 
 PATIENCE_S = 10.0
 MOST_HITS, MOST_CONTEXT = 500, 20
 MOST_COUNTED = 100_000
-WIDEST_SEARCHED = 100_000  # characters of a line; what is behind them is no source
+WIDEST_SEARCHED = 100_000  # characters of a line; the rest of it is not searched
 
 DESCRIPTION = """Find a text in the code, like `rg`: every line that contains it, as `path:line: source`. \
 Use it for strings, comments, error messages, configuration keys and file formats. All files that git does not ignore \
@@ -40,8 +40,8 @@ PARAMETERS = (
 )
 
 
-Hit = tuple[int, int]  # a line, counted from 0, and where in it the first match begins
-Hits = tuple[str, list[str], list[Hit]]  # the path of a file, its lines, and its hits
+Hit = tuple[int, int]  # a line, from 0, and the start of the first match in it
+FileHits = tuple[str, list[str], list[Hit]]  # the path of a file, its lines, and its hits
 
 
 def search_code(
@@ -55,7 +55,7 @@ def search_code(
     context: int = 0,
     limit: int = 50,
 ) -> str:
-    """The hits, file by file, and how many there are."""
+    """Return the hits by file, and their number."""
     query = pattern, regex, ignore_case, whole_word
     try:
         text, problem = regex_timeout.call(
@@ -65,27 +65,26 @@ def search_code(
             clock=regex_timeout.REAL_TIME,
         )
     except regex_timeout.TooSlow:
-        simpler = "Write it without repeats inside of repeats, such as (a+)+" if regex else "Search for something rarer"
-        message = f"The search took longer than {patience_s:g} s and was ended. {simpler}, or limit it by path."
-        raise Refused(message) from None
+        simpler = "Avoid nested repeats, such as (a+)+" if regex else "Search for something rarer"
+        raise ToolError(f"The search took longer than {patience_s:g} s. {simpler}, or limit it by path.") from None
     if problem:
-        raise Refused(problem)
+        raise ToolError(problem)
     return str(text)
 
 
 def search_files(
     root: str, chosen: list[str], query: tuple[str, bool, bool, bool], limit: int, context: int
 ) -> tuple[str, str]:
-    """Search in the helper process: the text of the hits, or why there is none."""
+    """Search in the helper process; return the answer, or an error message."""
     try:
         return _describe(_find(Files(Path(root)), chosen, _compile(*query)), limit, context), ""
-    except Refused as refused:
+    except ToolError as refused:
         return "", str(refused)
     except Exception as error:  # noqa: BLE001 - the calling process reports it
         return "", f"The search failed: {type(error).__name__}: {error}"[:300]
 
 
-def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator[Hits]:
+def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator[FileHits]:
     for path in chosen:
         lines = source_lines(files.read(path) or b"")
         matches = ((number, pattern.search(line, 0, WIDEST_SEARCHED)) for number, line in enumerate(lines))
@@ -95,40 +94,38 @@ def _find(files: Files, chosen: list[str], pattern: re.Pattern[str]) -> Iterator
 
 def _compile(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:
     if not regex and ("\n" in pattern or "\r" in pattern):
-        raise Refused("The pattern has a line break, and lines are searched one by one. Search for one of its lines.")
-    words = pattern if regex else re.escape(pattern)
+        raise ToolError("The pattern has a line break, but lines are searched one by one. Search for one of its lines.")
+    source = pattern if regex else re.escape(pattern)
     if whole_word:
-        words = rf"(?<!\w)(?:{words})(?!\w)"
+        source = rf"(?<!\w)(?:{source})(?!\w)"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return re.compile(words, re.IGNORECASE if ignore_case else 0)
+            return re.compile(source, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
-        raise Refused(
-            f"The pattern is no regular expression of Python: {error}. Correct it, or leave regex out to search for "
-            "the text as it is."
-        ) from error
+        message = f"The pattern is not a Python regular expression: {error}. Fix it, or omit regex."
+        raise ToolError(message) from error
 
 
-def _describe(matches: Iterator[Hits], limit: int, context: int) -> str:
+def _describe(matches: Iterator[FileHits], limit: int, context: int) -> str:
     blocks: list[tuple[int, str]] = []
-    taken = total = files = 0
+    count = total = files = 0
     for path, lines, hits in matches:
-        kept = hits[: limit - taken]
-        blocks += _blocks(plain(path), lines, kept, context)
-        taken, total, files = taken + len(kept), total + len(hits), files + 1
+        first = hits[: limit - count]
+        blocks += _blocks(printable_path(path), lines, first, context)
+        count, total, files = count + len(first), total + len(hits), files + 1
         if total >= MOST_COUNTED:
             break
     if not total:
         return "No line has it. Try fewer words, or ignore_case: true."
-    fit = fitting(block for _, block in blocks)
+    fit = fit_answer(block for _, block in blocks)
     return "\n".join([*fit, _summary(sum(count for count, _ in blocks[: len(fit)]), total, files)])
 
 
 def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Iterator[tuple[int, str]]:
-    """How many hits each block has, and its text. Hits whose contexts touch are one block, which ends with `--`."""
+    """Yield the number of hits and the text of each block. Hits with adjacent contexts share a block."""
     if not context:
-        yield from ((1, f"{path}:{line + 1}: {cut(lines[line], start)}") for line, start in hits)
+        yield from ((1, f"{path}:{line + 1}: {shorten_line(lines[line], start)}") for line, start in hits)
         return
     starts = dict(hits)
     groups: list[list[int]] = []
@@ -141,14 +138,14 @@ def _blocks(path: str, lines: list[str], hits: list[Hit], context: int) -> Itera
         block = []
         for number in range(max(0, group[0] - context), min(len(lines), group[-1] + context + 1)):
             mark = ":" if number in starts else "-"
-            block.append(f"{path}{mark}{number + 1}{mark} {cut(lines[number], starts.get(number, 0))}")
+            block.append(f"{path}{mark}{number + 1}{mark} {shorten_line(lines[number], starts.get(number, 0))}")
         yield len(group), "\n".join([*block, "--"])
 
 
-def _summary(shown: int, total: int, files: int) -> str:
+def _summary(count: int, total: int, files: int) -> str:
     where = f"in {many(files, 'file')}"
     if total >= MOST_COUNTED:
-        return f"[{shown} shown of more than {MOST_COUNTED:,} hits: search for something rarer, or limit it by path]"
-    if shown < total:
-        return f"[{shown} shown, {total - shown:,} more; {total:,} hits {where}: limit it by path, or raise limit]"
+        return f"[{count} shown of more than {MOST_COUNTED:,} hits: search for something rarer, or limit it by path]"
+    if count < total:
+        return f"[{count} shown, {total - count:,} more; {total:,} hits {where}: limit it by path, or raise limit]"
     return f"[{many(total, 'hit')} {where}]"

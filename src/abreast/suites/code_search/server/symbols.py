@@ -1,4 +1,4 @@
-"""`find_symbol`, `find_references`, `outline_file`: names, where they are defined and where they are used."""
+"""`find_symbol`, `find_references`, `outline_file`: find the definitions and uses of names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from abreast.languages import LANGUAGES, SymbolDefinition, SymbolReference, language_of
-from abreast.suites.code_search.server.arguments import Parameter, Refused, shown
-from abreast.suites.code_search.server.files import Files, cut, fitting, plain, source_lines
-from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Index, Parsed, Reading
+from abreast.suites.code_search.server.arguments import Parameter, ToolError, quote_value
+from abreast.suites.code_search.server.files import Files, fit_answer, printable_path, shorten_line, source_lines
+from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Index, IndexResult, Parsed
 from abreast.text import many
 
 KINDS = ("function", "method", "class", "interface", "type", "constant")
@@ -45,10 +45,12 @@ line. Much shorter than to read the file. For {_SPOKEN}."""
 OUTLINE_PARAMETERS = (Parameter("path", "text", "The file, from the root of the code: src/main.py.", required=True),)
 
 
-Place = tuple[str, SymbolDefinition]  # a path, and what is defined there
+DefinitionSite = tuple[str, SymbolDefinition]  # a path and a definition in it
 
 
 class Symbols:
+    """The tools; each returns the text of its answer."""
+
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files = files
         self._index = Index(files, patience_s)
@@ -56,23 +58,23 @@ class Symbols:
     def find_symbol(self, name: str, kind: str | None = None, language: str | None = None, limit: int = 50) -> str:
         parts = _name_parts(name)
         paths = self._paths(language)
-        reading = self._index.read(paths, _could_define(parts[-1]))
+        index = self._index.read(paths, _could_define(parts[-1]))
         note = ""
-        if found := _exact(reading, parts):
-            found, note = _of_kind(found, kind)
+        if sites := _exact(index, parts):
+            sites, note = _of_kind(sites, kind)
         else:
             for begins in (True, False):
-                reading = self._index.read(paths, _could_define_alike(parts[-1], begins))
-                if found := _near(reading, parts[-1], begins):
+                index = self._index.read(paths, _could_define_similar(parts[-1], begins))
+                if sites := _similar(index, parts[-1], begins):
                     break
             else:
                 where = f" in {language}" if language else ""
-                missing = f"Nothing{where} is called {shown(name)}, or alike.{_unread(reading.missing)}"
-                return f"{missing} Try a part of the name, or search_code."
-            found, note = _of_kind(found, kind)[0], f"Nothing is called {shown(name)} exactly. These names are similar:"
+                message = f"Nothing{where} is called {quote_value(name)} or similar.{_unread(index.missing)}"
+                return f"{message} Try a part of the name, or search_code."
+            sites, note = _of_kind(sites, kind)[0], f"Nothing is called {quote_value(name)}. Similar names:"
         source = self._source_reader()
-        fit = fitting(_describe_place(place, source) for place in found[:limit])
-        last = f"[{many(len(found), 'definition')}{_more(len(fit), len(found))}{_unread(reading.missing)}]"
+        fit = fit_answer(_describe_site(site, source) for site in sites[:limit])
+        last = f"[{many(len(sites), 'definition')}{_more(len(fit), len(sites))}{_unread(index.missing)}]"
         return "\n".join([*([note] if note else []), *fit, last])
 
     def find_references(
@@ -81,51 +83,53 @@ class Symbols:
         parts = _name_parts(name)
         paths = self._paths(language)
         among = set(paths if path is None else self._files.chosen(path))
-        reading = self._index.read(paths, _could_use(parts[-1]))
+        index = self._index.read(paths, _could_use(parts[-1]))
         uses = [
             (file, use)
-            for file, parsed in reading.files.items()
+            for file, parsed in index.files.items()
             if file in among
-            for use in parsed.used(parts[-1])
+            for use in parsed.uses_of(parts[-1])
             if kind is None or USES[use.kind] == kind
         ]
         uses.sort(key=lambda item: WEIGHT[item[1].kind])
-        defined = _exact(reading, parts)
-        if not uses and not defined:
-            others = "find_symbol knows similar names; search_code finds it in comments and strings."
-            return f"Nothing here uses or defines {shown(name)}.{_unread(reading.missing)} {others}"
+        sites = _exact(index, parts)
+        if not uses and not sites:
+            others = "Use find_symbol for similar names, search_code for comments and strings."
+            return f"Nothing here uses or defines {quote_value(name)}.{_unread(index.missing)} {others}"
         source = self._source_reader()
-        head = [f"defined at {_describe_place(place, source)}" for place in defined[:10]]
-        namesakes = len(_exact(reading, parts[-1:]))
+        head = [f"defined at {_describe_site(site, source)}" for site in sites[:10]]
+        namesakes = len(_exact(index, parts[-1:]))
         if namesakes > 1:
-            head.append(f"({namesakes} definitions are called {parts[-1]}: the uses of all of them are listed.)")
-        fit = fitting(_describe_use(file, use, source) for file, use in uses[:limit])
+            head.append(f"({namesakes} definitions are called {parts[-1]}; these are the uses of all.)")
+        fit = fit_answer(_describe_use(file, use, source) for file, use in uses[:limit])
         counts = {word: sum(use.kind == kind for _, use in uses) for kind, word in _COUNTED.items()}
         kinds = ", ".join(many(number, word) for word, number in counts.items() if number) or "no use of it"
         files = f" in {many(len({file for file, _ in uses}), 'file')}" if uses else ""
-        return "\n".join([*head, *fit, f"[{kinds}{files}{_more(len(fit), len(uses))}{_unread(reading.missing)}]"])
+        return "\n".join([*head, *fit, f"[{kinds}{files}{_more(len(fit), len(uses))}{_unread(index.missing)}]"])
 
     def outline_file(self, path: str) -> str:
         chosen = self._files.chosen(path)
         file = chosen[0]
         if chosen != [self._files.inside(path)]:
-            raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(file)}.")
+            raise ToolError(f"{quote_value(path)} is not a single file. Use one, such as {printable_path(file)}.")
         if language_of(file) is None:
-            raise Refused(f"{shown(path)} is in no language that is read here: {_SPOKEN}. Read it, or use search_code.")
-        reading = self._index.read([file], lambda _, __: True)
-        if file not in reading.files:
-            why = "could not be parsed" if reading.missing else f"is empty, no text or above {LARGEST_PARSED:,} bytes"
-            raise Refused(f"{shown(path)} {why}. Read it, or use search_code with this path.")
-        return self._outline(file, reading.files[file])
+            raise ToolError(
+                f"{quote_value(path)} is not in a supported language ({_SPOKEN}). Read it, or use search_code."
+            )
+        index = self._index.read([file], lambda _, __: True)
+        if file not in index.files:
+            problem = "could not be parsed" if index.missing else f"is empty, binary or above {LARGEST_PARSED:,} bytes"
+            raise ToolError(f"{quote_value(path)} {problem}. Read it, or use search_code with this path.")
+        return self._outline(file, index.files[file])
 
     def _outline(self, path: str, parsed: Parsed) -> str:
         lines, count = source_lines(self._files.read(path) or b""), len(parsed.definitions)
         source = self._source_reader()
-        fit = fitting(
-            f"{each.line}-{each.end_line}: {each.kind} {each.qualified}  {source(path, each.line)}"
-            for each in parsed.definitions
+        fit = fit_answer(
+            f"{item.line}-{item.end_line}: {item.kind} {item.qualified}  {source(path, item.line)}"
+            for item in parsed.definitions
         )
-        head = f"{plain(path)}: {parsed.language}, {many(len(lines), 'line')}, {many(count, 'definition')}"
+        head = f"{printable_path(path)}: {parsed.language}, {many(len(lines), 'line')}, {many(count, 'definition')}"
         broken = ["[parts of the file could not be parsed; names may be missing]"] if parsed.broken else []
         more = [f"[{count - len(fit):,} more]"] if len(fit) < count else []
         return "\n".join([head, *fit, *more, *broken])
@@ -135,13 +139,13 @@ class Symbols:
         return [path for path, own in by_path.items() if own and language in (None, own)]
 
     def _source_reader(self) -> SourceReader:
-        """A function for one answer that returns a source line by path and number; it reads each file once."""
-        known: dict[str, list[str]] = {}
+        """Return a function that reads a source line by path and number, and caches files."""
+        cached: dict[str, list[str]] = {}
 
         def read(path: str, line: int) -> str:
-            if path not in known:
-                known[path] = source_lines(self._files.read(path) or b"")
-            return cut(known[path][line - 1].strip()) if line <= len(known[path]) else ""  # it may be shorter by now
+            if path not in cached:
+                cached[path] = source_lines(self._files.read(path) or b"")
+            return shorten_line(cached[path][line - 1].strip()) if line <= len(cached[path]) else ""
 
         return read
 
@@ -149,64 +153,63 @@ class Symbols:
 SourceReader = Callable[[str, int], str]
 
 
-def _describe_place(place: Place, source: SourceReader) -> str:
-    path, definition = place
-    where = f"{plain(path)}:{definition.line}"
+def _describe_site(site: DefinitionSite, source: SourceReader) -> str:
+    path, definition = site
+    where = f"{printable_path(path)}:{definition.line}"
     return f"{where}: {definition.kind} {definition.qualified}  {source(path, definition.line)}"
 
 
 def _describe_use(path: str, use: SymbolReference, source: SourceReader) -> str:
     inside = f" in {use.inside}" if use.inside else ""
-    return f"{plain(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
+    return f"{printable_path(path)}:{use.line}: {USES[use.kind]}{inside}: {source(path, use.line)}"
 
 
-def _more(shown: int, total: int) -> str:
-    return f"; {shown} shown, {total - shown:,} more: raise limit, or narrow it" if shown < total else ""
+def _more(count: int, total: int) -> str:
+    return f"; {count} shown, {total - count:,} more: raise limit, or narrow it" if count < total else ""
 
 
 def _unread(missing: int) -> str:
     if not missing:
         return ""
-    return f" ({many(missing, 'file')} could not be read in time: ask again, what was read is kept.)"
+    return f" ({many(missing, 'file')} could not be read in time; call again to read the rest.)"
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
 def _name_parts(text: str) -> list[str]:
-    """The parts of a name, in whatever way a language writes it: `Store.get`, `Store::get()`, `Store#get`."""
-    words = re.sub(r"\(.*\)?\s*$", "", text.strip(), flags=re.DOTALL)
-    parts = [part.strip() for part in re.split(r"\.|::|#|->|/", words) if part.strip()]
+    """Split a qualified name of any language: `Store.get`, `Store::get()`, `Store#get`."""
+    plain = re.sub(r"\(.*\)?\s*$", "", text.strip(), flags=re.DOTALL)
+    parts = [part.strip() for part in re.split(r"\.|::|#|->|/", plain) if part.strip()]
     if not parts or any(re.search(r"\s", part) for part in parts):
-        advice = "Give one such as get or Store.get; for other text there is search_code."
-        raise Refused(f"{shown(text)} is no name. {advice}")
+        raise ToolError(f"{quote_value(text)} is not a name such as get or Store.get. For other text, use search_code.")
     return parts
 
 
-def _select(reading: Reading, accept: Callable[[SymbolDefinition], bool]) -> list[Place]:
-    return [(path, each) for path, parsed in reading.files.items() for each in parsed.definitions if accept(each)]
+def _select(index: IndexResult, accept: Callable[[SymbolDefinition], bool]) -> list[DefinitionSite]:
+    return [(path, item) for path, parsed in index.files.items() for item in parsed.definitions if accept(item)]
 
 
-def _exact(reading: Reading, parts: list[str]) -> list[Place]:
+def _exact(index: IndexResult, parts: list[str]) -> list[DefinitionSite]:
     ending = "." + ".".join(parts)
-    return _select(reading, lambda each: each.name == parts[-1] and f".{each.qualified}".endswith(ending))
+    return _select(index, lambda item: item.name == parts[-1] and f".{item.qualified}".endswith(ending))
 
 
-def _near(reading: Reading, name: str, begins: bool) -> list[Place]:
-    """Names that begin with this one, or contain it, in any case; those of the same length first."""
+def _similar(index: IndexResult, name: str, begins: bool) -> list[DefinitionSite]:
+    """Return names that begin with this one, or contain it, ignoring case; those of the same length first."""
     lower = name.lower()
-    near = _select(reading, lambda each: each.name.lower().startswith(lower) if begins else lower in each.name.lower())
-    return sorted(near, key=lambda place: len(place[1].name) > len(name))
+    sites = _select(index, lambda item: item.name.lower().startswith(lower) if begins else lower in item.name.lower())
+    return sorted(sites, key=lambda site: len(site[1].name) > len(name))
 
 
-def _of_kind(places: list[Place], kind: str | None) -> tuple[list[Place], str]:
-    """The places of a kind, else all of them with a note."""
-    kept = [place for place in places if kind in (None, place[1].kind)]
-    others = ", ".join(dict.fromkeys(definition.kind for _, definition in places))
-    return (kept, "") if kept else (places, f"None of them is a {kind}; what is called so is a {others}:")
+def _of_kind(sites: list[DefinitionSite], kind: str | None) -> tuple[list[DefinitionSite], str]:
+    """Return the sites of a kind, else all of them with a note."""
+    matching = [site for site in sites if kind in (None, site[1].kind)]
+    others = ", ".join(dict.fromkeys(definition.kind for _, definition in sites))
+    return (matching, "") if matching else (sites, f"None of them is a {kind}, but a {others}:")
 
 
-# -- which files are worth parsing ------------------------------------------------------------------------------------
+# -- quick tests before parsing ---------------------------------------------------------------------------------------
 
 Could = Callable[[str, bytes], bool]
 
@@ -214,25 +217,25 @@ _KEYWORDS = {
     "python": rb"(?:def|class|type)\s+%s(?!\w)|^%s\s*[:=]",
     "rust": rb"(?:fn|struct|enum|union|type|trait|const|static|mut)\s+(?:r#)?%s(?!\w)",
 }
-_ANYWHERE = rb"(?<![\w.])%s(?!\w)"  # no language has a dot before the name that it defines
+_ANYWHERE = rb"(?<![\w.])%s(?!\w)"  # a definition has no dot before the name
 
 
 def _could_define(name: str) -> Could:
-    """Whether the name stands in a source as one that is defined does."""
-    word = name.encode("utf-8", "replace")
+    """Return a quick test for files that may define a name."""
+    word = name.encode()
     test = _by_language(re.escape(word), re.MULTILINE)
     return lambda path, content: word in content and test(path, content)
 
 
-def _could_define_alike(name: str, begins: bool) -> Could:
-    """The same for names that begin with this one, or hold it, in whatever case."""
-    lower = name.encode("utf-8", "replace").lower()
+def _could_define_similar(name: str, begins: bool) -> Could:
+    """Return a quick test for files that may define a name that begins with this one or contains it."""
+    lower = name.encode().lower()
     test = _by_language((b"" if begins else rb"\w*") + re.escape(lower) + rb"\w*", re.MULTILINE | re.IGNORECASE)
     return lambda path, content: lower in content.lower() and test(path, content)
 
 
 def _could_use(name: str) -> Could:
-    word = name.encode("utf-8", "replace")
+    word = name.encode()
     is_word = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)").search
     return lambda _, content: word in content and is_word(content) is not None
 

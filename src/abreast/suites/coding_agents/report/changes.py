@@ -12,7 +12,7 @@ import numpy as np
 from abreast.analyse.rows import Floats, mean_of_known
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
-from abreast.scorers.change_similarity.unified import Entry, entries
+from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.run_table import LINES, RunTable, count
 from abreast.targets.workspace.git.diff import DiffCounts, count_replaced_lines
@@ -63,12 +63,12 @@ def people_of(table: RunTable) -> dict[str, Floats] | None:
     for case, text in table.rows.case_column("expected").items():
         expected = json.loads(text) if text else None
         if isinstance(expected, Mapping) and isinstance(expected.get("diff"), str):
-            for name, number in counted(entries(expected["diff"])).columns().items():
+            for name, number in counted(parse_diff(expected["diff"])).columns().items():
                 counts[name][case] = np.nan if number is None else number
     return None if np.isnan(counts["files_changed"]).all() else counts
 
 
-def counted(files: list[Entry]) -> DiffCounts:
+def counted(files: list[FileDiff]) -> DiffCounts:
     counts = DiffCounts(lines_modified=0)
     for file in files:
         is_added, is_renamed = file.old is None or file.copied, file.old != file.new

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_PROSE, clipped, given_value
+from abreast.scorers.base import LONGEST_PROSE, clipped, returned_value
 from abreast.scorers.label import Label
 from abreast.scorers.number import MARKED, read, read_value
-from abreast.scorers.parsing.answer_text import folded, marker_ends
+from abreast.scorers.parsing.answer_text import fold, marker_ends
 from abreast.scorers.parsing.json_text import answers_in, find_objects
-from abreast.scorers.parsing.numerals import prepared
+from abreast.scorers.parsing.numerals import prepare
 from abreast.suites.numbers.answers.number_words import in_digits
 from abreast.suites.numbers.dataset.queries import Query, scorer_of
 
@@ -37,9 +37,9 @@ def read_answer(query: Query, answer: Answer) -> FinalAnswer:
     >>> read_answer(QUERIES["mean"], Answer("Answer: cannot be determined (mean 49.83)"))
     FinalAnswer(value=None, reason='declines to answer')
     """
-    value = given_value(answer)
+    value = returned_value(answer)
     if value is None:
-        reply = folded(clipped(answer.text, LONGEST_PROSE)[0])
+        reply = fold(clipped(answer.text, LONGEST_PROSE)[0])
         values = [value for item in find_objects(reply) for value in answers_in(item)]
         if not values:
             return _read_text(query, *_find_answer(reply))
@@ -219,7 +219,7 @@ def _simplify(text: str) -> str:
     >>> _simplify("IQR = 56.3 - 43.1 = 13.2"), _simplify("minus 3/4"), _simplify("61,4")
     ('IQR = 13.2', '-0.75', '61.4')
     """
-    text = _FRACTION.sub(r"\1/\2", prepared(text))
+    text = _FRACTION.sub(r"\1/\2", prepare(text))
     text = _SPACED.sub(lambda match: re.sub(r"\s", "", match.group()), _DECIMAL_COMMA.sub(r"\1.\2", text))
     text = _CALCULATED.sub(r"\1", _CALCULATION.sub("", text))
     text = _QUOTIENT.sub(_divide, text)

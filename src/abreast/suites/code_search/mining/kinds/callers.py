@@ -1,4 +1,4 @@
-"""Functions that few places call, and the question which."""
+"""Questions which functions call another one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 
 from abreast.languages import Outline, SymbolDefinition, SymbolReference
 from abreast.languages.syntax import OWNER_KINDS
-from abreast.suites.code_search.mining.places import Calls, Places
+from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import File
+from abreast.suites.code_search.mining.repository import SourceFile
 
 MOST_CALLS = 8
 
-# Methods that objects of libraries have too: a call of one says nothing about ours.
+# Names that methods of libraries have too: a call cannot be attributed.
 _OF_LIBRARIES = {
     *(name for kind in (str, bytes, dict, list, set, int, float, Path, io.TextIOWrapper) for name in dir(kind)),
     *dir(builtins),
@@ -37,7 +37,7 @@ _COMMENT = (b"#", b"//", b"/*", b"<!--")
 _STAR = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*\*|(?:pub[ \t]+)?use[ \t]+([^\n;]*)::\*)", re.MULTILINE
 )
-# Where an import takes a name from: what stands before the name, or behind it.
+# The module of an import, before or after the name.
 _FROM = {
     "python": re.compile(rb"[\s\S]*(?:^|[\n;])[ \t]*from[ \t]+([\w.]+)[ \t]+import\b"),
     "rust": re.compile(rb"[\s\S]*\buse[ \t]+([^;]*)"),
@@ -50,76 +50,78 @@ _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-def proposals(places: Places, order: Sequence[tuple[File, SymbolDefinition]]) -> Iterator[Proposal]:
-    """A case for each function whose every occurrence is accounted for, in this order."""
+def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, SymbolDefinition]]) -> Iterator[Proposal]:
+    """Propose a case for each function whose occurrences are all explained."""
     for file, definition in order:
-        calls = calls_of(places, file, definition)
+        calls = calls_of(index, file, definition)
         if calls is not None and 1 <= sum(map(len, calls.lines.values())) <= MOST_CALLS:
-            yield _proposal(places, definition, file, calls)
+            yield _proposal(index, definition, file, calls)
 
 
-def calls_of(places: Places, file: File, definition: SymbolDefinition) -> Calls | None:
-    """All calls; None if the name has another definition, or an occurrence that cannot be explained."""
-    if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
+def calls_of(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> Calls | None:
+    """Return all calls; None if the name has another definition or an unexplained occurrence."""
+    if definition.kind not in ("function", "method") or index.sole_definition(definition.name) != (file, definition):
         return None
-    if definition.name not in places.calls:
-        places.calls[definition.name] = _find_calls(places, file, definition)
-    return places.calls[definition.name]
+    if definition.name not in index.calls:
+        index.calls[definition.name] = _find_calls(index, file, definition)
+    return index.calls[definition.name]
 
 
-def _find_calls(places: Places, file: File, definition: SymbolDefinition) -> Calls | None:
+def _find_calls(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
-    if _is_default_export(places, file, definition):
+    if _is_default_export(index, file, definition):
         return None
     calls = Calls()
-    for path in places.holding[definition.name]:
-        other = places.repository.file(path)
-        if other.kind == "other" or not path.isprintable():  # not read here, or not to be written in a case
+    for path in index.files_with[definition.name]:
+        other = index.repository.file(path)
+        if other.kind == "other" or not path.isprintable():  # unsupported, or not printable
             return None
-        if other.kind == "source" and not _add_calls(calls, places, other, file, definition):
+        if other.kind == "source" and not _add_calls(calls, index, other, file, definition):
             return None
     return calls
 
 
-def _is_default_export(places: Places, file: File, definition: SymbolDefinition) -> bool:
-    """Whether others can import it under any name."""
+def _is_default_export(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> bool:
+    """Whether other files can import it under any name."""
     pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
-    return file.language == "typescript" and re.search(pattern, places.repository.read(file.path)) is not None
+    return file.language == "typescript" and re.search(pattern, index.repository.read(file.path)) is not None
 
 
-def _add_calls(calls: Calls, places: Places, here: File, home: File, definition: SymbolDefinition) -> bool:
-    """Add what one file has; False if it cannot all be explained."""
-    source, outline = places.repository.read(here.path), places.repository.outline(here.path)
+def _add_calls(
+    calls: Calls, index: NameIndex, file: SourceFile, home: SourceFile, definition: SymbolDefinition
+) -> bool:
+    """Add the calls in a file; False if an occurrence cannot be explained."""
+    source, outline = index.repository.read(file.path), index.repository.outline(file.path)
     if outline is None or outline.broken:
         return False
-    references = {one.at: one for one in outline.references if one.name == definition.name}
+    references = {reference.at: reference for reference in outline.references if reference.name == definition.name}
     name = definition.name.encode()
     for match in re.finditer(rb"(?<![A-Za-z0-9_])" + re.escape(name) + rb"(?![A-Za-z0-9_])", source):
         at = match.start()
         reference = references.get(at)
         if reference is None:
-            is_definition = here == home and at == definition.at
+            is_definition = file == home and at == definition.at
             if not is_definition and not _is_only_text(source, outline, at):
                 return False
         elif reference.kind == "import":
             if _is_renamed(source, match.end()):
                 return False
-            if here != home and not _is_ours(_origin(here, source, at, match.end()), home):
+            if file != home and not _is_module_of(_origin(file, source, at, match.end()), home):
                 return False
-        elif reference.kind == "name" or not _means(definition, home, here, source, at, outline):
+        elif reference.kind == "name" or not _is_call_of(definition, home, file, source, at, outline):
             return False
         else:
             caller = _caller(outline, reference)
-            if caller is None or (here == home and caller == definition):
+            if caller is None or (file == home and caller == definition):
                 return False
-            calls.callers.add((here, caller))
-            calls.lines.setdefault(here.path, set()).add(reference.line)
+            calls.callers.add((file, caller))
+            calls.lines.setdefault(file.path, set()).add(reference.line)
     return True
 
 
 def _is_only_text(source: bytes, outline: Outline, at: int) -> bool:
-    """Whether a place is in a comment, or in a string with spaces: a name alone in a string may be looked up by it."""
+    """Whether a position is in a comment, or in a string with spaces; a string of one name may be used for lookup."""
     for start, end in outline.quoted:
         if start <= at < end:
             text = source[start:end]
@@ -132,40 +134,43 @@ def _is_renamed(source: bytes, end: int) -> bool:
 
 
 def _caller(outline: Outline, call: SymbolReference) -> SymbolDefinition | None:
-    around = [
-        one
-        for one in outline.definitions
-        if one.kind in ("function", "method") and one.line <= call.line <= one.end_line
+    enclosing = [
+        item
+        for item in outline.definitions
+        if item.kind in ("function", "method") and item.line <= call.line <= item.end_line
     ]
-    named = [one for one in outline.definitions if one.qualified == call.inside]
-    is_named = len(named) == 1 and around == named and not _TYPE_PARAMETER.match(named[0].qualified)
-    return named[0] if is_named else None
+    if len(enclosing) != 1 or _TYPE_PARAMETER.match(enclosing[0].qualified):
+        return None
+    same_name = [item for item in outline.definitions if item.qualified == call.inside]
+    return enclosing[0] if same_name == enclosing else None
 
 
-# -- whether a call means this function ------------------------------------------------------------------------------
+# -- attribution of calls ---------------------------------------------------------------------------------------------
 
 
-def _means(definition: SymbolDefinition, home: File, here: File, source: bytes, at: int, outline: Outline) -> bool:
-    """Whether a call of the name can be no other's: by what stands before it."""
+def _is_call_of(
+    definition: SymbolDefinition, home: SourceFile, file: SourceFile, source: bytes, at: int, outline: Outline
+) -> bool:
+    """Whether a call must be of this function, by what precedes the name."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
     owner, mark = (before[1], before[2]) if before is not None else (None, None)
-    if here.language != home.language:
+    if file.language != home.language:
         return False
     if mark is None:
-        return is_in_reach(definition, home, here, source, outline)
+        return is_in_reach(definition, home, file, source, outline)
     qualifier = (owner or b"").rstrip(b"?!").decode("utf-8", "replace")
     if definition.kind == "function":
-        return qualifier in modules_of(home) and _is_module(qualifier, mark, (here, home), source, outline)
+        return qualifier in modules_of(home) and _is_module(qualifier, mark, (file, home), source, outline)
     container = (definition.container or "").rpartition(".")[2]
     if mark == b"::":
         return qualifier in ("Self", container)
-    if here == home and qualifier in _SAME_OBJECT:
+    if file == home and qualifier in _SAME_OBJECT:
         return True
     return bool(container) and _is_instance(qualifier, container, source, at)
 
 
 def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool:
-    """Whether the object before a dot is made on the spot, or a name that the file declares with this class alone."""
+    """Whether the object before a dot is constructed in place, or a name declared only with this class in the file."""
     name, kind = re.escape(qualifier.encode()), rb"(?:[\w$]+(?:\.|::))*" + re.escape(container.encode()) + rb"(?![\w$])"
     if not re.fullmatch(r"[\w$]+", qualifier):
         return (
@@ -174,8 +179,8 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
         )
     if qualifier == container:
         return True
-    made = rb"(?<![\w$.])" + name + rb"(?:\s*:?=\s*|\s*:\s*|[ \t]+)(?:await\s+|new\s+|mut\s+|[&*\"'])*"
-    of_class = re.findall(made + kind, source) + re.findall(
+    declared = rb"(?<![\w$.])" + name + rb"(?:\s*:?=\s*|\s*:\s*|[ \t]+)(?:await\s+|new\s+|mut\s+|[&*\"'])*"
+    of_class = re.findall(declared + kind, source) + re.findall(
         rb"(?<![\w$.])" + kind + rb"(?:<[^\n]*?>)?[ \t]+" + name + rb"\s*[=;,):]", source
     )
     assigned = re.findall(
@@ -184,42 +189,44 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
     return bool(of_class) and all(re.match(kind, value) for value in assigned)
 
 
-def _is_module(name: str, mark: bytes, files: tuple[File, File], source: bytes, outline: Outline) -> bool:
-    """Whether a name before a dot is a module, not an object; `files` are those of the call and of the definition."""
-    here, home = files
-    if here.language == "rust":
+def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], source: bytes, outline: Outline) -> bool:
+    """Whether a name before a dot is a module; `files` are those of the call and of the definition."""
+    file, home = files
+    if file.language == "rust":
         return mark == b"::"
-    if here.language == "go":
+    if file.language == "go":
         return re.search(rb"\"(?:[^\"\n]*/)?" + re.escape(name.encode()) + rb"\"", source) is not None
-    imports = [one for one in outline.references if one.kind == "import" and one.name == name]
-    origins = [_origin(here, source, one.at, one.at + len(name.encode())) for one in imports]
-    return any(not origin or _is_ours(origin, home) for origin in origins)
+    imports = [reference for reference in outline.references if reference.kind == "import" and reference.name == name]
+    origins = [_origin(file, source, reference.at, reference.at + len(name.encode())) for reference in imports]
+    return any(not origin or _is_module_of(origin, home) for origin in origins)
 
 
-def is_in_reach(definition: SymbolDefinition, home: File, here: File, source: bytes, outline: Outline) -> bool:
-    """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
-    imported = any(one.kind == "import" and one.name == definition.name for one in outline.references)
+def is_in_reach(
+    definition: SymbolDefinition, home: SourceFile, file: SourceFile, source: bytes, outline: Outline
+) -> bool:
+    """Whether an unqualified name is this function: in the same file, imported, or in Go in the same folder."""
+    imported = any(reference.kind == "import" and reference.name == definition.name for reference in outline.references)
     if definition.kind == "method":
-        return here.language == "java" and (here == home or imported)
-    if here == home or imported:
+        return file.language == "java" and (file == home or imported)
+    if file == home or imported:
         return True
-    if here.language == "go" or (here.language == "java" and definition.kind in OWNER_KINDS):
-        return here.folder == home.folder
-    stars = _STAR.finditer(source) if here.language in ("python", "rust") else ()
-    return any(_is_ours(star[1] or star[2], home) for star in stars)
+    if file.language == "go" or (file.language == "java" and definition.kind in OWNER_KINDS):
+        return file.folder == home.folder
+    stars = _STAR.finditer(source) if file.language in ("python", "rust") else ()
+    return any(_is_module_of(star[1] or star[2], home) for star in stars)
 
 
-def _origin(here: File, source: bytes, start: int, end: int) -> bytes:
-    if here.language == "typescript":
-        found = _FROM_BEHIND.match(source, end)
+def _origin(file: SourceFile, source: bytes, start: int, end: int) -> bytes:
+    if file.language == "typescript":
+        match = _FROM_BEHIND.match(source, end)
     else:
-        pattern = _FROM.get(here.language or "")
-        found = pattern.match(source[max(0, start - 5_000) : start]) if pattern else None
-    return found[1] if found else b""
+        pattern = _FROM.get(file.language or "")
+        match = pattern.match(source[max(0, start - 5_000) : start]) if pattern else None
+    return match[1] if match else b""
 
 
-def _is_ours(origin: bytes, home: File) -> bool:
-    """Whether the place that an import names can be the file, or one that hands on what is in it."""
+def _is_module_of(origin: bytes, home: SourceFile) -> bool:
+    """Whether the module of an import can be this file, or re-export it."""
     text = origin.decode("utf-8", "replace")
     pure = PurePosixPath(home.path)
     return text.startswith((".", "@/", "~/", "#")) or bool(
@@ -227,28 +234,28 @@ def _is_ours(origin: bytes, home: File) -> bool:
     )
 
 
-def modules_of(home: File) -> set[str]:
+def modules_of(home: SourceFile) -> set[str]:
     pure = PurePosixPath(home.path)
-    found = {pure.stem} if home.language != "go" else {pure.parent.name}
+    names = {pure.stem} if home.language != "go" else {pure.parent.name}
     if pure.stem in _MODULE_FILES:
-        found.add(pure.parent.name)
-    return found | ({"self", "super", "crate"} if home.language == "rust" else set())
+        names.add(pure.parent.name)
+    return names | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(places: Places, definition: SymbolDefinition, file: File, calls: Calls) -> Proposal:
+def _proposal(index: NameIndex, definition: SymbolDefinition, file: SourceFile, calls: Calls) -> Proposal:
     lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
-    what = f"the {definition.kind} `{definition.name}`"
+    noun = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
-        places.repository,
+        index.repository,
         kind="callers",
         language=file.language,
         name=("callers", definition.qualified),
         category="navigate",
-        description=f"Find the functions that call {what}.",
-        prompt=f"Which functions and methods call {what}? Give the name of each of them, its file, "
+        description=f"Find the functions that call {noun}.",
+        prompt=f"Which functions and methods call {noun}? Give the name of each of them, its file, "
         "and the lines of the calls.",
         lines=lines,
         symbols=sorted({caller.qualified for _, caller in calls.callers}),
         why="every other occurrence of the name is an import, a comment or a text",
-        places=[(file.path, definition.line), *((path, line) for path in lines for line in lines[path])],
+        locations=[(file.path, definition.line), *((path, line) for path in lines for line in lines[path])],
     )

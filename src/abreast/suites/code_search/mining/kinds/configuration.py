@@ -1,4 +1,4 @@
-"""Settings that stand in one configuration file, and the question in which."""
+"""Questions in which configuration file a setting is."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
-LONGEST_LINE = 120  # characters of a line that an answer shall quote
+LONGEST_LINE = 120  # characters of a line that the answer must quote
 MOST_BYTES = 200_000  # of a configuration file that is asked about
 
 _PLAIN = {
@@ -24,7 +24,7 @@ _PLAIN = {
 }
 _SECRET = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|private|api_?key", re.IGNORECASE)
 _KEY = r"(?P<key>[A-Za-z_][\w.-]*)"
-# How a line sets something, and what that is called in a question.
+# Patterns of lines that set something, and the noun for it in a question.
 _SETTING, _VARIABLE, _TARGET, _MODULE = "setting", "environment variable", "build target", "dependency"
 _LINES = {
     "toml": (re.compile(rf'^[ \t]*"?{_KEY}"?[ \t]*=[ \t]*\S'), _SETTING),
@@ -39,18 +39,18 @@ _LINES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A line that sets a key. `language` is the form of its file."""
+class ConfigEntry:
+    """A line that sets a key. `language` is the format of its file."""
 
-    file: File
+    file: SourceFile
     key: str
     line: int
     text: str
-    what: str
+    noun: str
     language: str
 
 
-def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
+def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[ConfigEntry]:
     return [
         entry
         for file in files
@@ -60,17 +60,17 @@ def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
     ]
 
 
-def _entries(file: File, text: str) -> Iterator[Entry]:
+def _entries(file: SourceFile, text: str) -> Iterator[ConfigEntry]:
     form = form_of(file)
     if form is None:
         return
-    pattern, what = _LINES[form]
+    pattern, noun = _LINES[form]
     for number, line in enumerate(text.split("\n"), 1):
-        if found := pattern.match(line):
-            yield Entry(file, found["key"], number, line.strip(), what=what, language=form)
+        if match := pattern.match(line):
+            yield ConfigEntry(file, match["key"], number, line.strip(), noun=noun, language=form)
 
 
-def form_of(file: File) -> str | None:
+def form_of(file: SourceFile) -> str | None:
     name = file.name.lower()
     if name.startswith(".env"):
         return "env"
@@ -84,37 +84,39 @@ def form_of(file: File) -> str | None:
     return next((form for suffix, form in suffixes.items() if name.endswith(suffix)), None)
 
 
-def _is_distinctive(entry: Entry) -> bool:
+def _is_distinctive(entry: ConfigEntry) -> bool:
     key, text = entry.key, entry.text
     is_long = len(key) >= 7 or (len(key) >= 5 and len(words_of(key)) > 1)
     is_plain = key.lower() in _PLAIN or key.startswith((".", "test")) or _SECRET.search(key) is not None
-    is_whole = text.isprintable() and len(text) <= LONGEST_LINE and not text.endswith(("[", "{", "(", '"""', "\\"))
-    return is_long and not is_plain and is_whole
+    is_complete = text.isprintable() and len(text) <= LONGEST_LINE and not text.endswith(("[", "{", "(", '"""', "\\"))
+    return is_long and not is_plain and is_complete
 
 
-def proposals(repository: Repository, order: Sequence[Entry], holding: dict[str, list[str]]) -> Iterator[Proposal]:
-    """A case for each key that stands on one line of one configuration file, in this order."""
+def proposals(
+    repository: CodeRepository, order: Sequence[ConfigEntry], holding: dict[str, list[str]]
+) -> Iterator[Proposal]:
+    """Propose a case for each key that is on exactly one line of all configuration files."""
     for entry in order:
-        if _is_only_place(repository, entry, holding.get(entry.key, [])) and _is_read_so(repository, entry):
+        if _is_unique(repository, entry, holding.get(entry.key, [])) and _is_confirmed(repository, entry):
             yield _proposal(repository, entry)
 
 
-def _is_only_place(repository: Repository, entry: Entry, paths: list[str]) -> bool:
-    """Whether no other line of a configuration has the key as a word, and no other file gives it a value."""
+def _is_unique(repository: CodeRepository, entry: ConfigEntry, paths: list[str]) -> bool:
+    """Whether no other configuration line has the key as a word, and no other file assigns to it."""
     word = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)")
-    gives = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)['\"]?\]?[ \t]*(?::=|[:=](?!=))")
-    places = []
+    assignment = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)['\"]?\]?[ \t]*(?::=|[:=](?!=))")
+    occurrences = []
     for path in paths:
         file, text = repository.file(path), repository.text(path)
         if file.kind == "config":
-            places += [(path, number) for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
-        elif file.kind != "prose" and gives.search(text):
+            occurrences += [(path, number) for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
+        elif file.kind != "prose" and assignment.search(text):
             return False
-    return places == [(entry.file.path, entry.line)]
+    return occurrences == [(entry.file.path, entry.line)]
 
 
-def _is_read_so(repository: Repository, entry: Entry) -> bool:
-    """Whether the real reader of the form finds the key too, once. Forms without one are lines and nothing else."""
+def _is_confirmed(repository: CodeRepository, entry: ConfigEntry) -> bool:
+    """Whether the parser of the format, if there is one, finds the key exactly once."""
     reader = _READERS.get(entry.language)
     if reader is None:
         return True
@@ -125,16 +127,16 @@ def _is_read_so(repository: Repository, entry: Entry) -> bool:
 
 
 def _keys(value: Any) -> list[str]:
-    found: list[str] = []
+    keys: list[str] = []
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            found += map(str, each)
-            pending += each.values()
-        elif isinstance(each, list):
-            pending += each
-    return found
+        item = pending.pop()
+        if isinstance(item, dict):
+            keys += map(str, item)
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+    return keys
 
 
 def _ini_keys(text: str) -> list[str]:
@@ -145,7 +147,7 @@ def _ini_keys(text: str) -> list[str]:
 
 
 def _yaml_keys(text: str) -> list[str]:
-    """All scalars, keys or not, as they are written: what they refer to is not followed."""
+    """Return all scalars as written, without following references."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -161,7 +163,7 @@ _READERS: dict[str, Callable[[str], list[str]]] = {
     "ini": _ini_keys,
     "yaml": _yaml_keys,
 }
-_ASKED = {
+_QUESTIONS = {
     _SETTING: "In which file is the setting `{key}` set?",
     _VARIABLE: "In which file does the environment variable `{key}` get its value?",
     _TARGET: "In which file is the build target `{key}` defined?",
@@ -171,16 +173,16 @@ _WITH_QUOTATION = "Give the file, the number of the line, and the line itself as
 _COMMENT = re.compile(r"[ \t]+(?:#|//|;)[ \t].*\Z")
 
 
-def quotation(entry: Entry) -> str:
-    """What every quotation of the line has in it: the line without a comment and without the comma at its end.
+def quotation(entry: ConfigEntry) -> str:
+    """Return the line without its comment and trailing comma.
 
-    >>> quotation(Entry(None, "retries", 1, 'retries = "often",  # why not', what="", language="toml"))
+    >>> quotation(ConfigEntry(None, "retries", 1, 'retries = "often",  # why not', noun="", language="toml"))
     'retries = "often"'
     """
     return _COMMENT.sub("", entry.text).rstrip(",")
 
 
-def _proposal(repository: Repository, entry: Entry) -> Proposal:
+def _proposal(repository: CodeRepository, entry: ConfigEntry) -> Proposal:
     path = entry.file.path
     return make_proposal(
         repository,
@@ -188,10 +190,10 @@ def _proposal(repository: Repository, entry: Entry) -> Proposal:
         language=entry.language,
         name=("config", entry.key),
         category="search",
-        description=f"Find the file with the {entry.what} `{entry.key}`.",
-        prompt=f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
+        description=f"Find the file with the {entry.noun} `{entry.key}`.",
+        prompt=f"{_QUESTIONS[entry.noun].format(key=entry.key)} {_WITH_QUOTATION}",
         lines={path: [entry.line]},
         content=[quotation(entry)],
         why="no other line of a configuration file has this name",
-        places=[(path, entry.line)],
+        locations=[(path, entry.line)],
     )

@@ -1,4 +1,4 @@
-"""Names that are defined once, and the question where."""
+"""Questions where a name is defined."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import SymbolDefinition
-from abreast.suites.code_search.mining.places import Places, is_constructor
+from abreast.suites.code_search.mining.name_index import NameIndex, is_constructor
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 from abreast.text import many
 
 _PLAIN = {
@@ -19,8 +19,8 @@ _PLAIN = {
 _TESTS = re.compile(r"test|Test|bench|Bench|example|Example|mock|Mock|fake|Fake|dummy|Dummy|__")
 
 
-def distinctive(definition: SymbolDefinition) -> bool:
-    """Whether a name is worth a question: long enough, and not what every repository has."""
+def is_distinctive(definition: SymbolDefinition) -> bool:
+    """Whether a name is long and unusual enough for a question."""
     name = definition.name
     if name in _PLAIN or _TESTS.match(name) or not name.isidentifier() or is_constructor(definition):
         return False
@@ -29,35 +29,37 @@ def distinctive(definition: SymbolDefinition) -> bool:
     return len(name) >= 7 or (len(name) >= 6 and len(words_of(name)) > 1)
 
 
-def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File, SymbolDefinition]]:
-    found = []
-    for file in files:
-        outline = repository.outline(file.path)
-        if outline is not None and not outline.broken:
-            found += [(file, one) for one in outline.definitions if distinctive(one)]
-    return found
+def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[tuple[SourceFile, SymbolDefinition]]:
+    outlines = ((file, repository.outline(file.path)) for file in files)
+    return [
+        (file, definition)
+        for file, outline in outlines
+        if outline is not None and not outline.broken
+        for definition in outline.definitions
+        if is_distinctive(definition)
+    ]
 
 
-def proposals(places: Places, order: Sequence[tuple[File, SymbolDefinition]]) -> Iterator[Proposal]:
-    """A case for each name that is defined once, in this order."""
+def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, SymbolDefinition]]) -> Iterator[Proposal]:
+    """Propose a case for each name with a single definition."""
     for file, definition in order:
-        if places.only(definition.name) == (file, definition):
-            yield _proposal(places, file, definition)
+        if index.sole_definition(definition.name) == (file, definition):
+            yield _proposal(index, file, definition)
 
 
-def _proposal(places: Places, file: File, definition: SymbolDefinition) -> Proposal:
-    mentions = len(places.holding[definition.name])
-    what = f"the {definition.kind} `{definition.name}`"
+def _proposal(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> Proposal:
+    mentions = len(index.files_with[definition.name])
+    noun = f"the {definition.kind} `{definition.name}`"
     return make_proposal(
-        places.repository,
+        index.repository,
         kind="definitions",
         language=file.language,
         name=("def", definition.qualified),
         category="search",
-        description=f"Find where {what} is defined.",
-        prompt=f"Where is {what} defined? Give the file, the name and the line of the definition.",
+        description=f"Find where {noun} is defined.",
+        prompt=f"Where is {noun} defined? Give the file, the name and the line of the definition.",
         lines={file.path: [definition.line]},
         symbols=[definition.qualified],
         why=f"the only definition of this name; it stands in {many(mentions, 'file')}",
-        places=[(file.path, definition.line)],
+        locations=[(file.path, definition.line)],
     )

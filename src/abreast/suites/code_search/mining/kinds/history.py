@@ -1,4 +1,4 @@
-"""Commits of moderate size, and the question which files belong to such a change."""
+"""Questions which files a commit changed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from random import Random
 
 from abreast.plan import git
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import Repository
+from abreast.suites.code_search.mining.repository import CodeRepository
 
-MOST_COMMITS = 500  # that are read, the latest first
-FEWEST_FILES, MOST_FILES = 2, 8  # of a commit that is asked about
+MOST_COMMITS = 500  # latest first
+FEWEST_FILES, MOST_FILES = 2, 8  # of a commit in a question
 FEWEST_WORDS = 4  # of its subject
 LONGEST_SUBJECT = 100  # characters
 
@@ -29,30 +29,30 @@ _NUMBER = re.compile(r"\s*\(?#\d+\)?\s*$")
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """A commit with the lines that it changed in each file, white space aside."""
+    """A commit with the number of changed lines by file, ignoring white space."""
 
     id: str
     subject: str
     changed: dict[str, int]
 
 
-def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
-    """Propose a case for each commit whose subject says something and most of whose files are still there."""
+def proposals(repository: CodeRepository, random: Random) -> Iterator[Proposal]:
+    """Propose a case for each commit with a specific subject, most of whose files still exist."""
     commits = list(_commits(repository))
     random.shuffle(commits)
     subjects = _count_subjects(repository)
-    there = {file.path for file in repository.files if file.asked}
+    existing = {file.path for file in repository.files if file.is_candidate}
     for commit in commits:
-        files = sorted(path for path, lines in commit.changed.items() if lines and path in there)
+        files = sorted(path for path, lines in commit.changed.items() if lines and path in existing)
         is_moderate = len(files) >= FEWEST_FILES and len(commit.changed) <= MOST_FILES
         has_source = any(repository.file(path).kind == "source" for path in files)
-        is_whole = 2 * len(files) > len(commit.changed)
-        if is_moderate and is_whole and has_source and subjects[commit.subject] == 1 and _is_telling(commit):
+        is_current = 2 * len(files) > len(commit.changed)
+        if is_moderate and is_current and has_source and subjects[commit.subject] == 1 and _is_specific(commit):
             yield _proposal(repository, commit, files)
 
 
-def _count_subjects(repository: Repository) -> Counter[str]:
-    """How many commits have a subject. Merges count: a merged pull request may be called as one of its commits."""
+def _count_subjects(repository: CodeRepository) -> Counter[str]:
+    """Count commits by subject, with merges, as a pull request may have the subject of its commit."""
     output = git.output(repository.root, "log", "-z", "--format=%s")
     return Counter(_plain(subject) for subject in (output or "").split("\0"))
 
@@ -61,7 +61,7 @@ def _plain(subject: str) -> str:
     return _NUMBER.sub("", subject).strip()
 
 
-def _commits(repository: Repository) -> Iterator[ChangedFiles]:
+def _commits(repository: CodeRepository) -> Iterator[ChangedFiles]:
     output = git.output(
         repository.root,
         *("log", "--no-merges", f"-n{MOST_COMMITS}", "--numstat", "-w", "--no-renames", "--relative", "-z"),
@@ -77,7 +77,7 @@ def _commits(repository: Repository) -> Iterator[ChangedFiles]:
         yield ChangedFiles(commit, _plain(subject), changed)
 
 
-def _is_telling(commit: ChangedFiles) -> bool:
+def _is_specific(commit: ChangedFiles) -> bool:
     subject = commit.subject
     return (
         len(subject.split()) >= FEWEST_WORDS
@@ -88,7 +88,7 @@ def _is_telling(commit: ChangedFiles) -> bool:
     )
 
 
-def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) -> Proposal:
+def _proposal(repository: CodeRepository, commit: ChangedFiles, files: list[str]) -> Proposal:
     return make_proposal(
         repository,
         kind="history",
@@ -100,5 +100,5 @@ def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) ->
         "it change? Give their paths.",
         files=files,
         why=f"commit {commit.id[:10]} changed {len(commit.changed)} files, of which {len(files)} are asked for",
-        places=[(path, 1) for path in files],
+        locations=[(path, 1) for path in files],
     )

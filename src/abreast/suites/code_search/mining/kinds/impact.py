@@ -1,4 +1,4 @@
-"""What a change of a function affects, and which tests run it: its callers, and theirs."""
+"""Questions which functions a change affects, and which tests call a function, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -7,66 +7,63 @@ from collections.abc import Iterator, Sequence
 
 from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.kinds.callers import calls_of
-from abreast.suites.code_search.mining.places import Calls, Places
+from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 MOST_FUNCTIONS = 20  # in an answer
-FUNCTIONS_AT_ONCE = 100  # whose callers are looked up in one pass over all files
+FUNCTIONS_AT_ONCE = 100  # searched for in one pass over all files
 
-Function = tuple[File, SymbolDefinition]
+Function = tuple[SourceFile, SymbolDefinition]
 
 _TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
 _TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
-_TEST_MARK = {
-    "java": re.compile(r"@(?:Test|ParameterizedTest)\b"),
-    "rust": re.compile(r"#\[(?:\w+::)?test\b"),
-}
-_LINES_ABOVE = 3  # in which an annotation stands
+_TEST_MARK = {"java": re.compile(r"@(?:Test|ParameterizedTest)\b"), "rust": re.compile(r"#\[(?:\w+::)?test\b")}
+_LINES_ABOVE = 3  # searched for an annotation
 _IMPLICITLY_CALLED = re.compile(r"__\w+__$|constructor$|init$|main$|fmt$|drop$")
 
 
-def impact(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
-    """Propose a case for each function whose callers and their callers are all known."""
-    for function, direct, indirect in _with_callers(places, order):
+def impact(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
+    """Propose a case for each function with known callers, and known callers of these."""
+    for function, direct, indirect in _with_callers(index, order):
         if indirect - direct.callers and 2 <= len(direct.callers | indirect) <= MOST_FUNCTIONS:
             yield _proposal(
-                places,
+                index,
                 function,
-                sorted(direct.callers | indirect, key=_place),
+                sorted(direct.callers | indirect, key=_location),
                 kind="impact",
-                question="Which functions and methods can a change of {what} affect: those that call it, and those "
+                question="Which functions and methods can a change of {target} affect: those that call it, and those "
                 "that call one of these? Give the name of each of them and its file. Tests count too.",
-                description="Find the functions that a change of {what} affects.",
+                description="Find the functions that a change of {target} affects.",
                 why=f"{len(direct.callers)} direct callers, and theirs; every occurrence of these names is explained",
             )
 
 
-def tests(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
+def tests(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
     """Propose a case for each function that tests call, directly or through one other function."""
-    for function, direct, indirect in _with_callers(places, order):
-        covering = {each for each in direct.callers | indirect if is_test(places.repository, *each)}
+    for function, direct, indirect in _with_callers(index, order):
+        covering = {caller for caller in direct.callers | indirect if is_test(index.repository, *caller)}
         if not is_test_file(function[0]) and 1 <= len(covering) <= MOST_FUNCTIONS:
             yield _proposal(
-                places,
+                index,
                 function,
-                sorted(covering, key=_place),
+                sorted(covering, key=_location),
                 kind="tests",
-                question="Which tests call {what}, directly or through one other function? Give the name of each test "
-                "function and its file.",
-                description="Find the tests that call {what}.",
+                question="Which tests call {target}, directly or through one other function? Give the name of each "
+                "test function and its file.",
+                description="Find the tests that call {target}.",
                 why=f"{len(covering & direct.callers)} tests call it directly, {len(covering - direct.callers)} "
                 "through one other function",
             )
 
 
-def is_test_file(file: File) -> bool:
+def is_test_file(file: SourceFile) -> bool:
     pattern = _TEST_FILE.get(file.language or "")
     return pattern.search(file.path) is not None if pattern else "test" in file.path.lower()
 
 
-def is_test(repository: Repository, file: File, definition: SymbolDefinition) -> bool:
-    """Whether a test runner runs a function; False for languages in which tests have no name."""
+def is_test(repository: CodeRepository, file: SourceFile, definition: SymbolDefinition) -> bool:
+    """Whether a function is a test; False for languages in which tests have no names."""
     language = file.language or ""
     if language in _TEST_NAME:
         return is_test_file(file) and _TEST_NAME[language].match(definition.name) is not None
@@ -74,49 +71,49 @@ def is_test(repository: Repository, file: File, definition: SymbolDefinition) ->
     return language in _TEST_MARK and any(_TEST_MARK[language].search(line) for line in above)
 
 
-def _with_callers(places: Places, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
+def _with_callers(index: NameIndex, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
-        known = [(function, calls) for function in batch if (calls := calls_of(places, *function)) and calls.callers]
-        places.load(caller.name for _, calls in known for _, caller in calls.callers)
-        for function, calls in known:
+        functions = [(function, calls) for function in batch if (calls := calls_of(index, *function)) and calls.callers]
+        index.load(caller.name for _, calls in functions for _, caller in calls.callers)
+        for function, calls in functions:
             if len(calls.callers) <= MOST_FUNCTIONS:
-                indirect = _callers_of_all(places, calls.callers)
+                indirect = _common_callers(index, calls.callers)
                 if indirect is not None and function not in indirect:
                     yield function, calls, indirect
 
 
-def _callers_of_all(places: Places, functions: set[Function]) -> set[Function] | None:
-    """The callers of some functions; None if those of one are not known. Nothing calls a test."""
+def _common_callers(index: NameIndex, functions: set[Function]) -> set[Function] | None:
+    """Return the callers of all functions but tests; None if those of one are not known."""
     callers: set[Function] = set()
     for file, definition in functions:
-        if is_test(places.repository, file, definition):
+        if is_test(index.repository, file, definition):
             continue
-        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(places, file, definition)
+        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(index, file, definition)
         if calls is None:
             return None
         callers |= calls.callers
     return callers
 
 
-def _place(function: Function) -> tuple[str, int]:
+def _location(function: Function) -> tuple[str, int]:
     return function[0].path, function[1].line
 
 
 def _proposal(
-    places: Places, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
+    index: NameIndex, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
 ) -> Proposal:
-    what = f"the {target[1].kind} `{target[1].name}`"
+    noun = f"the {target[1].kind} `{target[1].name}`"
     return make_proposal(
-        places.repository,
+        index.repository,
         kind=kind,
         language=target[0].language,
         name=(kind, target[1].qualified),
         category="understand",
-        description=description.format(what=what),
-        prompt=question.format(what=what),
+        description=description.format(target=noun),
+        prompt=question.format(target=noun),
         symbols=sorted({definition.qualified for _, definition in answer}),
         files=[file.path for file, _ in answer],
         why=why,
-        places=map(_place, [target, *answer]),
+        locations=map(_location, [target, *answer]),
     )

@@ -1,4 +1,4 @@
-"""Classes and interfaces that others extend or implement, and the methods that these override."""
+"""Questions which classes extend or implement another one, and which override a method."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from abreast.languages import BaseType, SymbolDefinition
 from abreast.suites.code_search.mining.kinds.callers import is_in_reach
-from abreast.suites.code_search.mining.places import Places
+from abreast.suites.code_search.mining.name_index import NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import File
+from abreast.suites.code_search.mining.repository import SourceFile
 
 FEWEST, MOST = 2, 15  # classes in an answer
 
-Place = tuple[str, int]  # a path and a line
-Class = tuple[File, SymbolDefinition]
+Location = tuple[str, int]  # a path and a line
+Class = tuple[SourceFile, SymbolDefinition]
 
-# How the header of a class that extends or implements `{name}` begins: the second opinion on the syntax tree.
+# Headers of classes that extend or implement `{name}`, to confirm the syntax tree.
 _BRACES = (
     r"\b(?:class|interface|enum|record)\s+(\w+)[^{{;]*?\b(?:extends|implements)\b[^{{;]*?(?<![\w$]){name}(?![\w$])"
 )
@@ -28,102 +28,106 @@ _HEADERS = {
 }
 
 
-def proposals(places: Places, order: Sequence[Class]) -> Iterator[Proposal]:
+def proposals(index: NameIndex, order: Sequence[Class]) -> Iterator[Proposal]:
     """Propose a case for each class or interface with known subclasses, and one for a method that they override."""
     for file, definition in order:
         if definition.kind not in ("class", "interface") or file.language not in _HEADERS:
             continue
-        if places.only(definition.name) != (file, definition):
+        if index.sole_definition(definition.name) != (file, definition):
             continue
-        derived = _derived(places, file, definition)
+        derived = _find_derived(index, file, definition)
         if derived is None:
             continue
         if FEWEST <= len(derived) <= MOST:
-            yield _of_class(places, (file, definition), derived)
-        if file.language != "rust" and (found := _overridden(places, (file, definition), derived)):
-            yield _of_method(places, (file, definition), *found)
+            yield _class_proposal(index, (file, definition), derived)
+        if file.language != "rust" and (overrides := _find_overrides(index, (file, definition), derived)):
+            yield _method_proposal(index, (file, definition), *overrides)
 
 
-def _derived(places: Places, file: File, definition: SymbolDefinition) -> dict[str, Place] | None:
-    """All that extends or implements a class, directly or not, with its place; None if that is not certain."""
-    result: dict[str, Place] = {}
+def _find_derived(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> dict[str, Location] | None:
+    """Return the location of each class that extends or implements one, also indirectly; None if uncertain."""
+    result: dict[str, Location] = {}
     pending = [(file, definition)]
     while pending:
         home, base = pending.pop()
-        direct = _directly_derived(places, home, base)
+        direct = _find_directly_derived(index, home, base)
         if direct is None or len(result) > MOST:
             return None
-        places.load(direct)
-        for name, place in direct.items():
+        index.load(direct)
+        for name, location in direct.items():
             if name in result:
                 continue
-            only = places.only(name.rpartition(".")[2])
-            if only is None or only[1].qualified != name or name == definition.qualified:
+            sole = index.sole_definition(name.rpartition(".")[2])
+            if sole is None or sole[1].qualified != name or name == definition.qualified:
                 return None
-            result[name] = place
-            pending.append(only)
+            result[name] = location
+            pending.append(sole)
     return result
 
 
-def _directly_derived(places: Places, home: File, base: SymbolDefinition) -> dict[str, Place] | None:
-    """What the syntax trees and the text of all files agree on; None if they do not."""
+def _find_directly_derived(index: NameIndex, home: SourceFile, base: SymbolDefinition) -> dict[str, Location] | None:
+    """Return what the syntax trees and the text of all files agree on; None if they disagree."""
     pattern = re.compile(_HEADERS[home.language or ""].format(name=re.escape(base.name)), re.MULTILINE)
-    result: dict[str, Place] = {}
-    for path in places.holding.get(base.name, ()):
-        here, outline = places.repository.file(path), places.repository.outline(path)
-        if here.kind == "other" or (outline is not None and outline.broken):
+    result: dict[str, Location] = {}
+    for path in index.files_with.get(base.name, ()):
+        file, outline = index.repository.file(path), index.repository.outline(path)
+        if file.kind == "other" or (outline is not None and outline.broken):
             return None
-        if outline is None or here.language != home.language:
+        if outline is None or file.language != home.language:
             continue
-        found = [each for each in outline.bases if each.name == base.name]
-        source, text = places.repository.read(path), places.repository.text(path)
-        if {each.derived.rpartition(".")[2] for each in found} != set(pattern.findall(text)) or _is_aliased(text, base):
+        bases = [reference for reference in outline.bases if reference.name == base.name]
+        source, text = index.repository.read(path), index.repository.text(path)
+        if {reference.derived.rpartition(".")[2] for reference in bases} != set(pattern.findall(text)) or _is_aliased(
+            text, base
+        ):
             return None
-        for each in found:
-            if each.derived in result or not _is_meant(each, base, (home, here), source, places):
+        for reference in bases:
+            if reference.derived in result or not _is_reference_to(reference, base, (home, file), source, index):
                 return None
-            result[each.derived] = (path, each.line)
+            result[reference.derived] = (path, reference.line)
     return result
 
 
 def _is_aliased(text: str, base: SymbolDefinition) -> bool:
-    """Whether a file gives the class another name, under which it may be extended too."""
+    """Whether a file gives the class another name."""
     name = re.escape(base.name)
     return re.search(rf"(?<!\w){name}\s+as\s+[A-Za-z]|=\s*(?:\w+\.)*{name}\s*(?:$|;)", text, re.MULTILINE) is not None
 
 
-def _is_meant(
-    base: BaseType, definition: SymbolDefinition, files: tuple[File, File], source: bytes, places: Places
+def _is_reference_to(
+    base: BaseType, definition: SymbolDefinition, files: tuple[SourceFile, SourceFile], source: bytes, index: NameIndex
 ) -> bool:
-    """Whether the name of a base is the class: imported from there, or written with its module or package."""
-    home, here = files
-    outline = places.repository.outline(here.path)
+    """Whether a base is this class: imported from its module, or qualified with it."""
+    home, file = files
+    outline = index.repository.outline(file.path)
     before = re.search(rb"([\w$]+)\s*(?:\.|::)\s*\Z", source[max(0, base.at - 100) : base.at])
     if before is not None:
         owner = before[1].decode("utf-8", "replace")
         return owner in {home.name.partition(".")[0], *home.path.split("/")[:-1], "crate", "self", "super"}
-    return outline is not None and is_in_reach(definition, home, here, source, outline)
+    return outline is not None and is_in_reach(definition, home, file, source, outline)
 
 
-def _overridden(places: Places, base: Class, derived: dict[str, Place]) -> tuple[str, dict[str, Place]] | None:
-    methods = {each.name for each in _methods(places, base[0].path, base[1].qualified)}
+def _find_overrides(
+    index: NameIndex, base: Class, derived: dict[str, Location]
+) -> tuple[str, dict[str, Location]] | None:
+    methods = {method.name for method in _methods(index, base[0].path, base[1].qualified)}
     methods = {name for name in methods if not name.startswith("__") and name not in ("constructor", base[1].name)}
-    places_of: dict[str, dict[str, Place]] = {name: {} for name in methods}
+    overrides: dict[str, dict[str, Location]] = {name: {} for name in methods}
     for owner, (path, _) in derived.items():
-        for method in _methods(places, path, owner):
-            if method.name in places_of:
-                places_of[method.name].setdefault(method.qualified, (path, method.line))
-    best = max(sorted(places_of), key=lambda name: len(places_of[name]), default=None)
-    return (best, places_of[best]) if best is not None and len(places_of[best]) >= FEWEST else None
+        for method in _methods(index, path, owner):
+            if method.name in overrides:
+                overrides[method.name].setdefault(method.qualified, (path, method.line))
+    best = max(sorted(overrides), key=lambda name: len(overrides[name]), default=None)
+    return (best, overrides[best]) if best is not None and len(overrides[best]) >= FEWEST else None
 
 
-def _methods(places: Places, path: str, owner: str) -> list[SymbolDefinition]:
-    outline = places.repository.outline(path)
+def _methods(index: NameIndex, path: str, owner: str) -> list[SymbolDefinition]:
+    outline = index.repository.outline(path)
     definitions = outline.definitions if outline is not None else ()
-    return [each for each in definitions if each.kind == "method" and each.container == owner]
+    return [item for item in definitions if item.kind == "method" and item.container == owner]
 
 
-def _of_class(places: Places, base: Class, derived: dict[str, Place]) -> Proposal:
+def _class_proposal(index: NameIndex, base: Class, derived: dict[str, Location]) -> Proposal:
     file, definition = base
     if file.language == "rust":
         question = "Which types implement the trait `{name}`? Give the name of each type, and the file and line of the "
@@ -139,27 +143,27 @@ def _of_class(places: Places, base: Class, derived: dict[str, Place]) -> Proposa
             "Give the name of each, and the file and line of its definition."
         )
     description = f"Find what extends or implements `{definition.name}`."
-    return _proposal(places, base, derived, ("impl", definition.qualified), question, description)
+    return _proposal(index, base, derived, ("impl", definition.qualified), question, description)
 
 
-def _of_method(places: Places, base: Class, method: str, derived: dict[str, Place]) -> Proposal:
+def _method_proposal(index: NameIndex, base: Class, method: str, derived: dict[str, Location]) -> Proposal:
     question = (
         "Which classes derived from `{name}`, directly or through another class, implement or override its method "
         f"`{method}`? Give the name of each of these methods with its class, and its file and line."
     )
     description = f"Find the overrides of `{base[1].name}.{method}`."
-    return _proposal(places, base, derived, ("overrides", f"{base[1].qualified}.{method}"), question, description)
+    return _proposal(index, base, derived, ("overrides", f"{base[1].qualified}.{method}"), question, description)
 
 
 def _proposal(
-    places: Places, base: Class, answer: dict[str, Place], name: tuple[str, str], question: str, description: str
+    index: NameIndex, base: Class, answer: dict[str, Location], name: tuple[str, str], question: str, description: str
 ) -> Proposal:
     file, definition = base
     lines: dict[str, list[int]] = {}
     for path, line in sorted(answer.values()):
         lines.setdefault(path, []).append(line)
     return make_proposal(
-        places.repository,
+        index.repository,
         kind="implementations",
         language=file.language,
         name=name,
@@ -169,5 +173,5 @@ def _proposal(
         lines=lines,
         symbols=sorted(answer),
         why="the syntax trees and a search for class headers agree",
-        places=[(file.path, definition.line), *sorted(answer.values())],
+        locations=[(file.path, definition.line), *sorted(answer.values())],
     )

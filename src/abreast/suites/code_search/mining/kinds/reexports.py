@@ -1,4 +1,4 @@
-"""Names that a package hands on from another file, and the question where they are defined."""
+"""Questions where a name is defined that a package re-exports."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from functools import lru_cache
 from random import Random
 
 from abreast.languages import SymbolDefinition
-from abreast.suites.code_search.mining.places import definition_lines
+from abreast.suites.code_search.mining.name_index import definition_lines
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
 DEEPEST = 5  # files between a name and its definition
 SHORTEST_NAME = 4  # characters
@@ -30,38 +30,38 @@ _SUFFIXES = (".ts", ".tsx", ".js", ".jsx", ".mjs")
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """A name that a file takes from another one and hands on."""
+    """A name that a file re-exports."""
 
     name: str
-    origin: str  # the path of the file it is from
-    original: str  # what it is called there
+    origin: str  # the path of the file that it comes from
+    original: str  # its name there
 
 
-def proposals(repository: Repository, files: Sequence[File], random: Random) -> Iterator[Proposal]:
-    """Propose a case for each name of a package that is defined elsewhere: renamed and passed through files first."""
+def proposals(repository: CodeRepository, files: Sequence[SourceFile], random: Random) -> Iterator[Proposal]:
+    """Propose a case for each re-exported name: renamed ones and long chains first."""
     exports_of = lru_cache(1_000)(lambda path: _exports(repository, path))
-    found = []
+    targets = []
     for file in files:
         if not _INDEX.search(file.path):
             continue
         for export in exports_of(file.path).values():
             chain = _resolve(repository, exports_of, export)
             if chain is not None and len(export.name) >= SHORTEST_NAME:
-                found.append((file, export.name, *chain))
-    random.shuffle(found)
-    found.sort(key=lambda item: (item[1] == item[3].name, -item[4]))
-    for file, name, home, definition, _ in found:
+                targets.append((file, export.name, *chain))
+    random.shuffle(targets)
+    targets.sort(key=lambda item: (item[1] == item[3].name, -item[4]))
+    for file, name, home, definition, _ in targets:
         package = posixpath.basename(file.folder) if file.folder != "." else ""
         if package and _is_confirmed(repository, home, definition):
             yield _proposal(repository, file, name, (package, home, definition))
 
 
-def _exports(repository: Repository, path: str) -> dict[str, _Export]:
-    listed = _python_imports(repository, path) if path.endswith(".py") else _script_exports(repository, path)
-    return {export.name: export for export in listed}
+def _exports(repository: CodeRepository, path: str) -> dict[str, _Export]:
+    exports = _python_imports(repository, path) if path.endswith(".py") else _script_exports(repository, path)
+    return {export.name: export for export in exports}
 
 
-def _python_imports(repository: Repository, path: str) -> Iterator[_Export]:
+def _python_imports(repository: CodeRepository, path: str) -> Iterator[_Export]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -77,10 +77,10 @@ def _python_imports(repository: Repository, path: str) -> Iterator[_Export]:
         module = posixpath.join(folder, *(node.module or "").split("."))
         origin = _first(repository, f"{module}.py", posixpath.join(module, "__init__.py"))
         if origin is not None and origin != path:
-            yield from (_Export(each.asname or each.name, origin, each.name) for each in node.names)
+            yield from (_Export(alias.asname or alias.name, origin, alias.name) for alias in node.names)
 
 
-def _script_exports(repository: Repository, path: str) -> Iterator[_Export]:
+def _script_exports(repository: CodeRepository, path: str) -> Iterator[_Export]:
     for match in _EXPORTS.finditer(repository.text(path)):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
         stem = re.sub(r"\.[mc]?jsx?$", "", target)
@@ -91,14 +91,14 @@ def _script_exports(repository: Repository, path: str) -> Iterator[_Export]:
                 yield _Export(name["new"] or name["old"], str(origin), name["old"])
 
 
-def _first(repository: Repository, *paths: str) -> str | None:
+def _first(repository: CodeRepository, *paths: str) -> str | None:
     return next((path for path in paths if repository.has(path)), None)
 
 
 def _resolve(
-    repository: Repository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
-) -> tuple[File, SymbolDefinition, int] | None:
-    """The definition that a name leads to, and through how many files; None if it is not certain."""
+    repository: CodeRepository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
+) -> tuple[SourceFile, SymbolDefinition, int] | None:
+    """Follow a name to its definition; return it with the length of the chain, or None if uncertain."""
     for depth in range(1, DEEPEST + 1):
         file, outline = repository.file(export.origin), repository.outline(export.origin)
         if outline is None or outline.broken or not repository.may_be_asked_about(file):
@@ -107,21 +107,23 @@ def _resolve(
         if original == "default":
             names = _DEFAULT.findall(repository.text(file.path))
             original = names[0] if len(names) == 1 else ""
-        here = [each for each in outline.definitions if each.name == original]
-        if len(here) == 1 and here[0].container is None:
-            return file, here[0], depth
+        definitions = [item for item in outline.definitions if item.name == original]
+        if len(definitions) == 1 and definitions[0].container is None:
+            return file, definitions[0], depth
         following = exports_of(export.origin).get(original)
-        if here or following is None:
+        if definitions or following is None:
             return None
         export = following
     return None
 
 
-def _is_confirmed(repository: Repository, home: File, definition: SymbolDefinition) -> bool:
+def _is_confirmed(repository: CodeRepository, home: SourceFile, definition: SymbolDefinition) -> bool:
     return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 
-def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, SymbolDefinition]) -> Proposal:
+def _proposal(
+    repository: CodeRepository, index: SourceFile, name: str, target: tuple[str, SourceFile, SymbolDefinition]
+) -> Proposal:
     package, home, definition = target
     lines = repository.text(index.path).split("\n")
     exported = next(number for number, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line))
@@ -137,5 +139,5 @@ def _proposal(repository: Repository, index: File, name: str, target: tuple[str,
         lines={home.path: [definition.line]},
         symbols=[definition.qualified],
         why="the imports lead to the one definition of the name in that file",
-        places=[(index.path, exported), (home.path, definition.line)],
+        locations=[(index.path, exported), (home.path, definition.line)],
     )

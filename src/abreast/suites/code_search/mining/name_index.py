@@ -1,4 +1,4 @@
-"""Where names are defined: by the syntax trees, and by regular expressions as a second opinion."""
+"""Find the definitions of names by syntax trees, confirmed by regular expressions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from abreast.languages import SymbolDefinition
-from abreast.suites.code_search.mining.repository import File, Repository
+from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
 
-MOST_FILES = 40  # that hold a name; a name in more is too common to be checked
+MOST_FILES = 40  # with a name; more common names are skipped
 
 
 @dataclass(slots=True)
@@ -18,58 +18,58 @@ class Calls:
     """The calls of one function: their lines by file, and the functions around them."""
 
     lines: dict[str, set[int]] = field(default_factory=dict)
-    callers: set[tuple[File, SymbolDefinition]] = field(default_factory=set)
+    callers: set[tuple[SourceFile, SymbolDefinition]] = field(default_factory=set)
 
 
-class Places:
-    """Where names are defined, by the syntax trees and by the text, each over all files that hold the name."""
+class NameIndex:
+    """The files that have a name, and its only definition."""
 
-    def __init__(self, repository: Repository, names: Iterable[str]) -> None:
+    def __init__(self, repository: CodeRepository, names: Iterable[str]) -> None:
         self.repository = repository
-        self.holding = repository.holding(names)
-        self.calls: dict[str, Calls | None] = {}  # of functions that are defined once, as far as they were looked up
-        self._once: dict[str, tuple[File, SymbolDefinition] | None] = {}
+        self.files_with = repository.files_with(names)
+        self.calls: dict[str, Calls | None] = {}  # by name of a function, a cache
+        self._definitions: dict[str, tuple[SourceFile, SymbolDefinition] | None] = {}
 
     def load(self, names: Iterable[str]) -> None:
-        """Look up the files that hold more names, in one pass over all files."""
-        missing = set(names) - self.holding.keys()
+        """Find the files of further names, in one pass over all files."""
+        missing = set(names) - self.files_with.keys()
         if missing:
-            self.holding.update(self.repository.holding(missing))
+            self.files_with.update(self.repository.files_with(missing))
 
-    def only(self, name: str) -> tuple[File, SymbolDefinition] | None:
-        """The one place that defines a name; None if there are others, or if the two ways do not agree."""
-        if name not in self._once:
-            self._once[name] = self._find(name)
-        return self._once[name]
+    def sole_definition(self, name: str) -> tuple[SourceFile, SymbolDefinition] | None:
+        """Return the only definition of a name; None if there are several, or if the two methods disagree."""
+        if name not in self._definitions:
+            self._definitions[name] = self._find(name)
+        return self._definitions[name]
 
-    def _find(self, name: str) -> tuple[File, SymbolDefinition] | None:
-        files = [self.repository.file(path) for path in self.holding.get(name, ())]
+    def _find(self, name: str) -> tuple[SourceFile, SymbolDefinition] | None:
+        files = [self.repository.file(path) for path in self.files_with.get(name, ())]
         if not 0 < len(files) <= MOST_FILES:
             return None
-        defined: list[tuple[File, SymbolDefinition]] = []
+        defined: list[tuple[SourceFile, SymbolDefinition]] = []
         for file in files:
             outline = self.repository.outline(file.path)
             if outline is not None and outline.broken:
                 return None
-            defined += [(file, one) for one in (outline.definitions if outline else ()) if one.name == name]
-        makers = {(file.path, one.line) for file, one in defined if is_constructor(one)}
-        others = [(file, one) for file, one in defined if not is_constructor(one)]
+            defined += [(file, item) for item in (outline.definitions if outline else ()) if item.name == name]
+        constructors = {(file.path, item.line) for file, item in defined if is_constructor(item)}
+        others = [(file, item) for file, item in defined if not is_constructor(item)]
         if len(others) != 1:
             return None
-        seen = {
+        lines = {
             (file.path, line)
             for file in files
             for line in definition_lines(name, file, self.repository.text(file.path))
         }
-        (file, one), *_ = others
-        return (file, one) if seen - makers == {(file.path, one.line)} else None
+        file, definition = others[0]
+        return others[0] if lines - constructors == {(file.path, definition.line)} else None
 
 
 def is_constructor(definition: SymbolDefinition) -> bool:
     return definition.container is not None and definition.container.rpartition(".")[2] == definition.name
 
 
-# -- the second opinion -----------------------------------------------------------------------------------------------
+# -- confirmation by regular expressions ------------------------------------------------------------------------------
 
 _BEGIN = r"(?:^|[;{}])[ \t]*(?:@\w+(?:\([^)\n]*\))?[ \t]+)*"
 _MODIFIERS = (
@@ -87,8 +87,8 @@ _TYPE = r"[\w.$]+(?:<[^\n(]*>)?(?:\[\])*"
 _LONGEST_PARAMETERS = 5_000  # characters between the parentheses of a definition
 
 
-def definition_lines(name: str, file: File, text: str) -> set[int]:
-    """The lines, from 1, on which a name seems to be defined. Better one too many than one too few."""
+def definition_lines(name: str, file: SourceFile, text: str) -> set[int]:
+    """Return the lines, from 1, that may define a name; rather too many than too few."""
     if file.kind in ("config", "data"):
         return set()
     patterns = _patterns(name, file.language or file.kind)
@@ -123,7 +123,7 @@ def _patterns(name: str, manner: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _with_body(name: str, text: str) -> Iterator[int]:
-    """Methods of languages that have no word for them: a name, parameters, and a body or a type behind."""
+    """Yield methods without a keyword: a name, parameters, and a body or type after them."""
     head = re.compile(
         rf"^[ \t]*(?:@\w+[ \t]+)*{_NO_DEFINITION}(?:(?:get|set)[ \t]+|\*[ \t]*)?{_MODIFIERS}(?:<[^\n(]*>[ \t]*)?"
         rf"(?:(?P<type>{_TYPE})[ \t*&]+)?(?P<name>(?<!\w){re.escape(name)}(?!\w))\??[ \t]*(?:<[^\n(]*>)?[ \t]*\(",
@@ -136,7 +136,7 @@ def _with_body(name: str, text: str) -> Iterator[int]:
 
 
 def _behind_parentheses(text: str, start: int) -> str:
-    """What follows when the parenthesis is closed that was opened before `start`; empty if it is not."""
+    """Return the text after the parenthesis that was opened before `start`; empty if it is not closed."""
     depth = 1
     for at in range(start, min(len(text), start + _LONGEST_PARAMETERS)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
