@@ -71,7 +71,7 @@ class Done:
         return json.loads(self.out)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.out + self.err
 
 
@@ -109,7 +109,7 @@ class Folder:
         assert "Traceback" not in caught.err, caught.err
         return Done(code, caught.out, caught.err)
 
-    def anew(self, *words: str) -> Done:
+    def rerun(self, *words: str) -> Done:
         """Run a command after reloading the modules in the folder, which a test changed."""
         forget(self.path, set())
         return self.abreast(*words)

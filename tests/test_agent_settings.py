@@ -54,7 +54,7 @@ def refused(folder: Folder, *words: str, **changed: Any) -> Done:
     """The command ends with 2 and says why in two lines."""
     write(folder, **changed)
     done = folder.abreast("run", "settings.json", *words)
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert len(done.err.splitlines()) <= 2, done.err
     return done
 
@@ -231,7 +231,7 @@ def test_topics_are_prompts_where_there_are_none(folder: Folder) -> None:
         ("topic-1", "Write unit tests"),
         ("topic-2", "Write a guide"),
     ]
-    assert "prompt_topics are used as prompts unchanged" in folder.abreast("check", "settings.json", "--verbose").said
+    assert "prompt_topics are used as prompts unchanged" in folder.abreast("check", "settings.json", "--verbose").output
     folder.write("prompts/own.md", "mine")
     assert read(folder, prompts=None, num_prompts=1, LLM_Evaluator=topics).topics == [], "files come first"
 
@@ -244,23 +244,23 @@ def test_a_ref_is_what_is_checked_out(prompts: Folder, project: Path) -> None:
     both = {"assistants": list(TWO), "agent_config": TWO, "repo_path": str(project)}
     write(prompts, **both, branch="main", ref=first)
     spec = prompts.abreast("check", "settings.json", "--verbose")
-    assert spec.code == 0, spec.said
+    assert spec.code == 0, spec.output
     assert read(prompts, **both, branch="main", ref=first).branch == first
 
 
 def test_limits_of_the_file_and_flags_of_the_run_hold_as_in_any_spec(prompts: Folder) -> None:
     agents = {"assistants": list(TWO), "agent_config": TWO, "runs_per_prompt": 1}
     write(prompts, **agents, limits={"parallel": 3, "quota": "4/1h", "budget_usd": 2})
-    assert "at most 3 trials in flight" in prompts.abreast("check", "settings.json").said
-    assert "at most 1 trial in flight" in prompts.abreast("check", "settings.json", "--parallel", "1").said
-    flag = prompts.abreast("check", "settings.json", "--parallel-runs", "2").said
+    assert "at most 3 trials in flight" in prompts.abreast("check", "settings.json").output
+    assert "at most 1 trial in flight" in prompts.abreast("check", "settings.json", "--parallel", "1").output
+    flag = prompts.abreast("check", "settings.json", "--parallel-runs", "2").output
     assert "at most 4 trials in flight" in flag, "the flag takes the place of the file's limit"
     stopped = prompts.abreast("run", "settings.json", "--on-quota", "stop")
     assert stopped.code == 3
-    assert "the quota of 4 in 1 h is used up" in stopped.said
+    assert "the quota of 4 in 1 h is used up" in stopped.output
     other = prompts.abreast("run", "settings.json", "--fresh", "--quota", "5/2h", "--on-quota", "stop", "--yes")
     assert other.code == 3, "what was used before counts for the account"
-    assert "the quota of 5 in 2 h is used up" in other.said
+    assert "the quota of 5 in 2 h is used up" in other.output
     limits = json.loads(prompts.sql("select spec from runs order by run_id desc")[0]["spec"])["limits"]
     assert (limits["quota"], limits["budget_usd"], limits["parallel"]) == ("5/2h", 2, 3)
     assert prompts.abreast("run", "settings.json", "--free-cores", "-1").code == 2
@@ -269,7 +269,7 @@ def test_limits_of_the_file_and_flags_of_the_run_hold_as_in_any_spec(prompts: Fo
 
 def test_the_simulator_needs_neither_agents_nor_prompts(folder: Folder) -> None:
     done = folder.abreast("run", "coding-agents", "--mock")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "SIMULATED" in done.out
     assert "12 cases × 2 variants" in done.err
 
@@ -281,7 +281,7 @@ def test_the_simulator_stands_in_for_agents_that_are_not_there(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     write(prompts, assistants=["Claude Code", "Codex CLI", "Cursor CLI"])
     done = prompts.abreast("run", "settings.json", *words)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "SIMULATED" in done.out
     rows = prompts.sql("select variant, sum(score) as solved, count(*) as n from predictions group by variant")
     assert {row["variant"]: row["n"] for row in rows} == dict.fromkeys(["Claude Code", "Codex CLI", "Cursor CLI"], 30)
@@ -444,7 +444,7 @@ def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
 )
 def test_flags_that_cannot_be_meant_are_refused(prompts: Folder, words: list[str], message: str) -> None:
     done = prompts.abreast("run", "coding-agents", *words)
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert message in done.err
 
 
@@ -452,8 +452,8 @@ def test_a_model_behind_the_name_is_another_variant(prompts: Folder) -> None:
     words = ["--agents", "claude-code:haiku,claude-code:opus", "--prompts", "prompt1.md"]
     done = prompts.abreast("run", "coding-agents", *words, "--dry-run")
     assert done.code == 0, done.err
-    assert "claude-code:haiku" in done.said
-    assert "claude-code:opus" in done.said
+    assert "claude-code:haiku" in done.output
+    assert "claude-code:opus" in done.output
 
 
 def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Folder) -> None:
@@ -494,7 +494,7 @@ def test_a_program_that_is_not_there_is_nobodys_failure_and_a_resume_goes_on_whe
     assert actual == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
     there.touch()
     done = prompts.abreast("resume", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     actual = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
     assert {row["variant"]: row["n"] for row in actual} == {"writes": 3, "talks": 3}
 
@@ -504,12 +504,12 @@ def test_the_baseline_against_itself_and_another_judgement_go_by_the_settings_fi
     write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
     assert prompts.abreast("run", "settings.json").code == 0
     done = prompts.abreast("aa", "settings.json", "--store", "other.db")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "writes again" in done.out
     form = {"output_format": {"regex": "number 2"}}
     write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1, metrics_config=form)
     done = prompts.abreast("rescore", "--store", "results.db")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     actual = prompts.sql("select case_id, score_format as f from predictions where variant = 'talks' order by case_id")
     assert [row["f"] for row in actual] == [0.0, 1.0, 0.0]
 
@@ -558,10 +558,10 @@ def test_tasks_by_flags_take_the_place_of_those_of_the_file(prompts: Folder, pro
     subprocess.run(["git", "-C", str(project), *who, "commit", "-qam", "Greet everybody politely (#7)"], check=True)
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project")
     asked = prompts.abreast("run", "settings.json", "--pull-requests", "1", "--dry-run")
-    assert "pr-7" in asked.said
+    assert "pr-7" in asked.output
     only = dict.fromkeys(("num_prompts", "prompts"))
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", mode="PR_Recreate", **only)
-    assert "prompt2.md" in prompts.abreast("run", "settings.json", "--prompts", "prompt2.md", "--dry-run").said
+    assert "prompt2.md" in prompts.abreast("run", "settings.json", "--prompts", "prompt2.md", "--dry-run").output
 
 
 @pytest.fixture
@@ -584,7 +584,7 @@ def test_a_check_that_agents_could_read_is_pointed_out(prompts: Folder, project:
 
     def told(repo: str | None) -> bool:
         write(prompts, **agents, repo_path=repo)
-        return "agents can read checks.py" in prompts.abreast("check", "settings.json").said
+        return "agents can read checks.py" in prompts.abreast("check", "settings.json").output
 
     assert [told("./"), told("project"), told(None)] == [True, False, False]
     (prompts.path / "checks.py").rename(project / "checks.py")
@@ -609,14 +609,14 @@ def test_passwords_in_addresses_are_neither_stored_nor_shown(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
         agents = {"assistants": list(TWO), "agent_config": TWO}
-        told = refused(prompts, **agents, repo_url=address).said
+        told = refused(prompts, **agents, repo_url=address).output
         assert "contains a password or token, which would be stored" in told
-        told += refused(prompts, **agents, repo_path=address).said
+        told += refused(prompts, **agents, repo_path=address).output
         write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
         done = prompts.abreast("run", "settings.json", "--repeats", "1")
         assert done.code == 0, done.err
         server.shutdown()
-    told += done.said + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
+    told += done.output + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
     assert told.count("pass-w0rd") == 1  # in the settings themselves
 
 
@@ -691,6 +691,6 @@ def test_a_known_agent_may_lie_anywhere(prompts: Folder) -> None:
     program.chmod(0o755)
     write(prompts, assistants=["Codex CLI"], agent_config={"Codex CLI": {"command": str(program)}}, runs_per_prompt=1)
     done = prompts.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert {row["answer"] for row in prompts.sql("select answer from predictions")} == {"from elsewhere"}
     assert "codex codex-cli 1.2.3" in prompts.abreast("check", "settings.json").err

@@ -209,7 +209,7 @@ def test_latency_and_cost_count_cases_of_one_group_as_dependent(folder: Folder) 
 def test_reused_answers_add_no_latency_and_no_cost(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["yes"], "cost": {"a": 0.02, "b": 0.01}}] * 12
     scripted(folder, cases)
-    assert folder.anew("run", "spec.yaml", "--quiet").code == 0
+    assert folder.rerun("run", "spec.yaml", "--quiet").code == 0
     content = report(folder)
     assert content["reused_trials"] == 24
     assert content["variants"]["a"]["cost_usd"] is None

@@ -338,8 +338,8 @@ def test_a_key_stands_nowhere_even_if_the_provider_repeats_it(folder: Folder, pr
         ["report", "latest", "--format", "json"],
         ["check", "experiment.yaml"],
     ):
-        assert KEY not in folder.abreast(*command).said
-    assert KEY not in done.said
+        assert KEY not in folder.abreast(*command).output
+    assert KEY not in done.output
     assert KEY.encode() not in everything_written(folder.path)
 
 
@@ -409,7 +409,7 @@ def test_a_key_that_no_header_can_hold_is_said_and_not_shown(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "first-half\nsecond-half")
     done = run(folder, ["Hello"], FAMILIES["anthropic"], limits={"breaker": 1})
     assert "ANTHROPIC_API_KEY contains characters" in done.err
-    assert "second-half" not in done.said
+    assert "second-half" not in done.output
     assert folder.sql("select error_kind k from predictions") == [{"k": "auth"}]
 
 
@@ -428,7 +428,7 @@ def test_secrets_in_headers_are_refused(folder: Folder, provider: FakeProvider, 
     assert done.code == 2
     assert "would store a secret" in done.err
     assert "key_env" in done.err
-    assert KEY not in done.said
+    assert KEY not in done.output
 
 
 def test_a_header_may_name_a_variable_whose_value_stands_nowhere(
@@ -448,7 +448,7 @@ def test_a_header_may_name_a_variable_whose_value_stands_nowhere(
         done = run(folder, ["Hello"], variant)
         assert done.code == 0, done.err
     assert folder.sql("select answer from predictions") == [{"answer": "it is Bearer [GATE]"}]
-    assert "gate-secret-xyz" not in done.said
+    assert "gate-secret-xyz" not in done.output
     assert b"gate-secret-xyz" not in everything_written(folder.path)
 
 
@@ -469,14 +469,14 @@ def test_a_password_in_an_address_comes_from_the_environment_only_and_stands_now
         refused = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": address})
         assert refused.code == 2
         assert "OPENAI_BASE_URL" in refused.err
-        assert "open-sesame" not in refused.said
+        assert "open-sesame" not in refused.output
         broken = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": address + ":99999"})
-        assert "open-sesame" not in broken.said
+        assert "open-sesame" not in broken.output
         monkeypatch.setenv("OPENAI_BASE_URL", address)
         done = run(folder, ["Hello", "Goodbye"], FAMILIES["chat"])
     assert sent[0] == "Basic " + base64.b64encode(b"me:open-sesame").decode()
     assert folder.sql("select answer from predictions where status = 'ok'") == [{"answer": "[OPENAI_BASE_URL]"}]
-    assert "open-sesame" not in done.said
+    assert "open-sesame" not in done.output
     spec = folder.path / "experiment.yaml"
     assert b"open-sesame" not in everything_written(folder.path).replace(spec.read_bytes(), b"")
 
@@ -508,7 +508,7 @@ def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Fol
     assert (row["cost_usd"], row["cost_basis"]) == (None, "unknown")
     variant = {"target": "openai", "model": "my-own-model", "base_url": "https://models.example.com/v1"}
     done = run(folder, ["Hello"], variant, "--dry-run")
-    assert 'no price for "my-own-model"' in done.said
+    assert 'no price for "my-own-model"' in done.output
 
 
 @pytest.mark.parametrize(
@@ -719,9 +719,9 @@ def test_a_broken_address_in_the_environment_is_named(folder: Folder, monkeypatc
         monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://me:open-sesame@[::1")
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         done = run(folder, ["Hello"], variant, store=f"{target}.db")
-        assert done.code == (2 if target == "anthropic" else 0), done.said
+        assert done.code == (2 if target == "anthropic" else 0), done.output
         assert ("unset ANTHROPIC_BASE_URL" in done.err) == (target == "anthropic")
-        assert "open-sesame" not in done.said
+        assert "open-sesame" not in done.output
 
 
 HOSTILE = st.sampled_from(
@@ -803,5 +803,5 @@ def test_a_wrong_parameter_is_named_with_what_to_write(
 def test_a_dry_run_shows_the_request_and_sends_nothing(folder: Folder, provider: FakeProvider) -> None:
     done = run(folder, ["Hello there"], FAMILIES["anthropic"], "--dry-run")
     assert done.code == 0, done.err
-    assert "Hello there" in done.said
+    assert "Hello there" in done.output
     assert not request_bodies(provider)

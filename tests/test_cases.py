@@ -33,7 +33,7 @@ def refused(folder: Folder, cases: str = "cases.jsonl", *options: str) -> str:
     folder.write("experiment.yaml", SPEC.format(cases=cases))
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast("run", "experiment.yaml", *options)
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert done.err.startswith("error: ")
     assert sorted(path.name for path in folder.path.rglob("*")) == before
     for jargon in ("dict", "NoneType", "JSON serializable", "recursion", "set_int_max", "codec"):
@@ -192,7 +192,7 @@ def test_a_python_function_returns_cases(folder: Folder) -> None:
     for name, ids in (("listed", ["a", "b"]), ("generated", ["g0", "g1", "g2"])):
         folder.write("experiment.yaml", SPEC.format(cases=f"python:mine:{name}"))
         done = folder.abreast("run", "experiment.yaml", "--store", f"{name}.db", "--quiet")
-        assert done.code == 0, done.said
+        assert done.code == 0, done.output
         rows = folder.sql("SELECT case_id FROM predictions ORDER BY case_id", f"{name}.db")
         assert [row["case_id"] for row in rows] == ids
 
@@ -240,7 +240,7 @@ def test_a_function_takes_arguments_from_the_spec(folder: Folder) -> None:
     ):
         folder.write("experiment.yaml", SPEC.format(cases=cases))
         done = folder.abreast("run", "experiment.yaml", "--fresh", "--quiet")
-        assert done.code == 0, done.said
+        assert done.code == 0, done.output
         run = folder.abreast("runs", "--json").json[-1]["run"]
         rows = folder.sql(f"SELECT case_id FROM predictions WHERE run = '{run}' ORDER BY case_id")
         assert [row["case_id"] for row in rows] == ids
@@ -306,10 +306,10 @@ def test_a_run_with_cases_of_a_function_with_arguments_can_be_resumed(folder: Fo
     folder.write("spec.yaml", text)
     assert folder.abreast("run", "spec.yaml").code == 3
     done = folder.abreast("run", "spec.yaml", "--budget", "5")
-    assert done.code == 3, done.said
+    assert done.code == 3, done.output
     folder.write("spec.yaml", "cases: gone")
     done = folder.abreast("resume", "--budget", "100")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert len(folder.abreast("runs", "--json").json) == 1
     assert len(folder.sql("SELECT case_id FROM predictions")) == 8
 

@@ -466,8 +466,8 @@ def test_a_diff_without_all_lines_is_refused_before_the_run(folder: Folder) -> N
     folder.write("spec.yaml", json.dumps(spec))
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 2
-    assert "expected.diff does not show all lines of 'x'" in done.said
-    assert "git diff -U1000000" in done.said
+    assert "expected.diff does not show all lines of 'x'" in done.output
+    assert "git diff -U1000000" in done.output
     assert not (folder.path / "results.db").exists()
 
 

@@ -48,7 +48,7 @@ def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: di
     }
     folder.write("spec.yaml", json.dumps(spec))
     done = folder.abreast("run", "spec.yaml", *words)
-    assert done.code in (0, 1), done.said
+    assert done.code in (0, 1), done.output
     return done
 
 
@@ -362,14 +362,14 @@ def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -
     assert outcomes(folder) == {"cheat": (1, [])}, "where tests are the task"
     done = run(folder, start, agents, {"command": PYTEST, "tests": ["chekcs/**"]})
     assert outcomes(folder) == {"cheat": (None, None)}
-    assert "no file at the start matches chekcs/**" in done.said
+    assert "no file at the start matches chekcs/**" in done.output
     folder.write(
         "spec.yaml",
         (folder.path / "spec.yaml").read_text().replace('"chekcs/**"]', '"chekc/**"], "fails_before": true'),
     )
     refused = folder.abreast("run", "spec.yaml", "--store", "other.db")
     assert refused.code == 4, "before anything is paid for"
-    assert "no file at the start matches chekc/**" in refused.said
+    assert "no file at the start matches chekc/**" in refused.output
     folder.write(
         "spec.yaml",
         json.dumps(
@@ -410,7 +410,7 @@ def test_settings_files_and_flags_name_tests_in_a_repository(folder: Folder) -> 
     }
     folder.write("settings.json", json.dumps(content))
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert outcomes(folder) == {"cheat": (0, ["test_app.py"]), "honest": (1, [])}
     assert "cheat changed tests in 1 of 1 trial;" in done.out
     results = json.loads((folder.path / "bench.json").read_text())["results"]

@@ -109,7 +109,7 @@ def test_the_time_of_tests_does_not_count_for_the_agent(project: Folder, monkeyp
     monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
     done = run(project, slow, "--variant", "right", limits={"timeout": 1})
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert scores(project) == {"right": (1, "exit code 0")}
     (row,) = project.sql("select status, service_s from predictions")
     assert row["status"] == "ok"
@@ -128,8 +128,8 @@ def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project
     until(lambda: project.sql("select 1 from events where kind = 'stop'"), "the first Ctrl-C is heard", process)
     process.send_signal(signal.SIGINT)
     done = ended(process)
-    assert done.code == 130, done.said
-    assert "help: to continue, run `abreast resume" in done.said
+    assert done.code == 130, done.output
+    assert "help: to continue, run `abreast resume" in done.output
 
 
 def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_started(project: Folder) -> None:

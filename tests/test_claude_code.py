@@ -203,8 +203,8 @@ def test_a_declared_rate_counts_trials_of_an_agent_and_that_is_said(folder: Fold
     limits = {"requests_per_minute": 60}
     agent = run(folder, ["Hello"], {"only": {**PLAIN, "tools": ["Bash"]}}, "--dry-run", limits=limits)
     single = run(folder, ["Hello"], {"only": PLAIN}, "--dry-run", limits=limits)
-    assert "requests_per_minute counts trials" in agent.said
-    assert "counts trials" not in single.said
+    assert "requests_per_minute counts trials" in agent.output
+    assert "counts trials" not in single.output
 
 
 def test_a_prompt_that_the_cli_takes_for_a_command_is_no_answer(folder: Folder, provider: FakeProvider) -> None:

@@ -158,7 +158,7 @@ def test_a_killed_run_is_cleaned_up_by_a_command_on_another_store(
         done = folder.command("delete", name, "--yes", "--store", "results.db")
     else:
         done = folder.command(*([command] if command == "clean" else [command, "experiment.yaml"]))
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert not run.child_lives
     assert list(workspaces.iterdir()) == []
     assert records(state) == []
@@ -309,5 +309,5 @@ def test_a_home_that_cannot_be_written_does_not_stop_a_run(simulated: Folder, tm
     file.touch()
     environment = {**os.environ, "ABREAST_STATE": str(file / "state"), "TMPDIR": str(tmp_path)}
     done = simulated.command("run", "experiment.yaml", env=environment)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert simulated.command("clean", env=environment).code == 0

@@ -27,8 +27,8 @@ def write(folder: Folder, agents: dict[str, Any], prompts: dict[str, str], **mor
 
 def run(folder: Folder, *words: str, code: int = 0) -> str:
     done = folder.abreast("run", "settings.json", *words)
-    assert done.code == code, done.said
-    return done.said
+    assert done.code == code, done.output
+    return done.output
 
 
 SKILL = """\

@@ -466,7 +466,7 @@ def document(folder: Folder, name: str = "bench.json") -> Any:
 def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder: Folder) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert re.search(r"results  bench.json, bench.csv, bench.md and \d+ pictures", done.out)
     for title in ("The agents side by side", "Every agent against every other", "Prompt by prompt", "What was changed"):
         assert title in done.out
@@ -525,7 +525,7 @@ def check_later_runs(folder: Folder, first: str) -> None:
     done = folder.abreast(
         "run", "settings.json", "--fresh", "--quiet", "--no-pictures", "--variant", "polite", "--json"
     )
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "warning: bench.md was not written by abreast, or has changed since: kept it" in done.err
     assert [Path(path).name for path in done.json[0]["results"]] == ["bench.json", "bench.csv", "bench-2.md"]
     second = document(folder)["metadata"]["run"]
@@ -603,7 +603,7 @@ def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(f
     settings(folder)
     (folder.path / "runs").write_text("in the way\n")
     done = folder.abreast("run", "settings.json", "--no-pictures")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "warning: cannot write the result files" in done.err
     assert "silent against polite" in done.out
 
@@ -620,6 +620,6 @@ def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
 def test_a_debug_run_is_no_result(folder: Folder) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json", "--debug", "1", "--quiet", "--no-pictures")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert not (folder.path / "bench.json").exists()
     assert len(list(folder.path.glob("runs/*/bench.json"))) == 1

@@ -62,9 +62,9 @@ def artifacts(folder: Folder) -> dict[str, str]:
 
 def answer(folder: Folder, variant: dict[str, Any], prompt: Any = "yes", **more: Any) -> str:
     done = run(folder, variant, prompt=prompt, **more)
-    assert done.code in (0, 3), done.said
+    assert done.code in (0, 3), done.output
     trial = row(folder)
-    assert trial["status"] == "ok", (done.said, trial["error"])
+    assert trial["status"] == "ok", (done.output, trial["error"])
     return str(trial["answer"])
 
 
@@ -102,7 +102,7 @@ def test_no_trial_finds_what_another_left_in_its_folders(folder: Folder) -> None
     prompts = ["a long first prompt", "second", "3", ""]
     cases = [{"id": f"c{number}", "input": prompt, "expected": "x"} for number, prompt in enumerate(prompts)]
     done = run(folder, {"command": ["agent"]}, cases=cases, limits={"parallel": 1})
-    assert done.code in (0, 3), done.said
+    assert done.code in (0, 3), done.output
     rows = folder.sql("select case_id, status, answer from predictions order by case_id")
     assert [row["status"] for row in rows] == ["ok"] * 4
     seen = [row["answer"].rpartition(" ") for row in rows]
@@ -263,7 +263,7 @@ def test_a_script_beside_the_spec_that_the_workspace_does_not_have_is_pointed_ou
         "spec.yaml",
         "cases: cases.jsonl\nvariants: {v: {target: command, command: [python, script.py]}}\nscorers: [exact]\n",
     )
-    assert "write {folder}/script.py" in folder.abreast("check", "spec.yaml").said
+    assert "write {folder}/script.py" in folder.abreast("check", "spec.yaml").output
 
 
 # -- what it prints ----------------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_whatever_is_printed_is_stored(folder: Folder) -> None:
     assert trial["status"] == "ok"
     assert trial["answer"].startswith("\x1b[31mred")
     assert trial["answer"].endswith("end")
-    assert "\x1b" not in done.said
+    assert "\x1b" not in done.output
     folder.path.joinpath("results.db").unlink()
     program(folder, r"""print('{"a": "\\ud800 \\u0000 x", "u": {"input_tokens": 1e999}, "c": -1}')""")
     variant = {"command": ["agent"], "output": "json", "answer": "a", "usage": "u", "cost": "c"}
@@ -518,7 +518,7 @@ def test_eight_agents_at_once_each_have_their_own_place(folder: Folder) -> None:
     cases = [{"id": f"c{n}", "input": f"p{n}", "expected": f"p{n}"} for n in range(8)]
     done = run(folder, {"command": ["agent"]}, "--parallel", "8", cases=cases)
     rows = folder.sql("select status, score, error from predictions")
-    assert [record["score"] for record in rows] == [1.0] * 8, (done.said, rows)
+    assert [record["score"] for record in rows] == [1.0] * 8, (done.output, rows)
     diffs = {record["content"] for record in folder.sql("select content from artifacts where name = 'diff'")}
     assert len(diffs) == 8
 
@@ -873,7 +873,7 @@ def test_codex_that_is_slowed_down_or_not_let_in_is_no_fault_of_the_variant(
         done = run(folder, codex, prompt=f"[[fake: status={status}]]", limits={"breaker": 1})
         trial = row(folder)
         assert (trial["error_kind"], trial["error_blame"]) == (kind, "infrastructure")
-        assert ("codex login" in done.said) == (kind == "auth")
+        assert ("codex login" in done.output) == (kind == "auth")
         folder.path.joinpath("results.db").unlink()
 
 

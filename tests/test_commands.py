@@ -345,7 +345,7 @@ def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -
     assert done.code == 2
     assert 'no variant "modoy" (did you mean "moody"?)' in done.err
     moody.cases(500)
-    moody.anew("run", "spec.yaml")
+    moody.rerun("run", "spec.yaml")
     assert moody.abreast("logs", "--case", "zzz").err.endswith("and 480 more)\n"), "not five hundred names"
 
 
@@ -361,7 +361,7 @@ def test_logs_show_where_in_the_users_code_a_crash_happened(folder: Folder, func
     folder.cases(12)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC.replace("moody:predict", f"moody:{function}"))
-    folder.anew("run", "spec.yaml")
+    folder.rerun("run", "spec.yaml")
     output = folder.abreast("logs", "--case", "c3", "--variant", "moody").out
     assert 'moody.py:13 in predict: return parsed("{")' in output
     assert "moody.py:5 in parsed: return json.loads(text)" in output
@@ -388,7 +388,7 @@ def test_repeats_that_are_left_out_of_compared_cases_are_counted(folder: Folder)
     )
     (folder.path / "moody.py").write_text("seen = []\n" + (folder.path / "moody.py").read_text())
     folder.write("spec.yaml", SPEC + "repeats: 3\n")
-    output = folder.anew("run", "spec.yaml").out
+    output = folder.rerun("run", "spec.yaml").out
     assert "1 of 12 cases is not compared: 1 skipped" in output
     assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in output
 
@@ -397,7 +397,7 @@ def test_one_of_a_thing_is_not_many(folder: Folder) -> None:
     folder.cases(1)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC)
-    output = folder.anew("run", "spec.yaml").said
+    output = folder.rerun("run", "spec.yaml").output
     output += folder.abreast("show").out + folder.abreast("logs").out + folder.abreast("rescore").out
     assert "0 wins, 0 losses, 1 tie in 1 case" in output
     output += folder.abreast("export", "--format", "jsonl").err + folder.abreast("run", "spec.yaml", "--dry-run").out
@@ -555,7 +555,7 @@ def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder
         "spec.yaml",
         "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {}}\nscorers: ['python:judge:grade']\n",
     )
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert done.code == 1
     assert "no answer could be scored: " in done.err
     assert "oops" in done.err
@@ -565,7 +565,7 @@ def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder
         {"n": 24, "a": 24, "s": 0}
     ]
     folder.write("judge.py", "def grade(case, answer):\n    return answer.text == case.expected\n")
-    assert folder.anew("rescore").code == 0
+    assert folder.rerun("rescore").code == 0
     assert folder.sql("select count(score) s, avg(score) m from predictions") == [{"s": 24, "m": 1.0}]
 
 
@@ -593,14 +593,14 @@ def test_the_self_test_finds_a_set_up_that_favours_one_side(folder: Folder) -> N
     )
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:sticky:predict}}\nscorers: [exact]\n")
     spec = folder.path / "spec.yaml"
-    assert folder.anew("aa", str(spec)).code == 0, "in random order neither side profits"
+    assert folder.rerun("aa", str(spec)).code == 0, "in random order neither side profits"
 
 
 def test_a_run_in_which_every_trial_fails_is_not_a_success(folder: Folder) -> None:
     folder.cases(12)
     folder.write("broken.py", "def predict(case):\n    return undefined\n")
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:broken:predict}}\nscorers: [exact]\n")
-    done = folder.anew("run", "spec.yaml", "--allow-failing")
+    done = folder.rerun("run", "spec.yaml", "--allow-failing")
     assert done.code == 1
     assert "no trial gave an answer" in done.err
     assert "NameError" in folder.abreast("logs").out
@@ -625,17 +625,17 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
         "spec.yaml",
         "cases: cases.jsonl\nvariants: {a: {target: python:flaky:predict}}\nscorers: [exact]\nlimits: {retries: 0}\n",
     )
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert done.code == 3
     assert "2 trials failed by infrastructure" in done.err
     assert "help: run `abreast logs " in done.err
     assert "abreast resume" in done.err
     (folder.path / "mended").touch()
-    assert folder.anew("resume").code == 0
+    assert folder.rerun("resume").code == 0
     calls = (folder.path / "calls.txt").read_text().split()
     assert sorted(calls) == sorted([f"c{n}" for n in range(12)] + ["c3", "c5"])
     assert folder.sql("select status, count(*) n from predictions group by status") == [{"status": "ok", "n": 12}]
-    assert folder.anew("resume").code == 2, "there is nothing to go on with"
+    assert folder.rerun("resume").code == 2, "there is nothing to go on with"
 
 
 def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report_says_so(folder: Folder) -> None:
@@ -651,12 +651,12 @@ def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report
         """,
     )
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
-    assert folder.anew("run", "spec.yaml").code == 0
+    assert folder.rerun("run", "spec.yaml").code == 0
     (folder.path / "mended").touch()
-    second = folder.anew("run", "spec.yaml")
+    second = folder.rerun("run", "spec.yaml")
     assert "executing 0" in second.err
     assert "1 crash (variant's fault)" in second.out
-    done = folder.anew("run", "spec.yaml", "--retry-failed")
+    done = folder.rerun("run", "spec.yaml", "--retry-failed")
     assert "reusing 11 answers" in done.err
     assert "retried (--retry-failed)" in done.out
     assert folder.sql(
@@ -681,7 +681,7 @@ def test_init_writes_an_experiment_that_runs(folder: Folder) -> None:
 
 
 def test_the_demo_needs_nothing(folder: Folder) -> None:
-    done = folder.anew("demo", "--folder", "here")
+    done = folder.rerun("demo", "--folder", "here")
     assert done.code == 0, done.err
     assert "with_units is better than plain" in done.out
     assert "SIMULATED" in done.out
@@ -817,7 +817,7 @@ def test_text_of_a_model_cannot_command_the_terminal_or_the_page(folder: Folder)
         scorers: [exact]
         """,
     )
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert done.code == 0, done.err
     for words in (["logs"], ["show", "latest", "c1"], ["sql", "results.db", "select answer from predictions"]):
         assert "\x1b" not in folder.abreast(*words).out

@@ -51,10 +51,10 @@ def regressed(folder: Folder) -> Folder:
         "name: canned\ncases: cases.jsonl\ntarget: python:canned:answer\n"
         "variants: {a: {side: a}, b: {side: b}}\nscorers: [exact]\n",
     )
-    assert folder.anew("run", "spec.yaml", "--quiet").code == 0
+    assert folder.rerun("run", "spec.yaml", "--quiet").code == 0
     changed = {f"c{n}": "no" if n < 14 or n >= 32 else "yes" for n in range(40)}
     folder.write("answers.json", json.dumps(changed))
-    assert folder.anew("run", "spec.yaml", "--quiet", "--fresh").code == 0
+    assert folder.rerun("run", "spec.yaml", "--quiet", "--fresh").code == 0
     return folder
 
 

@@ -107,7 +107,7 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
     agent = "TOKEN=$(od -An -N6 -tx1 /dev/urandom | tr -d ' ')\n" + AGENT
     bench.settle({"a": agent, "b": agent}, runs_per_prompt=2, parallel_runs=2)
     done = bench.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "they are one chain, not independent, and no interval can be trusted" in done.out
     assert "run without --cumulative" in done.out
     assert "3 cases in 1 chain" in done.err
@@ -131,7 +131,7 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
         assert [row["state_before"] for row in chain[1:]] == [row["state_after"] for row in chain[:2]]
     assert len(words) == 8
     rerun = bench.abreast("run", "settings.json")
-    assert rerun.code == 0, rerun.said
+    assert rerun.code == 0, rerun.output
     assert bench.calls() == 12
     assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in rows]
     assert bench.abreast("report", "--format", "markdown").out.count("one chain") == 1
@@ -146,15 +146,15 @@ def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> Non
     assert bench.abreast("run", "settings.json", "--limit", "2").code == 0
     assert bench.calls() == 4
     done = bench.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert bench.calls() == 6
     logs = [row["answer"].partition("|")[0].split()[2:] for row in bench.rows("answer") if "pr-2" in row["answer"]]
     assert logs == [["a-1-", "a-2-"], ["b-1-", "b-2-"]]
     changed = "update payloads set data = json_set(data, '$.state_after', 'other') where position = 1"  # b's of pr-1
     assert bench.abreast("sql", "--write", "results.db", f"{changed} and run_id = 2").code == 0
-    assert "6 already done" in bench.abreast("check", "settings.json").said, "of the first run it still is"
+    assert "6 already done" in bench.abreast("check", "settings.json").output, "of the first run it still is"
     assert bench.abreast("sql", "--write", "results.db", changed).code == 0
-    assert "4 already done" in bench.abreast("check", "settings.json").said, "without b's of pr-2 and pr-3"
+    assert "4 already done" in bench.abreast("check", "settings.json").output, "without b's of pr-2 and pr-3"
     assert bench.abreast("run", "settings.json", "--fresh", "--variant", "b").code == 0
     assert bench.calls() == 9
 
@@ -164,7 +164,7 @@ def test_a_chain_continues_after_a_failure_of_the_variant_and_a_retry_repeats_th
     fails = AGENT + '\nif [ "$number" = 2 ] && [ ! -e "$ABREAST_FOLDER/fixed" ]; then FAIL; fi'
     bench.settle({"crashes": fails.replace("FAIL", "exit 3"), "sleeps": fails.replace("FAIL", "sleep 100")})
     done = bench.abreast("run", "settings.json", "--timeout", "2")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = bench.rows("status, error_kind, answer, carried_from, error_blame")
     assert [row["error_kind"] for row in rows] == [None, "crash", None, None, "timeout", None]
     for row, name in ((rows[2], "crashes"), (rows[5], "sleeps")):
@@ -183,7 +183,7 @@ def test_a_chain_stops_at_an_infrastructure_error_and_resume_continues_there(ben
     )
     bench.settle({"a": breaks + AGENT, "b": AGENT + own}, runs_per_prompt=2, parallel_agents=False)
     done = bench.abreast("run", "settings.json")
-    assert done.code == 3, done.said
+    assert done.code == 3, done.output
     assert "2 trials failed by infrastructure; 2 that depend on them were not run" in done.err
     rows = bench.rows("variant, repeat, case_id, status")
     assert [row["status"] for row in rows] == ["ok", "error"] * 2 + ["ok", "error", "ok"] * 2
@@ -230,7 +230,7 @@ def test_checks_before_a_trial_see_the_workspace_it_starts_from(bench: Bench) ->
     lazy = 'case "$(cat {prompt})" in *"task 1"*) ;; *) echo line >> log.txt; esac; echo done'
     bench.settle({"a": AGENT, "lazy": lazy}, check="sh -c 'test 3 -le $(wc -l < log.txt)'")
     done = bench.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     scores = [row["score_tests"] for row in bench.rows("score_tests")]
     assert scores == [0, 1, None, 0, 0, 1]
 
@@ -248,7 +248,7 @@ def test_an_inexact_state_or_one_with_a_secret_is_not_carried_over(
         }
     )
     done = bench.abreast("run", "settings.json")
-    assert done.code == 3, done.said
+    assert done.code == 3, done.output
     rows = {(row["variant"], row["case_id"]): row for row in bench.rows("variant, case_id, status, error, error_kind")}
     assert rows["tells", "pr-1"]["status"] == rows["swells", "pr-2"]["status"] == "ok"
     assert rows["tells", "pr-2"]["error_kind"] == rows["swells", "pr-3"]["error_kind"] == "not_carried"

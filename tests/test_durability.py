@@ -193,7 +193,7 @@ def test_a_run_killed_repeatedly_loses_nothing_and_repeats_only_what_was_in_flig
         words = ["resume", "--store", store]
     assert kills >= 3
     done = folder.abreast(*words)
-    assert done.code == 0 or "every run is complete" in done.err, done.said
+    assert done.code == 0 or "every run is complete" in done.err, done.output
     repeated = len(calls(folder)) - 2 * cases * repeats
     assert repeated <= kills * parallel
     every_trial_once(folder, store, cases, repeats)
@@ -520,7 +520,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, wh
         if what == "a folder" and words[0] != "run":
             assert done.code in (0, 2)
             continue
-        assert done.code == 2, done.said
+        assert done.code == 2, done.output
         assert sentence in done.err
     assert (path.read_bytes() if path.is_file() else None) == before
     assert not calls(folder)
@@ -545,7 +545,7 @@ def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Fol
     before = path.read_bytes() if path.is_file() else None
     for words in (["run", spec], ["runs", "--store", "results.duckdb"]):
         done = folder.abreast(*words)
-        assert done.code == 2, done.said
+        assert done.code == 2, done.output
         assert sentence in done.err or (what == "a folder" and "no such store" in done.err)
     assert (path.read_bytes() if path.is_file() else None) == before
     assert sorted(item.name for item in folder.path.glob("results*")) == ["results.duckdb"]
@@ -587,7 +587,7 @@ def test_a_damaged_store_gives_a_message_and_never_a_traceback(folder: Folder, s
         ["cache", "stats"],
     ):
         done = folder.abreast(*words)  # asserts that there is no traceback
-        assert done.code in (0, 2, 3), (words, done.said)
+        assert done.code in (0, 2, 3), (words, done.output)
         assert done.code == 0 or "error:" in done.err
 
 
@@ -627,7 +627,7 @@ def test_of_two_processes_that_resume_a_run_one_executes_and_the_other_names_it(
     both = [folder.start(*words) for _ in range(2)]
     ends = sorted([(ended(process), process.pid) for process in both], key=lambda end: end[0].code)
     (winner, pid), (loser, _) = ends
-    assert (winner.code, loser.code) == (0, 2), (winner.said, loser.said)
+    assert (winner.code, loser.code) == (0, 2), (winner.output, loser.output)
     assert f"is being executed by process {pid}" in loser.err
     assert len(calls(folder)) <= 32 + 2 * 2  # what was in flight at the kill, and nothing else twice
     every_trial_once(folder, "results.db", 16)

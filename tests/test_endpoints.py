@@ -97,7 +97,7 @@ def test_what_is_simulated_or_a_function_needs_no_endpoint(folder: Folder) -> No
     write_spec(folder, "{target: simulated}")
     done = folder.abreast("check", "spec.yaml", "--online", "--verbose")
     assert done.code == 0
-    assert "reach" not in done.said
+    assert "reach" not in done.output
 
 
 @pytest.mark.parametrize("variant", ["{target: claude-code, tools: [Bash]}", "{target: command, preset: claude-code}"])

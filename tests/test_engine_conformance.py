@@ -348,7 +348,7 @@ def test_the_command_line_chooses_an_engine_that_a_package_adds(installed: Path,
     assert 'unknown engine "quue" (did you mean "queue"' in unknown.err
     assert "choose one of local, broken, queue" in unknown.err
     done = folder.abreast("run", "spec.yaml", "--engine", "queue", "--yes")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "their_engine" in sys.modules
     assert folder.sql("select count(*) n from predictions where status = 'ok'") == [{"n": 4}]
 

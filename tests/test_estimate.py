@@ -272,7 +272,7 @@ def test_prices_and_expects_give_dollars_before_the_first_run(folder: Folder, mo
     words = "$50.00 · 7 min, one at a time (from the size of the prompts, seconds and tokens out as the spec expects)"
     assert words in estimate["message"]
     refused = folder.abreast("run", "spec.yaml", "--force")  # without a connection to the provider
-    assert refused.code == 4, refused.said
+    assert refused.code == 4, refused.output
     assert "this will cost about $50.00 (200 trials)" in refused.err
     assert not (folder.path / "results.db").exists()
     assert estimate_of(params=f", system: {'y' * 4000}")["cost_usd"] == pytest.approx(40 + 30), "it is sent each time"

@@ -16,7 +16,7 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     folder.write("mine.py", f"def answer(case):\n    return {answer!r}\n")
     spec = {"cases": "cases.jsonl", "variants": {"a": {"target": "python:mine:answer"}}, "scorers": [scorer]}
     folder.write("spec.yaml", json.dumps(spec))
-    done = folder.anew("run", "spec.yaml", "--quiet", "--fresh")
+    done = folder.rerun("run", "spec.yaml", "--quiet", "--fresh")
     assert done.code == 0, done.err
     screen = folder.abreast("show", "latest", "c").out
     line = next(line for line in screen.splitlines() if line.startswith(f"score_{scorer}"))

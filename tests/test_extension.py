@@ -45,7 +45,7 @@ def run(folder: Folder, *words: str, code: int = 0) -> str:
     if not (folder.path / "experiment.yaml").exists():
         folder.write("experiment.yaml", SPEC)
     done = folder.abreast("run", "experiment.yaml", "--quiet", "--json", *words)
-    assert done.code == code, done.said
+    assert done.code == code, done.output
     name: str = done.json[0]["run"]
     return name
 

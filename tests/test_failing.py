@@ -55,7 +55,7 @@ def test_ten_crashes_stop_the_run_and_say_what_broke_and_where(folder: Folder) -
     answered = counts["good", "ok"]
 
     folder.write("bad.py", BROKEN.replace("inputt", "input"))
-    fixed = folder.anew("run", "spec.yaml")
+    fixed = folder.rerun("run", "spec.yaml")
     assert fixed.code == 0
     assert f"reusing {answered} answers of earlier runs" in fixed.err
     assert trials(folder) == {("good", "ok"): 30, ("bad", "ok"): 30}

@@ -63,7 +63,7 @@ def test_a_run_with_any_name_is_reported_and_deleted_inside_its_folder(foreign: 
     assert len(report.name) < 100
     assert (report / "report.html").is_file()
     done = foreign.abreast("delete", "--yes", "--store", "results.db", "--", name)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert foreign.abreast("runs", "--json").json == []
     assert not (foreign.path / "runs").exists()
     assert outside(foreign) == before

@@ -187,7 +187,7 @@ def test_the_suite_asks_for_a_form_by_file_and_by_flag(folder: Folder) -> None:
     settings = {"prompts": ["prompt.md"], "agents": list(own), "agent_config": own, "metrics_config": form}
     folder.write("one/settings.json", json.dumps(settings))
     done = folder.abreast("run", "one/settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert found(folder, "one/results.db") == {"tidy": 1, "wordy": 0}
     assert folder.abreast("run", "one/settings.json", "--answer-format", "^Ann$").code == 0
     assert found(folder, "one/results.db") == {"tidy": 0, "wordy": 1}

@@ -144,20 +144,20 @@ def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> N
     own = Page((home(changed) / "changes" / "easy.html").read_text(encoding="utf-8"))
     for page in (report, own):
         assert not page.faults
-        said = page.said.replace(" : ", ": ")
+        said = page.output.replace(" : ", ": ")
         assert "the human: renamed from old.txt to fresh.txt" in said
         assert "second, repeat 1: deleted" in said
         assert "first, repeat 1: not changed" in said
         assert "second, repeat 1: added, binary, not shown" in said
         assert {"−", "line 10"} <= set(words(page, "del"))
         assert {"+", "human 10", "shared", "first <b>10</b>"} <= set(words(page, "ins"))
-        assert "(no line break at the end)" in page.said
+        assert "(no line break at the end)" in page.output
         assert "line 5" not in words(page, "span"), "far from any change"
-        assert "… 6 lines" in page.said.replace("⋯", "…")
-    assert "first, repeat 2 next to the human" in own.said
-    assert '{"diff"' not in report.said.split("The experiment as executed")[0], "it is shown below"
+        assert "… 6 lines" in page.output.replace("⋯", "…")
+    assert "first, repeat 2 next to the human" in own.output
+    assert '{"diff"' not in report.output.split("The experiment as executed")[0], "it is shown below"
     row = re.search(
-        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.said[report.said.index("Artifacts of trials") :]
+        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.output[report.output.index("Artifacts of trials") :]
     )
     assert row, "outcome, scores and links of each trial"
 
@@ -167,7 +167,7 @@ def test_a_page_alone_says_how_to_see_what_is_not_beside_it(changed: Folder) -> 
     assert [path.name for path in (changed.path / "alone").iterdir()] == ["report.html"]
     page = Page((changed.path / done.out.strip()).read_text(encoding="utf-8"))
     assert not page.all("a")
-    assert "20 artifacts in the store, none written: abreast show" in page.said
+    assert "20 artifacts in the store, none written: abreast show" in page.output
     assert "human 10" in words(page, "ins"), "changes are part of the page"
 
 
@@ -202,11 +202,11 @@ def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder
     assert folder.abreast("run", "settings.json", "--quiet", "--check", "test -s answer.txt").code == 0
     (path,) = (home(folder) / "changes").iterdir()
     page = Page(path.read_text(encoding="utf-8"))
-    assert "Left: the change of the baseline polite" in page.said
-    assert "brief next to polite" in page.said
+    assert "Left: the change of the baseline polite" in page.output
+    assert "brief next to polite" in page.output
     assert words(page, "ins").count("hello") == 2
     assert {"polite", "brief"} <= set(words(page, "ins"))
-    assert "silent" not in page.said, "it left no change, and nothing was printed"
+    assert "silent" not in page.output, "it left no change, and nothing was printed"
 
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;\u202egnp\u001b[31m</pre></style><img src=x onerror=alert(2)>"
@@ -260,8 +260,8 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
         assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     own = Page((inside / "changes" / "case.html").read_text(encoding="utf-8"))
-    assert "cannot be parsed as a diff" in own.said
-    assert "‹U+202E›" in own.said
+    assert "cannot be parsed as a diff" in own.output
+    assert "‹U+202E›" in own.output
     assert "<script>alert(1)</script>" in " ".join(words(own, "ins"))
     folder.abreast("delete", home(folder).name, "--yes")
     assert not (folder.path / "runs").exists()
@@ -277,12 +277,12 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
     files = links_of(report)
     written = [path for path in files.values() if path.parent.name != "changes"]
     assert 0 < sum(path.stat().st_size for path in written) <= 10_000
-    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.said
-    assert "diff 6 kB, not written" in page.said
-    assert "--artifact NAME" in page.said
+    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.output
+    assert "diff 6 kB, not written" in page.output
+    assert "--artifact NAME" in page.output
     pages = [path for path in files.values() if path.parent.name == "changes"]
     assert 0 < sum(path.stat().st_size for path in set(pages)) <= 40_000
-    assert re.search(r"\d cases? without a page of changes", page.said)
+    assert re.search(r"\d cases? without a page of changes", page.output)
     assert not page.faults
 
 
@@ -295,7 +295,7 @@ def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
     pages = list((report.parent / "changes").iterdir())
     assert 0 < len(pages) < 5
     for path in pages:
-        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).said
+        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).output
 
 
 def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
@@ -317,8 +317,8 @@ def test_a_diff_that_was_stored_in_part_is_said(folder: Folder) -> None:
     lost = start + "@@ -9,999 +9,1 @@\n???\n-lost\n"
     report = leave(folder, ["c"], {"a": {"diff": lost}, "b": {"diff": start * 2}}, {"diff": start})
     page = Page((report.parent / "changes" / "c.html").read_text(encoding="utf-8"))
-    assert "a: parts of the diff cannot be parsed and are left out" in page.said
-    assert "b next to the human" in page.said
+    assert "a: parts of the diff cannot be parsed and are left out" in page.output
+    assert "b next to the human" in page.output
 
 
 def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page(folder: Folder) -> None:
@@ -332,8 +332,8 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     assert done.code == 0, done.err
     page = Page((folder.path / done.out.strip()).read_text(encoding="utf-8"))
-    assert "Artifacts of trials" not in page.said
-    assert "All cases" in page.said
+    assert "Artifacts of trials" not in page.output
+    assert "All cases" in page.output
     assert [path.name for path in (folder.path / "pages").iterdir()] == ["report.html"]
 
 

@@ -219,7 +219,7 @@ def test_a_run_stores_every_trial_while_its_target_reads_the_store_by_sqlite3(fo
         """,
     )
     done = folder.command("run", "experiment.yaml")
-    assert done.code in (0, 1), done.said
+    assert done.code in (0, 1), done.output
     assert rows_in_copy(folder, "results.db", "select count(*), count(distinct position) from trials") == [(120, 120)]
     assert folder.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
 
@@ -329,7 +329,7 @@ def test_a_run_goes_on_when_the_helper_process_was_killed(folder: Folder) -> Non
     )
     write_experiment(folder, cases=40, parallel=2)
     done = folder.command("run", "experiment.yaml")
-    assert done.code in (0, 1), done.said
+    assert done.code in (0, 1), done.output
     assert folder.sql("select count(*) as n, count(distinct position) as p from trials") == [{"n": 80, "p": 80}]
 
 
@@ -362,7 +362,7 @@ def test_a_function_that_changes_the_folder_does_not_move_the_store(folder: Fold
     folder.write("target.py", "import os\n\ndef answer(case):\n    os.chdir('/')\n    return 'yes'\n")
     write_experiment(folder, cases=10, parallel=2)
     done = folder.command("run", "experiment.yaml")
-    assert done.code in (0, 1), done.said
+    assert done.code in (0, 1), done.output
     assert folder.sql("select status from runs") == [{"status": "complete"}]
 
 

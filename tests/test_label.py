@@ -245,7 +245,7 @@ def test_a_sheet_is_blind(folder: Folder) -> None:
 def test_an_answer_that_looks_like_a_formula_is_no_formula_in_a_sheet(folder: Folder) -> None:
     judged(folder, plain="", better="")
     folder.write("mine.py", MODULE.replace('return f"{word}', 'return f"=HYPERLINK(1) {word}'))
-    assert folder.anew("run", "experiment.yaml", "--fresh").code == 0
+    assert folder.rerun("run", "experiment.yaml", "--fresh").code == 0
     folder.abreast("label", "--export", "labels.csv")
     assert all(row["answer"].startswith("'=HYPERLINK") for row in sheet(folder))
 

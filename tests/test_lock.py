@@ -165,7 +165,7 @@ def test_another_file_is_compared_only_if_it_is_named(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC)
     assert folder.abreast("run", "--lock", "mine.lock.json", "experiment.yaml").code == 0
     assert (folder.path / "mine.lock.json").exists()
-    assert "locked plan" not in folder.abreast("run", "experiment.yaml").said
+    assert "locked plan" not in folder.abreast("run", "experiment.yaml").output
     assert "follows the locked plan" in folder.abreast("run", "experiment.yaml", "--lock=mine.lock.json").err
 
 
@@ -213,8 +213,8 @@ def test_a_file_that_cannot_be_read_or_written_is_refused_before_anything_is_exe
 
 
 def test_debug_runs_and_self_tests_follow_no_plan(locked: Folder) -> None:
-    assert "locked plan" not in locked.abreast("run", "experiment.yaml", "--debug").said
-    assert "locked plan" not in locked.abreast("aa", "experiment.yaml").said
+    assert "locked plan" not in locked.abreast("run", "experiment.yaml", "--debug").output
+    assert "locked plan" not in locked.abreast("aa", "experiment.yaml").output
     assert locked.abreast("run", "experiment.yaml", "--debug", "--lock").code == 2
 
 

@@ -756,12 +756,12 @@ def abreast(folder: Folder, *words: str, **env: str) -> Done:
         patch.setattr(sys, "path", [str(folder.path), *sys.path])
         for name, value in env.items():
             patch.setenv(name, value)
-        return folder.anew(*words)
+        return folder.rerun(*words)
 
 
 def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent: Folder) -> None:
     done = abreast(agent, "check", "spec.yaml", "--json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     (row,) = [row for row in done.json if row["check"] == "mcp"]
     assert row["level"] == "pass"
     assert re.fullmatch(r"secrets: 2 tools \(lookup, add\) in \d+\.\d s", row["message"])
@@ -776,7 +776,7 @@ def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent
 def test_nothing_is_executed_if_a_server_does_not_start(agent: Folder) -> None:
     said = "mcp: with and again: secrets: exited with code 3: [FAIL]"
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
-    assert (done.code, said in done.err) == (4, True), done.said
+    assert (done.code, said in done.err) == (4, True), done.output
     assert said in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err
     assert not (agent.path / "results.db").exists()
 
@@ -785,7 +785,7 @@ def test_no_server_is_started_if_nothing_is_left_to_execute(agent: Folder) -> No
     assert abreast(agent, "run", "spec.yaml").code == 0
     (agent.path / "starts").unlink()
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "36 already done" in done.err
     assert not (agent.path / "starts").exists()
 

@@ -311,9 +311,9 @@ def test_rescored_values_are_copied_and_the_old_ones_are_kept(folder: Folder) ->
     run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
     folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
-    assert folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.rerun("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     folder.write("grade.py", "def grade(case, answer):\n    return 0.75\n")
-    assert folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.rerun("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     for _ in range(2):
         assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
         assert content(folder.path / "a.db") == content(folder.path / "b.db")
@@ -326,12 +326,12 @@ def test_a_score_that_a_later_scoring_lacks_is_deleted_from_a_duckdb_file_too(fo
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
-    assert folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.rerun("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     assert folder.abreast("copy", "a.db", "b.duckdb").code == 0
     folder.write(
         "grade.py", "def grade(case, answer):\n    return {'c0': 1 / 0}[case.id] if case.id == 'c0' else 0.5\n"
     )
-    folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db")
+    folder.rerun("rescore", "--spec", "experiment.yaml", "--store", "a.db")
     assert folder.sql("select count(score_grade) as n from predictions", "a.db") == [{"n": 10}]
     for _ in range(2):
         assert folder.abreast("merge", "a.db", "--into", "b.duckdb").code == 0

@@ -1067,7 +1067,7 @@ def test_text_in_source_files_cannot_command_the_terminal(folder: Folder) -> Non
     written(folder, {"a.py": "def hostile_function(): return '\x1b]0;owned\x07\x1b[31m'  # \x9b31m\n"})
     done = on_terminal(folder, "n\n")
     assert "hostile_function" in done.err
-    assert not {"\x1b", "\x07", "\x9b"} & set(done.said)
+    assert not {"\x1b", "\x07", "\x9b"} & set(done.output)
 
 
 def test_changes_that_are_not_committed_are_warned_of(folder: Folder, repo: Path) -> None:

@@ -106,7 +106,7 @@ def test_another_transform_asks_the_treatment_again_and_reuses_the_baseline(fold
     prompts = folder.sql("select prompt from predictions where variant = 'treatment'")
     assert all(" of them\n\nQuestion: " in row["prompt"] for row in prompts)
     folder.write("mine.py", "def describe(numbers):\n    return f'{len(numbers)} numbers'\n")
-    done = folder.anew("run", "numbers", "--no-viz", *flags)
+    done = folder.rerun("run", "numbers", "--no-viz", *flags)
     assert "reusing 3 answers of earlier runs, executing 3" in done.err, done.err
     assert "function describe changed since" in done.err, done.err
     assert "treatment will run again" in done.err

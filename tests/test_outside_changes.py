@@ -29,7 +29,7 @@ def run(folder: Folder, agents: dict[str, str], *words: str, workspace: Any = "e
     }
     folder.write("spec.yaml", json.dumps(spec))
     done = folder.abreast("run", "spec.yaml", *words)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     return done
 
 
@@ -159,7 +159,7 @@ def test_the_results_of_the_suite_have_it(folder: Folder) -> None:
     settings = {"agents": list(agents), "agent_config": own, "output_filename": "bench", "parallel_agents": False}
     folder.write("settings.json", json.dumps(settings))
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "files changed outside" in done.out
     results = json.loads((folder.path / "bench.json").read_text())["results"]
     assert {result["assistant"]: result["runs"][0]["outside_changes"] for result in results} == {"good": 0, "writes": 1}

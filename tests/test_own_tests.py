@@ -103,7 +103,7 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     words = [f"--agent={how}={sys.executable} {{folder}}/agent.py {how}" for how in ("good", "lazy", "cheat")]
     words += ["--repo", "shop", "--pull-requests", "2", "--check", "sh {tests}"]
     done = shop.abreast("run", "coding-agents", *words)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     right = {"good": 1.0, "lazy": 0.0, "cheat": 0.0}
     assert values(shop) == {(case, how): value for case in ("pr-1", "pr-2") for how, value in right.items()}
     assert scored(shop)["pr-2", "lazy"][1] == "exit code 1: tests/test_greeting.sh: 4: farewell: not found"
@@ -128,7 +128,7 @@ def test_whether_tests_are_informative_can_be_tried_before_any_cost(shop: Folder
     worked = shop.path / "worked.txt"
     words = ["--agent", f"agent=touch {worked}", "--repo", "shop", "--pull-requests", "2"]
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}", "--try-tests")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "2 of 2 cases have tests that fail without any change, and pass with the reference solution" in done.err
     assert counted(shop) == 2 * (1 + 2)
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}")
@@ -138,7 +138,7 @@ def test_whether_tests_are_informative_can_be_tried_before_any_cost(shop: Folder
     assert counted(shop) == 2 * (1 + 2), "only who asks for it waits for it"
     for command, why in (("true", "succeeds without any change"), ("false", "also fails with the human change")):
         done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
-        assert done.code == 4, done.said
+        assert done.code == 4, done.output
         assert f"error: tests: no useful test in the 2 cases tried; pr-1: {why}" in done.err
     assert not worked.exists()
 
@@ -151,7 +151,7 @@ def test_uninformative_tests_are_reported_before_and_after_a_first_run(shop: Fol
     assert "or run without them: --force" in done.err
     assert not (shop.path / "results.db").exists()
     done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
-    assert done.code == 1, done.said
+    assert done.code == 1, done.output
     assert (
         "error: no answer could be scored: fails on the reference change too, so it measures nothing: exit code 1"
         in done.err
@@ -198,7 +198,7 @@ def test_a_settings_file_needs_no_command_for_known_kinds_of_tests(
     settings = {"mode": "PR_Recreate", "num_prs": 1, "repo_path": "shop", "agents": list(agents)}
     folder.write("settings.json", json.dumps({**settings, "agent_config": agents}))
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert values(folder) == {("pr-1", "good"): 1.0, ("pr-1", "cheat"): 0.0}
     assert "1 passed" in scored(folder)["pr-1", "good"][1]
     assert "1 failed" in scored(folder)["pr-1", "cheat"][1]
@@ -266,7 +266,7 @@ def test_an_agent_cannot_lead_the_tests_elsewhere_nor_write_there(folder: Folder
         "moved": f'mv "$PWD" "$PWD.other"; ln -s {elsewhere} "$PWD"',
     }
     done = run(folder, agents, {})
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     outcomes = {name: value for (_, name), value in values(folder).items()}
     right = dict.fromkeys(agents, 1.0) | {"wrong": 0.0, "gone": 0.0, "moved": 0.0}
     assert outcomes == right
@@ -289,7 +289,7 @@ def test_uninformative_tests_give_a_reason_instead_of_a_score(folder: Folder) ->
         {"name": "without_command"},
     ]
     done = run_all(folder, {"a": SETS}, scorers, cases)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql(
         "select c.id, s.name, s.value, s.explanation from scores s join trials t using (run_id, position) "
         "join cases c on c.digest = t.case_digest"
@@ -312,7 +312,7 @@ def test_uninformative_tests_give_a_reason_instead_of_a_score(folder: Folder) ->
 
 def test_without_tests_of_its_own_a_case_is_decided_by_the_command_alone(folder: Folder) -> None:
     done = run(folder, {"a": SETS, "b": "true"}, {"command": "grep -q right value.txt", "fails_before": True}, tests=[])
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert values(folder) == {("one", "a"): 1.0, ("one", "b"): 0.0}
     rows = [json.loads(row["checks"])["tests"] for row in folder.sql("select checks from predictions")]
     assert {(facts["before"], facts["human"]) for facts in rows} == {("failed", "passed")}
@@ -371,7 +371,7 @@ def test_a_command_knows_the_case_and_the_folder_of_the_spec(folder: Folder) -> 
     (folder.path / "checks.py").unlink()
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 4
-    assert f"{folder.path / 'checks.py'} does not exist" in done.said
+    assert f"{folder.path / 'checks.py'} does not exist" in done.output
 
 
 def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None:
@@ -382,7 +382,7 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
     answers = {"prompts": ["prompts/fix-area.md"], "num_prompts": 1, "runs_per_prompt": 1}
     folder.write("settings.json", json.dumps({**settings, **answers, "agents": list(own), "agent_config": own}))
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert values(folder) == {("fix-area.md", "right"): 1.0, ("fix-area.md", "wrong"): 0.0}
 
 

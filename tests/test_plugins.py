@@ -77,12 +77,12 @@ def run_with(folder: Folder, kind: str, source: str, value: str, command: str = 
         text = text.replace(key, word)
     folder.write("spec.yaml", text)
     sys.modules.pop("plug", None)
-    return folder.anew(command, "spec.yaml", "--yes")
+    return folder.rerun(command, "spec.yaml", "--yes")
 
 
 def refused(folder: Folder, done: Done, kind: str, value: str, message: str) -> None:
     """The message names the package, the entry point and the page; nothing was executed."""
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert f'{kind} "thing" (acme 1.0, plug:{value}): ' in done.err
     assert message in done.err
     assert f'see docs/how-to/extending.md, "A {kind} of your own"' in done.err
@@ -97,7 +97,7 @@ def test_the_package_of_the_documentation_works(site: Folder) -> None:
     install_project(site, (site.path / "courtesy/pyproject.toml").read_text(), "site")
     assert site.abreast("check", "manners.yaml").code == 0
     done = site.abreast("run", "manners.yaml")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = site.sql("select variant, answer, score_courtesy from predictions order by variant, answer")
     assert [tuple(row.values()) for row in rows] == [
         ("blunt", "Bread!", 0.0),
@@ -128,8 +128,8 @@ def test_a_target_and_a_scorer_in_one_file_each_need_no_more_than_the_base_class
     )
     install(site, "acme", {"abreast.targets": {"least": "plug:Least"}, "abreast.scorers": {"always": "grading:Always"}})
     site.write("spec.yaml", SPEC.replace("TARGET", "least").replace("SCORER", "always"))
-    done = site.anew("run", "spec.yaml", "--yes")
-    assert done.code == 0, done.said
+    done = site.rerun("run", "spec.yaml", "--yes")
+    assert done.code == 0, done.output
     assert site.sql("select count(*) n from predictions where score_always = 1.0") == [{"n": 24}]
 
 
@@ -255,14 +255,14 @@ def test_a_wrong_target_is_refused_before_anything_is_executed(
     assert old in TARGET
     done = run_with(site, "target", source, value)
     if not message:
-        assert done.code == 0, done.said
+        assert done.code == 0, done.output
         return
     refused(site, done, "target", value, message)
 
 
 def test_a_wrong_answer_of_a_target_is_a_crash_with_the_reason(site: Folder) -> None:
     done = run_with(site, "target", TARGET.replace('Answer("yes")', '"yes"'), "Service")
-    assert done.code == 3, done.said
+    assert done.code == 3, done.output
     (row,) = site.sql("select distinct error_kind, error_blame, error from predictions where error is not null")
     assert row["error_kind"] == "crash"
     assert (
@@ -273,7 +273,7 @@ def test_a_wrong_answer_of_a_target_is_a_crash_with_the_reason(site: Folder) -> 
 def test_a_request_that_fails_for_one_case_is_a_failure_of_that_trial(site: Folder) -> None:
     broken = "if trial.case.id == 'c3':\n            raise KeyError('c3')\n        return Request("
     done = run_with(site, "target", TARGET.replace("return Request(", broken), "Service")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     (row,) = site.sql("select distinct case_id, error from predictions where error is not null")
     assert row["case_id"] == "c3"
     assert "request() failed: KeyError: 'c3'" in row["error"]
@@ -288,7 +288,7 @@ def test_a_target_that_fails_to_close_costs_no_result(site: Folder) -> None:
         ),
         "Service",
     )
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "close() failed: OSError: gone" in done.err
     assert site.sql("select count(*) n from predictions where score is not null") == [{"n": 24}]
 
@@ -334,7 +334,7 @@ def test_a_wrong_scorer_is_refused_before_anything_is_executed(
     assert old in SCORER
     done = run_with(site, "scorer", source, value)
     if not message:
-        assert done.code == 0, done.said
+        assert done.code == 0, done.output
         return
     refused(site, done, "scorer", value, message)
 
@@ -359,7 +359,7 @@ def test_a_wrong_score_is_empty_with_the_reason_and_the_answer_is_kept(
     site: Folder, returned: str, reason: str
 ) -> None:
     done = run_with(site, "scorer", SCORER.replace('(Score("mine", 0.5),)', returned), "Mine")
-    assert done.code == 1, done.said
+    assert done.code == 1, done.output
     (row,) = site.sql("select distinct value, explanation from scores")
     assert row["value"] is None
     assert reason in row["explanation"]
@@ -440,9 +440,9 @@ def test_a_wrong_suite_is_refused_before_anything_is_executed(
     site.write("site/plug.py", SUITE.replace(old, new, 1))
     install(site, "acme", {"abreast.suites": {"thing": f"plug:{value}"}})
     sys.modules.pop("plug", None)
-    done = site.anew("run", "thing")
+    done = site.rerun("run", "thing")
     if not message:
-        assert done.code == 0, done.said
+        assert done.code == 0, done.output
         return
     refused(site, done, "suite", value, message)
     assert site.abreast("suites").code == 0
@@ -490,8 +490,8 @@ def test_a_function_of_a_spec_that_cannot_work_is_refused_before_anything_is_exe
     variant |= {"transform": changes.pop("transform")} if "transform" in changes else {}
     spec = {"cases": "cases.jsonl", "variants": {"a": variant, "b": variant}, "scorers": ["exact"], **changes}
     site.write("spec.yaml", json.dumps(spec))
-    done = site.anew("run", "spec.yaml", "--yes")
-    assert (done.code, message in done.err) == (code, True), done.said
+    done = site.rerun("run", "spec.yaml", "--yes")
+    assert (done.code, message in done.err) == (code, True), done.output
     assert not (site.path / "results.db").exists()
 
 
@@ -521,7 +521,7 @@ def with_format(folder: Folder, source: str, value: str) -> Folder:
 def test_a_format_of_a_package_is_written_and_printed_like_the_others(site: Folder) -> None:
     with_format(site, FORMAT, "OneLine")
     done = site.abreast("run", "spec.yaml", "--quiet", "--format", "one-line,json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     (written,) = site.path.glob("runs/*/verdict.txt")
     assert written.read_text() == "spec: inconclusive\n"
     assert site.abreast("report", "--format", "one-line").out == "spec: inconclusive\n"
@@ -547,7 +547,7 @@ def test_a_limit_of_a_package_holds_in_every_run(site: Folder) -> None:
     sys.modules.pop("plug", None)
     site.write("spec.yaml", SPEC.replace("TARGET", "simulated, latency: 0.01").replace("SCORER", "exact"))
     done = site.abreast("run", "spec.yaml", "--parallel", "8")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "in flight: 8 asked for" in done.err
     assert "1 at most" in done.err
 

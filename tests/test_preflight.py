@@ -62,11 +62,11 @@ def committed(shapes: Folder) -> Folder:
 
 def run(folder: Folder, *words: str) -> Done:
     """Modules change between runs."""
-    return folder.anew("run", "spec.yaml", *words)
+    return folder.rerun("run", "spec.yaml", *words)
 
 
 def check(folder: Folder, *words: str) -> dict[str, dict[str, Any]]:
-    done = folder.anew("check", "spec.yaml", "--json", *words)
+    done = folder.rerun("check", "spec.yaml", "--json", *words)
     assert done.code == 0, done.err
     return {row["check"]: row for row in done.json}
 
@@ -111,14 +111,14 @@ def test_an_unchanged_experiment_has_one_line_before_a_run_and_all_lines_in_chec
     name = shapes.abreast("runs", "--json").json[0]["run"]
     assert f"✓ code: nothing changed since {name}" in second
     assert "schema" not in second
-    done = shapes.anew("check", "spec.yaml")
+    done = shapes.rerun("check", "spec.yaml")
     lines = [line for line in done.err.splitlines() if line.startswith(("  ✓", "  ·", "  !"))]
     checks = [line.split()[1].rstrip(":") for line in lines]
     for check_name in ("limits", "code", "schema", "data", "duplicates", "environment", "git", "design", "power"):
         assert check_name in checks
     assert len({len(line) - len(line[4:].split(None, 1)[1]) for line in lines}) == 1, "one below the other"
     assert "cases.jsonl" not in done.err
-    assert "cases.jsonl" in shapes.anew("check", "spec.yaml", "--verbose").err
+    assert "cases.jsonl" in shapes.rerun("check", "spec.yaml", "--verbose").err
 
 
 # -- code ----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_changes_are_reported_and_only_measured_code_is_a_warning(
     finding = check(shapes)["code"]
     assert (finding["level"], message in finding["message"]) == (level, True), finding
     assert ("a and b will run again" in finding["message"]) == (level == "warn")
-    begins = "series 2 begins" in shapes.anew("check", "spec.yaml").err
+    begins = "series 2 begins" in shapes.rerun("check", "spec.yaml").err
     assert begins == (level == "warn")
 
 
@@ -194,7 +194,7 @@ def test_changes_between_commits_are_reported(committed: Folder) -> None:
 
 
 def test_a_missing_commit_is_reported(committed: Folder) -> None:
-    committed.anew(
+    committed.rerun(
         "sql", "--write", "results.db", f"update runs set provenance = json_set(provenance, '$.commit', '{'a' * 40}')"
     )
     assert "git no longer knows the old commit" in check(committed)["code"]["message"]
@@ -311,7 +311,7 @@ def test_a_rename_is_detected_and_its_fix_works(renamed: Folder) -> None:
         f"run `abreast rename {store} params_lr params_learning_rate && abreast rename {store} conf confidence`"
     )
     for command in finding["fix"].split("`")[1].split(" && "):
-        done = renamed.anew(*command.split()[1:], "--yes")
+        done = renamed.rerun(*command.split()[1:], "--yes")
         assert done.code == 0, done.err
         assert done.out.endswith(" in 1 run, 24 rows\n")
     assert run(renamed).code == 0
@@ -329,8 +329,8 @@ def test_a_rename_is_detected_and_its_fix_works(renamed: Folder) -> None:
 
 def test_renaming_a_parameter_does_not_make_answers_reusable(renamed: Folder) -> None:
     store = next(name for name in ("results.db", "results.duckdb") if (renamed.path / name).exists())
-    renamed.anew("rename", "--yes", store, "params_lr", "params_learning_rate")
-    assert renamed.anew("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
+    renamed.rerun("rename", "--yes", store, "params_lr", "params_learning_rate")
+    assert renamed.rerun("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
 
 
 def test_names_that_look_alike_are_new_and_missing(folder: Folder) -> None:
@@ -378,7 +378,7 @@ def test_returned_fields_that_are_not_in_the_code_are_compared_after_two_runs(fo
 )
 def test_invalid_renames_are_refused(shapes: Folder, words: list[str], message: str) -> None:
     run(shapes, "--quiet")
-    done = shapes.anew("rename", "--yes", *words)
+    done = shapes.rerun("rename", "--yes", *words)
     assert done.code == 2
     assert message in done.err
     assert shapes.sql("select distinct params_style s from predictions order by 1") == [{"s": "loud"}, {"s": "plain"}]
@@ -389,7 +389,7 @@ def test_a_run_that_has_both_names_is_not_renamed(folder: Folder) -> None:
     folder.write("fit.py", "def fit(case, **params):\n    return 'yes'\n")
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {lr: 1}, b: {rate: 2}}\n")
     run(folder, "--quiet")
-    done = folder.anew("rename", "--yes", "params_lr", "params_rate")
+    done = folder.rerun("rename", "--yes", "params_lr", "params_rate")
     assert done.code == 2
     assert "has both lr and rate" in done.err
 
@@ -397,8 +397,8 @@ def test_a_run_that_has_both_names_is_not_renamed(folder: Folder) -> None:
 def test_only_the_runs_of_one_experiment_are_renamed(shapes: Folder) -> None:
     run(shapes, "--quiet")
     shapes.write("other.yaml", SPEC.replace("name: shapes", "name: other"))
-    assert shapes.anew("run", "other.yaml", "--quiet").code == 0
-    done = shapes.anew("rename", "--yes", "params_style", "params_how", "--experiment", "other")
+    assert shapes.rerun("run", "other.yaml", "--quiet").code == 0
+    done = shapes.rerun("rename", "--yes", "params_style", "params_how", "--experiment", "other")
     assert done.out.endswith("1 run, 24 rows\n")
     rows = shapes.sql("select params_style s, params_how h, count(*) n from predictions group by 1, 2 order by 1, 2")
     assert [(row["s"], row["h"], row["n"]) for row in rows] == [
@@ -416,7 +416,7 @@ def test_changed_versions_of_python_and_packages_are_noted(shapes: Folder) -> No
     run(shapes)
     assert check(shapes)["environment"]["level"] == "pass"
     change = "update runs set provenance = json_set(provenance, '$.python', '3.9.1', '$.packages.numpy', '1.0')"
-    shapes.anew("sql", "--write", "results.db", change)
+    shapes.rerun("sql", "--write", "results.db", change)
     finding = check(shapes)["environment"]
     assert finding["level"] == "note"
     assert "Python 3.9.1 → 3." in finding["message"]
@@ -519,7 +519,7 @@ def on_terminal(folder: Folder, typed: str, *words: str) -> Done:
         os.write(ours, typed.encode() + b"\x04" * 9)  # and whoever asks for more is told that there is no more
         with open(theirs, closefd=False) as keyboard, pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "stdin", keyboard)
-            return folder.anew(*words)
+            return folder.rerun(*words)
     finally:
         os.close(ours)
         os.close(theirs)
@@ -653,10 +653,10 @@ def test_another_version_of_a_scorer_begins_a_series_until_the_old_answers_are_s
     folder.write("spec.yaml", spec.format("{rel: 0.1}"))
     run(folder)
     folder.write("spec.yaml", spec.format("{rel: 0.2}"))
-    stderr = folder.anew("check", "spec.yaml").err
+    stderr = folder.rerun("check", "spec.yaml").err
     assert "series 2 begins: the scorer of score_number changed" in stderr
-    folder.anew("rescore", "--spec", "spec.yaml")
-    assert "series 2" not in folder.anew("check", "spec.yaml").err
+    folder.rerun("rescore", "--spec", "spec.yaml")
+    assert "series 2" not in folder.rerun("check", "spec.yaml").err
 
 
 # -- the price -----------------------------------------------------------------------------------------------------

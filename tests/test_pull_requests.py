@@ -517,7 +517,7 @@ def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, f
         """,
     )
     done = folder.abreast("run", "spec.yaml", "--yes")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql("select case_id, answer, status from predictions")
     expected = {case.id: case for case in cases(str(shop.path))}
     assert {row["case_id"] for row in rows} == set(expected)
@@ -564,4 +564,4 @@ def test_a_repository_that_is_none_ends_a_run_with_a_sentence(folder: Folder) ->
     )
     done = folder.abreast("check", "spec.yaml")
     assert done.code == 2
-    assert "elsewhere: no such folder" in done.said
+    assert "elsewhere: no such folder" in done.output

@@ -147,13 +147,13 @@ def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_w
         ),
     )
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql(
         "select case_id, variant, status, score, score_tests, score_change_similarity as similar, score_success, "
         "tag_style, files_changed, turns, input_tokens, exit_code, cpu_s, peak_memory_mb from predictions"
     )
     assert len(rows) == 12
-    assert {row["status"] for row in rows} == {"ok"}, done.said
+    assert {row["status"] for row in rows} == {"ok"}, done.output
     assert sorted(row["tag_style"] for row in rows) == sorted(["merge", "squash", "rebase"] * 4)
     solved = {
         name: sum(row["score"] for row in rows if row["variant"] == name) for name in ("Claude Code", "Codex CLI")
@@ -180,11 +180,11 @@ def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_w
 def test_the_starter_runs_as_it_is_written_and_its_checks_tell_right_from_wrong(folder: Folder, agents: None) -> None:
     assert folder.abreast("init", "agents").code == 0
     done = folder.abreast("check", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "claude 2." in done.err
     assert "codex codex-cli 0." in done.err
     done = folder.abreast("run", "settings.json", "--repeats", "1")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql("select case_id, variant, score from predictions where status = 'ok'")
     right = {(row["variant"], row["case_id"]) for row in rows if row["score"] == 1.0}
     prompts = ("fix-area.md", "add-perimeter.md", "rename-setting.md", "report-units.md")
@@ -205,7 +205,7 @@ def test_real_agents_that_rewrite_the_tests_are_not_right(folder: Folder, agents
     settings = {"agents": ["Claude Code", "Codex CLI"], "repo_path": "project", "check": check}
     folder.write("settings.json", json.dumps(settings))
     done = folder.abreast("run", "settings.json")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     spec = {
         "cases": [{"id": "fix", "input": "Make it green: the test of add fails."}],
         "target": "claude-code",
@@ -216,7 +216,7 @@ def test_real_agents_that_rewrite_the_tests_are_not_right(folder: Folder, agents
     }
     folder.write("spec.yaml", json.dumps(spec))
     done = folder.abreast("run", "spec.yaml")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql("select variant, status, score, tests_changed, outside_changes from predictions")
     actual = {
         row["variant"]: (row["status"], row["score"], row["tests_changed"], row["outside_changes"]) for row in rows

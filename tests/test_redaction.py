@@ -299,7 +299,7 @@ def test_a_secret_in_the_query_of_a_written_address_is_refused(folder: Folder) -
     done = run(folder, {**FAMILIES["anthropic"], "base_url": "http://127.0.0.1:9/?api_key=s1gned-query"})
     assert done.code == 2
     assert "base_url would store a password" in done.err
-    assert "s1gned-query" not in done.said
+    assert "s1gned-query" not in done.output
 
 
 def test_passwords_in_any_url_of_the_environment_are_secrets(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ def test_an_error_message_contains_no_secret(
     done = folder.abreast(*words)
     assert done.code == 2
     assert "[ACME_TOKEN]" in done.err
-    assert "s3cret-value-xyz" not in done.said
+    assert "s3cret-value-xyz" not in done.output
 
 
 # -- agents --------------------------------------------------------------------------------------------------------

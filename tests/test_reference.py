@@ -825,7 +825,7 @@ def load_error(folder: Folder, reference: str) -> str:
     folder.cases(1)
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: '{reference}'}}}}\nscorers: [exact]\n")
     done = folder.abreast("check", "spec.yaml")
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert done.err.startswith("error: spec.yaml")
     return done.err.replace(str(folder.path), "HERE")
 

@@ -269,7 +269,7 @@ def test_scores_of_scorers_that_a_run_does_not_have_are_not_taken_over(folder: F
     scripted(folder, pairs(5, 3, 4))
     spec = (folder.path / "spec.yaml").read_text()
     folder.write("spec.yaml", spec.replace("[exact]", "[contains]"))
-    assert folder.anew("run", "spec.yaml", "--quiet").code == 0
+    assert folder.rerun("run", "spec.yaml", "--quiet").code == 0
     content = strictly(folder.abreast("report", "--format", "json").out)
     assert content["reused_trials"] == 24
     assert set(content["variants"]["a"]["scores"]) == {"contains"}

@@ -59,7 +59,7 @@ class Bench:
         self.folder.write("mine.py", self.module)
         self.folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in self.cases))
         self.folder.write("spec.json", json.dumps(self.spec))
-        return self.folder.anew("run", "spec.json", "--yes", *words)
+        return self.folder.rerun("run", "spec.json", "--yes", *words)
 
     def executed(self, *words: str, code: int = 0) -> list[str]:
         """The calls that another run makes."""

@@ -85,10 +85,10 @@ def test_a_resumed_run_uses_the_current_scorers_and_baseline_of_the_spec(folder:
         limits: {retries: 0}
         """
     folder.write("spec.yaml", spec % ("a", "exact"))
-    assert folder.anew("run", "spec.yaml").code == 3
+    assert folder.rerun("run", "spec.yaml").code == 3
     (folder.path / "mended").touch()
     folder.write("spec.yaml", spec % ("b", "contains"))
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert done.code == 0, done.err
     assert "continuing " in done.err
     assert "a vs b" in done.out
@@ -108,15 +108,15 @@ def test_retried_failures_are_reported_by_every_later_run_that_reuses_them(folde
         """,
     )
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
-    folder.anew("run", "spec.yaml")
+    folder.rerun("run", "spec.yaml")
     (folder.path / "mended").touch()
     marker = "were retried (--retry-failed)"
-    reused = folder.anew("run", "spec.yaml")
+    reused = folder.rerun("run", "spec.yaml")
     assert "4 failures; --retry-failed" in reused.err
     assert marker not in reused.out
-    assert marker in folder.anew("run", "spec.yaml", "--retry-failed").out
-    assert marker in folder.anew("run", "spec.yaml").out
-    assert marker not in folder.anew("run", "spec.yaml", "--fresh").out
+    assert marker in folder.rerun("run", "spec.yaml", "--retry-failed").out
+    assert marker in folder.rerun("run", "spec.yaml").out
+    assert marker not in folder.rerun("run", "spec.yaml", "--fresh").out
 
 
 def test_a_reused_row_has_no_cost_and_no_latency_of_its_own(folder: Folder) -> None:

@@ -195,7 +195,7 @@ def test_delete_on_a_terminal_asks(two: Folder, answer: str, remaining: int) -> 
 @pytest.mark.parametrize("name", ["y", "alpha-a", "latest", "e1.2.0", "*", "alpha-%"])
 def test_delete_without_a_terminal_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
     done = two.command("delete", name, stdin=subprocess.DEVNULL)
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert len(run_names(two)) == 2
 
 

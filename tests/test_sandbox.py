@@ -71,7 +71,7 @@ def run(
 def agent_view(folder: Folder, sandbox: Any = "bubblewrap", **variant: Any) -> Any:
     """What the agent reports."""
     done = run(folder, sandbox, **variant)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     row = folder.sql("select * from predictions order by started_at", "spec/results.db")[-1]
     assert row["status"] == "ok", row["error"]
     return json.loads(row["answer"])
@@ -300,10 +300,10 @@ def test_a_path_that_is_not_there_is_refused(folder: Folder, home: Path) -> None
 
 def test_check_says_how_processes_are_contained_and_recommends_the_sandbox(folder: Folder, home: Path) -> None:
     agent(folder, "print(1)")
-    without = run(folder, "none", "check").said
+    without = run(folder, "none", "check").output
     assert "child subreaper" in without
     assert "sandbox: bubblewrap" in without
-    inside = run(folder, "bubblewrap", "check").said
+    inside = run(folder, "bubblewrap", "check").output
     assert "PID namespace of bubblewrap" in inside
     assert "can read and change whatever you can" not in inside
 
@@ -329,7 +329,7 @@ def test_claude_code_works_in_a_sandbox_with_its_mcp_servers(
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
         monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{os.environ['PATH']}")
         done = folder.abreast("run", "spec.json", "--quiet")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql("select status, error, tool_calls from predictions")
     assert rows == [{"status": "ok", "error": None, "tool_calls": 1}] * 2
     (diff,) = folder.sql("select content from artifacts where name = 'diff'")
@@ -366,7 +366,7 @@ def test_codex_works_in_a_sandbox_with_its_settings(folder: Folder, home: Path) 
         }
         folder.write("spec.json", json.dumps(spec))
         done = folder.abreast("run", "spec.json", "--quiet")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert folder.sql("select score, error from predictions") == [{"score": 1.0, "error": None}]
     (diff,) = folder.sql("select content from artifacts where name = 'diff'")
     assert "+new" in diff["content"]

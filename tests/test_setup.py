@@ -65,7 +65,7 @@ def test_an_environment_is_made_once_and_reaches_agents_and_tests(shop: Folder) 
     """An installation that names the sources of the checkout names those of each workspace."""
     setup = ["--setup", f"{sys.executable} {{folder}}/setup.py"]
     done = shop.abreast("run", "coding-agents", *words(*setup), "--repeats", "2")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = shop.sql("select case_id, variant, score, answer, files_changed n from predictions")
     assert {(row["case_id"], row["variant"], row["score"]) for row in rows} == {
         ("pr-1", "good", 1.0),
@@ -79,7 +79,7 @@ def test_an_environment_is_made_once_and_reaches_agents_and_tests(shop: Folder) 
 
 def test_pull_requests_without_telling_tests_are_passed_over_and_counted(shop: Folder) -> None:
     done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "pr-3: rejected: succeeds without any change" in done.err
     assert "examined 3 pull requests: 1 of 1 wanted" in done.err
     assert "has no tests of its own (1)" in done.err
@@ -98,7 +98,7 @@ def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None
         shop.write("shop/README", f"A shop with {number} departments.\n")
         subprocess.run([*git, "commit", "-qam", f"Describe department {number} for people (#{number})"], check=True)
     done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "examined 15 pull requests: 1 of 1 wanted" in done.err
     none = shop.abreast("check", "coding-agents", *words("--check", "false {tests}"))
     assert "examined 15 pull requests (end of history): 0 of 1 wanted" in none.err
@@ -106,7 +106,7 @@ def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None
 
 def test_a_failing_setup_is_refused_before_any_cost(shop: Folder) -> None:
     done = shop.abreast("run", "coding-agents", *words("--setup", "sh -c 'echo no such package; exit 3'"))
-    assert done.code == 4, done.said
+    assert done.code == 4, done.output
     assert "setup failed with exit code 3: no such package" in done.err
     assert not (shop.path / "results.db").exists()
 
@@ -114,15 +114,15 @@ def test_a_failing_setup_is_refused_before_any_cost(shop: Folder) -> None:
 def test_check_tries_the_setup_and_a_dry_run_does_not(shop: Folder) -> None:
     fails = words("--setup", "sh -c 'echo no such package; exit 3'", "--no-with-tests")
     refused = shop.abreast("check", "coding-agents", *fails)
-    assert refused.code == 4, refused.said
+    assert refused.code == 4, refused.output
     assert "setup failed with exit code 3: no such package" in refused.err
     dry = shop.abreast("run", "coding-agents", *fails, "--dry-run")
-    assert dry.code == 0, dry.said
+    assert dry.code == 0, dry.output
 
 
 def test_requiring_informative_tests_is_refused_if_no_pull_request_has_any(shop: Folder) -> None:
     done = shop.abreast("check", "coding-agents", *words("--with-tests", "--check", "true {tests}"))
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert "0 of 1 wanted" in done.err
     assert "--no-with-tests" in done.err
 
@@ -140,7 +140,7 @@ def test_setup_is_a_key_of_settings_and_of_workspaces_of_repositories(shop: Fold
     }
     shop.write("settings.json", json.dumps(settings))
     done = shop.abreast("check", "settings.json", "--try-tests")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "1 of 1 case have tests" in done.err.replace("cases", "case")
     spec = {"cases": [{"id": "a", "input": "x"}], "target": "command", "variants": {"v": {"command": ["true"]}}}
     shop.write("spec.yaml", json.dumps({**spec, "params": {"workspace": {"copy": "shop", "setup": "true"}}}))

@@ -73,7 +73,7 @@ def shop(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
 def run(folder: Folder, *agents: str) -> dict[str, dict[str, Any]]:
     words = [f"--agent={how}={sys.executable} {{folder}}/agent.py {how}" for how in agents]
     done = folder.abreast("run", "coding-agents", *words, "--repo", "shop", "--pull-requests", "1")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     columns = "variant, score, checks, f2p_passed, f2p_total, p2p_passed, p2p_total"
     rows = folder.sql(f"select {columns} from predictions where run = (select max(run) from predictions)")
     return {row["variant"]: {**row, **json.loads(row["checks"])["tests"]} for row in rows}

@@ -89,7 +89,7 @@ def test_an_oversized_answer_is_not_paid_for_again(folder: Folder) -> None:
     folder.abreast("run", "experiment.yaml")
     assert sorted(calls(folder)) == ["c0", "c1", "c2", "c3", "c4"]
     folder.abreast("resume", "latest", "--yes")
-    assert folder.anew("run", "experiment.yaml").code == 0
+    assert folder.rerun("run", "experiment.yaml").code == 0
     assert len(calls(folder)) == 5
 
 

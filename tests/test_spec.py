@@ -85,7 +85,7 @@ def refused(folder: Folder, *words: str) -> str:
     """The error of a command that refuses a spec; it must not have created anything."""
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast(*(words or ("run", "experiment.yaml")))
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert done.err.startswith("error: ")
     assert done.out == ""
     assert sorted(path.name for path in folder.path.rglob("*")) == before
@@ -589,7 +589,7 @@ FUZZ = settings(
 
 def _survives(folder: Folder, name: str, *more: str) -> None:
     done = folder.abreast("check", name, *more)
-    assert done.code in (0, 2, 4), done.said
+    assert done.code in (0, 2, 4), done.output
     assert done.code == 0 or "error: " in done.err
 
 
@@ -696,7 +696,7 @@ def test_an_accepted_spec_runs(
     }
     fuzzed.write("fuzz.json", json.dumps(spec))
     done = fuzzed.abreast("run", "fuzz.json", "--quiet", "--output", "report")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     stored = {
         (row["case_id"], row["variant"]) for row in fuzzed.sql("SELECT case_id, variant FROM predictions", "fuzz.db")
     }

@@ -36,7 +36,7 @@ def mirrored(counts: dict[float, Array]) -> dict[float, Array]:
     return {-value: count for value, count in counts.items()}
 
 
-def seen(outcomes: Array, every: int = 1) -> dict[float, Array]:
+def looks_at(outcomes: Array, every: int = 1) -> dict[float, Array]:
     """How often each difference was seen, at each look."""
     return {
         float(value): np.cumsum(outcomes == value, axis=1)[:, every - 1 :: every].astype(float)
@@ -54,12 +54,12 @@ def at_the_end(wins: int, losses: int, n: int) -> int:
 class Stopped:
     """Where experiments stopped, and what they said: 1 better, −1 worse, 0 nothing."""
 
-    said: Array
+    decisions: Array
     cases: Array
 
     @property
     def decided(self) -> float:
-        return float((self.said != 0).mean())
+        return float((self.decisions != 0).mean())
 
     @property
     def saved(self) -> float:
@@ -69,7 +69,7 @@ class Stopped:
 def stopped(outcomes: Array) -> Stopped:
     """A look every ten cases, a stop at the first that decides; what does not stop is decided at the end."""
     counts = {**{value: np.zeros(outcomes[:, EVERY - 1 :: EVERY].shape) for value in (1.0, -1.0)}}
-    counts |= {value: count for value, count in seen(outcomes, EVERY).items() if value}
+    counts |= {value: count for value, count in looks_at(outcomes, EVERY).items() if value}
     rich, enough = np.log(2 / 0.02), counts[1.0] + counts[-1.0] >= 10
     better, worse = (wealth(counts) >= rich) & enough, (wealth(mirrored(counts)) >= rich) & enough
     stops = better | worse
@@ -89,7 +89,7 @@ def experiments(effect: float, number: int, seed: int) -> Array:
     return np.random.default_rng(seed).choice([1.0, 0.0, -1.0], (number, PLANNED), p=shares)
 
 
-def told(outcomes: Array) -> tuple[int, int]:
+def first_decision(outcomes: Array) -> tuple[int, int]:
     """One experiment as a run would do it: what it says, and after how many cases."""
     sequence = RunningSequence(alpha=0.02)
     for cases in range(EVERY, PLANNED + 1, EVERY):
@@ -104,14 +104,16 @@ def told(outcomes: Array) -> tuple[int, int]:
 def test_the_simulated_looks_are_those_of_the_product(effect: float) -> None:
     outcomes = experiments(effect, 20, 1)
     runs = stopped(outcomes)
-    assert [told(row) for row in outcomes] == list(zip(runs.said.tolist(), runs.cases.tolist(), strict=True))
+    assert [first_decision(row) for row in outcomes] == list(
+        zip(runs.decisions.tolist(), runs.cases.tolist(), strict=True)
+    )
 
 
 def test_with_looks_every_ten_cases_no_difference_is_called_one_in_less_than_one_of_twenty() -> None:
     outcomes = experiments(0.0, 4000, 7)
     runs = stopped(outcomes)
     assert 0.02 < runs.decided < 0.045, "3.5 % in the long run"
-    counts = seen(outcomes, EVERY)
+    counts = looks_at(outcomes, EVERY)
     wins, losses = counts[1.0], counts[-1.0]
     peeking = np.abs(wins - losses) / np.sqrt(np.maximum(wins + losses, 1)) > 1.96
     assert peeking.any(axis=1).mean() > 0.2, "what looking with p < 0.05 would do"
@@ -122,9 +124,9 @@ def test_with_looks_every_ten_cases_no_difference_is_called_one_in_less_than_one
 )
 def test_what_early_stopping_sees_and_saves(effect: float, power: float, saved: float) -> None:
     runs = stopped(experiments(effect, 2000, 3))
-    assert (runs.said == 1).mean() == pytest.approx(power, abs=0.03)
+    assert (runs.decisions == 1).mean() == pytest.approx(power, abs=0.03)
     assert runs.saved == pytest.approx(saved, abs=0.025)
-    assert (runs.said == -1).mean() < 0.005
+    assert (runs.decisions == -1).mean() < 0.005
 
 
 def test_the_estimate_at_a_stop_flatters_and_the_interval_does_not() -> None:
@@ -152,7 +154,7 @@ def test_the_sequence_holds_the_truth_at_every_number_of_cases_at_once(
     outcomes = np.random.default_rng(13).choice(values, (1000, 300), p=shares)
     mean = float(np.dot(values, shares))
     rich = np.log(2 / 0.05)
-    counts = seen(outcomes)
+    counts = looks_at(outcomes)
     ever = (wealth(counts, mean) >= rich) | (wealth(mirrored(counts), -mean) >= rich)
     assert ever.any(axis=1).mean() <= 0.05
     for row, outside in zip(outcomes[:5], ever[:5], strict=True):

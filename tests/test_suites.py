@@ -113,14 +113,14 @@ def with_sections(folder: Folder, source: str) -> None:
 
 def report(folder: Folder, form: str, *words: str) -> str:
     done = folder.abreast("report", "--format", form, *words)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     return done.out
 
 
 def page(folder: Folder) -> str:
     """The latest page that was written."""
     done = folder.abreast("report", "--format", "html")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     return (folder.path / done.out.strip()).read_text(encoding="utf-8")
 
 
@@ -559,7 +559,7 @@ def test_a_suite_writes_files_of_results_if_the_run_has_a_name_for_them(suite: F
 def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Folder, made: str, text: str) -> None:
     with_files(suite, f"\n\ndef MADE(analysis, pictures):\n    {made}\n")
     done = suite.abreast("run", "tiny", "--size", "3", "--quiet")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "warning: suite tiny failed to create its result files" in done.err
     assert text in done.err
     assert "other vs plain" in done.out

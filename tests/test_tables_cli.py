@@ -111,7 +111,7 @@ def test_no_line_of_a_wide_table_is_wider_than_the_terminal(
     monkeypatch.setenv("COLUMNS", str(width))
     done = folder.abreast("head", "-n", str(rows))
     assert max(len(line) + len(re.findall("字", line)) for line in done.out.splitlines()) <= width
-    output = done.said  # few rows are turned on their side, of many the columns left out are named
+    output = done.output  # few rows are turned on their side, of many the columns left out are named
     assert all(f"column_{at}" in output for at in range(8))
     assert rows < 12 or "more columns" in done.err
 
@@ -122,7 +122,7 @@ def test_text_of_users_cannot_control_the_terminal(folder: Folder, words: list[s
         tracker.log({"note": "red \x1b[31m\x07 \x9b2J", "\x1b]0;title": 1})
     done, wrong = folder.abreast(*words), folder.abreast("ls", "nothing")
     assert (done.code, wrong.code) == (0, 2)
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.said + wrong.said)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.output + wrong.output)
 
 
 @pytest.mark.parametrize("store", ENGINES)

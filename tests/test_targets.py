@@ -264,7 +264,7 @@ def test_process_executor_runs_functions_in_other_processes(folder: Folder) -> N
         limits: {parallel: 8}
         """,
     )
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert done.code == 0, done.err
     rows = folder.sql("select count(*) n, count(distinct process) p, avg(score) s, max(in_flight) f from predictions")[
         0
@@ -279,7 +279,7 @@ def test_what_a_worker_process_takes_to_start_is_no_time_of_the_trial(folder: Fo
     folder.write(
         "spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:heavy:predict', executor: process}}}"
     )
-    assert folder.anew("run", "spec.yaml").code == 0
+    assert folder.rerun("run", "spec.yaml").code == 0
     first, second = folder.sql("select queue_s, service_s from predictions order by started_at")
     assert first["queue_s"] > 0.7
     assert max(first["service_s"], second["service_s"]) < 0.7
@@ -306,7 +306,7 @@ def test_a_process_that_dies_takes_only_its_own_trial_along(folder: Folder) -> N
         limits: {parallel: 4}
         """,
     )
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert done.code == 0, done.err
     rows = folder.sql("select case_id, status, error_kind, error_blame, error from predictions where status <> 'ok'")
     assert [(row["case_id"], row["error_kind"], row["error_blame"]) for row in rows] == [("c3", "crash", "variant")]
@@ -319,7 +319,7 @@ def test_a_crash_in_a_process_says_where_it_happened(folder: Folder) -> None:
     folder.write(
         "spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:broken:predict', executor: process}}}"
     )
-    assert folder.anew("run", "spec.yaml").code == 1
+    assert folder.rerun("run", "spec.yaml").code == 1
     assert "broken.py:2" in folder.abreast("logs").out
 
 
@@ -345,7 +345,7 @@ def test_a_timeout_kills_the_process_and_its_children(folder: Folder) -> None:
         """,
     )
     begin = time.monotonic()
-    done = folder.anew("run", "spec.yaml")
+    done = folder.rerun("run", "spec.yaml")
     assert time.monotonic() - begin < 40
     assert done.code == 3, "no trial gave an answer"
     child = int((folder.path / "child.pid").read_text())
@@ -485,8 +485,8 @@ def test_answers_are_reused_while_function_and_arguments_of_a_transform_are_the_
     def executed(transform: str, code: str = SHAPE) -> int:
         cut(folder, transform)
         folder.write("shape.py", code)
-        done = folder.anew("run", "spec.yaml", "--json")
-        assert done.code == 0, done.said
+        done = folder.rerun("run", "spec.yaml", "--json")
+        assert done.code == 0, done.output
         return int(done.json[0]["executed"])
 
     assert executed("{from: python:shape:cut, to: 4, suffix: a}") == 3
@@ -505,7 +505,7 @@ def test_a_run_whose_transform_has_arguments_goes_on(folder: Folder) -> None:
     assert folder.abreast("run", "spec.yaml").code == 3
     assert folder.abreast("run", "spec.yaml", "--budget", "5").code == 3
     done = folder.abreast("resume", "--budget", "100")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert len(folder.abreast("runs", "--json").json) == 1
     assert len(folder.sql("select 1 from predictions where prompt = 'ques'")) == 8
 
@@ -532,7 +532,7 @@ def test_a_transform_that_cannot_be_called_is_refused(
     cut(folder, transform, target=target)
     folder.write("shape.py", SHAPE + "def answer(case):\n    return 'yes'\ndef alone(*, to):\n    return to\n")
     done = folder.abreast("run", "spec.yaml")
-    assert done.code == 2, done.said
+    assert done.code == 2, done.output
     assert message in done.err
 
 
@@ -569,7 +569,7 @@ def calls(folder: Folder) -> list[str]:
 def test_a_transform_may_say_that_a_trial_does_not_apply(folder: Folder) -> None:
     choosy(folder)
     done = folder.abreast("run", "spec.yaml")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "4 of 12 cases are not compared: 4 skipped" in " ".join(done.out.split())
     rows = folder.sql("select * from predictions where variant = 'choosy' and status <> 'ok'")
     told = {(row["status"], row["error"], row["attempts"], row["score"], row["cost_usd"]) for row in rows}
@@ -629,7 +629,7 @@ def test_a_dry_run_says_why_a_request_cannot_be_made(folder: Folder) -> None:
     choosy(folder, more="params: {}\n")
     folder.write("cases.jsonl", '{"id": "a", "input": "question 9", "expected": "yes"}\n')
     done = folder.abreast("run", "spec.yaml", "--dry-run")
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     assert "(skipped: more than 8 points)" in done.out
 
 
@@ -759,7 +759,7 @@ def test_a_transform_runs_while_the_trial_before_is_in_flight(folder: Folder) ->
         scorers: [exact]
         """,
     )
-    done = folder.anew("run", "e.yaml")
+    done = folder.rerun("run", "e.yaml")
     assert done.code == 0, done.err
     made = [line.rsplit(" ", 1) for line in (folder.path / "made.txt").read_text().splitlines()]
     assert sorted(text for text, _ in made) == [f"question {number}" for number in range(4)]  # each once

@@ -48,7 +48,7 @@ def usual(shop: Shop) -> dict[str, Case]:
 
 def new(folder: Folder, shop: Project, *words: str, code: int = 0) -> Done:
     done = folder.abreast("cases", "new", "coding-agents", "--repo", str(shop.path), *words)
-    assert done.code == code, done.said
+    assert done.code == code, done.output
     return done
 
 
@@ -479,7 +479,7 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     words = ["run", "coding-agents", "--repo", str(shop.path), "--tasks", "my tasks.jsonl", "--yes"]
     agents = ["--agent", "writes=tee said.txt", "--agent", "lazy=true"]
     done = folder.abreast(*words, *agents)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     answers = "select case_id, answer, files_changed from predictions where variant = 'writes' and reused_from is null"
     entry, two = lines(folder, "my tasks.jsonl")
     assert {row["case_id"]: row["answer"] for row in folder.sql(answers)} == {
@@ -496,7 +496,7 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     assert [row["question"]["task"] for row in listed.json] == [entry["task"], f"{two['task']}, please"]
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())
     again = folder.abreast(*words, *agents)
-    assert again.code == 0, again.said
-    assert "4 trials · 2 already done" in again.said
+    assert again.code == 0, again.output
+    assert "4 trials · 2 already done" in again.output
     assert [row["answer"] for row in folder.sql(answers)].count(f"{two['task']}, please") == 1
     assert len(folder.sql(answers)) == 3

@@ -395,7 +395,7 @@ def test_half_a_character_in_the_error_of_a_provider_stops_the_run_as_any_error_
         folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {variant}, b: {variant}}}\nscorers: [exact]\n")
         done = folder.command("run", "spec.yaml", "--verbose", "--events", "events.jsonl")
     assert done.code == 3, done.err
-    assert "Traceback" not in done.said
+    assert "Traceback" not in done.output
     assert re.search("stopped: .*no [?\ufffd]+ entry", done.err)
     assert "abreast resume" in done.err or "run again" in done.err
     for line in (folder.path / "events.jsonl").read_text().splitlines():

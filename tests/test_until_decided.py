@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from abreast import Experiment
 from abreast.analyse.decision.sequential import UntilDecided
-from abreast.analyse.decision.verdicts import Rule
+from abreast.analyse.decision.verdicts import DecisionRule
 from abreast.execute.early_stopping import Decision
 from abreast.execute.sources.trials import LEAD
 from abreast.execute.state import RunState
@@ -49,12 +49,12 @@ def decided(
     plan: Plan,
     scores: Sequence[float | None],
     order: Sequence[int],
-    rule: Rule | None = None,
+    rule: DecisionRule | None = None,
     skipped: Collection[int] = (),
     **how: Any,
 ) -> Decision | None:
     """The decision if trials end in this order."""
-    rule = replace(rule or Rule(), largest=plan.largest_group or 1)
+    rule = replace(rule or DecisionRule(), largest=plan.largest_group or 1)
     stop = UntilDecided(plan, "v0", "exact", rule, **how)
     for position in order:
         stop.observe(position, scores[position], position in skipped)
@@ -85,9 +85,9 @@ def test_the_order_in_which_trials_end_does_not_matter(
     ]
     shuffled = in_turn(plan)
     chance.shuffle(shuffled)
-    expected = decided(plan, scores, in_turn(plan), Rule(margin))
-    assert decided(plan, scores, shuffled, Rule(margin)) == expected
-    assert decided(plan, scores, range(len(plan)), Rule(margin)) == expected
+    expected = decided(plan, scores, in_turn(plan), DecisionRule(margin))
+    assert decided(plan, scores, shuffled, DecisionRule(margin)) == expected
+    assert decided(plan, scores, range(len(plan)), DecisionRule(margin)) == expected
 
 
 def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[int]:
@@ -310,7 +310,7 @@ def trials_by_case(folder: Folder, name: str) -> set[int]:
 
 def stopped(folder: Folder, done: Done, per_case: int = 2) -> dict[str, Any]:
     """The row of a run that stopped early."""
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     row = the_run(folder)
     assert row["status"] == "stopped_early", row
     assert trials_by_case(folder, row["run"]) == {per_case}, "no case in part"

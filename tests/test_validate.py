@@ -36,13 +36,13 @@ def run(
     spec = f"name: tried\ncases: cases.jsonl\ntarget: {target}\nvariants: {variants}\nscorers: ['{scorer}']\n{more}"
     folder.write("experiment.yaml", spec)
     done = folder.abreast("run", "experiment.yaml", "--yes", *flags)
-    assert done.code in (0, 1, 3), done.said
+    assert done.code in (0, 1, 3), done.output
 
 
 def findings(folder: Folder, *words: str) -> list[dict[str, Any]]:
     done = folder.abreast("validate", "--json", *words)
     items: list[dict[str, Any]] = done.json
-    assert done.code == int(any(finding["level"] == "serious" for finding in items)), done.said
+    assert done.code == int(any(finding["level"] == "serious" for finding in items)), done.output
     return items
 
 

@@ -98,7 +98,7 @@ def counted(folder: Folder, *options: str) -> list[tuple[str, str, int]]:
     """What a run with these options executed: case, variant, repeat."""
     store = f"{len(list(folder.path.glob('*.db')))}.db"
     done = folder.abreast("run", "experiment.yaml", "--json", "--quiet", "--store", store, *options)
-    assert done.code == 0, done.said
+    assert done.code == 0, done.output
     rows = folder.sql("SELECT case_id, variant, repeat FROM predictions", store)
     assert done.json[0]["planned"] == len(rows)
     return sorted((row["case_id"], row["variant"], row["repeat"]) for row in rows)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.analyse.decision.sequential import UntilDecided
-from abreast.analyse.decision.verdicts import Decided, Decider, Rule
+from abreast.analyse.decision.verdicts import Decided, Decider, DecisionRule
 from abreast.analyse.paired import TrialGrid, pair
 from abreast.model import Case, Variant
 from abreast.plan.plan import Plan
@@ -42,7 +42,7 @@ class Stage:
     cases: int
 
 
-def run(scores: Scores, rule: Rule, seed: int, until_decided: bool = False) -> Stage:
+def run(scores: Scores, rule: DecisionRule, seed: int, until_decided: bool = False) -> Stage:
     """Run all cases, in a random order of groups, or stop when every comparison is decided."""
     plan = _plan(scores, seed)
     order = np.array([plan.case(block) for block in range(0, plan.blocks, plan.repeats)])
@@ -53,7 +53,7 @@ def run(scores: Scores, rule: Rule, seed: int, until_decided: bool = False) -> S
     return Stage(decide(scores, counted, scores.cases, rule), executed)
 
 
-def extend(scores: Scores, rule: Rule, sizes: Sequence[int]) -> list[Stage]:
+def extend(scores: Scores, rule: DecisionRule, sizes: Sequence[int]) -> list[Stage]:
     """A series of runs, each with more cases than the one before and with the earlier cases first."""
     return [
         Stage(decide(scores, np.arange(size), size, replace(rule, only_sequence=index > 0)), size)
@@ -61,7 +61,7 @@ def extend(scores: Scores, rule: Rule, sizes: Sequence[int]) -> list[Stage]:
     ]
 
 
-def decide(scores: Scores, counted: Ints, planned: int, rule: Rule) -> tuple[Decided, ...]:
+def decide(scores: Scores, counted: Ints, planned: int, rule: DecisionRule) -> tuple[Decided, ...]:
     """Compare each variant with the baseline on these cases, in the order in which they started."""
     sides = [_side(variant) for variant in scores.variants]
     paired = {(0, index): pair(sides[0], side, counted) for index, side in enumerate(sides) if index}
@@ -73,7 +73,7 @@ def decide(scores: Scores, counted: Ints, planned: int, rule: Rule) -> tuple[Dec
     return tuple(decider.decide(paired).values())
 
 
-def _with_largest(rule: Rule, scores: Scores) -> Rule:
+def _with_largest(rule: DecisionRule, scores: Scores) -> DecisionRule:
     return replace(rule, largest=max(Counter(scores.groups or ()).values(), default=1))
 
 
@@ -84,7 +84,7 @@ def _side(scores: Floats) -> TrialGrid:
     )
 
 
-def _cases_until_decided(plan: Plan, scores: Scores, order: Ints, rule: Rule) -> int:
+def _cases_until_decided(plan: Plan, scores: Scores, order: Ints, rule: DecisionRule) -> int:
     stop = UntilDecided(plan, plan.variants[0].name, "score", rule)
     for case in order.tolist():
         for repeat in range(plan.repeats):

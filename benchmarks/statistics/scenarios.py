@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from abreast.analyse.decision.verdicts import Rule
+from abreast.analyse.decision.verdicts import DecisionRule
 from abreast.stats import Weight
 from abreast.stats.intervals.population import THESE_CASES
 from benchmarks.statistics import draws
@@ -33,7 +33,7 @@ class Scenario:
     name: str
     draw: Callable[[Random], Scores]
     truth: tuple[float, ...] = (0.0,)
-    rule: Rule = field(default_factory=Rule)
+    rule: DecisionRule = field(default_factory=DecisionRule)
     until_decided: bool = False
     sizes: tuple[int, ...] = ()  # of a series of runs
     experiments: int = 1000
@@ -97,7 +97,7 @@ def _groups() -> list[Scenario]:
             "groups, stopped when decided" if stops else "groups, ICC 0.3",
             f"{name}; weight: {weight}",
             partial(draws.grouped, sizes=sizes),
-            rule=Rule(weight=weight),
+            rule=DecisionRule(weight=weight),
             until_decided=stops,
             experiments=4000 if sum(sizes) < 60 else 1000,
         )
@@ -113,7 +113,7 @@ def _groups() -> list[Scenario]:
             f"{uneven}, effect +25 points; weight: {weight}",
             partial(draws.grouped, sizes=GROUP_SIZES[uneven], effect=0.25),
             (0.25,),
-            Rule(weight=weight),
+            DecisionRule(weight=weight),
         )
         for weight in weights
     ]
@@ -124,7 +124,7 @@ def _groups() -> list[Scenario]:
                 "groups, stopped when decided",
                 f"40 single cases and two groups of 60; weight: {weight}",
                 partial(draws.grouped, sizes=SINGLES),
-                rule=Rule(weight=weight),
+                rule=DecisionRule(weight=weight),
                 until_decided=True,
             ),
             Scenario(
@@ -132,7 +132,7 @@ def _groups() -> list[Scenario]:
                 f"the same, better in the single cases and worse in the large groups; weight: {weight}",
                 partial(draws.grouped, sizes=SINGLES, effect=OPPOSED),
                 (mean,),
-                Rule(weight=weight),
+                DecisionRule(weight=weight),
                 until_decided=True,
             ),
         ]
@@ -180,7 +180,7 @@ def _few_differ() -> list[Scenario]:
             "few cases differ",
             "1,000 ties, margin 0.05: equivalent",
             partial(draws.binary, cases=1000, differing=0.0),
-            rule=Rule(margin=0.05),
+            rule=DecisionRule(margin=0.05),
             experiments=100,
             power=1.0,
         ),
@@ -189,7 +189,7 @@ def _few_differ() -> list[Scenario]:
             "500 cases, 25% differ, effect = margin = 0.1: not equivalent",
             partial(draws.binary, cases=500, differing=0.25, effect=0.1),
             (0.1,),
-            Rule(margin=0.1),
+            DecisionRule(margin=0.1),
         ),
     ]
 
@@ -262,7 +262,7 @@ FEW_CASES = {  # mean scores of baseline and variant on the same few cases
 
 
 def _these_cases() -> list[Scenario]:
-    rule = Rule(population=THESE_CASES)
+    rule = DecisionRule(population=THESE_CASES)
     return [
         Scenario(
             "on these 3 cases",

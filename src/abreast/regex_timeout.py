@@ -64,7 +64,7 @@ def call(function: str, *arguments: Any, seconds: float | None = None, clock: in
     return _HELPER.call({"function": function, "arguments": arguments, "seconds": seconds or SECONDS, "clock": clock})
 
 
-class _HelperProcess:
+class _SearchProcess:
     """A process that serves one call after the other, started on first use."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _HelperProcess:
         self._process = None
 
 
-_HELPER = _HelperProcess()
+_HELPER = _SearchProcess()
 atexit.register(_HELPER.close)
 
 

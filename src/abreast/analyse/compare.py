@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.decision.verdicts import Decided, Decider, Rule, lopsided
+from abreast.analyse.decision.verdicts import Decided, Decider, DecisionRule, lopsided
 from abreast.analyse.human_labels.calibration import uncalibrated
 from abreast.analyse.paired import Pairs, TrialGrid, pair, trial_grid
 from abreast.analyse.rows import Bools, Ints, Rows
@@ -233,7 +233,7 @@ def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossR
     reasons = [why_incomparable(*((side.rows, side.variant) for side in question.sides)) for question in questions]
     compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases) and not reasons[key[1]]}
     planned = {key: _planned(questions[key[1]], len(pairs.cases) + pairs.dropped) for key, pairs in compared.items()}
-    rule = Rule(margin, questions[0].first.rows.weight, population=_population(questions, matched))
+    rule = DecisionRule(margin, questions[0].first.rows.weight, population=_population(questions, matched))
     decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]].cases[cases]), rule, False)
     decisions = decider.decide(compared)
     answers = []

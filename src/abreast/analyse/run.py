@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from abreast.analyse.answer_fields import every_mcp_call_failed
-from abreast.analyse.decision.verdicts import Censoring, Decided, Decider, Question, Rule, lopsided
+from abreast.analyse.decision.verdicts import Censoring, Decided, Decider, DecisionRule, Question, lopsided
 from abreast.analyse.human_labels.calibration import Calibration, calibrate
 from abreast.analyse.paired import Pairs, pair, trial_grid
 from abreast.analyse.rows import Floats, Rows
@@ -166,7 +166,7 @@ def compared(
     counted, planned = rows.counted, rows.planned_cases
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
-    rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent, rows.population)
+    rule = DecisionRule(margin, rows.weight, rows.largest_group, rows.final_spent, rows.population)
     reasons = {question: why_incomparable(*((rows, index) for index in question)) for question in paired}
     impossible = {question: no_comparison(reason, planned) for question, reason in reasons.items() if reason}
     answered = {question: pairs for question, pairs in paired.items() if question not in impossible}

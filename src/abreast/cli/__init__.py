@@ -19,7 +19,7 @@ from abreast.output import echo, protect, say, say_problem, write_error
 from abreast.signals import interrupting
 
 if TYPE_CHECKING:
-    from abreast.cli.command import Command
+    from abreast.cli.command import CommandDefinition
     from abreast.suites import Suite
 
 _WITH_SPEC = ("run", "check", "aa")
@@ -246,7 +246,7 @@ class Parser(argparse.ArgumentParser):
         echo(message.removesuffix("\n"))  # --help
 
 
-def _declared(name: str) -> Command:
+def _declared(name: str) -> CommandDefinition:
     from abreast.cli.command import DECLARED
 
     import_module(f"abreast.cli.commands.{_MODULES[name]}")

@@ -56,7 +56,7 @@ SHARED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandDefinition:
     main: Main
     arguments: tuple[Argument, ...]
     epilog: str | None
@@ -70,14 +70,14 @@ class Command:
                 parser.add_argument(*names, **settings)
 
 
-DECLARED: dict[str, Command] = {}
+DECLARED: dict[str, CommandDefinition] = {}
 
 
 def command(name: str, *arguments: Argument, epilog: str | None = None) -> Callable[[Main], Main]:
     """Declare a command. The decorated function returns the exit code; None means 0."""
 
     def declare(main: Main) -> Main:
-        DECLARED[name] = Command(main, arguments, epilog)
+        DECLARED[name] = CommandDefinition(main, arguments, epilog)
         return main
 
     return declare

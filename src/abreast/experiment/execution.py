@@ -131,9 +131,9 @@ class RunExecution:
         if not spec.until_decided or score is None or len(plan.variants) < 2:
             return None
         from abreast.analyse.decision.sequential import UntilDecided  # late: most runs do not stop early
-        from abreast.analyse.decision.verdicts import Rule
+        from abreast.analyse.decision.verdicts import DecisionRule
 
-        rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent, plan.population)
+        rule = DecisionRule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent, plan.population)
         stop = UntilDecided(plan, setup.baseline, score, rule, spec.min_cases)
         per_case = len(plan.variants) * plan.repeats
         is_done = plan.done.reshape(-1, per_case).all(axis=1)

@@ -19,8 +19,8 @@ from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
 from abreast.preflight.checks.cost import question
 from abreast.preflight.context import CheckSettings, Context, StoredColumns
-from abreast.preflight.environment import Environment, read_environment
-from abreast.preflight.estimate import Estimate, estimate
+from abreast.preflight.environment import ExperimentEnvironment, read_environment
+from abreast.preflight.estimate import RunEstimate, estimate
 from abreast.preflight.examination import examine
 from abreast.preflight.finding import Finding
 from abreast.preflight.previous_run import TrialHistory, history, previous_run
@@ -47,7 +47,7 @@ class Prepared:
     broken: frozenset[int]  # positions of failures that stopped the continued run; they are executed again
     done_before: int
     seen_rows: object  # state of the continued run's rows when its trials were marked
-    estimate: Estimate
+    estimate: RunEstimate
     provenance: dict[str, Any]
     findings: list[Finding]
     question: str | None  # about the cost, to answer before the run
@@ -219,7 +219,7 @@ def mark_stored(setup: Setup, run_id: int, repeated: frozenset[int], marked: obj
 
 def estimate_run(
     setup: Setup, store: Store | None, continued: Mapping[str, Any] | None, reuses: list[Reuse]
-) -> Estimate:
+) -> RunEstimate:
     plan, spec = setup.plan, setup.spec
     missing = ~plan.done
     missing[[reuse.position for reuse in reuses]] = False
@@ -247,11 +247,11 @@ def _context(
     setup: Setup,
     store: Store | None,
     continued: Mapping[str, Any] | None,
-    environment: Environment,
+    environment: ExperimentEnvironment,
     provenance: Mapping[str, Any],
     extension: Extension | None,
     lock: Lock | None,
-    estimated: Estimate,
+    estimated: RunEstimate,
 ) -> Context:
     options, spec, panel = setup.options, setup.spec, setup.panel
     experiments = store.queries.experiment_names(3) if store else []

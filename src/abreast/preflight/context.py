@@ -11,8 +11,8 @@ from abreast.targets.processes.cleanup import Cleanup
 
 if TYPE_CHECKING:
     from abreast.plan.plan import Plan
-    from abreast.preflight.environment import Environment
-    from abreast.preflight.estimate import Estimate
+    from abreast.preflight.environment import ExperimentEnvironment
+    from abreast.preflight.estimate import RunEstimate
     from abreast.preflight.previous_run import PreviousRun
     from abreast.spec.schema import Limits, Spec
     from abreast.store.runs.provenance import Extension, LockCheck
@@ -53,13 +53,13 @@ class Context:
     columns: StoredColumns
     store: Path
     is_store_shared: bool  # with other experiments
-    environment: Environment
+    environment: ExperimentEnvironment
     provenance: Mapping[str, Any]
     previous: PreviousRun | None
     extension: Extension | None
     lock: LockCheck | None
     writes_lock: bool
-    estimate: Estimate
+    estimate: RunEstimate
     spent_usd: float  # by the run that is continued
     settings: CheckSettings
     notes: Sequence[str] = ()  # of the suite

@@ -23,7 +23,7 @@ from abreast.text import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class ExperimentEnvironment:
     base: Path
     repository: git.GitState | None
     code: Mapping[str, CodeParts]  # by the name of a measured function
@@ -62,7 +62,7 @@ def read_environment(
     variants: Sequence[Variant],
     targets: Sequence[Target],
     case_files: Sequence[Path],
-) -> Environment:
+) -> ExperimentEnvironment:
     """Ask git, hash the case files and read the code, without executing it."""
     functions = list(_functions(variants, targets))
     code: dict[str, CodeParts] = {}
@@ -75,7 +75,7 @@ def read_environment(
     programs: dict[str, str] = {}
     for target in targets:
         programs |= target.cli_versions
-    return Environment(
+    return ExperimentEnvironment(
         base=base,
         repository=git.state(base),
         code=code,

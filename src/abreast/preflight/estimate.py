@@ -67,7 +67,7 @@ class JudgeEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunEstimate:
     """Remaining trials and what they will take; None is unknown."""
 
     trials: int
@@ -98,7 +98,7 @@ def estimate(
     limits: Limits,
     history: TrialHistory,
     expects: Expectation,
-) -> Estimate:
+) -> RunEstimate:
     counts = is_missing.reshape(-1, len(targets)).sum(axis=0)
     guesses = _guesses(plan, is_missing, counts, targets, history, expects)
     variants = [
@@ -107,7 +107,7 @@ def estimate(
     ]
     trials = int(is_missing.sum())
     in_flight = min(Concurrency(limits, targets).likely, max(1, trials), max(1, plan.beginnings))
-    return Estimate(
+    return RunEstimate(
         trials=trials,
         done=len(plan) - trials,
         input_tokens=_sum([variant.input_tokens for variant in variants]),

@@ -28,17 +28,17 @@ TYPES: Mapping[str, Callable[[str], Any]] = {"text": str, "number": _number, "bo
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CaseColumn:
     """A column and the type its text is converted to: `answer`, or `answer:number`."""
 
     name: str
     type: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Column:
+    def parse(cls, text: str) -> CaseColumn:
         """
-        >>> Column.parse("answer:number"), Column.parse("a:b")
-        (Column(name='answer', type='number'), Column(name='a:b', type=None))
+        >>> CaseColumn.parse("answer:number"), CaseColumn.parse("a:b")
+        (CaseColumn(name='answer', type='number'), CaseColumn(name='a:b', type=None))
         """
         name, _, kind = text.rpartition(":")
         return cls(name, kind) if name and kind in TYPES else cls(text)
@@ -57,21 +57,21 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseColumns:
+class ColumnMapping:
     """Which columns of a table make the fields of a case. A field of several columns is a mapping."""
 
     file: str
-    single: Mapping[str, Column] = field(default_factory=dict)
-    several: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+    single: Mapping[str, CaseColumn] = field(default_factory=dict)
+    several: Mapping[str, Mapping[str, CaseColumn]] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, settings: Mapping[str, Any], where: str) -> CaseColumns:
+    def parse(cls, settings: Mapping[str, Any], where: str) -> ColumnMapping:
         """Columns from `{file: questions.csv, input: question, tags: [kind, level]}`."""
         file = settings.get("file")
         if not isinstance(file, str):
             raise BadInput(f"{where}: file must be the name of a file, got {quote(file)}")
-        single: dict[str, Column] = {}
-        several: dict[str, dict[str, Column]] = {}
+        single: dict[str, CaseColumn] = {}
+        several: dict[str, dict[str, CaseColumn]] = {}
         for key, columns in settings.items():
             if key == "file":
                 continue
@@ -79,15 +79,15 @@ class CaseColumns:
                 raise BadInput(f"{where}: unknown key {quote(key)}{suggestion(str(key), ('file', *FIELDS_OF_COLUMNS))}")
             is_text = isinstance(columns, str)
             if is_text and key != "tags":
-                single[key] = Column.parse(columns)
+                single[key] = CaseColumn.parse(columns)
                 continue
             named = {columns: columns} if is_text else columns
             if isinstance(named, list | tuple):
-                named = {Column.parse(str(item)).name: item for item in named}
+                named = {CaseColumn.parse(str(item)).name: item for item in named}
             is_mapping = isinstance(named, Mapping) and key in ("input", "expected", "tags")
             if not is_mapping or not all(isinstance(item, str) for item in named.values()):
                 raise BadInput(f"{where}: {key} must be a column, got {kind_of(columns)}", f"use {key}: COLUMN")
-            several[key] = {Column.parse(str(name)).name: Column.parse(item) for name, item in named.items()}
+            several[key] = {CaseColumn.parse(str(name)).name: CaseColumn.parse(item) for name, item in named.items()}
         if "input" not in single and "input" not in several:
             raise BadInput(f"{where}: no column for input", "add input: COLUMN")
         return cls(file, single, several)

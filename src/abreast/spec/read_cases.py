@@ -14,7 +14,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
 from abreast.model import Case
 from abreast.plugins import is_async
-from abreast.spec.case_columns import CaseColumns
+from abreast.spec.case_columns import ColumnMapping
 from abreast.spec.syntax import json_value, near_files, parse, read_text
 from abreast.spec.values import find_unstorable, is_plain, kind_of, name_problem, plain, quote
 
@@ -77,7 +77,7 @@ def records(cases: Any, base: Path) -> Iterator[Record]:
     elif callable(cases):
         yield from _from_function(cases, "cases function")
     elif isinstance(cases, Mapping) and "file" in cases:
-        yield from _from_columns(CaseColumns.parse(cases, location_of(cases)), base, location_of(cases))
+        yield from _from_columns(ColumnMapping.parse(cases, location_of(cases)), base, location_of(cases))
     elif isinstance(cases, Mapping):
         call = load_call(location_of(cases), cases)
         yield from _from_function(call, call.name, f"called as {call}")
@@ -113,7 +113,7 @@ def _from_text(text: str, base: Path, where: str) -> Iterator[Record]:
         yield from _read(path, where, _from_flat)
 
 
-def _from_columns(columns: CaseColumns, base: Path, where: str) -> Iterator[Record]:
+def _from_columns(columns: ColumnMapping, base: Path, where: str) -> Iterator[Record]:
     for path in _expand(columns.file, base, where):
         for index, (location, row) in enumerate(_read(path, where, None)):
             if not isinstance(row, Mapping):

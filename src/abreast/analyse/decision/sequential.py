@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from abreast.analyse.decision.verdicts import Rule, stands
+from abreast.analyse.decision.verdicts import DecisionRule, stands
 from abreast.execute.early_stopping import Decision
 from abreast.plan.plan import Plan
 from abreast.stats import Futility, RunningSequence, Verdict, alphas, futility, looks, verdict
@@ -35,7 +35,7 @@ class UntilDecided:
         plan: Plan,
         baseline: str,
         score: str,
-        rule: Rule | None = None,
+        rule: DecisionRule | None = None,
         min_cases: int = MIN_CASES,
         begun: Collection[int] = (),
     ) -> None:
@@ -43,7 +43,7 @@ class UntilDecided:
         self.score = score
         self.decision: Decision | None = None
         self.begun = begun
-        self._plan, self._min_cases, self._rule = plan, min_cases, rule or Rule()
+        self._plan, self._min_cases, self._rule = plan, min_cases, rule or DecisionRule()
         self._planned = len(plan.cases)
         self._per_case = len(plan.variants) * plan.repeats
         self._scores = array("d", [_UNKNOWN]) * len(plan)
@@ -126,7 +126,9 @@ class _CaseDifferences:
 class _RunningComparison:
     """One variant against the baseline while the run goes on."""
 
-    def __init__(self, name: str, baseline: str, index: int, planned: int, comparisons: int, rule: Rule) -> None:
+    def __init__(
+        self, name: str, baseline: str, index: int, planned: int, comparisons: int, rule: DecisionRule
+    ) -> None:
         self.name, self._baseline, self._index = name, baseline, index
         self._planned, self._comparisons, self._rule = planned, comparisons, rule
         self._alpha, _ = alphas(planned, comparisons, rule.only_sequence)

@@ -18,7 +18,7 @@ Question = tuple[int, int]  # the indexes of baseline and variant
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DecisionRule:
     """How differences become a verdict; fixed before the run."""
 
     margin: float = 0.0
@@ -59,7 +59,7 @@ class Decider:
         self,
         planned: Mapping[Question, int],
         groups_of: Callable[[Question, Ints], list[str] | None],
-        rule: Rule,
+        rule: DecisionRule,
         watch: bool = True,
     ) -> None:
         """With `watch`, cases are in the order in which they were started, and interim looks count."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from abreast.preflight.context import Context
-from abreast.preflight.estimate import Estimate, JudgeEstimate, VariantEstimate
+from abreast.preflight.estimate import JudgeEstimate, RunEstimate, VariantEstimate
 from abreast.preflight.finding import Finding, listed
 from abreast.text import many
 
@@ -38,7 +38,7 @@ def question(context: Context) -> str | None:
     return f"this will cost about {dollars(cost)}{capped} ({many(context.estimate.trials, 'trial')})"
 
 
-def sentence(estimate: Estimate) -> str:
+def sentence(estimate: RunEstimate) -> str:
     """`24 trials to execute · about 9,600 tokens in, 400 out · $0.03 · 20 s, 4 at a time (from 40 earlier trials)`."""
     judges = "".join(f" · {_of_judge(judge)}" for judge in estimate.judges)
     if not estimate.trials:
@@ -58,7 +58,7 @@ def _of_judge(judge: JudgeEstimate) -> str:
     return f"{calls}, cost unknown" if judge.cost_usd is None else f"{calls}, {dollars(judge.cost_usd)}"
 
 
-def _tokens(estimate: Estimate) -> list[str]:
+def _tokens(estimate: RunEstimate) -> list[str]:
     sent, received = estimate.input_tokens, estimate.output_tokens
     if sent is None:
         return []
@@ -91,7 +91,7 @@ def _as_expected(names: Sequence[str]) -> str:
     return f", {' and '.join(words[name] for name in names)} as the spec expects" if names else ""
 
 
-def _unknown(estimate: Estimate) -> str:
+def _unknown(estimate: RunEstimate) -> str:
     real = [variant for variant in estimate.variants if not variant.simulated]
     unknown = [variant for variant in real if variant.cost_usd is None or variant.seconds is None]
     if not unknown:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from abreast.languages import SymbolDefinition
-from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
+from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 MOST_FILES = 40  # with a name; more common names are skipped
 
@@ -18,7 +18,7 @@ class Calls:
     """The calls of one function: their lines by file, and the functions around them."""
 
     lines: dict[str, set[int]] = field(default_factory=dict)
-    callers: set[tuple[SourceFile, SymbolDefinition]] = field(default_factory=set)
+    callers: set[tuple[RepositoryFile, SymbolDefinition]] = field(default_factory=set)
 
 
 class NameIndex:
@@ -28,7 +28,7 @@ class NameIndex:
         self.repository = repository
         self.files_with = repository.files_with(names)
         self.calls: dict[str, Calls | None] = {}  # by name of a function, a cache
-        self._definitions: dict[str, tuple[SourceFile, SymbolDefinition] | None] = {}
+        self._definitions: dict[str, tuple[RepositoryFile, SymbolDefinition] | None] = {}
 
     def load(self, names: Iterable[str]) -> None:
         """Find the files of further names, in one pass over all files."""
@@ -36,17 +36,17 @@ class NameIndex:
         if missing:
             self.files_with.update(self.repository.files_with(missing))
 
-    def sole_definition(self, name: str) -> tuple[SourceFile, SymbolDefinition] | None:
+    def sole_definition(self, name: str) -> tuple[RepositoryFile, SymbolDefinition] | None:
         """Return the only definition of a name; None if there are several, or if the two methods disagree."""
         if name not in self._definitions:
             self._definitions[name] = self._find(name)
         return self._definitions[name]
 
-    def _find(self, name: str) -> tuple[SourceFile, SymbolDefinition] | None:
+    def _find(self, name: str) -> tuple[RepositoryFile, SymbolDefinition] | None:
         files = [self.repository.file(path) for path in self.files_with.get(name, ())]
         if not 0 < len(files) <= MOST_FILES:
             return None
-        defined: list[tuple[SourceFile, SymbolDefinition]] = []
+        defined: list[tuple[RepositoryFile, SymbolDefinition]] = []
         for file in files:
             outline = self.repository.outline(file.path)
             if outline is not None and outline.broken:
@@ -87,7 +87,7 @@ _TYPE = r"[\w.$]+(?:<[^\n(]*>)?(?:\[\])*"
 _LONGEST_PARAMETERS = 5_000  # characters between the parentheses of a definition
 
 
-def definition_lines(name: str, file: SourceFile, text: str) -> set[int]:
+def definition_lines(name: str, file: RepositoryFile, text: str) -> set[int]:
     """Return the lines, from 1, that may define a name; rather too many than too few."""
     if file.kind in ("config", "data"):
         return set()

@@ -48,7 +48,7 @@ _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFile:
+class RepositoryFile:
     """A file by its path from the root. Questions may be about candidates."""
 
     path: str
@@ -89,7 +89,7 @@ class CodeRepository:
     def has(self, path: str) -> bool:
         return path in self._by_path
 
-    def file(self, path: str) -> SourceFile:
+    def file(self, path: str) -> RepositoryFile:
         return self._by_path[path]
 
     def read(self, path: str) -> bytes:
@@ -107,7 +107,7 @@ class CodeRepository:
     def _outline(self, path: str) -> Outline | None:
         return outline(path, self.read(path))
 
-    def may_be_asked_about(self, file: SourceFile) -> bool:
+    def may_be_asked_about(self, file: RepositoryFile) -> bool:
         """Whether a file appears to be written by people."""
         if not file.is_candidate:
             return False
@@ -132,13 +132,13 @@ class CodeRepository:
         }
 
 
-def _file(path: str) -> SourceFile:
+def _file(path: str) -> RepositoryFile:
     pure = PurePosixPath(path)
     name, folders = pure.name.lower(), {part.lower() for part in pure.parts[:-1]}
     language = language_of(path)
     is_ours = not folders & _FOREIGN and not any(path.startswith(f"{folder}/") for folder in CASE_FOLDERS)
     is_candidate = is_ours and name not in _LOCKS and not _GENERATED_NAME.search(name) and path.isprintable()
-    return SourceFile(path, _kind(name, pure.suffix.lower(), language), language, is_candidate)
+    return RepositoryFile(path, _kind(name, pure.suffix.lower(), language), language, is_candidate)
 
 
 def _kind(name: str, suffix: str, language: str | None) -> Kind:

@@ -22,7 +22,7 @@ from abreast.suites.code_search.mining.kinds import (
 )
 from abreast.suites.code_search.mining.name_index import NameIndex
 from abreast.suites.code_search.mining.proposal import KnownCases, Proposal, is_readable_truth
-from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
+from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
 ROUNDS = 3  # after these, easy cases are accepted
@@ -134,8 +134,8 @@ def _rounds(
 
 def _streams(
     repository: CodeRepository,
-    sources: list[SourceFile],
-    settings: list[SourceFile],
+    sources: list[RepositoryFile],
+    settings: list[RepositoryFile],
     random: Random,
     kinds: Sequence[str],
 ) -> list[Iterator[Proposal]]:
@@ -166,7 +166,7 @@ _KINDS_BY_NAME = {
 }
 
 
-_SPREAD_KEYS: tuple[Callable[[tuple[SourceFile, SymbolDefinition]], Hashable], ...] = (
+_SPREAD_KEYS: tuple[Callable[[tuple[RepositoryFile, SymbolDefinition]], Hashable], ...] = (
     lambda item: item[0].language,
     lambda item: item[0].folder,
     lambda item: item[0].path,

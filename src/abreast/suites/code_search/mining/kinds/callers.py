@@ -12,7 +12,7 @@ from abreast.languages import Outline, SymbolDefinition, SymbolReference
 from abreast.languages.syntax import OWNER_KINDS
 from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import SourceFile
+from abreast.suites.code_search.mining.repository import RepositoryFile
 
 MOST_CALLS = 8
 
@@ -50,7 +50,7 @@ _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, SymbolDefinition]]) -> Iterator[Proposal]:
+def proposals(index: NameIndex, order: Sequence[tuple[RepositoryFile, SymbolDefinition]]) -> Iterator[Proposal]:
     """Propose a case for each function whose occurrences are all explained."""
     for file, definition in order:
         calls = calls_of(index, file, definition)
@@ -58,7 +58,7 @@ def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, SymbolDefiniti
             yield _proposal(index, definition, file, calls)
 
 
-def calls_of(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> Calls | None:
+def calls_of(index: NameIndex, file: RepositoryFile, definition: SymbolDefinition) -> Calls | None:
     """Return all calls; None if the name has another definition or an unexplained occurrence."""
     if definition.kind not in ("function", "method") or index.sole_definition(definition.name) != (file, definition):
         return None
@@ -67,7 +67,7 @@ def calls_of(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -
     return index.calls[definition.name]
 
 
-def _find_calls(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> Calls | None:
+def _find_calls(index: NameIndex, file: RepositoryFile, definition: SymbolDefinition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
     if _is_default_export(index, file, definition):
@@ -82,14 +82,14 @@ def _find_calls(index: NameIndex, file: SourceFile, definition: SymbolDefinition
     return calls
 
 
-def _is_default_export(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> bool:
+def _is_default_export(index: NameIndex, file: RepositoryFile, definition: SymbolDefinition) -> bool:
     """Whether other files can import it under any name."""
     pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
     return file.language == "typescript" and re.search(pattern, index.repository.read(file.path)) is not None
 
 
 def _add_calls(
-    calls: Calls, index: NameIndex, file: SourceFile, home: SourceFile, definition: SymbolDefinition
+    calls: Calls, index: NameIndex, file: RepositoryFile, home: RepositoryFile, definition: SymbolDefinition
 ) -> bool:
     """Add the calls in a file; False if an occurrence cannot be explained."""
     source, outline = index.repository.read(file.path), index.repository.outline(file.path)
@@ -149,7 +149,7 @@ def _caller(outline: Outline, call: SymbolReference) -> SymbolDefinition | None:
 
 
 def _is_call_of(
-    definition: SymbolDefinition, home: SourceFile, file: SourceFile, source: bytes, at: int, outline: Outline
+    definition: SymbolDefinition, home: RepositoryFile, file: RepositoryFile, source: bytes, at: int, outline: Outline
 ) -> bool:
     """Whether a call must be of this function, by what precedes the name."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
@@ -189,7 +189,9 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
     return bool(of_class) and all(re.match(kind, value) for value in assigned)
 
 
-def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], source: bytes, outline: Outline) -> bool:
+def _is_module(
+    name: str, mark: bytes, files: tuple[RepositoryFile, RepositoryFile], source: bytes, outline: Outline
+) -> bool:
     """Whether a name before a dot is a module; `files` are those of the call and of the definition."""
     file, home = files
     if file.language == "rust":
@@ -202,7 +204,7 @@ def _is_module(name: str, mark: bytes, files: tuple[SourceFile, SourceFile], sou
 
 
 def is_in_reach(
-    definition: SymbolDefinition, home: SourceFile, file: SourceFile, source: bytes, outline: Outline
+    definition: SymbolDefinition, home: RepositoryFile, file: RepositoryFile, source: bytes, outline: Outline
 ) -> bool:
     """Whether an unqualified name is this function: in the same file, imported, or in Go in the same folder."""
     imported = any(reference.kind == "import" and reference.name == definition.name for reference in outline.references)
@@ -216,7 +218,7 @@ def is_in_reach(
     return any(_is_module_of(star[1] or star[2], home) for star in stars)
 
 
-def _origin(file: SourceFile, source: bytes, start: int, end: int) -> bytes:
+def _origin(file: RepositoryFile, source: bytes, start: int, end: int) -> bytes:
     if file.language == "typescript":
         match = _FROM_BEHIND.match(source, end)
     else:
@@ -225,7 +227,7 @@ def _origin(file: SourceFile, source: bytes, start: int, end: int) -> bytes:
     return match[1] if match else b""
 
 
-def _is_module_of(origin: bytes, home: SourceFile) -> bool:
+def _is_module_of(origin: bytes, home: RepositoryFile) -> bool:
     """Whether the module of an import can be this file, or re-export it."""
     text = origin.decode("utf-8", "replace")
     pure = PurePosixPath(home.path)
@@ -234,7 +236,7 @@ def _is_module_of(origin: bytes, home: SourceFile) -> bool:
     )
 
 
-def modules_of(home: SourceFile) -> set[str]:
+def modules_of(home: RepositoryFile) -> set[str]:
     pure = PurePosixPath(home.path)
     names = {pure.stem} if home.language != "go" else {pure.parent.name}
     if pure.stem in _MODULE_FILES:
@@ -242,7 +244,7 @@ def modules_of(home: SourceFile) -> set[str]:
     return names | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(index: NameIndex, definition: SymbolDefinition, file: SourceFile, calls: Calls) -> Proposal:
+def _proposal(index: NameIndex, definition: SymbolDefinition, file: RepositoryFile, calls: Calls) -> Proposal:
     lines = {path: sorted(calls.lines[path]) for path in sorted(calls.lines)}
     noun = f"the {definition.kind} `{definition.name}`"
     return make_proposal(

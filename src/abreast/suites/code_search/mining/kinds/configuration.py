@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
+from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 LONGEST_LINE = 120  # characters of a line that the answer must quote
 MOST_BYTES = 200_000  # of a configuration file that is asked about
@@ -42,7 +42,7 @@ _LINES = {
 class ConfigEntry:
     """A line that sets a key. `language` is the format of its file."""
 
-    file: SourceFile
+    file: RepositoryFile
     key: str
     line: int
     text: str
@@ -50,7 +50,7 @@ class ConfigEntry:
     language: str
 
 
-def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[ConfigEntry]:
+def candidates(repository: CodeRepository, files: Sequence[RepositoryFile]) -> list[ConfigEntry]:
     return [
         entry
         for file in files
@@ -60,7 +60,7 @@ def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[
     ]
 
 
-def _entries(file: SourceFile, text: str) -> Iterator[ConfigEntry]:
+def _entries(file: RepositoryFile, text: str) -> Iterator[ConfigEntry]:
     form = form_of(file)
     if form is None:
         return
@@ -70,7 +70,7 @@ def _entries(file: SourceFile, text: str) -> Iterator[ConfigEntry]:
             yield ConfigEntry(file, match["key"], number, line.strip(), noun=noun, language=form)
 
 
-def form_of(file: SourceFile) -> str | None:
+def form_of(file: RepositoryFile) -> str | None:
     name = file.name.lower()
     if name.startswith(".env"):
         return "env"

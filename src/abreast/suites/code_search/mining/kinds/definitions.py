@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.name_index import NameIndex, is_constructor
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, words_of
-from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
+from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 from abreast.text import many
 
 _PLAIN = {
@@ -29,7 +29,9 @@ def is_distinctive(definition: SymbolDefinition) -> bool:
     return len(name) >= 7 or (len(name) >= 6 and len(words_of(name)) > 1)
 
 
-def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[tuple[SourceFile, SymbolDefinition]]:
+def candidates(
+    repository: CodeRepository, files: Sequence[RepositoryFile]
+) -> list[tuple[RepositoryFile, SymbolDefinition]]:
     outlines = ((file, repository.outline(file.path)) for file in files)
     return [
         (file, definition)
@@ -40,14 +42,14 @@ def candidates(repository: CodeRepository, files: Sequence[SourceFile]) -> list[
     ]
 
 
-def proposals(index: NameIndex, order: Sequence[tuple[SourceFile, SymbolDefinition]]) -> Iterator[Proposal]:
+def proposals(index: NameIndex, order: Sequence[tuple[RepositoryFile, SymbolDefinition]]) -> Iterator[Proposal]:
     """Propose a case for each name with a single definition."""
     for file, definition in order:
         if index.sole_definition(definition.name) == (file, definition):
             yield _proposal(index, file, definition)
 
 
-def _proposal(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> Proposal:
+def _proposal(index: NameIndex, file: RepositoryFile, definition: SymbolDefinition) -> Proposal:
     mentions = len(index.files_with[definition.name])
     noun = f"the {definition.kind} `{definition.name}`"
     return make_proposal(

@@ -9,12 +9,12 @@ from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.kinds.callers import calls_of
 from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
+from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 MOST_FUNCTIONS = 20  # in an answer
 FUNCTIONS_AT_ONCE = 100  # searched for in one pass over all files
 
-Function = tuple[SourceFile, SymbolDefinition]
+Function = tuple[RepositoryFile, SymbolDefinition]
 
 _TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
 _TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
@@ -57,12 +57,12 @@ def tests(index: NameIndex, order: Sequence[Function]) -> Iterator[Proposal]:
             )
 
 
-def is_test_file(file: SourceFile) -> bool:
+def is_test_file(file: RepositoryFile) -> bool:
     pattern = _TEST_FILE.get(file.language or "")
     return pattern.search(file.path) is not None if pattern else "test" in file.path.lower()
 
 
-def is_test(repository: CodeRepository, file: SourceFile, definition: SymbolDefinition) -> bool:
+def is_test(repository: CodeRepository, file: RepositoryFile, definition: SymbolDefinition) -> bool:
     """Whether a function is a test; False for languages in which tests have no names."""
     language = file.language or ""
     if language in _TEST_NAME:

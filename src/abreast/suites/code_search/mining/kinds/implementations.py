@@ -9,12 +9,12 @@ from abreast.languages import BaseType, SymbolDefinition
 from abreast.suites.code_search.mining.kinds.callers import is_in_reach
 from abreast.suites.code_search.mining.name_index import NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import SourceFile
+from abreast.suites.code_search.mining.repository import RepositoryFile
 
 FEWEST, MOST = 2, 15  # classes in an answer
 
 Location = tuple[str, int]  # a path and a line
-Class = tuple[SourceFile, SymbolDefinition]
+Class = tuple[RepositoryFile, SymbolDefinition]
 
 # Headers of classes that extend or implement `{name}`, to confirm the syntax tree.
 _BRACES = (
@@ -44,7 +44,7 @@ def proposals(index: NameIndex, order: Sequence[Class]) -> Iterator[Proposal]:
             yield _method_proposal(index, (file, definition), *overrides)
 
 
-def _find_derived(index: NameIndex, file: SourceFile, definition: SymbolDefinition) -> dict[str, Location] | None:
+def _find_derived(index: NameIndex, file: RepositoryFile, definition: SymbolDefinition) -> dict[str, Location] | None:
     """Return the location of each class that extends or implements one, also indirectly; None if uncertain."""
     result: dict[str, Location] = {}
     pending = [(file, definition)]
@@ -65,7 +65,9 @@ def _find_derived(index: NameIndex, file: SourceFile, definition: SymbolDefiniti
     return result
 
 
-def _find_directly_derived(index: NameIndex, home: SourceFile, base: SymbolDefinition) -> dict[str, Location] | None:
+def _find_directly_derived(
+    index: NameIndex, home: RepositoryFile, base: SymbolDefinition
+) -> dict[str, Location] | None:
     """Return what the syntax trees and the text of all files agree on; None if they disagree."""
     pattern = re.compile(_HEADERS[home.language or ""].format(name=re.escape(base.name)), re.MULTILINE)
     result: dict[str, Location] = {}
@@ -95,7 +97,11 @@ def _is_aliased(text: str, base: SymbolDefinition) -> bool:
 
 
 def _is_reference_to(
-    base: BaseType, definition: SymbolDefinition, files: tuple[SourceFile, SourceFile], source: bytes, index: NameIndex
+    base: BaseType,
+    definition: SymbolDefinition,
+    files: tuple[RepositoryFile, RepositoryFile],
+    source: bytes,
+    index: NameIndex,
 ) -> bool:
     """Whether a base is this class: imported from its module, or qualified with it."""
     home, file = files

@@ -14,7 +14,7 @@ from random import Random
 from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.name_index import definition_lines
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
-from abreast.suites.code_search.mining.repository import CodeRepository, SourceFile
+from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 DEEPEST = 5  # files between a name and its definition
 SHORTEST_NAME = 4  # characters
@@ -37,7 +37,7 @@ class _Export:
     original: str  # its name there
 
 
-def proposals(repository: CodeRepository, files: Sequence[SourceFile], random: Random) -> Iterator[Proposal]:
+def proposals(repository: CodeRepository, files: Sequence[RepositoryFile], random: Random) -> Iterator[Proposal]:
     """Propose a case for each re-exported name: renamed ones and long chains first."""
     exports_of = lru_cache(1_000)(lambda path: _exports(repository, path))
     targets = []
@@ -97,7 +97,7 @@ def _first(repository: CodeRepository, *paths: str) -> str | None:
 
 def _resolve(
     repository: CodeRepository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
-) -> tuple[SourceFile, SymbolDefinition, int] | None:
+) -> tuple[RepositoryFile, SymbolDefinition, int] | None:
     """Follow a name to its definition; return it with the length of the chain, or None if uncertain."""
     for depth in range(1, DEEPEST + 1):
         file, outline = repository.file(export.origin), repository.outline(export.origin)
@@ -117,12 +117,12 @@ def _resolve(
     return None
 
 
-def _is_confirmed(repository: CodeRepository, home: SourceFile, definition: SymbolDefinition) -> bool:
+def _is_confirmed(repository: CodeRepository, home: RepositoryFile, definition: SymbolDefinition) -> bool:
     return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 
 def _proposal(
-    repository: CodeRepository, index: SourceFile, name: str, target: tuple[str, SourceFile, SymbolDefinition]
+    repository: CodeRepository, index: RepositoryFile, name: str, target: tuple[str, RepositoryFile, SymbolDefinition]
 ) -> Proposal:
     package, home, definition = target
     lines = repository.text(index.path).split("\n")
