@@ -549,12 +549,10 @@ def _build_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, An
     return Variant(name=name, target=target, params=params, executor=executor, version=str(version), warmup=warmup)
 
 
-def json_schema() -> dict[str, Any]:
-    """The schema of a spec file, as JSON Schema."""
-    schema = Spec.model_json_schema()
-    schema["title"] = "abreast experiment"
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["properties"]["cases"] = {
+_COLUMN = {"type": "string", "description": "A column, or COLUMN:TYPE with text, number, boolean or json"}
+_COLUMNS = {"anyOf": [_COLUMN, {"type": "array", "items": _COLUMN}, {"additionalProperties": _COLUMN}]}
+_PROPERTIES: dict[str, Any] = {
+    "cases": {
         "description": "A file or pattern (jsonl, csv, parquet, yaml, json), a list of them, the cases themselves, "
         "python:module:function, {from: python:module:function, NAME: VALUE} with arguments, or columns of a table: "
         "{file: FILE, input: COLUMN, expected: COLUMN}",
@@ -564,27 +562,26 @@ def json_schema() -> dict[str, Any]:
             {"$ref": "#/$defs/CaseColumns"},
             {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Case"}]}},
         ],
-    }
-    schema["properties"]["variants"] = {
+    },
+    "variants": {
         "type": "object",
         "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Variant"}, {"type": "null"}]},
         "description": "Name to target and parameters",
-    }
-    definitions = schema.setdefault("$defs", {})
-    column = {"type": "string", "description": "A column, or COLUMN:TYPE with text, number, boolean or json"}
-    columns = {"anyOf": [column, {"type": "array", "items": column}, {"additionalProperties": column}]}
-    definitions["CaseColumns"] = {
+    },
+}
+_DEFINITIONS: dict[str, Any] = {
+    "CaseColumns": {
         "type": "object",
         "required": ["file", "input"],
         "additionalProperties": False,
         "description": "A table whose columns make the fields of cases",
         "properties": {
             "file": {"type": "string"},
-            **dict.fromkeys(("id", "group"), column),
-            **dict.fromkeys(("input", "expected", "tags"), columns),
+            **dict.fromkeys(("id", "group"), _COLUMN),
+            **dict.fromkeys(("input", "expected", "tags"), _COLUMNS),
         },
-    }
-    definitions["Case"] = {
+    },
+    "Case": {
         "type": "object",
         "required": ["input"],
         "additionalProperties": False,
@@ -596,15 +593,15 @@ def json_schema() -> dict[str, Any]:
             "tags": {"type": "object", "additionalProperties": {"type": "string"}},
             "group": {"type": "string"},
         },
-    }
-    definitions["Call"] = {
+    },
+    "Call": {
         "type": "object",
         "description": "A function with arguments by name",
         "required": ["from"],
         "properties": {"from": {"type": "string", "description": "python:module:function"}},
         "additionalProperties": True,
-    }
-    definitions["Variant"] = {
+    },
+    "Variant": {
         "type": "object",
         "description": "A target and its parameters",
         "properties": {
@@ -622,5 +619,15 @@ def json_schema() -> dict[str, Any]:
             },
         },
         "additionalProperties": True,
-    }
+    },
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a spec file, as JSON Schema."""
+    schema = Spec.model_json_schema()
+    schema["title"] = "abreast experiment"
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["properties"] |= _PROPERTIES
+    schema.setdefault("$defs", {}).update(_DEFINITIONS)
     return schema
