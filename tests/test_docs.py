@@ -120,7 +120,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
             r"<(?:script|img|link rel=.?stylesheet.?)[^>]*?(?:src|href)=.?(https?://[^\s\">]+)", page.read_text()
         )
         assert not loaded, f"{page.name} loads {loaded}"
-    assert "Execute what is missing" in (tmp_path / "site/reference/python-api/index.html").read_text()
+    assert "Execute the missing trials" in (tmp_path / "site/reference/python-api/index.html").read_text()
 
 
 def modules() -> list[str]:
