@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.statistics.scenarios import Scenario
 from benchmarks.statistics.simulation import SEED, Summary
 
-PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+PAGE = Path(__file__).parents[2] / "docs/explanation/statistics.md"
 BEGIN, END = "<!-- simulations: python -m benchmarks.statistics -->\n", "<!-- end of simulations -->\n"
 COLUMNS = ("situation", "experiments", "wrong", "covered", "found", "cases saved", "taken back")
 
