@@ -261,7 +261,7 @@ def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_pa
     assert "python/store.py:17: def open_store(path):" in result["result"]["content"][0]["text"]
     assert code == 0
     assert said(tmp_path, b"", "--root", "nowhere")[1:] == (
-        "error: --root nowhere: no such folder\n       use the folder to search\n",
+        "error: --root nowhere: no such folder\nhelp: use the folder to search\n",
         2,
     )
     done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, check=True)

@@ -707,4 +707,4 @@ def test_a_missing_script_and_a_port_in_use_are_one_clear_line(tmp_path: Path) -
         done = subprocess.run([*COMMAND, "--port", port], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen on 127.0.0.1:{port}")
-    assert done.stderr.count("\n") == 1
+    assert "\nhelp: " in done.stderr

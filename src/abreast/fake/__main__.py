@@ -11,7 +11,7 @@ from abreast.errors import AbreastError, BadInput, suggestion
 from abreast.fake.rate import Rate
 from abreast.fake.script import read_script
 from abreast.fake.server import FakeProvider
-from abreast.output import echo, protect, say
+from abreast.output import echo, protect, say_problem
 from abreast.signals import ending_signals
 
 
@@ -21,7 +21,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         asyncio.run(_serve(_provider(options)))
     except AbreastError as error:
-        say(f"error: {error.message}{' ' if error.fix else ''}{error.fix}")
+        say_problem("error", error.message, error.fix)
         return error.exit_code
     except KeyboardInterrupt:
         pass

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from abreast import __version__, regex_timeout
 from abreast.languages import INSTALL
-from abreast.output import is_interactive, protect, say
+from abreast.output import is_interactive, protect, say, say_problem
 from abreast.suites.code_search.server import search
 from abreast.suites.code_search.server.arguments import ServerTool
 from abreast.suites.code_search.server.files import Files
@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
     root = Path(text).expanduser()
     if not root.is_dir():
         problem = "not a folder" if root.exists() else "no such folder"
-        say(f"error: --root {text}: {problem}\n       use the folder to search")
+        say_problem("error", f"--root {text}: {problem}", "use the folder to search")
         return 2
     root = root.resolve()
     tools = build_tools(root)
