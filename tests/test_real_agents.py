@@ -88,7 +88,7 @@ def agents(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: py
     """Both CLIs on the path, each with a provider and a home of its own. Claude can all there is, codex some of it."""
     everything = {f"function {name} ": written(name) for name in FUNCTIONS} | STARTER | CHEAT
     some = {f"function {name} ": written(name) for name in CODEX_CAN} | CHEAT
-    some |= {"a square with sides of 9": STARTER["wrong: the area"]}
+    some |= {"a square with sides of 9": STARTER["a square with sides of 9"]}
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
