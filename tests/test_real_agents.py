@@ -88,7 +88,7 @@ def agents(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: py
     """Both CLIs on the path, each with a provider and a home of its own. Claude can all there is, codex some of it."""
     everything = {f"function {name} ": written(name) for name in FUNCTIONS} | STARTER | CHEAT
     some = {f"function {name} ": written(name) for name in CODEX_CAN} | CHEAT
-    some |= {"wrong: the area": STARTER["wrong: the area"]}
+    some |= {"a square with sides of 9": STARTER["a square with sides of 9"]}
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
@@ -114,11 +114,11 @@ def agents(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: py
 
 
 STARTER = {
-    "wrong: the area": "sed -i 's/side . 4/side * side/' shapes.py",
+    "a square with sides of 9": "sed -i 's/side . 4/side * side/' shapes.py",
     "perimeter_of_rectangle": (
         "printf 'def perimeter_of_rectangle(width, height):\\n    return 2 * (width + height)\\n' >> shapes.py"
     ),
-    "shall be called `most`": "sed -i 's/limit/most/' settings.ini && sed -i 's/\"limit\"/\"most\"/' report.py",
+    "settings.ini to `most`": "sed -i 's/limit/most/' settings.ini && sed -i 's/\"limit\"/\"most\"/' report.py",
     "prints a bare number": "sed -i 's/^print(\\(.*\\))$/print(\\1, \"cm2\")/' report.py",
 }
 """What solves each prompt of the starter."""

@@ -1,6 +1,6 @@
-"""What is right: run by `check` in the folder where an agent worked, with the name of the prompt. Exit code 0 is right.
+"""Check the work of an agent. `check` runs this in the agent's folder with the name of the prompt; exit code 0 is a pass.
 
-It lies beside the settings, where no agent sees it.
+This file is next to the settings, where agents cannot see it.
 """
 
 import subprocess
@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path.cwd()))
 
 
 def output() -> str:
-    done = subprocess.run([sys.executable, "report.py"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    process = subprocess.run([sys.executable, "report.py"], capture_output=True, text=True, check=False)
+    return process.stdout.strip()
 
 
 def fix_area() -> bool:
@@ -28,8 +28,8 @@ def add_perimeter() -> bool:
 
 
 def rename_setting() -> bool:
-    written = Path("settings.ini").read_text()
-    return "most = 17" in written and "limit" not in written and output() == "714"
+    settings = Path("settings.ini").read_text()
+    return "most = 17" in settings and "limit" not in settings and output() == "714"
 
 
 def report_units() -> bool:

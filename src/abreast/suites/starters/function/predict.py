@@ -1,4 +1,4 @@
-"""What is compared. Called with a case and the variant's parameters; returns the answer."""
+"""The function to measure: called with a case and the variant's parameters, returns the answer."""
 
 
 def predict(case, style):

@@ -8,12 +8,12 @@ ROOMS = {"kitchen": 214, "library": 118, "workshop": 307, "laundry": 102, "archi
 TOOLS = [
     {
         "name": "room",
-        "description": "The number of a room, by what it is called.",
+        "description": "Get the number of a room by its name.",
         "inputSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     },
     {
         "name": "rooms",
-        "description": "What the rooms are called.",
+        "description": "List the names of all rooms.",
         "inputSchema": {"type": "object", "properties": {}},
     },
 ]
@@ -22,8 +22,8 @@ TOOLS = [
 def call(name, arguments):
     if name == "rooms":
         return ", ".join(ROOMS)
-    asked = str(arguments.get("name", "")).strip().lower()
-    return str(ROOMS[asked]) if asked in ROOMS else f"there is no room called {asked!r}"
+    name = str(arguments.get("name", "")).strip().lower()
+    return str(ROOMS[name]) if name in ROOMS else f"no room is called {name!r}"
 
 
 def answer(method, params):

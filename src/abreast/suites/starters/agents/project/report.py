@@ -1,4 +1,4 @@
-"""Prints a total, of at most so many shapes."""
+"""Print the total area of the shapes, up to a limit."""
 
 from configparser import ConfigParser
 from pathlib import Path

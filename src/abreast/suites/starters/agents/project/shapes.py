@@ -13,5 +13,5 @@ def area_of_triangle(base, height):
     return base * height / 2
 
 
-def area_of_trapezium(one, other, height):
-    return (one + other) / 2 * height
+def area_of_trapezium(top, bottom, height):
+    return (top + bottom) / 2 * height

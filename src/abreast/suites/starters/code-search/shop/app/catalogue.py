@@ -1,4 +1,4 @@
-"""What can be bought."""
+"""The products on sale."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Product:
 
 
 class UnknownProduct(Exception):
-    """Nobody sells that."""
+    """No product has this number."""
 
 
 class Catalogue:

@@ -1,11 +1,11 @@
-"""From a basket to an order that is paid."""
+"""Turns baskets into orders."""
 
 from app.catalogue import UnknownProduct
 from app.pricing import delivery_cents, line_total
 
 
 class OrderRefused(Exception):
-    """With a sentence for the customer."""
+    """The message is shown to the customer."""
 
 
 class OrderBook:
@@ -14,7 +14,7 @@ class OrderBook:
         self._orders = []
 
     def place(self, basket):
-        """Check a basket and write it down; returns the number of the order."""
+        """Check a basket and record the order; returns the order number."""
         if not basket:
             raise OrderRefused("the basket is empty")
         try:

@@ -1,4 +1,4 @@
-"""What it costs."""
+"""Prices and delivery fees."""
 
 BULK_QUANTITY = 10
 BULK_DISCOUNT_PERCENT = 15
@@ -13,7 +13,7 @@ def line_total(product, quantity):
 
 
 def delivery_cents(goods_cents, settings):
-    """Free from some amount on."""
+    """The delivery fee in cents; free above a certain amount."""
     if goods_cents >= settings["free_delivery_above"] * 100:
         return 0
     return round(settings["delivery_fee"] * 100)

@@ -1,4 +1,4 @@
-"""Offers for firms, by letter."""
+"""Quote letters for business customers."""
 
 from app.pricing import line_total
 

@@ -2,13 +2,13 @@ package main
 
 import "fmt"
 
-// Shelf is one place in the storehouse.
+// Shelf is one shelf in the warehouse.
 type Shelf struct {
 	ProductNumber string
 	Pieces        int
 }
 
-// needsReorder says whether a shelf is nearly empty.
+// needsReorder reports whether a shelf is nearly empty.
 func needsReorder(shelf Shelf, reorderBelow int) bool {
 	return shelf.Pieces < reorderBelow
 }
