@@ -139,7 +139,7 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"output_filename": ".hidden"}, "is not a plain name"),
         ({"output_filename": "ü" * 61}, "is longer than 120 bytes"),
         ({"prompts": ["/dev/zero"], "num_prompts": 1}, "/dev/zero: not a file"),
-        ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: is no file"),
+        ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: not a file"),
         ({"judge": "my-model"}, 'judge "my-model": unknown provider'),
         ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
         ({"agent_config": {"Claude Code": {"timeout": "soon"}}}, "timeout must be a duration such as"),

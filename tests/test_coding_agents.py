@@ -272,7 +272,7 @@ def test_all_agents_together_are_at_most_so_many_runs_of_each(folder: Folder) ->
     )
     agents = {name: f"{RUN} {name}" for name in ("a", "b")}
     write(folder, agents, {f"{n}.md": f"task {n}" for n in range(4)}, parallel_runs=2, runs_per_prompt=2)
-    assert "in flight: 4 asked for" in run(folder)
+    assert "in flight: 4 requested" in run(folder)
     now = {"a": 0, "b": 0}
     for line in notes.read_text().splitlines():
         name, what = line.split()

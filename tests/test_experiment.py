@@ -389,7 +389,7 @@ def test_a_function_with_a_dataclass_that_takes_the_input_for_the_case_hears_it(
         return item.input
 
     result = experiment(predict, {"a": Params()}).run(limit=2)
-    assert "the function receives case.input itself" in str(result.verdict)
+    assert "the function receives case.input, not the case" in str(result.verdict)
 
 
 def two_parameters(item: Any, params: Any) -> str:

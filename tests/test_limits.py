@@ -1101,7 +1101,7 @@ def test_reports_mention_turns_and_a_run_with_turns_never_stops_early(folder: Fo
     folder.write("spec.yaml", f"{spec}repeats: 3\nlimits: {{turns: true, parallel: 4}}\n")
     done = folder.abreast("run", "spec.yaml", "--verbose")
     assert done.code == 0, done.err
-    warning = "they were not interleaved"
+    warning = "not interleaved"
     assert warning in done.out
     assert all(warning in folder.abreast("report", "--format", form).out for form in ("markdown", "json"))
     starts = [line.split()[1:3] for line in done.err.splitlines() if line.startswith("start ")]

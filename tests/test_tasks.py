@@ -446,7 +446,7 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
         ([1], "a task must be an object"),
         (b'{"commit": ', "not valid JSON"),
         (b'{"commit": "\xff"}', "not valid UTF-8"),
-        (b'{"task": "a", "task": "b"}', "twice"),
+        (b'{"task": "a", "task": "b"}', "duplicate key"),
         ({"commit": monkey, "task": "half a character \ud800"}, "task contains half a character"),
     ]
     folder.abreast("cases", "--help")  # goes to the folder, so that paths are short
