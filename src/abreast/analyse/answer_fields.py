@@ -1,4 +1,4 @@
-"""The fields that answers return besides their text (`data`): as columns, and the calls of MCP tools in them."""
+"""The fields that answers return in addition to their text (`data`): as columns, and the calls of MCP tools in them."""
 
 from __future__ import annotations
 

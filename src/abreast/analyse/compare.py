@@ -396,7 +396,7 @@ def _identity(side: _RunVariant) -> tuple[Any, ...]:
 
 
 def _changes(question: _ContenderPair) -> tuple[str, ...]:
-    """What differs between the runs besides the answers."""
+    """What differs between the runs other than the answers."""
     changes = []
     before, after = map(_variant, question.sides)
     settings = [{"target": variant.target, **variant.params} for variant in (before, after)]

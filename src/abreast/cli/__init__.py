@@ -67,7 +67,7 @@ GROUPS = {  # module of `abreast.cli.commands` and summary of each command
         "rename": ("rows", "rename a parameter or returned field of stored rows"),
         "set": ("rows", "set the value of a column in tracked rows"),
         "cache": ("caches", "show or clear what can be reused"),
-        "assets": ("caches", "list, export or delete objects that trackers store beside the rows"),
+        "assets": ("caches", "list, export or delete objects that trackers store next to the rows"),
         "clean": ("caches", "remove processes and folders that killed runs left behind"),
     },
     "Set up editors and shells": {

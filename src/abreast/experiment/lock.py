@@ -1,4 +1,4 @@
-"""The locked plan of an experiment: read from beside its spec, or written before its first run."""
+"""The locked plan of an experiment: read from next to its spec, or written before its first run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Lock:
 
 
 def default_file(base: Path, origin: Path | None, experiment: str) -> Path:
-    """`experiment.lock.json` beside `experiment.yaml`; without a spec file, named after the experiment."""
+    """`experiment.lock.json` next to `experiment.yaml`; without a spec file, named after the experiment."""
     if origin is not None:
         return origin.with_name(origin.stem + SUFFIX)
     return base / (re.sub(r"[^\w.-]+", "-", experiment) + SUFFIX)

@@ -134,7 +134,7 @@ class Result:
         return catalogue.text(catalogue.ReportRequest(self.analysis), format)
 
     def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
-        """Write the result files of the suite, named by `output` of the experiment, beside the store or to a folder.
+        """Write the result files of the suite, named by `output` of the experiment, next to the store or to a folder.
 
         `run` does this at its end. Problems are warnings.
         """

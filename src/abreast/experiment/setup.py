@@ -153,7 +153,7 @@ def _build_plan(spec: Spec, cases: CaseTable, variants: tuple[Variant, ...], tar
 
 
 def store_path(spec: Spec, base: Path, override: str | Path | None = None) -> str | Path:
-    """Path or address of the store: the override, else the spec's, else the default beside the spec."""
+    """Path or address of the store: the override, else the spec's, else the default next to the spec."""
     address = named_store(override, spec.store if spec.store is None or "://" in spec.store else base / spec.store)
     return base / DEFAULT_STORE if address is None else str(address)
 

@@ -69,7 +69,7 @@ _SPECIAL = {
 NODES = {
     language: frozenset({*define, *_CALLS, *_IMPORTS, *_QUOTED, *_SPECIAL}) for language, define in _DEFINES.items()
 }
-"""The nodes of each language that matter besides names."""
+"""The nodes of each language that matter, other than names."""
 
 NAMES = ("identifier", "identifier_pattern")
 """Suffixes of the types of name nodes."""

@@ -371,7 +371,7 @@ class Spec(StrictModel):
         default_factory=Limits.model_construct
     )
     store: Annotated[Name | None, Expects("text, a file such as results.db")] = setting(
-        None, "The store to write to (default: `$ABREAST_STORE`, else `results.db` beside the spec)"
+        None, "The store to write to (default: `$ABREAST_STORE`, else `results.db` next to the spec)"
     )
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
     suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = setting(
@@ -382,7 +382,7 @@ class Spec(StrictModel):
         "case", "Noun for a case in verdicts: `better on these 3 prompts`"
     )
     output: Annotated[Name | None, Expects("a plain name such as bench_results")] = setting(
-        None, "Base name of the result files that the suite writes beside the store"
+        None, "Base name of the result files that the suite writes next to the store"
     )
 
     @field_validator("output")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "report",
     "run",
     argument("--format", metavar="F", action="append", default=[], help="format of the report (see below); repeatable"),
-    argument("--output", metavar="DIR", help="write files to DIR instead of runs/RUN beside the store"),
+    argument("--output", metavar="DIR", help="write files to DIR instead of runs/RUN next to the store"),
     flag("--all-pairs", "compare all pairs of variants, not only each with the baseline"),
     flag("--no-trials", "omit single trials from json and junit"),
     "--no-pictures --no-artifacts",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--fail-if --store --json",
     epilog="""formats:
   terminal, markdown, json, csv, junit   printed on standard output, or written to a file in --output DIR
-  html, svg, png, all                    written to files in runs/RUN beside the store, or in DIR
+  html, svg, png, all                    written to files in runs/RUN next to the store, or in DIR
 Several formats, separated by commas, are written to files. Existing files are never overwritten.""",
 )
 def report(args: argparse.Namespace) -> int:

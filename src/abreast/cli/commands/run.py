@@ -27,7 +27,7 @@ SPEC = argument("spec", metavar="SPEC", help=spec_argument.HELP)
 LOCK = argument(
     "--lock",
     metavar="FILE",
-    help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
+    help="before the first run, write the plan to FILE (default: experiment.lock.json next to experiment.yaml); "
     "if the file exists, report whether this run follows it",
 )
 FIXED = (
@@ -82,7 +82,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("-v", "--verbose", action="store_true", help=verbose)
     add("--events", metavar="FILE", help="write all events to FILE as JSON lines")
     add("--fail-if", **SHARED["--fail-if"][1])
-    add("--output", metavar="DIR", help="write the report and result files to DIR instead of beside the store")
+    add("--output", metavar="DIR", help="write the report and result files to DIR instead of next to the store")
     formats = "format of the report: html (default), json, ..., all; repeatable"
     add("--format", metavar="F", action="append", default=[], help=formats)
     add("--no-pictures", **SHARED["--no-pictures"][1])

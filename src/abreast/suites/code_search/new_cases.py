@@ -23,7 +23,7 @@ class NewCases(CaseMaker):
 on a terminal, each proposal is shown: y accepts it, n rejects it for good, q quits and keeps what was
 accepted. Without a terminal, proposals are written to standard output, one per line, and no file is changed. --yes
 accepts them all. The same seed proposes the same cases. Needs: pip install "abreast[code]"."""
-    default_output = "mined.jsonl beside those of REPO, or in REPO/.abreast/cases"
+    default_output = "mined.jsonl next to those of REPO, or in REPO/.abreast/cases"
 
     def arguments(self, group: argparse._ArgumentGroup) -> None:
         from abreast.languages import LANGUAGES

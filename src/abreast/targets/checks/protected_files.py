@@ -172,7 +172,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _changed_settings(start: Path, work: Path, protected: Protected) -> list[str]:
-    """Changed settings of test runners beside or above tests of the start: configuration files that the agent added,
+    """Changed settings of test runners next to or above tests of the start: configuration files that the agent added,
     and project files whose test settings it changed."""
     programs = {posixpath.basename(word) for word in protected.words}
     runs_make = not programs.isdisjoint(("make", "gmake"))

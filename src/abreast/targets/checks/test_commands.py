@@ -135,7 +135,7 @@ _RUNNERS = (
 
 
 def is_test_config(name: str, tests: Sequence[str], is_inferred: bool) -> bool:
-    """Whether a file of this name, beside or above such tests, decides what passing means. With an inferred command,
+    """Whether a file of this name, next to or above such tests, decides what passing means. With an inferred command,
     project files matter too: they only configure the tests, since nothing is installed.
 
     >>> [is_test_config(name, ["tests/test_a.py"], False) for name in ("conftest.py", "pyproject.toml")]

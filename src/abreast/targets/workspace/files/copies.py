@@ -169,7 +169,7 @@ TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs"))
 
 def overlay_tests(reference: Path, work: Path, tests: Sequence[str], is_settings: Callable[[str], bool]) -> None:
     """Make the test files in `work` identical to those in `reference`. Folders of tests are replaced entirely,
-    including files that the reference does not have; so are files beside and above the tests that `is_settings`
+    including files that the reference does not have; so are files next to and above the tests that `is_settings`
     accepts by name. Raises OSError."""
     for name in dict.fromkeys(_test_folder(test) or test for test in tests):
         sync_path(reference, work, name)
