@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from abreast.model import Answer, Case, Request, Trial
 
 if TYPE_CHECKING:
+    from abreast.targets.checks.workspace_checks import CheckFacts
     from abreast.targets.mcp.declaration import Server
 
 Sees = Literal["input", "case", "truth"]
@@ -72,6 +73,39 @@ class Workers(Protocol):
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
 
 
+class AgentTarget(Protocol):
+    """What the checks before a run need of a target whose trials run a program in a workspace."""
+
+    @property
+    def cli_versions(self) -> Mapping[str, str]: ...
+
+    @property
+    def sandbox(self) -> object | None: ...
+
+    @property
+    def has_checks(self) -> bool: ...
+
+    @property
+    def has_setup(self) -> bool: ...
+
+    @property
+    def start(self) -> str:
+        """What its workspaces start from."""
+
+    def workspace_bytes(self, trial: Trial) -> int: ...
+
+    def set_up(self, trial: Trial) -> str | None:
+        """Run the setup of a case if needed; return the key of its environment."""
+
+    async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
+        """Whether the results of `checked_without_agent` are stored."""
+
+    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, CheckFacts]:
+        """Run the checks of a case on its start and on the reference solution."""
+
+    async def close(self) -> None: ...
+
+
 class Target(ABC):
     """What is measured: `answer` turns a trial into an answer. Everything else has a default.
 
@@ -129,6 +163,11 @@ class Target(ABC):
     def after(self, case: Case) -> str | None:
         """Return the case whose final workspace, of the same variant and repeat, a trial of `case` continues from;
         empty for the first case, None if trials do not continue from others."""
+        return None
+
+    @property
+    def agent(self) -> AgentTarget | None:
+        """The target itself if its trials run a program in a workspace."""
         return None
 
     async def close(self) -> None:  # noqa: B027 - most targets have nothing to close

@@ -21,8 +21,7 @@ from abreast.preflight.checks.endpoints import run_sync
 from abreast.preflight.context import TRIED_CASES, Context
 from abreast.preflight.finding import Finding, first_of, listed
 from abreast.store.user_state import drivers
-from abreast.targets.agents.agent import Agent
-from abreast.targets.base import Moment
+from abreast.targets.base import AgentTarget, Moment
 from abreast.targets.checks.check_runs import NO_OWN_TESTS
 from abreast.targets.checks.workspace_checks import CheckFacts, why_uninformative
 from abreast.targets.processes import process_tree
@@ -109,9 +108,9 @@ def check_containment(context: Context) -> Finding | None:
     return Finding("containment", "note" if bubblewrap() else "pass", message, fix, aside=True)
 
 
-def _agents(context: Context) -> list[tuple[str, Agent]]:
+def _agents(context: Context) -> list[tuple[str, AgentTarget]]:
     pairs = zip(context.plan.variants, context.targets, strict=True)
-    return [(variant.name, target) for variant, target in pairs if isinstance(target, Agent)]
+    return [(variant.name, target.agent) for variant, target in pairs if target.agent is not None]
 
 
 def _git_version() -> str:
@@ -128,7 +127,7 @@ def check_setup(context: Context) -> Finding | None:
 
     It runs once for all variants with the same start: for every case before a run, for the first in `abreast check`.
     """
-    agents = [(at, agent) for at, agent in enumerate(context.targets) if isinstance(agent, Agent) and agent.has_setup]
+    agents = [(at, agent) for at, target in enumerate(context.targets) if (agent := target.agent) and agent.has_setup]
     if not agents or not (context.estimate.trials or context.settings.try_tests > TRIED_CASES):
         return None
     if not context.settings.try_setup:
@@ -155,7 +154,7 @@ def check_setup(context: Context) -> Finding | None:
 
 def check_tests(context: Context) -> Finding | None:
     """Check that the tests of the cases fail without a change, and pass with the reference solution."""
-    target = next((target for target in context.targets if isinstance(target, Agent) and target.checks), None)
+    target = next((agent for target in context.targets if (agent := target.agent) and agent.has_checks), None)
     most = context.settings.try_tests
     tries_all = most > TRIED_CASES
     if target is None or not (context.estimate.trials or tries_all):
@@ -196,14 +195,14 @@ def _are_useless(tests: dict[str, CheckFacts]) -> bool:
     return all(map(why_uninformative, tests.values()))
 
 
-async def _are_cached(target: Agent, plan: Plan) -> bool:
+async def _are_cached(target: AgentTarget, plan: Plan) -> bool:
     for case in range(len(plan.cases)):
         if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), PreflightWorkers()):
             return False
     return True
 
 
-async def _try_some(target: Agent, trials: Iterable[Trial], most: int) -> dict[str, dict[str, CheckFacts]]:
+async def _try_some(target: AgentTarget, trials: Iterable[Trial], most: int) -> dict[str, dict[str, CheckFacts]]:
     """Try up to `most` cases until one has useful tests; cases without tests do not count."""
     results: dict[str, dict[str, CheckFacts]] = {}
     for trial in trials:
@@ -216,7 +215,7 @@ async def _try_some(target: Agent, trials: Iterable[Trial], most: int) -> dict[s
     return results
 
 
-async def _try_all(target: Agent, trials: list[Trial]) -> dict[str, dict[str, CheckFacts]]:
+async def _try_all(target: AgentTarget, trials: list[Trial]) -> dict[str, dict[str, CheckFacts]]:
     """Try all cases, on all cores but one."""
     slots = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 

@@ -24,7 +24,7 @@ from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.suites.coding_agents.config import SuiteConfig
-    from abreast.targets.agents.agent import Agent
+    from abreast.targets.base import AgentTarget
 
 # Maximum numbers for each wanted pull request; one without tests costs little to examine.
 TRIED = 10  # pull requests whose tests are run
@@ -113,25 +113,24 @@ def select(
     return selection
 
 
-def _target(base: Path, workspace: Mapping[str, Any], scorer: Mapping[str, Any]) -> Agent:
+def _target(base: Path, workspace: Mapping[str, Any], scorer: Mapping[str, Any]) -> AgentTarget:
     """A target to run checks with; its program is never started."""
     from abreast.scorers import build as build_scorer
     from abreast.targets import build
-    from abreast.targets.agents.agent import Agent
 
     check = build_scorer("tests", dict(scorer), base)
     params = {"command": ["true"], "workspace": dict(workspace), "prompt": "{{ task }}"}
     shared = {"base": base, "checks": [check.check]}
-    target = build(Variant("tests", "command", params), 0, shared)
-    assert isinstance(target, Agent)
-    return target
+    agent = build(Variant("tests", "command", params), 0, shared).agent
+    assert agent is not None
+    return agent
 
 
 async def _select(
     selection: PullRequestSelection,
     config: SuiteConfig,
     candidates: Iterator[tuple[str, Case] | Exclusion],
-    target: Agent,
+    target: AgentTarget,
 ) -> None:
     """Examine candidates, newest first, on all cores but one."""
     parallel = max(1, (os.cpu_count() or 1) - 1)
@@ -172,7 +171,7 @@ def _reject(selection: PullRequestSelection, config: SuiteConfig, case: Case, re
     config.show_progress(f"{case.id}: rejected: {reason}")
 
 
-async def _examine(target: Agent, case: Case) -> tuple[str, str]:
+async def _examine(target: AgentTarget, case: Case) -> tuple[str, str]:
     """Why its tests cannot decide, empty if they can, and then what they check."""
     from abreast.preflight.checks.agents import PreflightWorkers
     from abreast.targets.checks.workspace_checks import why_uninformative

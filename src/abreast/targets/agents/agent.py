@@ -502,6 +502,14 @@ class Agent(Target):
         return wrap(words, self.sandbox, Mounts(folder, scratch, needs, tuple(self._store_files())), environment)
 
     @property
+    def agent(self) -> Agent:
+        return self
+
+    @property
+    def has_checks(self) -> bool:
+        return bool(self.checks)
+
+    @property
     def has_setup(self) -> bool:
         return self._workspaces.has_setup
 
