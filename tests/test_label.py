@@ -56,7 +56,7 @@ def judged(
     better: str = "",
     top: str = "",
 ) -> str:
-    """Run two variants with a judge that favours one of them; the name of the run."""
+    """Run two variants with a judge that favours one of them; return the name of the run."""
     folder.write("mine.py", MODULE)
     folder.cases(cases)
     folder.write(
@@ -88,7 +88,7 @@ def question(row: dict[str, str]) -> int:
 
 
 def human(row: dict[str, str]) -> str:
-    """A person sees no difference between the variants, but for every tenth case."""
+    """The label of a person who sees no difference between the variants except in every tenth case."""
     number = question(row)
     if number % 10 == 9:
         return "5" if "better" in row["answer"] else "1"
@@ -163,7 +163,7 @@ def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
     assert folder.sql("select * from scores where name <> 'human' order by seq") == scores
 
 
-def test_agreement_is_told_overall_and_by_variant(folder: Folder) -> None:
+def test_agreement_is_reported_overall_and_by_variant(folder: Folder) -> None:
     judged(folder, cases=100)
     label_all(folder, "--sample", "100")
     calibration = verdict(folder)["calibration"]
@@ -177,7 +177,7 @@ def test_agreement_is_told_overall_and_by_variant(folder: Folder) -> None:
     assert "judge and humans agree on 80%" in folder.abreast("report").out
 
 
-def test_too_few_labels_do_not_correct_and_say_how_many_are_missing(folder: Folder) -> None:
+def test_too_few_labels_do_not_correct_the_verdict_and_the_report_says_how_many_are_missing(folder: Folder) -> None:
     judged(folder, cases=100)
     before = verdict(folder)
     label_all(folder, most=30)
@@ -202,7 +202,7 @@ def test_a_look_before_the_sample_is_labelled_has_a_wider_interval(folder: Folde
     assert verdict(folder)["level"] == 0.95
 
 
-def test_how_many_labels_would_decide_is_said(folder: Folder) -> None:
+def test_the_report_says_how_many_labels_would_decide(folder: Folder) -> None:
     judged(folder, cases=150)
 
     def noisy(row: dict[str, str]) -> str:
@@ -242,7 +242,7 @@ def test_a_sheet_is_blind(folder: Folder) -> None:
     assert all(rows[at]["case"] == rows[at + 1]["case"] for at in range(0, 80, 2))  # both arms together
 
 
-def test_an_answer_that_looks_like_a_formula_is_no_formula_in_a_sheet(folder: Folder) -> None:
+def test_an_answer_that_looks_like_a_formula_is_escaped_in_a_sheet(folder: Folder) -> None:
     judged(folder, plain="", better="")
     folder.write("mine.py", MODULE.replace('return f"{word}', 'return f"=HYPERLINK(1) {word}'))
     assert folder.rerun("run", "experiment.yaml", "--fresh").code == 0
@@ -307,7 +307,7 @@ def test_bad_rows_are_named_by_line_and_nothing_is_imported(folder: Folder) -> N
         (b"id,label,label\nx,1,2\n", "column label occurs more than once"),
     ],
 )
-def test_a_file_that_is_no_sheet_is_refused(folder: Folder, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_sheet_is_refused(folder: Folder, content: bytes, message: str) -> None:
     judged(folder, cases=4)
     folder.write("broken.csv", content)
     done = folder.abreast("label", "--import", "broken.csv")
@@ -340,7 +340,7 @@ def test_a_sheet_from_a_spreadsheet_with_semicolons_and_decimal_commas_is_read(f
     assert folder.sql("select distinct value from scores where name = 'human'") == [{"value": 0.375}]
 
 
-def test_without_a_terminal_or_a_sheet_nothing_is_asked(folder: Folder) -> None:
+def test_labelling_needs_a_terminal_or_a_sheet(folder: Folder) -> None:
     judged(folder, cases=4)
     done = folder.command("label", stdin=subprocess.DEVNULL)
     assert done.code == 2
@@ -354,7 +354,7 @@ def test_without_a_terminal_or_a_sheet_nothing_is_asked(folder: Folder) -> None:
 # -- what is labelled --------------------------------------------------------------------------------------------------
 
 
-def test_failures_of_a_variant_count_0_without_being_asked_about(folder: Folder) -> None:
+def test_failures_of_a_variant_count_as_0_without_a_label(folder: Folder) -> None:
     judged(folder, cases=30, plain=", fails: c0 c1 c2", better=", fails: c1 c3")
     done = label_all(folder, by=lambda row: "5")
     assert len(sheet(folder)) == 55
@@ -373,7 +373,7 @@ def test_every_repeat_of_a_sampled_case_is_labelled(folder: Folder) -> None:
     assert verdict(folder)["calibration"]["labels"] == 21
 
 
-def test_dimensions_are_labelled_each_and_their_mean_corrects_the_verdict(folder: Folder) -> None:
+def test_each_dimension_is_labelled_and_their_mean_corrects_the_verdict(folder: Folder) -> None:
     judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
     folder.abreast("label", "--export", "labels.csv")
     rows = [{**row, "label_truth": "5", "label_tone": "3"} for row in sheet(folder)]
@@ -415,7 +415,7 @@ def test_in_pairs_people_are_asked_which_answer_is_better(folder: Folder) -> Non
 # -- beside other commands ---------------------------------------------------------------------------------------------
 
 
-def test_labels_are_no_further_score_of_a_report(folder: Folder) -> None:
+def test_labels_are_not_an_extra_score_in_a_report(folder: Folder) -> None:
     judged(folder, cases=30)
     before = folder.abreast("report", "--json").json[0]
     label_all(folder)
@@ -425,7 +425,7 @@ def test_labels_are_no_further_score_of_a_report(folder: Folder) -> None:
     assert folder.abreast("check", "experiment.yaml").out.count("human") == 0
 
 
-def test_rescoring_keeps_labels_and_labelling_knows_a_judge_that_came_later(folder: Folder) -> None:
+def test_rescoring_keeps_labels_and_a_judge_added_later_can_be_labelled(folder: Folder) -> None:
     folder.write("mine.py", MODULE)
     folder.cases(24)
     head = "name: late\ncases: cases.jsonl\ntarget: python:mine:answer\nvariants:\n  a: {}\n  b: {word: better}\n"
@@ -457,7 +457,7 @@ def test_labels_go_with_their_run(folder: Folder, store: str) -> None:
     assert folder.sql("select count(*) as n from scores", store) == [{"n": 0}]
 
 
-def test_of_two_samples_that_are_merged_the_earlier_one_counts(folder: Folder) -> None:
+def test_when_two_samples_are_merged_the_earlier_one_counts(folder: Folder) -> None:
     judged(folder, cases=24)
     shutil.copy(folder.path / "results.db", folder.path / "other.db")
     first, second = ("--store", "results.db"), ("--store", "other.db")
@@ -502,7 +502,7 @@ class Terminal:
         self.screen = ""
 
     def until(self, words: str) -> str:
-        """What is shown up to and with these words, from where it was read last."""
+        """Read the output up to and including these words."""
         start = len(self.screen)
         while words not in self.screen[start:]:
             assert select.select([self._ours], [], [], 60)[0], f"{words!r} never came:\n{self.screen[start:]}"
@@ -516,7 +516,7 @@ class Terminal:
         os.write(self._ours, f"{words}\n".encode())
 
     def interrupt(self) -> int:
-        """Press Ctrl-C, again if Python was just about to read: then it sees the signal only with the next one."""
+        """Press Ctrl-C until it works: a signal that arrives just before a read takes effect with the next one."""
         while self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
