@@ -73,7 +73,7 @@ def test_programs_that_take_long_to_start_start_one_after_the_other() -> None:
         now += limit.wait(job(), now)
         limit.take(job(), now)
         starts.append(now)
-        assert limit.wait(job(variant=1), now) == 0.0  # what starts at once waits for nobody
+        assert limit.wait(job(variant=1), now) == 0.0  # the first job starts at once
     assert starts == pytest.approx([0.0, 0.4, 0.8, 1.2, 1.6])
 
 

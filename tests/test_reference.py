@@ -212,7 +212,7 @@ CONTENTS: list[Callable[[int], Any]] = [
     lambda n: range(n),
     lambda n: iter([n]),
     generator,
-    lambda n: (each for each in [n]),
+    lambda n: (item for item in [n]),
     lambda n: functools.partial(answer, value=n),
     lambda n: jinja2.Template(f"hello {n}"),
     lambda n: closure(closure(n)),
@@ -242,11 +242,11 @@ class Service:
         return self.model
 
 
-def test_services_count_by_their_class_and_their_owners_by_other_content() -> None:
-    with socket.socket() as one, socket.socket() as two, Path(__file__).open() as file:
-        one.bind(("127.0.0.1", 0))
-        assert source_digest(closure(one)) == source_digest(closure(two))
-        assert source_digest(closure(file)) != source_digest(closure(one))
+def test_services_count_by_their_class_and_objects_that_own_them_by_their_other_content() -> None:
+    with socket.socket() as first_socket, socket.socket() as second_socket, Path(__file__).open() as file:
+        first_socket.bind(("127.0.0.1", 0))
+        assert source_digest(closure(first_socket)) == source_digest(closure(second_socket))
+        assert source_digest(closure(file)) != source_digest(closure(first_socket))
     for make in (threading.Lock, threading.Event, threading.Thread, threading.local, object, mock.Mock):
         assert source_digest(closure(make())) == source_digest(closure(make()))
     assert source_digest(Service("a")) == source_digest(Service("a"))
@@ -289,9 +289,9 @@ class Node:
 
 def test_objects_with_cyclic_references_have_a_digest() -> None:
     def ring(name: str) -> Node:
-        one, two = Node("one"), Node(name)
-        one.peers, two.peers = [two, one], [one]
-        return one
+        first, second = Node("one"), Node(name)
+        first.peers, second.peers = [second, first], [first]
+        return first
 
     assert source_digest(closure(ring("two"))) == source_digest(closure(ring("two")))
     assert source_digest(closure(ring("two"))) != source_digest(closure(ring("2")))
@@ -349,9 +349,9 @@ class Workshop:
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    made = Workshop(tmp_path)
-    yield made
-    made.forget()
+    modules = Workshop(tmp_path)
+    yield modules
+    modules.forget()
 
 
 @pytest.mark.parametrize(
@@ -653,7 +653,7 @@ def test_state_that_a_function_of_a_module_remembers_does_not_count(workshop: Wo
     assert source_digest(function) == before
 
 
-def test_only_names_that_are_read_count_not_attributes_of_that_name(workshop: Workshop) -> None:
+def test_only_names_that_are_read_count_and_not_attributes_with_that_name(workshop: Workshop) -> None:
     script = """
         level = {}
         class Box:
@@ -831,7 +831,7 @@ def load_error(folder: Folder, reference: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("reference", "says", "advises"),
+    ("reference", "message", "fix"),
     [
         ("python:absent_one:f", 'no module named "absent_one"', 'install "absent_one", or put it in HERE'),
         ("python:thingz_one:f", 'no module named "thingz_one"', '(did you mean "things_one"?)'),
@@ -861,7 +861,7 @@ def load_error(folder: Folder, reference: str) -> str:
     ],
 )
 def test_a_reference_that_cannot_be_loaded_is_refused_with_location_and_fix(
-    folder: Folder, reference: str, says: str, advises: str
+    folder: Folder, reference: str, message: str, fix: str
 ) -> None:
     folder.write(
         "things_one.py",
@@ -887,8 +887,8 @@ def test_a_reference_that_cannot_be_loaded_is_refused_with_location_and_fix(
     folder.write("leaving_one.py", "import sys\nsys.exit('bye')\n")
     folder.write("needing_one.py", "import absent_one\n")
     error = load_error(folder, reference)
-    assert says in error
-    assert advises in error
+    assert message in error
+    assert fix in error
 
 
 def test_modules_beside_the_spec_go_before_those_of_the_working_folder(folder: Folder) -> None:
