@@ -47,7 +47,7 @@ def declared_server(base: Path = Path(), **declaration: Any) -> Server:
     return server
 
 
-def ours(**env: str) -> Server:
+def secrets_server(**env: str) -> Server:
     """The server in `SCRIPT` with these environment variables."""
     return declared_server(command=sys.executable, args=[str(SCRIPT)], env=env)
 
@@ -56,7 +56,7 @@ def inspected(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[st
     return asyncio.run(inspect_server(server, cwd, timeout_s, marks or {}))
 
 
-def marked(mark: str) -> list[psutil.Process]:
+def processes_with(mark: str) -> list[psutil.Process]:
     """Live processes whose environment contains this mark."""
     actual = []
     for process in psutil.process_iter():
@@ -313,7 +313,7 @@ def test_the_digest_of_an_installed_command_is_its_version_and_of_an_editable_on
 
 
 def test_a_working_server_is_reported_with_its_tools(tmp_path: Path) -> None:
-    actual = inspected(ours(), tmp_path)
+    actual = inspected(secrets_server(), tmp_path)
     assert (actual.problem, actual.title) == ("", "secrets 1.2.3")
     assert [tool.name for tool in actual.tools] == ["lookup", "add"]
     assert actual.tools[0].description == "The secret that belongs to a key.\nKeys are words."
@@ -322,16 +322,16 @@ def test_a_working_server_is_reported_with_its_tools(tmp_path: Path) -> None:
 
 
 def test_tools_on_several_pages_are_all_found(tmp_path: Path) -> None:
-    assert [tool.name for tool in inspected(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
+    assert [tool.name for tool in inspected(secrets_server(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
 
 
 def test_a_server_may_ping_its_client_and_ask_for_its_roots(tmp_path: Path) -> None:
-    (tool,) = inspected(ours(MCP_ASK="1"), tmp_path).tools
+    (tool,) = inspected(secrets_server(MCP_ASK="1"), tmp_path).tools
     assert tool.description == tmp_path.resolve().as_uri()
 
 
 def test_a_banner_before_the_first_message_is_skipped(tmp_path: Path) -> None:
-    assert len(inspected(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
+    assert len(inspected(secrets_server(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
 
 
 @pytest.mark.parametrize(
@@ -360,12 +360,14 @@ def test_a_banner_before_the_first_message_is_skipped(tmp_path: Path) -> None:
 def test_a_broken_server_is_reported_in_one_sentence_with_a_fix(
     tmp_path: Path, env: dict[str, str], problem: str, fix: str
 ) -> None:
-    actual = inspected(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    actual = inspected(
+        secrets_server(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)}
+    )
     assert actual.problem.startswith(problem)
     assert fix in actual.fix
     assert len(actual.problem) < 300
     assert actual.tools == ()
-    assert not marked(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -422,11 +424,11 @@ def test_claude_starts_a_server_in_its_own_folder_with_the_same_config(folder: F
 def test_secrets_are_redacted_from_quoted_server_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
     monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
-    actual = inspected(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
+    actual = inspected(secrets_server(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
     assert actual.problem == "exited with code 4: error: bad key [SOME_TOKEN]"
     report = inspected(declared_server(command="echo", args=["${SOME_WORD}"]), tmp_path)
     assert report.problem == 'does not speak MCP: its first output was "[SOME_WORD]"'
-    cut = inspected(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
+    cut = inspected(secrets_server(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
     assert "abc" not in cut.problem, "half of a secret is one"
 
 
@@ -434,10 +436,10 @@ def test_secrets_are_redacted_from_quoted_server_output(tmp_path: Path, monkeypa
 @pytest.mark.parametrize("detached", ["", "1"], ids=["in its group", "in a session of its own"])
 def test_no_process_outlives_an_inspection(tmp_path: Path, env: dict[str, str], detached: str) -> None:
     child = tmp_path / "child"
-    server = ours(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
+    server = secrets_server(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
     inspected(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
     assert child.read_text()
-    assert not marked(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
 def test_no_process_outlives_a_cancelled_inspection(tmp_path: Path) -> None:
@@ -445,16 +447,16 @@ def test_no_process_outlives_a_cancelled_inspection(tmp_path: Path) -> None:
     os.mkfifo(child)
 
     async def cancelled() -> None:
-        server = ours(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
+        server = secrets_server(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
         inspection = asyncio.create_task(inspect_servers([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
         assert await asyncio.to_thread(child.read_text), "it has started its child"
-        assert marked(str(tmp_path))
+        assert processes_with(str(tmp_path))
         inspection.cancel()
         with pytest.raises(asyncio.CancelledError):
             await inspection
 
     asyncio.run(cancelled())
-    assert not marked(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
 def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,7 +470,7 @@ def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest
             sizes.append(self._size)
 
     monkeypatch.setattr(StdioChannel, "_read", watched)
-    assert "does not speak MCP" in inspected(ours(MCP_ENDLESS="line"), tmp_path).problem
+    assert "does not speak MCP" in inspected(secrets_server(MCP_ENDLESS="line"), tmp_path).problem
     assert max(sizes) < 2_000_000
 
 

@@ -69,7 +69,7 @@ def message(text: str) -> bytes:
     return json.dumps({"id": "msg_1", "model": "m", "content": [{"type": "text", "text": text}]}).encode()
 
 
-def echoed(folder: Folder, text: str) -> str:
+def stored_answer(folder: Folder, text: str) -> str:
     """The stored form of an answer with this text."""
     folder.write("answer.txt", text)
     run(folder, {"target": "command", "command": ["cat", "{folder}/answer.txt"]})
@@ -127,7 +127,7 @@ def test_names_of_columns_models_and_regions_are_not_secrets(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert echoed(folder, value) == value
+    assert stored_answer(folder, value) == value
 
 
 def test_plain_words_are_a_secret_if_the_variable_name_is_unambiguous(
@@ -135,7 +135,7 @@ def test_plain_words_are_a_secret_if_the_variable_name_is_unambiguous(
 ) -> None:
     monkeypatch.setenv("ACME_PASSWORD", "production-eu")
     monkeypatch.setenv("ACME_KEY", "correct-horse-battery-staple")
-    assert echoed(folder, "production-eu correct-horse-battery-staple") == "[ACME_PASSWORD] [ACME_KEY]"
+    assert stored_answer(folder, "production-eu correct-horse-battery-staple") == "[ACME_PASSWORD] [ACME_KEY]"
 
 
 def test_a_key_of_another_account_stays_in_an_answer_and_not_in_an_error(api: Callable[..., dict[str, Any]]) -> None:
@@ -181,12 +181,12 @@ def test_parts_of_a_value_are_secrets(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, name: str, value: str, secrets: list[str]
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert echoed(folder, "\n".join(secrets)) == "\n".join([f"[{name}]"] * len(secrets))
+    assert stored_answer(folder, "\n".join(secrets)) == "\n".join([f"[{name}]"] * len(secrets))
 
 
 def test_public_fields_of_credentials_are_not_secrets(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_CREDENTIALS", '{"project_id": "shop-4711ab", "private_key": "a1b2c3d4e5"}')
-    assert echoed(folder, "shop-4711ab a1b2c3d4e5") == "shop-4711ab [ACME_CREDENTIALS]"
+    assert stored_answer(folder, "shop-4711ab a1b2c3d4e5") == "shop-4711ab [ACME_CREDENTIALS]"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_secret_is_found_in_base64_across_lines(
     monkeypatch.setenv("ACME_KEY", secret)
     encoded = base64.b64encode(b"x" * 40 + secret.encode() + b"y" * 80).decode()
     lines = [line_template.format(encoded[at : at + width]) for at in range(0, len(encoded), width)]
-    answer = echoed(folder, line_break.join(lines))
+    answer = stored_answer(folder, line_break.join(lines))
     assert "[ACME_KEY]" in answer
     assert base64.b64encode(b"y" * 60).decode()[4:40] in answer.replace(line_break + line_template[:-2], "")
     assert base64.b64encode(secret[2:].encode()).decode()[:12] not in answer
