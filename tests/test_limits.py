@@ -176,8 +176,8 @@ def test_rate_headers_of_both_styles_are_read() -> None:
 
 _NAMES = st.sampled_from(
     [
-        *(f"anthropic-ratelimit-{kind}-{what}" for kind in ("requests", "tokens") for what in ("limit", "remaining")),
-        *(f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
+        *(f"anthropic-ratelimit-{kind}-{part}" for kind in ("requests", "tokens") for part in ("limit", "remaining")),
+        *(f"x-ratelimit-{part}-{kind}" for kind in ("requests", "tokens") for part in ("limit", "remaining", "reset")),
         *("anthropic-ratelimit-requests-reset", "Retry-After", "retry-after-ms", "x-other"),
     ]
 )

@@ -135,7 +135,7 @@ class Outer:
 LEVEL = 1
 
 
-def test_data_that_a_class_inside_a_class_uses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_used_by_a_nested_class_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = source_digest(Outer())
     monkeypatch.setitem(globals(), "LEVEL", 2)
     assert source_digest(Outer()) != before
@@ -265,7 +265,7 @@ def test_content_that_cannot_be_read_is_refused_with_the_name_of_the_object() ->
     assert raised.value.fix == "set `version:` of the variant, or make it a dataclass"
 
 
-def test_a_declared_version_answers_for_content_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_declared_version_stands_in_for_content_that_cannot_be_read(tmp_path: Path) -> None:
     variants = [Variant("a", closure(csv.reader(["a,b"])), version=version) for version in ("", "1")]
     refused, accepted = (Experiment(cases=[Case("c", "?")], variants=[variant]) for variant in variants)
     with pytest.raises(BadInput, match="content cannot be compared"):
@@ -302,7 +302,7 @@ def test_a_shared_object_counts_as_two_equal_ones() -> None:
     assert source_digest(closure([shared, shared])) == source_digest(closure([Frozen(1), Frozen(1)]))
 
 
-def test_two_lambdas_of_one_line_are_two_functions() -> None:
+def test_two_lambdas_on_one_line_have_different_digests() -> None:
     up, down = (lambda case: case + 1), (lambda case: case - 1)
     assert source_digest(up) != source_digest(down)
 
@@ -456,13 +456,13 @@ def test_constants_that_a_pattern_matches_count(workshop: Workshop) -> None:
     assert len(digests) == 4
 
 
-def test_a_source_is_the_same_under_every_version_of_python() -> None:
+def test_the_digest_of_a_source_is_the_same_under_every_python_version() -> None:
     source = python_source.read_source(EVERYTHING.encode())
     assert source is not None
     assert source.digest == "b8e545c8471899b63e5c2f33d8d09ed6"
 
 
-def test_a_function_has_the_same_digest_under_every_version_of_python(tmp_path: Path) -> None:
+def test_a_function_has_the_same_digest_under_every_python_version(tmp_path: Path) -> None:
     assert run_script(tmp_path, EVERYTHING) == "0b0ad58d0586ad413d866a3a56f1d085"
 
 
@@ -587,7 +587,7 @@ def test_a_container_counts_as_it_was_before_the_function_filled_it(workshop: Wo
     assert source_digest(function) != before
 
 
-def test_answers_of_code_that_was_edited_after_it_was_loaded_are_neither_the_old_nor_the_new(
+def test_code_edited_after_it_was_loaded_has_neither_the_old_nor_the_new_digest(
     workshop: Workshop,
 ) -> None:
     old = workshop.digest(entry_module="def f(case):\n    return 1\n")
@@ -808,11 +808,11 @@ def test_functions_made_by_exec_count_by_what_was_compiled(tmp_path: Path) -> No
         assert run_script(tmp_path, script.replace(old, new)) != before
 
 
-def test_a_digest_is_quick() -> None:
-    source_digest(test_a_digest_is_quick)
+def test_a_digest_is_fast() -> None:
+    source_digest(test_a_digest_is_fast)
     begin = time.perf_counter()
     for _ in range(3):
-        source_digest(test_a_digest_is_quick)
+        source_digest(test_a_digest_is_fast)
         source_digest(Plain(HOLDERS))
     assert (time.perf_counter() - begin) / 6 < 0.05
 
@@ -891,7 +891,7 @@ def test_a_reference_that_cannot_be_loaded_is_refused_with_location_and_fix(
     assert fix in error
 
 
-def test_modules_beside_the_spec_go_before_those_of_the_working_folder(folder: Folder) -> None:
+def test_modules_beside_the_spec_take_precedence_over_those_of_the_working_folder(folder: Folder) -> None:
     folder.cases(1)
     folder.write("place_one.py", "def f(case):\n    return 'no'\n")
     folder.write("inner/place_one.py", "def f(case):\n    return 'yes'\n")
