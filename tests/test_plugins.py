@@ -546,7 +546,7 @@ def test_a_limit_from_a_package_applies_to_every_run(site: Folder) -> None:
     site.write("spec.yaml", SPEC.replace("TARGET", "simulated, latency: 0.01").replace("SCORER", "exact"))
     done = site.abreast("run", "spec.yaml", "--parallel", "8")
     assert done.code == 0, done.output
-    assert "in flight: 8 asked for" in done.err
+    assert "in flight: 8 requested" in done.err
     assert "1 at most" in done.err
 
 

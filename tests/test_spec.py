@@ -309,7 +309,7 @@ VARIANTS = [
     ({"a": {"target": "simulated", "acuracy": 1}}, '"acuracy" of the simulator (did you mean "accuracy"?)'),
     ({"a": {"target": "simulated", "errors": {"timout": 1}}}, '"timout" (did you mean "timeout"?)'),
     ({"a": {"target": "simulated", "errors": {"timeout": 0.7, "crash": 0.7}}}, "add up to 1.4, more than 1"),
-    ({"a": {"target": "simulated", "capacity": 0}}, 'variant "a": capacity must be a whole number of at least 1'),
+    ({"a": {"target": "simulated", "capacity": 0}}, 'variant "a": capacity must be an integer of at least 1'),
     ({"a": {"target": "simulated", "prompt": "{{"}}, 'variant "a": prompt template, line 1'),
     ({"a": {"target": "simulated", "executor": "fast"}}, "executor must be auto, thread or process"),
     ({"a": {"target": "simulated", "version": [1]}}, 'variant "a": version must be text, got [1]'),
