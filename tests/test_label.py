@@ -48,7 +48,7 @@ def prefers(case):
 """
 
 
-def judged(
+def run_judged(
     folder: Folder,
     judge: str = "target: python:mine:flatters, rubric: Is it good",
     cases: int = 40,
@@ -56,7 +56,7 @@ def judged(
     better: str = "",
     top: str = "",
 ) -> str:
-    """Run two variants with a judge that favours one of them; the name of the run."""
+    """Run two variants with a judge that favours one of them; return the name of the run."""
     folder.write("mine.py", MODULE)
     folder.cases(cases)
     folder.write(
@@ -88,7 +88,7 @@ def question(row: dict[str, str]) -> int:
 
 
 def human(row: dict[str, str]) -> str:
-    """A person sees no difference between the variants, but for every tenth case."""
+    """The label of a person who sees no difference between the variants except in every tenth case."""
     number = question(row)
     if number % 10 == 9:
         return "5" if "better" in row["answer"] else "1"
@@ -114,7 +114,7 @@ def verdict(folder: Folder) -> dict[str, Any]:
 
 
 def test_a_judged_verdict_without_labels_says_so_in_every_format(folder: Folder) -> None:
-    run = judged(folder)
+    run = run_judged(folder)
     line = f"uncalibrated judge: no human labels; label answers: abreast label {run} --sample 60"
     for form in ("terminal", "markdown"):
         out = " ".join(folder.abreast("report", "--format", form).out.replace("\\", "").split())
@@ -138,7 +138,7 @@ def test_a_verdict_by_another_scorer_has_no_calibration(simulated: Folder) -> No
 
 
 def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
-    judged(folder, cases=200)
+    run_judged(folder, cases=200)
     before = verdict(folder)
     assert before["verdict"] == "better"  # by the judge's favour alone
     assert before["effect"] == pytest.approx(0.3)
@@ -163,8 +163,8 @@ def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
     assert folder.sql("select * from scores where name <> 'human' order by seq") == scores
 
 
-def test_agreement_is_told_overall_and_by_variant(folder: Folder) -> None:
-    judged(folder, cases=100)
+def test_agreement_is_reported_overall_and_by_variant(folder: Folder) -> None:
+    run_judged(folder, cases=100)
     label_all(folder, "--sample", "100")
     calibration = verdict(folder)["calibration"]
     assert calibration["agreement"] == {
@@ -177,8 +177,8 @@ def test_agreement_is_told_overall_and_by_variant(folder: Folder) -> None:
     assert "judge and humans agree on 80%" in folder.abreast("report").out
 
 
-def test_too_few_labels_do_not_correct_and_say_how_many_are_missing(folder: Folder) -> None:
-    judged(folder, cases=100)
+def test_too_few_labels_do_not_correct_the_verdict_and_the_report_says_how_many_are_missing(folder: Folder) -> None:
+    run_judged(folder, cases=100)
     before = verdict(folder)
     label_all(folder, most=30)
     after = verdict(folder)
@@ -189,7 +189,7 @@ def test_too_few_labels_do_not_correct_and_say_how_many_are_missing(folder: Fold
 
 
 def test_a_look_before_the_sample_is_labelled_has_a_wider_interval(folder: Folder) -> None:
-    judged(folder, cases=100)
+    run_judged(folder, cases=100)
     done = label_all(folder, most=80)
     assert "40 of 60 cases labelled" in done.out
     assert "points" not in done.out  # no verdict is shown on the way
@@ -202,8 +202,8 @@ def test_a_look_before_the_sample_is_labelled_has_a_wider_interval(folder: Folde
     assert verdict(folder)["level"] == 0.95
 
 
-def test_how_many_labels_would_decide_is_said(folder: Folder) -> None:
-    judged(folder, cases=150)
+def test_the_report_says_how_many_labels_would_decide(folder: Folder) -> None:
+    run_judged(folder, cases=150)
 
     def noisy(row: dict[str, str]) -> str:
         good = question(row) * 3 % 10 < 7 if "better" in row["answer"] else question(row) * 7 % 10 < 5
@@ -218,7 +218,7 @@ def test_how_many_labels_would_decide_is_said(folder: Folder) -> None:
 
 
 def test_comparing_runs_says_that_the_judge_is_not_calibrated(folder: Folder) -> None:
-    run = judged(folder)
+    run = run_judged(folder)
     folder.write(
         "experiment.yaml", (folder.path / "experiment.yaml").read_text().replace("word: better", "word: other")
     )
@@ -230,7 +230,7 @@ def test_comparing_runs_says_that_the_judge_is_not_calibrated(folder: Folder) ->
 
 
 def test_a_sheet_is_blind(folder: Folder) -> None:
-    judged(folder, plain=", hostile: true")
+    run_judged(folder, plain=", hostile: true")
     assert folder.abreast("label", "--export", "labels.csv").code == 0
     text = (folder.path / "labels.csv").read_text(encoding="utf-8-sig")
     rows = sheet(folder)
@@ -242,8 +242,8 @@ def test_a_sheet_is_blind(folder: Folder) -> None:
     assert all(rows[at]["case"] == rows[at + 1]["case"] for at in range(0, 80, 2))  # both arms together
 
 
-def test_an_answer_that_looks_like_a_formula_is_no_formula_in_a_sheet(folder: Folder) -> None:
-    judged(folder, plain="", better="")
+def test_an_answer_that_looks_like_a_formula_is_escaped_in_a_sheet(folder: Folder) -> None:
+    run_judged(folder, plain="", better="")
     folder.write("mine.py", MODULE.replace('return f"{word}', 'return f"=HYPERLINK(1) {word}'))
     assert folder.rerun("run", "experiment.yaml", "--fresh").code == 0
     folder.abreast("label", "--export", "labels.csv")
@@ -251,7 +251,7 @@ def test_an_answer_that_looks_like_a_formula_is_no_formula_in_a_sheet(folder: Fo
 
 
 def test_a_larger_sample_contains_the_smaller(folder: Folder) -> None:
-    judged(folder, cases=60)
+    run_judged(folder, cases=60)
     label_all(folder, "--sample", "20", "--seed", "5")
     small = {row["id"] for row in sheet(folder)}
     assert folder.abreast("label", "--sample", "40", "--export", "labels.csv").code == 0
@@ -273,9 +273,9 @@ def test_the_sample_does_not_depend_on_scores(folder: Folder) -> None:
         folder.abreast("label", "--sample", "20", "--seed", "1", "--export", "labels.csv")
         return [row["task"] for row in sheet(folder)]
 
-    judged(folder, cases=60)
+    run_judged(folder, cases=60)
     first = sampled()
-    judged(folder, judge="target: python:mine:flatters, rubric: Something else", cases=60, better=", hostile: true")
+    run_judged(folder, judge="target: python:mine:flatters, rubric: Something else", cases=60, better=", hostile: true")
     assert sampled() == first
 
 
@@ -283,7 +283,7 @@ def test_the_sample_does_not_depend_on_scores(folder: Folder) -> None:
 
 
 def test_bad_rows_are_named_by_line_and_nothing_is_imported(folder: Folder) -> None:
-    judged(folder)
+    run_judged(folder)
     folder.abreast("label", "--export", "labels.csv")
     rows = [{**row, "label": "5"} for row in sheet(folder)]
     rows[3]["label"], rows[5]["id"], rows[7]["label"] = "9", "nobody", "good"
@@ -307,8 +307,8 @@ def test_bad_rows_are_named_by_line_and_nothing_is_imported(folder: Folder) -> N
         (b"id,label,label\nx,1,2\n", "column label occurs more than once"),
     ],
 )
-def test_a_file_that_is_no_sheet_is_refused(folder: Folder, content: bytes, message: str) -> None:
-    judged(folder, cases=4)
+def test_a_file_that_is_not_a_sheet_is_refused(folder: Folder, content: bytes, message: str) -> None:
+    run_judged(folder, cases=4)
     folder.write("broken.csv", content)
     done = folder.abreast("label", "--import", "broken.csv")
     assert done.code == 2
@@ -316,7 +316,7 @@ def test_a_file_that_is_no_sheet_is_refused(folder: Folder, content: bytes, mess
 
 
 def test_importing_the_same_sheet_again_changes_nothing(folder: Folder) -> None:
-    judged(folder)
+    run_judged(folder)
     assert "80 labels imported" in label_all(folder).out
     stored = folder.sql("select * from scores order by seq")
     assert "no new labels" in folder.abreast("label", "--import", "filled.csv").out
@@ -324,7 +324,7 @@ def test_importing_the_same_sheet_again_changes_nothing(folder: Folder) -> None:
 
 
 def test_a_label_that_changes_is_kept_aside(folder: Folder) -> None:
-    judged(folder, cases=4)
+    run_judged(folder, cases=4)
     label_all(folder)
     label_all(folder, "--by", "Ada", by=lambda row: "3")
     assert folder.sql("select distinct value from scores where name = 'human'") == [{"value": 0.5}]
@@ -332,7 +332,7 @@ def test_a_label_that_changes_is_kept_aside(folder: Folder) -> None:
 
 
 def test_a_sheet_from_a_spreadsheet_with_semicolons_and_decimal_commas_is_read(folder: Folder) -> None:
-    judged(folder, cases=4)
+    run_judged(folder, cases=4)
     folder.abreast("label", "--export", "labels.csv")
     rows = "".join(f"{row['id']};2,5\r\n" for row in sheet(folder))
     folder.write("filled.csv", f"\ufeffid;label\r\n{rows}")
@@ -340,8 +340,8 @@ def test_a_sheet_from_a_spreadsheet_with_semicolons_and_decimal_commas_is_read(f
     assert folder.sql("select distinct value from scores where name = 'human'") == [{"value": 0.375}]
 
 
-def test_without_a_terminal_or_a_sheet_nothing_is_asked(folder: Folder) -> None:
-    judged(folder, cases=4)
+def test_labelling_needs_a_terminal_or_a_sheet(folder: Folder) -> None:
+    run_judged(folder, cases=4)
     done = folder.command("label", stdin=subprocess.DEVNULL)
     assert done.code == 2
     assert "not a terminal" in done.err
@@ -354,8 +354,8 @@ def test_without_a_terminal_or_a_sheet_nothing_is_asked(folder: Folder) -> None:
 # -- what is labelled --------------------------------------------------------------------------------------------------
 
 
-def test_failures_of_a_variant_count_0_without_being_asked_about(folder: Folder) -> None:
-    judged(folder, cases=30, plain=", fails: c0 c1 c2", better=", fails: c1 c3")
+def test_failures_of_a_variant_count_as_0_without_a_label(folder: Folder) -> None:
+    run_judged(folder, cases=30, plain=", fails: c0 c1 c2", better=", fails: c1 c3")
     done = label_all(folder, by=lambda row: "5")
     assert len(sheet(folder)) == 55
     assert "30 of 30 cases labelled" in done.out
@@ -366,15 +366,15 @@ def test_failures_of_a_variant_count_0_without_being_asked_about(folder: Folder)
 
 
 def test_every_repeat_of_a_sampled_case_is_labelled(folder: Folder) -> None:
-    judged(folder, cases=24, top="repeats: 2\n")
+    run_judged(folder, cases=24, top="repeats: 2\n")
     done = label_all(folder, "--sample", "22", most=4 * 21 + 2)
     assert len(sheet(folder)) == 88
     assert "21 of 22 cases labelled" in done.out
     assert verdict(folder)["calibration"]["labels"] == 21
 
 
-def test_dimensions_are_labelled_each_and_their_mean_corrects_the_verdict(folder: Folder) -> None:
-    judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
+def test_each_dimension_is_labelled_and_their_mean_corrects_the_verdict(folder: Folder) -> None:
+    run_judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
     folder.abreast("label", "--export", "labels.csv")
     rows = [{**row, "label_truth": "5", "label_tone": "3"} for row in sheet(folder)]
     assert folder.abreast("label", "--import", write_sheet(folder, rows)).code == 0
@@ -388,7 +388,7 @@ def test_dimensions_are_labelled_each_and_their_mean_corrects_the_verdict(folder
 
 
 def test_one_dimension_can_be_labelled_alone(folder: Folder) -> None:
-    judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
+    run_judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
     done = label_all(folder, "--scorer", "judge_tone", by=lambda row: "4")
     assert done.code == 0, done.err
     calibrations = {row["metric"]: row["calibration"] for row in folder.abreast("report", "--json").json[0]["verdicts"]}
@@ -398,7 +398,7 @@ def test_one_dimension_can_be_labelled_alone(folder: Folder) -> None:
 
 def test_in_pairs_people_are_asked_which_answer_is_better(folder: Folder) -> None:
     judge = "target: python:mine:prefers, rubric: Is it good, pairwise: true"
-    judged(folder, judge, cases=40, plain=", fails: c3", better=", fails: c7")
+    run_judged(folder, judge, cases=40, plain=", fails: c3", better=", fails: c7")
     assert verdict(folder)["verdict"] == "better"
 
     def tie_or_plain(row: dict[str, str]) -> str:
@@ -415,8 +415,8 @@ def test_in_pairs_people_are_asked_which_answer_is_better(folder: Folder) -> Non
 # -- beside other commands ---------------------------------------------------------------------------------------------
 
 
-def test_labels_are_no_further_score_of_a_report(folder: Folder) -> None:
-    judged(folder, cases=30)
+def test_labels_are_not_an_extra_score_in_a_report(folder: Folder) -> None:
+    run_judged(folder, cases=30)
     before = folder.abreast("report", "--json").json[0]
     label_all(folder)
     after = folder.abreast("report", "--json").json[0]
@@ -425,7 +425,7 @@ def test_labels_are_no_further_score_of_a_report(folder: Folder) -> None:
     assert folder.abreast("check", "experiment.yaml").out.count("human") == 0
 
 
-def test_rescoring_keeps_labels_and_labelling_knows_a_judge_that_came_later(folder: Folder) -> None:
+def test_rescoring_keeps_labels_and_a_judge_added_later_can_be_labelled(folder: Folder) -> None:
     folder.write("mine.py", MODULE)
     folder.cases(24)
     head = "name: late\ncases: cases.jsonl\ntarget: python:mine:answer\nvariants:\n  a: {}\n  b: {word: better}\n"
@@ -445,7 +445,7 @@ def test_rescoring_keeps_labels_and_labelling_knows_a_judge_that_came_later(fold
 
 @pytest.mark.parametrize("store", ["copy.db", "copy.duckdb"])
 def test_labels_go_with_their_run(folder: Folder, store: str) -> None:
-    run = judged(folder, cases=24)
+    run = run_judged(folder, cases=24)
     assert folder.abreast("merge", "results.db", "--into", store).code == 0
     assert label_all(folder, "--store", "results.db").code == 0
     assert folder.abreast("merge", "results.db", "--into", store).code == 0
@@ -457,8 +457,8 @@ def test_labels_go_with_their_run(folder: Folder, store: str) -> None:
     assert folder.sql("select count(*) as n from scores", store) == [{"n": 0}]
 
 
-def test_of_two_samples_that_are_merged_the_earlier_one_counts(folder: Folder) -> None:
-    judged(folder, cases=24)
+def test_when_two_samples_are_merged_the_earlier_one_counts(folder: Folder) -> None:
+    run_judged(folder, cases=24)
     shutil.copy(folder.path / "results.db", folder.path / "other.db")
     first, second = ("--store", "results.db"), ("--store", "other.db")
     assert folder.abreast("label", "--export", "one.csv", "--sample", "12", "--seed", "3", *first).code == 0
@@ -469,7 +469,7 @@ def test_of_two_samples_that_are_merged_the_earlier_one_counts(folder: Folder) -
 
 
 def test_a_duckdb_store_is_labelled_like_any_other(folder: Folder) -> None:
-    judged(folder, cases=24, top="store: results.duckdb\n")
+    run_judged(folder, cases=24, top="store: results.duckdb\n")
     assert label_all(folder).code == 0
     (row,) = folder.sql("select count(score_human) as n, avg(score_human) as mean from predictions", "results.duckdb")
     assert row["n"] == 48
@@ -502,7 +502,7 @@ class Terminal:
         self.screen = ""
 
     def until(self, words: str) -> str:
-        """What is shown up to and with these words, from where it was read last."""
+        """Read the output up to and including these words."""
         start = len(self.screen)
         while words not in self.screen[start:]:
             assert select.select([self._ours], [], [], 60)[0], f"{words!r} never came:\n{self.screen[start:]}"
@@ -516,7 +516,7 @@ class Terminal:
         os.write(self._ours, f"{words}\n".encode())
 
     def interrupt(self) -> int:
-        """Press Ctrl-C, again if Python was just about to read: then it sees the signal only with the next one."""
+        """Press Ctrl-C until it works: a signal that arrives just before a read takes effect with the next one."""
         while self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -542,7 +542,7 @@ def values(folder: Folder) -> list[float | None]:
 
 
 def test_a_session_on_a_terminal_is_blind_and_can_be_continued(folder: Folder) -> None:
-    judged(folder, cases=3, better=", hostile: true")
+    run_judged(folder, cases=3, better=", hostile: true")
     session = Terminal(folder.path, "--by", "Ada")
     screen = session.until(PROMPT)
     assert "case 1 of 3" in screen
@@ -582,7 +582,7 @@ def test_a_session_on_a_terminal_is_blind_and_can_be_continued(folder: Folder) -
 
 
 def test_an_interrupted_session_keeps_what_was_entered(folder: Folder) -> None:
-    judged(folder, cases=2)
+    run_judged(folder, cases=2)
     session = Terminal(folder.path)
     session.until(PROMPT)
     session.type("5")

@@ -26,7 +26,7 @@ def applying(limits: list[Limit], job: Job) -> list[Limit]:
 
 
 class Scan:
-    """The reference: ask every limit about the first job of every lane, and take the first in plan order."""
+    """The reference: check every limit for the first job of every lane and take the first in plan order."""
 
     def __init__(self, number: int, limits: list[Limit]) -> None:
         self.lanes: list[deque[Job]] = [deque() for _ in range(number)]
@@ -97,16 +97,16 @@ def test_a_round_starts_the_same_jobs_in_the_same_order_as_a_scan_of_all_lanes(d
 
 
 class Counting(InFlight):
-    """Counts how often it is asked."""
+    """A limit that counts the calls of `wait`."""
 
-    asked = 0
+    calls = 0
 
     def wait(self, job: Job, now: float) -> float:
-        self.asked += 1
+        self.calls += 1
         return super().wait(job, now)
 
 
-def test_a_limit_that_all_lanes_share_is_asked_once_however_many_lanes_wait_for_it() -> None:
+def test_a_limit_shared_by_all_lanes_is_checked_once_however_many_wait() -> None:
     limit = Counting(1)
     lanes = Lanes(range(1_000), [limit])
     for variant in range(1_000):
@@ -118,15 +118,15 @@ def test_a_limit_that_all_lanes_share_is_asked_once_however_many_lanes_wait_for_
     lanes.take(first)
     limit.take(first, 0.0)
     assert lanes.first() is None
-    assert limit.asked == 2
+    assert limit.calls == 2
 
 
-def test_one_of_a_group_that_has_to_wait_speaks_for_all_of_them() -> None:
+def test_one_waiting_lane_of_a_group_is_checked_for_all_of_them() -> None:
     class CountingSome(InFlight):
-        asked = 0
+        calls = 0
 
         def wait(self, job: Job, now: float) -> float:
-            self.asked += 1
+            self.calls += 1
             return super().wait(job, now)
 
     stalled, free = CountingSome(0, frozenset(range(500))), InFlight(10)
@@ -137,7 +137,7 @@ def test_one_of_a_group_that_has_to_wait_speaks_for_all_of_them() -> None:
     first = lanes.first()
     assert first is not None
     assert first.variant == 500
-    assert stalled.asked == 1
+    assert stalled.calls == 1
 
 
 def test_lanes_are_short_until_each_has_enough_or_is_complete() -> None:

@@ -1,4 +1,4 @@
-"""What a source file defines and refers to, in five languages."""
+"""Outlines of source files in five languages: definitions and references."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def calls_in(name: str, text: str) -> set[tuple[str, str | None]]:
     return {(symbol.name, symbol.inside) for symbol in parse(name, text).references if symbol.kind == "call"}
 
 
-def test_the_language_is_known_by_the_suffix() -> None:
+def test_the_suffix_decides_the_language() -> None:
     names = ["a.py", "a.pyi", "b/a.go", "a.ts", "a.tsx", "a.mts", "a.cts", "a.js", "a.jsx", "a.mjs", "a.cjs"]
     languages = ["python"] * 2 + ["go"] + ["typescript"] * 8
     assert [language_of(name) for name in [*names, "A.java", "a.rs"]] == [*languages, "java", "rust"]
@@ -237,7 +237,7 @@ def test_definitions_of_java() -> None:
     }
 
 
-def test_definitions_of_rust_and_a_macro_is_no_function() -> None:
+def test_definitions_of_rust_without_macros() -> None:
     assert definitions_in("a.rs", RUST) == {
         ("constant", "LIMIT", 2),
         ("constant", "NAME", 3),
@@ -289,14 +289,14 @@ def test_comments_and_strings_are_listed_by_position() -> None:
     assert [symbol.name for symbol in result.references] == ["x"]
 
 
-def test_the_readable_part_of_a_broken_file_is_read() -> None:
+def test_the_valid_part_of_a_broken_file_is_read() -> None:
     result = parse("a.py", "def whole():\n    pass\n\ndef broken(:\n")
     assert result.broken
     assert result.definitions[0].qualified == "whole"
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_deep_nesting_needs_no_deep_stack(ending: str) -> None:
+def test_deep_nesting_does_not_overflow_the_stack(ending: str) -> None:
     result = outline(f"a{ending}", b"x = " + b"(" * 20_000 + b")" * 20_000)
     assert result is not None
 
@@ -324,7 +324,7 @@ WORDS = (
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(WORDS.split(" ")), max_size=60).map(" ".join))
-def test_any_heap_of_words_has_an_outline_in_every_language(text: str) -> None:
+def test_any_sequence_of_tokens_has_an_outline_in_every_language(text: str) -> None:
     for ending in ENDINGS:
         result = outline(f"a{ending}", text.encode())
         assert result is not None

@@ -52,7 +52,7 @@ def package_of(path: Path) -> str:
 
 
 def imports(path: Path) -> list[tuple[int, str]]:
-    """The packages that a file imports, late imports included, with the line."""
+    """The packages that a file imports with the line of each import, late imports included."""
     imported = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "abreast":

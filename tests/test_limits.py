@@ -1,4 +1,4 @@
-"""Every limit on a virtual clock, and in a run where it ends or shapes one."""
+"""Every limit, on a virtual clock and in real runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_programs_that_take_long_to_start_start_one_after_the_other() -> None:
         now += limit.wait(job(), now)
         limit.take(job(), now)
         starts.append(now)
-        assert limit.wait(job(variant=1), now) == 0.0  # what starts at once waits for nobody
+        assert limit.wait(job(variant=1), now) == 0.0  # the first job starts at once
     assert starts == pytest.approx([0.0, 0.4, 0.8, 1.2, 1.6])
 
 
@@ -108,7 +108,7 @@ def test_a_request_rate_is_never_exceeded_in_any_window(most: int, period: float
         assert len(window) <= most
 
 
-def test_a_request_rate_is_used_to_the_full() -> None:
+def test_a_request_rate_is_used_fully() -> None:
     starts = starts_of(RequestRate(600, 60.0, ALL), 600.0)
     assert len(starts) >= 0.98 * 6000
     gaps = [after - before for before, after in pairwise(starts[700:])]
@@ -176,8 +176,8 @@ def test_rate_headers_of_both_styles_are_read() -> None:
 
 _NAMES = st.sampled_from(
     [
-        *(f"anthropic-ratelimit-{kind}-{what}" for kind in ("requests", "tokens") for what in ("limit", "remaining")),
-        *(f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
+        *(f"anthropic-ratelimit-{kind}-{part}" for kind in ("requests", "tokens") for part in ("limit", "remaining")),
+        *(f"x-ratelimit-{part}-{kind}" for kind in ("requests", "tokens") for part in ("limit", "remaining", "reset")),
         *("anthropic-ratelimit-requests-reset", "Retry-After", "retry-after-ms", "x-other"),
     ]
 )
@@ -227,9 +227,7 @@ def test_the_response_behind_an_error_of_an_sdk_is_read_too() -> None:
 
 @pytest.mark.parametrize("parallel", [8, 60, "auto"])
 @pytest.mark.parametrize("latency", [0.2, 2.0])
-def test_a_server_that_announces_its_rate_refuses_nothing_and_is_used_to_the_full(
-    parallel: Any, latency: float
-) -> None:
+def test_an_announced_rate_is_used_fully_without_refusals(parallel: Any, latency: float) -> None:
     allows = {"requests": 120, "seconds": 60, "headers": "openai"}
     plan, targets = plan_of(500, [{"latency": latency, "allows": allows}] * 2, 1)
     watch, elapsed = go(plan, targets, parallel=parallel, retries=0)
@@ -273,7 +271,7 @@ class Bucket(Target):
 
 
 @pytest.mark.parametrize("tokens_each", [0, 50])
-def test_an_allowance_that_fills_up_steadily_is_used_to_the_full_too(tokens_each: int) -> None:
+def test_a_steadily_refilling_allowance_is_used_fully(tokens_each: int) -> None:
     plan, _ = plan_of(2000, [{}], 1)
     server = Bucket(100.0 * (tokens_each or 1), 60.0, tokens_each)
     watch, elapsed = go(plan, [server], parallel=20)
@@ -319,7 +317,7 @@ def test_announced_rates_are_respected_in_a_run(folder: Folder, manner: str) -> 
     ] * 2
 
 
-def test_a_function_passes_on_rate_headers(folder: Folder) -> None:
+def test_a_function_can_pass_on_rate_headers(folder: Folder) -> None:
     folder.cases(6)
     folder.write(
         "mine.py",
@@ -385,7 +383,9 @@ def test_a_quota_window_slides_and_is_shared_by_all_users_of_the_ledger(tmp_path
         ledger.close()
 
 
-def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Folder, monkeypatch: Any) -> None:
+def test_a_used_up_quota_stops_the_run_with_exit_code_3_and_blocks_a_later_run(
+    folder: Folder, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("ABREAST_STATE", str(folder.path / "state"))
     folder.cases(20)
     spec = "cases: cases.jsonl\nvariants: {a: {target: simulated}}\nscorers: [exact]\nlimits: {quota: 12/1h}\n"
@@ -471,14 +471,14 @@ def test_while_costs_are_unknown_one_trial_runs_alone() -> None:
     assert budget.wait(job(2), 0.0) == UNTIL_AN_EVENT, "0.4 spent, 0.4 reserved: another might pass 1.0"
 
 
-def test_what_a_run_spent_before_counts_when_it_is_resumed() -> None:
+def test_earlier_spending_counts_when_a_run_is_resumed() -> None:
     estimates = Estimates(1, [PriorUse(10, 0.9, 0, 0.0)])
     budget = Budget(0.95, "usd", ALL, estimates.cost, lambda _outcome: None, spent=0.9)
     assert budget.wait(job(), 0.0) == UNTIL_AN_EVENT
     assert budget.exhausted(job(), 0.0)
 
 
-def test_a_budget_stops_the_run_with_3_and_resume_goes_on_with_a_larger_one(folder: Folder) -> None:
+def test_a_budget_stops_the_run_with_exit_code_3_and_resume_continues_with_a_larger_one(folder: Folder) -> None:
     folder.cases(40)
     folder.write(
         "spec.yaml",
@@ -562,7 +562,7 @@ def test_failed_attempts_are_in_the_store(folder: Folder) -> None:
     assert counts["waited"] > 0
 
 
-def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
+def test_a_run_can_have_a_time_limit(folder: Folder) -> None:
     folder.cases(200)
     folder.write(
         "spec.yaml",
@@ -582,15 +582,15 @@ GB = 10**9
 
 
 class Governed:
-    """A governor of one variant, with invented readings, and the trials that it admits."""
+    """A governor of one variant with simulated measurements, and the trials that it admits."""
 
-    def __init__(self, place: Place, memory: int, requested: int = 40, cores: float = 4.0, **limits: Any) -> None:
+    def __init__(self, worker_kind: Place, memory: int, requested: int = 40, cores: float = 4.0, **limits: Any) -> None:
         self.total, self.used, self.cpu_s, self.computing, self.idle = memory, 0, 0.0, 0, 0
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.limit = Resources(
-            [place],
+            [worker_kind],
             self.reading(),
-            memory=Memory([place], limits.get("memory_per_trial")),
+            memory=Memory([worker_kind], limits.get("memory_per_trial")),
             cores=Cores(cores, limits.get("free_cores", 1.0)),
             free_memory=limits.get("free_memory", GB),
             requested=requested,
@@ -603,7 +603,7 @@ class Governed:
         return MachineReading(self.total - self.used, 0.0, own)
 
     def fill(self, now: float) -> int:
-        """Start all that may start; return the number in flight."""
+        """Start every trial that may start; return the number in flight."""
         while len(self.in_flight) < self.requested and self.limit.wait(job(self.started), now) == 0.0:
             self.limit.take(job(self.started), now)
             self.in_flight.append(self.started)
@@ -622,9 +622,9 @@ class Governed:
         return [kind for kind, _ in self.events]
 
 
-@pytest.mark.parametrize("place", ["thread", "process"])
-def test_large_trials_never_exhaust_memory_and_all_of_them_run(place: Place) -> None:
-    governed = Governed(place, 24 * GB)
+@pytest.mark.parametrize("worker_kind", ["thread", "process"])
+def test_large_trials_never_exhaust_memory_and_all_of_them_run(worker_kind: Place) -> None:
+    governed = Governed(worker_kind, 24 * GB)
     begun: dict[int, float] = {}
     now, finished, most = 0.0, 0, 0
     while finished < 40:
@@ -636,16 +636,16 @@ def test_large_trials_never_exhaust_memory_and_all_of_them_run(place: Place) -> 
         ages = [now - begun[position] for position in governed.in_flight]
         governed.used = sum(int(min(1.0, age / 2.0) * GB) for age in ages)  # each grows for two seconds
         assert governed.used < 23 * GB
-        governed.idle = sum(age >= 2.0 for age in ages) if place == "process" else 0
+        governed.idle = sum(age >= 2.0 for age in ages) if worker_kind == "process" else 0
         governed.sample(now)
         if governed.in_flight and ages[0] >= 3.0:
-            governed.end(now, **({"peak_memory_mb": 1000.0} if place == "process" else {}))
+            governed.end(now, **({"peak_memory_mb": 1000.0} if worker_kind == "process" else {}))
             finished += 1
     assert most >= 12, "and the memory there is, is used"
     assert "memory_short" in governed.kinds()
 
 
-def test_all_requested_trials_run_as_soon_as_the_first_are_seen_to_wait() -> None:
+def test_all_requested_trials_run_once_the_first_are_observed_waiting() -> None:
     governed = Governed("process", 24 * GB, requested=32)
     assert governed.fill(0.0) == FIRST
     running = []
@@ -718,7 +718,7 @@ def test_waiting_trials_are_never_limited_by_cores() -> None:
     assert governed.events == []
 
 
-def test_trials_that_saturate_all_cores_are_limited_until_they_do_not() -> None:
+def test_trials_are_limited_while_they_saturate_all_cores() -> None:
     governed = Governed("process", 100 * GB, requested=16, cores=2.0)
     governed.fill(0.0)
     crowded = compute(governed, 20, busy_cores=2.0, share=0.5)
@@ -757,7 +757,7 @@ def test_the_machine_is_read_often_only_while_the_memory_of_a_trial_is_unknown()
     assert not governed.limit.is_learning
 
 
-def test_a_sample_sees_what_a_program_and_its_children_use() -> None:
+def test_a_sample_includes_the_usage_of_child_processes() -> None:
     sampler = ProcessSampler()
     code = "import sys; block = bytearray(80_000_000); print(flush=True); sys.stdin.read()"
     shell = ["sh", "-c", f"{sys.executable} -c '{code}'; true"]
@@ -836,7 +836,7 @@ def test_invalid_limits_are_refused_with_an_explanation(folder: Folder, limits: 
     assert not (folder.path / "results.db").exists()
 
 
-def test_a_limit_of_one_target_holds_for_it_alone() -> None:
+def test_a_limit_of_one_target_does_not_affect_other_targets() -> None:
     plan, targets = plan_of(20, [{"latency": 1.0}], 1)
     watch, elapsed = go(plan, targets, parallel=20, targets={"simulated": {"parallel": 4}})
     assert watch.most["all"] == 4
@@ -857,7 +857,7 @@ def test_events_of_limits_are_shown(folder: Folder) -> None:
     assert "cut" in folder.abreast("show", "--events").out
 
 
-def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
+def test_a_target_can_have_its_own_timeout(folder: Folder) -> None:
     folder.write(
         "mine.py",
         """
@@ -949,7 +949,7 @@ def warmups(folder: Folder) -> list[dict[str, Any]]:
     return [row["detail"] for row in rows if row["kind"] == "warmup"]
 
 
-def test_a_warm_up_is_an_event_and_no_trial(folder: Folder) -> None:
+def test_a_warm_up_is_an_event_and_not_a_trial(folder: Folder) -> None:
     folder.cases(5)
     warm_spec(folder, "{a: {warmup: true}, b: {warmup: true, broken: ''}}")
     assert folder.abreast("run", "spec.yaml").code == 0
@@ -984,7 +984,7 @@ def test_a_failed_warm_up_executes_nothing_and_resume_warms_up_again(folder: Fol
     assert folder.sql("select count(*) n from trials") == [{"n": 3}]
 
 
-def test_a_passing_fault_does_not_fail_a_warm_up(folder: Folder) -> None:
+def test_a_transient_fault_does_not_fail_a_warm_up(folder: Folder) -> None:
     folder.cases(3)
     warm_spec(folder, "{a: {broken: once, warmup: true}}")
     assert folder.abreast("run", "spec.yaml").code == 0
@@ -1005,7 +1005,7 @@ def test_the_cost_of_warm_ups_counts_against_budget_and_quota(folder: Folder, mo
     assert folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--store", "other.db").code == 3
     assert folder.sql("select count(*) n from trials", "other.db") == [{"n": 3}]
     second = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
-    assert second.code == 3, "a used-up quota is told as such, not as a failed warm-up"
+    assert second.code == 3, "a used-up quota is reported as such, not as a failed warm-up"
     assert "quota of 4 in 1 h is used up" in second.err
 
 
@@ -1047,7 +1047,7 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
     assert elapsed == pytest.approx(0.5)
 
 
-def test_a_failed_warm_up_counts_also_if_another_one_never_starts(folder: Folder) -> None:
+def test_a_failed_warm_up_counts_even_if_another_never_starts(folder: Folder) -> None:
     folder.write(
         "mine.py",
         """

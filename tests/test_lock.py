@@ -27,7 +27,7 @@ LOCK = "experiment.lock.json"
 
 @pytest.fixture
 def locked(folder: Folder) -> Folder:
-    """An experiment whose plan is locked and not yet run."""
+    """An experiment with a locked plan and no run yet."""
     folder.cases(120)
     folder.write("experiment.yaml", SPEC)
     done = folder.abreast("run", "--lock", "experiment.yaml", "--store", "first.db")
@@ -37,7 +37,7 @@ def locked(folder: Folder) -> Folder:
 
 
 def lock_finding(folder: Folder) -> dict[str, Any]:
-    """What `check` says about the lock."""
+    """The finding of `check` about the lock."""
     rows = folder.abreast("check", "experiment.yaml", "--json").json
     (finding,) = [row for row in rows if row["check"] == "lock"]
     return dict(finding)
@@ -93,7 +93,7 @@ def test_later_runs_find_the_file_and_report_that_they_follow_it(locked: Folder)
         ("better:", "best:", "variant better is missing"),
     ],
 )
-def test_a_spec_that_changed_is_a_warning_that_names_the_difference(
+def test_a_changed_spec_is_a_warning_that_names_the_difference(
     locked: Folder, before: str, after: str, difference: str
 ) -> None:
     assert before in SPEC
@@ -124,7 +124,7 @@ def test_more_cases_and_other_cases_are_differences_but_their_order_is_not(locke
         ('"alpha_final": 0.03', '"alpha_final": 0.04', "alpha_final 0.03 instead of 0.04"),
     ],
 )
-def test_another_rule_is_a_difference(locked: Folder, before: str, after: str, difference: str) -> None:
+def test_a_changed_decision_rule_is_a_difference(locked: Folder, before: str, after: str, difference: str) -> None:
     text = (locked.path / LOCK).read_text()
     assert before in text
     locked.write(LOCK, text.replace(before, after))
@@ -212,13 +212,13 @@ def test_a_file_that_cannot_be_read_or_written_is_refused_before_anything_is_exe
     assert not (folder.path / "results.db").exists()
 
 
-def test_debug_runs_and_self_tests_follow_no_plan(locked: Folder) -> None:
+def test_debug_runs_and_self_tests_ignore_the_locked_plan(locked: Folder) -> None:
     assert "locked plan" not in locked.abreast("run", "experiment.yaml", "--debug").output
     assert "locked plan" not in locked.abreast("aa", "experiment.yaml").output
     assert locked.abreast("run", "experiment.yaml", "--debug", "--lock").code == 2
 
 
-def test_a_plan_is_locked_from_python(tmp_path: Path) -> None:
+def test_a_plan_can_be_locked_from_python(tmp_path: Path) -> None:
     def experiment(margin: float) -> Experiment:
         return Experiment(
             name="from python",
@@ -235,7 +235,7 @@ def test_a_plan_is_locked_from_python(tmp_path: Path) -> None:
     assert "margin 0.2 instead of 0.1" in str(experiment(0.2).run().verdict)
 
 
-def test_another_tolerance_of_the_primary_scorer_is_a_difference(locked: Folder) -> None:
+def test_a_changed_tolerance_of_the_primary_scorer_is_a_difference(locked: Folder) -> None:
     (locked.path / LOCK).unlink()
     tolerant = SPEC.replace("[exact, text]", "[{number: {rel: 0.15}}]")
     locked.write("experiment.yaml", tolerant)

@@ -1,4 +1,4 @@
-"""MCP servers of a variant: what is declared, what they are made of, and what they offer when started for real."""
+"""MCP servers of a variant: declarations, digests, and the tools that real servers offer."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def declared_server(base: Path = Path(), **declaration: Any) -> Server:
     return server
 
 
-def ours(**env: str) -> Server:
-    """The server beside these tests."""
+def secrets_server(**env: str) -> Server:
+    """The server in `SCRIPT` with these environment variables."""
     return declared_server(command=sys.executable, args=[str(SCRIPT)], env=env)
 
 
@@ -56,8 +56,8 @@ def inspected(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[st
     return asyncio.run(inspect_server(server, cwd, timeout_s, marks or {}))
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Processes alive that carry it."""
+def processes_with(mark: str) -> list[psutil.Process]:
+    """Live processes whose environment contains this mark."""
     actual = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -117,9 +117,7 @@ def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Fold
         ([{"a": {"command": "x"}}, {"a": {"command": "y"}}], 'two servers are named "a"'),
     ],
 )
-def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(
-    folder: Folder, setting: Any, message: str
-) -> None:
+def test_an_invalid_declaration_is_refused_with_its_location(folder: Folder, setting: Any, message: str) -> None:
     folder.write("broken.json", '{\n"mcpServers": {\n"a": oops}}')
     folder.write("bare.json", '{"a": {"command": "x"}}')
     folder.write("deep.json", '{"mcpServers": {"a": {"comand": "x"}}}')
@@ -137,7 +135,7 @@ def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(
         {"url": "https://x", "headers": {"x-api-key": "abc"}},
     ],
 )
-def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration: Any) -> None:
+def test_a_secret_in_plain_text_is_refused_with_the_right_syntax(declaration: Any) -> None:
     with pytest.raises(BadInput, match="is a secret in plain text") as refused:
         declared_server(**declaration)
     assert re.search(r"write \$\{[A-Z_]+\} and set", refused.value.fix)
@@ -145,16 +143,18 @@ def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration:
     assert "123" not in refused.value.message
 
 
-def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_to_variables_are_stored_unexpanded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdef")
     monkeypatch.delenv("SOME_LEVEL", raising=False)
-    here = declared_server(
+    local_server = declared_server(
         command="x", args=["--level=${SOME_LEVEL:-7}"], env={"API_TOKEN": "${SOME_TOKEN}", "MAX_TOKENS": "9"}
     )
-    there = declared_server(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
-    assert "abcdef" not in repr((here, there))
-    before = version([here], Path())
-    written, values = client_config([here], {"MARK": "m"})
+    remote_server = declared_server(
+        url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"}
+    )
+    assert "abcdef" not in repr((local_server, remote_server))
+    before = version([local_server], Path())
+    written, values = client_config([local_server], {"MARK": "m"})
     assert "abcdef" not in json.dumps(written)
     assert Variables(values).fill("", json.dumps(written)) == json.dumps(
         {
@@ -168,7 +168,7 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
             }
         }
     )
-    written, values = client_config([there], {"MARK": "m"})
+    written, values = client_config([remote_server], {"MARK": "m"})
     assert "abcdef" not in json.dumps(written)
     assert json.loads(Variables(values).fill("", json.dumps(written)))["mcpServers"]["secrets"] == {
         "type": "http",
@@ -176,10 +176,10 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
         "headers": {"Authorization": "Bearer abcdef"},
     }
     monkeypatch.setenv("SOME_TOKEN", "another")
-    assert version([here], Path()) == before
+    assert version([local_server], Path()) == before
     monkeypatch.delenv("SOME_TOKEN")
     with pytest.raises(BadInput, match="MCP server secrets: the environment variable SOME_TOKEN is not set"):
-        client_config([here], {})
+        client_config([local_server], {})
 
 
 ANY_JSON = st.recursive(
@@ -204,7 +204,7 @@ ALMOST = st.dictionaries(
 
 
 @given(st.one_of(ANY_JSON, ALMOST, st.lists(ALMOST, max_size=3)))
-def test_anything_declares_servers_or_is_refused_and_nothing_else_happens(setting: Any) -> None:
+def test_any_value_either_declares_servers_or_is_refused(setting: Any) -> None:
     try:
         actual = declared(setting, Path(__file__).parent)
     except BadInput:
@@ -218,7 +218,7 @@ def test_anything_declares_servers_or_is_refused_and_nothing_else_happens(settin
 
 @pytest.fixture
 def project(folder: Folder) -> Folder:
-    """A server in a few files."""
+    """A server that consists of a few files."""
     folder.write("serve.py", "import helper\nfrom parts import one\nimport json\n")
     folder.write("helper.py", "WORD = 'a'\n")
     folder.write("parts/__init__.py", "")
@@ -257,7 +257,7 @@ FOLDER = {"command": "uv", "args": ["--directory", "parts", "run", "one.py"]}
         ({"command": "npx", "args": ["serve.js"]}, "serve.js", "console.log(2)", False),
     ],
 )
-def test_a_digest_changes_with_what_a_server_executes_and_with_nothing_else(
+def test_a_digest_changes_only_with_the_code_a_server_executes(
     project: Folder, declaration: Any, file: str, text: str | bytes, changes: bool
 ) -> None:
     project.write("serve.bin", b"\x7fELF 1")
@@ -268,9 +268,7 @@ def test_a_digest_changes_with_what_a_server_executes_and_with_nothing_else(
     assert (version([server], project.path) != before) is changes
 
 
-def test_a_digest_changes_with_the_declaration_and_not_with_the_folder_it_is_in(
-    project: Folder, tmp_path: Path
-) -> None:
+def test_a_digest_changes_with_the_declaration_but_not_with_its_folder(project: Folder, tmp_path: Path) -> None:
     def digest(**more: Any) -> str:
         return version([declared_server(project.path, **{**PYTHON, **more})], project.path)
 
@@ -288,7 +286,7 @@ def test_a_digest_changes_with_the_declaration_and_not_with_the_folder_it_is_in(
     )
 
 
-def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_files(folder: Folder) -> None:
+def test_the_digest_of_an_installed_command_is_its_version_and_of_an_editable_one_its_files(folder: Folder) -> None:
     """As pip installs them: a few lines in `bin`, a package beside, or a link to the folder of a project."""
     site = "venv/lib/python3.12/site-packages"
     folder.write("venv/bin/detect", "#!/somewhere/bin/python\nfrom detect_server import main\nmain()\n")
@@ -314,8 +312,8 @@ def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_fi
 # -- started for real ----------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_works_is_named_with_its_tools(tmp_path: Path) -> None:
-    actual = inspected(ours(), tmp_path)
+def test_a_working_server_is_reported_with_its_tools(tmp_path: Path) -> None:
+    actual = inspected(secrets_server(), tmp_path)
     assert (actual.problem, actual.title) == ("", "secrets 1.2.3")
     assert [tool.name for tool in actual.tools] == ["lookup", "add"]
     assert actual.tools[0].description == "The secret that belongs to a key.\nKeys are words."
@@ -324,16 +322,16 @@ def test_a_server_that_works_is_named_with_its_tools(tmp_path: Path) -> None:
 
 
 def test_tools_on_several_pages_are_all_found(tmp_path: Path) -> None:
-    assert [tool.name for tool in inspected(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
+    assert [tool.name for tool in inspected(secrets_server(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
 
 
-def test_a_server_may_ask_its_client_whether_it_is_there_and_where_it_works(tmp_path: Path) -> None:
-    (tool,) = inspected(ours(MCP_ASK="1"), tmp_path).tools
+def test_a_server_may_ping_its_client_and_ask_for_its_roots(tmp_path: Path) -> None:
+    (tool,) = inspected(secrets_server(MCP_ASK="1"), tmp_path).tools
     assert tool.description == tmp_path.resolve().as_uri()
 
 
-def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> None:
-    assert len(inspected(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
+def test_a_banner_before_the_first_message_is_skipped(tmp_path: Path) -> None:
+    assert len(inspected(secrets_server(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
 
 
 @pytest.mark.parametrize(
@@ -359,15 +357,17 @@ def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> Non
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
-def test_what_is_wrong_with_a_server_is_one_sentence_with_a_fix(
+def test_a_broken_server_is_reported_in_one_sentence_with_a_fix(
     tmp_path: Path, env: dict[str, str], problem: str, fix: str
 ) -> None:
-    actual = inspected(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    actual = inspected(
+        secrets_server(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)}
+    )
     assert actual.problem.startswith(problem)
     assert fix in actual.fix
     assert len(actual.problem) < 300
     assert actual.tools == ()
-    assert not marked(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_what_is_wrong_with_a_server_is_one_sentence_with_a_fix(
         ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "the environment variable NOT_SET_HERE is not", "export"),
     ],
 )
-def test_a_command_that_cannot_be_started_is_told_what_to_write(
+def test_a_command_that_cannot_be_started_is_reported_with_a_fix(
     folder: Folder, declaration: Any, problem: str, fix: str
 ) -> None:
     folder.write("plain.txt", "x")
@@ -398,7 +398,7 @@ def test_a_command_that_cannot_be_started_is_told_what_to_write(
     assert fix in actual.fix
 
 
-def test_a_server_is_started_in_the_folder_of_its_client_with_the_files_beside_the_spec(folder: Folder) -> None:
+def test_a_server_starts_in_the_folder_of_its_client_and_finds_files_beside_the_spec(folder: Folder) -> None:
     folder.write("spec/serve.py", SCRIPT.read_bytes())
     work = folder.path / "work"
     work.mkdir()
@@ -410,8 +410,8 @@ def test_a_server_is_started_in_the_folder_of_its_client_with_the_files_beside_t
     assert tool.description == (folder.path / "spec").resolve().as_uri()
 
 
-def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder: Folder) -> None:
-    """Claude's format has no folder: what is written for it does the same."""
+def test_claude_starts_a_server_in_its_own_folder_with_the_same_config(folder: Folder) -> None:
+    """Claude's format has no `cwd`; the generated command changes the folder instead."""
     folder.write("spec/serve.py", SCRIPT.read_bytes())
     server = declared_server(
         folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec"
@@ -421,60 +421,60 @@ def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder
     assert actual.problem == f'does not speak MCP: its first output was "{(folder.path / "spec").resolve()}"'
 
 
-def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_redacted_from_quoted_server_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
     monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
-    actual = inspected(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
+    actual = inspected(secrets_server(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
     assert actual.problem == "exited with code 4: error: bad key [SOME_TOKEN]"
-    said = inspected(declared_server(command="echo", args=["${SOME_WORD}"]), tmp_path)
-    assert said.problem == 'does not speak MCP: its first output was "[SOME_WORD]"'
-    cut = inspected(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
+    report = inspected(declared_server(command="echo", args=["${SOME_WORD}"]), tmp_path)
+    assert report.problem == 'does not speak MCP: its first output was "[SOME_WORD]"'
+    cut = inspected(secrets_server(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
     assert "abc" not in cut.problem, "half of a secret is one"
 
 
 @pytest.mark.parametrize("env", [{}, {"MCP_HANG": "1"}, {"MCP_DEAF": "1"}, {"MCP_FAIL": "x"}])
 @pytest.mark.parametrize("detached", ["", "1"], ids=["in its group", "in a session of its own"])
-def test_no_process_outlives_a_look(tmp_path: Path, env: dict[str, str], detached: str) -> None:
+def test_no_process_outlives_an_inspection(tmp_path: Path, env: dict[str, str], detached: str) -> None:
     child = tmp_path / "child"
-    server = ours(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
+    server = secrets_server(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
     inspected(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
     assert child.read_text()
-    assert not marked(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
-def test_no_process_outlives_a_look_that_is_cancelled(tmp_path: Path) -> None:
+def test_no_process_outlives_a_cancelled_inspection(tmp_path: Path) -> None:
     child = tmp_path / "child"
     os.mkfifo(child)
 
     async def cancelled() -> None:
-        server = ours(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
-        looking = asyncio.create_task(inspect_servers([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
+        server = secrets_server(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
+        inspection = asyncio.create_task(inspect_servers([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
         assert await asyncio.to_thread(child.read_text), "it has started its child"
-        assert marked(str(tmp_path))
-        looking.cancel()
+        assert processes_with(str(tmp_path))
+        inspection.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await looking
+            await inspection
 
     asyncio.run(cancelled())
-    assert not marked(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
 def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
+    sizes = []
     read = StdioChannel._read
 
     async def watched(self: StdioChannel) -> None:
         try:
             await read(self)
         finally:
-            taken.append(self._size)
+            sizes.append(self._size)
 
     monkeypatch.setattr(StdioChannel, "_read", watched)
-    assert "does not speak MCP" in inspected(ours(MCP_ENDLESS="line"), tmp_path).problem
-    assert max(taken) < 2_000_000
+    assert "does not speak MCP" in inspected(secrets_server(MCP_ENDLESS="line"), tmp_path).problem
+    assert max(sizes) < 2_000_000
 
 
-def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
+def test_a_server_may_have_its_own_startup_timeout(tmp_path: Path) -> None:
     (hanging,) = declared(
         {"slow": {"command": PYTHON["command"], "args": ["-c", "import time; time.sleep(60)"], "start_timeout": 0.5}}
     )
@@ -486,7 +486,7 @@ def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
             declared({"slow": {"command": "x", "start_timeout": value}})
 
 
-def test_several_are_looked_at_together_in_their_order(tmp_path: Path) -> None:
+def test_several_servers_are_inspected_together_and_reported_in_order(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(12)]
     setting = {name: {"command": sys.executable, "args": [str(SCRIPT)]} for name in names}
     setting["s5"]["command"] = "no-such-program"
@@ -502,7 +502,7 @@ Handler = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 
 @contextlib.asynccontextmanager
 async def serving(*routes: tuple[str, str, Handler]) -> AsyncIterator[str]:
-    """A real HTTP server on this machine, and its address."""
+    """Run an HTTP server on this machine; yield its address."""
     app = web.Application()
     for method, path, handler in routes:
         app.router.add_route(method, path, handler)
@@ -582,7 +582,7 @@ def test_a_server_is_reached_over_streamable_http(monkeypatch: pytest.MonkeyPatc
 
 
 def sse(endpoint: str = "/messages?session=1") -> list[tuple[str, str, Handler]]:
-    """MCP over server-sent events, as it was before."""
+    """MCP over server-sent events, the older transport."""
     replies: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -648,7 +648,7 @@ async def breaks_off(request: web.Request) -> web.StreamResponse:
         (breaks_off, "ends its event stream without an answer", "logs"),
     ],
 )
-def test_what_is_wrong_over_http_is_one_sentence_with_a_fix(handler: Handler, problem: str, fix: str) -> None:
+def test_an_http_problem_is_reported_in_one_sentence_with_a_fix(handler: Handler, problem: str, fix: str) -> None:
     actual = inspected_over_http(("POST", "/mcp", handler), timeout_s=0.5 if handler is never else 20.0)
     assert re.search(problem, actual.problem)
     assert re.search(fix, actual.fix)
@@ -662,7 +662,7 @@ def test_a_refused_token_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("through_it", [True, False])
-def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(
+def test_a_proxy_from_the_environment_is_used_except_for_localhost(
     monkeypatch: pytest.MonkeyPatch, through_it: bool
 ) -> None:
     for name in ("no_proxy", "NO_PROXY"):
@@ -672,14 +672,14 @@ def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(
         server = Streamable()
         async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
             monkeypatch.setenv("http_proxy", address if through_it else "http://127.0.0.1:9")
-            there = "http://mcp.invalid" if through_it else address
-            return await inspect_server(declared_server(url=f"{there}/mcp"), Path())
+            host_url = "http://mcp.invalid" if through_it else address
+            return await inspect_server(declared_server(url=f"{host_url}/mcp"), Path())
 
     assert len(asyncio.run(reach()).tools) == 2
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
-def test_where_nothing_listens_it_is_said(kind: str) -> None:
+def test_an_address_where_nothing_listens_is_reported(kind: str) -> None:
     async def reach() -> Inspection:
         async with serving() as address:
             pass
@@ -735,7 +735,7 @@ COUNTED = "import os\nopen(os.environ['STARTS'], 'a').write('x')\n"
 
 @pytest.fixture
 def agent(folder: Folder) -> Folder:
-    """An experiment with a target of a package, one variant without and two with a server."""
+    """An experiment with a target from a package: one variant without a server and two with one."""
     folder.write("bring-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: bring\nVersion: 1.0\n")
     folder.write("bring-1.0.dist-info/entry_points.txt", "[abreast.targets]\nagent = bring:build\n")
     folder.write("bring.py", TARGET)
@@ -751,7 +751,7 @@ def environment(folder: Folder) -> dict[str, str]:
 
 
 def abreast(folder: Folder, *words: str, **env: str) -> Done:
-    """The command line where the package of the folder is installed."""
+    """Run the command line with the package of the folder installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(folder.path), *sys.path])
         for name, value in env.items():
@@ -759,29 +759,29 @@ def abreast(folder: Folder, *words: str, **env: str) -> Done:
         return folder.rerun(*words)
 
 
-def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent: Folder) -> None:
+def test_check_starts_each_server_once_and_names_its_tools(agent: Folder) -> None:
     done = abreast(agent, "check", "spec.yaml", "--json")
     assert done.code == 0, done.output
     (row,) = [row for row in done.json if row["check"] == "mcp"]
     assert row["level"] == "pass"
     assert re.fullmatch(r"secrets: 2 tools \(lookup, add\) in \d+\.\d s", row["message"])
     assert (agent.path / "starts").read_text() == "x"
-    told = abreast(agent, "check", "spec.yaml", "--verbose").err
-    assert "secrets (secrets 1.2.3)" in told
-    assert "lookup: The secret that belongs to a key." in told
-    assert "Keys are words" not in told
-    assert "\x1b[31m" not in told
+    stderr = abreast(agent, "check", "spec.yaml", "--verbose").err
+    assert "secrets (secrets 1.2.3)" in stderr
+    assert "lookup: The secret that belongs to a key." in stderr
+    assert "Keys are words" not in stderr
+    assert "\x1b[31m" not in stderr
 
 
 def test_nothing_is_executed_if_a_server_does_not_start(agent: Folder) -> None:
-    said = "mcp: with and again: secrets: exited with code 3: [FAIL]"
+    message = "mcp: with and again: secrets: exited with code 3: [FAIL]"
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
-    assert (done.code, said in done.err) == (4, True), done.output
-    assert said in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err
+    assert (done.code, message in done.err) == (4, True), done.output
+    assert message in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err
     assert not (agent.path / "results.db").exists()
 
 
-def test_no_server_is_started_if_nothing_is_left_to_execute(agent: Folder) -> None:
+def test_no_server_is_started_if_there_is_nothing_to_execute(agent: Folder) -> None:
     assert abreast(agent, "run", "spec.yaml").code == 0
     (agent.path / "starts").unlink()
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
@@ -790,13 +790,13 @@ def test_no_server_is_started_if_nothing_is_left_to_execute(agent: Folder) -> No
     assert not (agent.path / "starts").exists()
 
 
-def test_answers_are_given_anew_when_the_server_changes(agent: Folder) -> None:
+def test_a_changed_server_invalidates_stored_answers(agent: Folder) -> None:
     abreast(agent, "run", "spec.yaml")
     agent.write("serve.py", (agent.path / "serve.py").read_text().replace("xyzzy", "other"))
     assert "12 already done" in abreast(agent, "run", "spec.yaml").err, "those without a server stand"
 
 
-def test_the_check_works_where_a_loop_is_running_already(agent: Folder) -> None:
+def test_check_works_inside_a_running_event_loop(agent: Folder) -> None:
     agent.write(
         "notebook.py",
         """\

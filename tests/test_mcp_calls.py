@@ -52,7 +52,7 @@ def run(folder: Folder, *prompts: str) -> Done:
     return folder.abreast("run", "experiment.yaml", "--force")
 
 
-def test_calls_offered_made_failed_and_denied_are_columns_and_a_part_of_every_report(folder: Folder) -> None:
+def test_offered_made_failed_and_denied_calls_are_columns_and_in_every_report(folder: Folder) -> None:
     done = run(folder, WORKS, FAILS, DENIED)
     assert done.code == 0, done.err
     rows = folder.sql(
@@ -94,7 +94,7 @@ def test_there_is_no_comparison_if_every_call_of_an_arm_failed(folder: Folder) -
 
 @pytest.fixture
 def codex(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A model that looks up the key which the prompt names."""
+    """A model that looks up the key named in the prompt."""
     home = tmp_path_factory.mktemp("codex")
     script = "text(JSON.stringify(await tools.mcp__keys__lookup({key: '%s'})))"
     rules = [Rule(f"key {key}", [Reply(tool="exec", args=script % key), "4"]) for key in ("door", "nothing")]
@@ -142,7 +142,7 @@ def test_codex_reports_its_failed_calls(folder: Folder, codex: None) -> None:
     assert "tools offered" not in done.out, "codex does not report them"
 
 
-def test_a_server_that_fails_every_call_of_codex_is_not_compared(folder: Folder, codex: None) -> None:
+def test_codex_with_a_server_that_fails_every_call_is_not_compared(folder: Folder, codex: None) -> None:
     done = run_codex(folder, "nothing", "nothing")
     assert done.code == 1
     assert "no comparison: every MCP call of with failed (2 of 2; keys: there is no such key)" in done.out
@@ -194,7 +194,7 @@ GEMINI = {
 def test_calls_as_opencode_and_gemini_report_them(
     tmp_path: Path, preset: str, out: str, totals: tuple[int, ...], errors: dict[str, Any]
 ) -> None:
-    """Lines as opencode 1.18.33 prints them; totals as gemini 0.61.0 has them."""
+    """The lines are from opencode 1.18.33, the totals from gemini 0.61.0."""
     (tmp_path / "out").write_text(out)
     (tmp_path / "err").write_text("")
     columns = PRESETS[preset].reads(tmp_path / "out", tmp_path / "err").columns()
@@ -214,7 +214,7 @@ EVENTS = st.lists(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS)
-def test_failed_and_denied_calls_are_never_more_than_those_made(events: list[tuple[str, int, Any]]) -> None:
+def test_failed_and_denied_calls_never_exceed_the_calls_made(events: list[tuple[str, int, Any]]) -> None:
     stream = Stream()
     stream.hear(json.dumps({"type": "system", "subtype": "init", "mcp_servers": [{"name": "a"}], "tools": 5}).encode())
     for kind, number, tool in events:

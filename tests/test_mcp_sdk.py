@@ -1,4 +1,4 @@
-"""Our MCP client and the demo server against those of the official SDK."""
+"""Our MCP client and demo server, tested against the official SDK."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ else:
 """
 
 
-def test_the_versions_are_those_of_the_sdk() -> None:
+def test_protocol_versions_match_the_sdk() -> None:
     assert set(VERSIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)
     assert VERSIONS[0] == LATEST_HANDSHAKE_VERSION
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_client_of_the_sdk_uses_the_demo_server(tmp_path: Path, mode: str) -> None:
+def test_the_sdk_client_can_use_the_demo_server(tmp_path: Path, mode: str) -> None:
     (tmp_path / "app.py").write_text("def greet():\n    return 'hello'\n")
 
     async def use() -> None:
@@ -66,14 +66,14 @@ def check_sums(inspection: Inspection) -> None:
     assert [(tool.name, tool.description) for tool in inspection.tools] == [("add", "Add two numbers.")]
 
 
-def test_our_client_reaches_a_server_of_the_sdk_over_standard_streams(tmp_path: Path) -> None:
+def test_our_client_reaches_an_sdk_server_over_stdio(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SDK_SERVER)
     (server,) = parse_servers("v", {"sums": {"command": sys.executable, "args": [str(tmp_path / "sums.py")]}}, tmp_path)
     check_sums(asyncio.run(inspect_server(server, tmp_path, 120.0)))
 
 
 @pytest.mark.parametrize(("transport", "path"), [("streamable-http", "mcp"), ("sse", "sse")])
-def test_our_client_reaches_a_server_of_the_sdk_over_http(tmp_path: Path, transport: str, path: str) -> None:
+def test_our_client_reaches_an_sdk_server_over_http(tmp_path: Path, transport: str, path: str) -> None:
     (tmp_path / "sums.py").write_text(SDK_SERVER)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -84,7 +84,7 @@ def content(path: Path) -> dict[str, list[str]]:
 
 
 def plain(row: dict[str, Any]) -> str:
-    """A row in a form that both engines give: SQLite has no booleans and keeps the type of each number."""
+    """Convert a row to a form that both engines share: SQLite has no booleans and keeps the type of each number."""
     return repr(sorted((key, float(value) if isinstance(value, int) else value) for key, value in row.items()))
 
 
@@ -142,7 +142,7 @@ def test_several_stores_are_merged_and_not_changed(folder: Folder) -> None:
     assert {name: content(folder.path / name) for name in names} == before
 
 
-def test_only_the_tables_that_were_named_are_copied(folder: Folder) -> None:
+def test_only_the_named_tables_are_copied(folder: Folder) -> None:
     run(folder, "a.db")
     track(folder, "a.db", {"x": 1})
     track(folder, "a.db", {"y": 1}, table="notes")
@@ -160,7 +160,7 @@ def test_only_the_tables_that_were_named_are_copied(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_keys_find_their_columns_and_types_widen(folder: Folder, source: str, target: str) -> None:
+def test_keys_are_matched_to_columns_and_types_widen(folder: Folder, source: str, target: str) -> None:
     track(folder, source, {"lr": 1, "Lr": "one", "n": 1, "flag": True})
     track(folder, target, {"Lr": "two", "lr": 2.5, "n": "many", "flag": None})  # SQL has the names the other way round
     assert folder.abreast("merge", source, "--into", target).code == 0
@@ -211,7 +211,7 @@ def test_keys_beyond_the_column_limit_are_kept_together(folder: Folder) -> None:
 
 @pytest.fixture
 def halves(folder: Folder) -> Folder:
-    """A run that stopped half-way in a.db, and its copy in b.db; both can be resumed."""
+    """A run that stopped half-way in a.db and its copy in b.db; both can be resumed."""
     folder.write("mine.py", MODULE)
     folder.write("where", "first")
     folder.cases(4)

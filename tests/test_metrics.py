@@ -165,7 +165,7 @@ KINDS = {  # sizes of groups; 0 is a case without a group
 
 
 def graded_cases() -> list[dict[str, Any]]:
-    """Cases of all these kinds; the tag `part` splits groups."""
+    """Cases of every kind in KINDS; the tag `part` splits groups."""
     cases: list[dict[str, Any]] = []
     for kind, sizes in KINDS.items():
         for number, size in enumerate(sizes):
@@ -192,7 +192,7 @@ def interval_of(scores: dict[str, float], groups: dict[str, str], weight: Weight
 
 @pytest.mark.parametrize("store", ENGINES)
 @pytest.mark.parametrize("weight", ["case", "group"])
-def test_groups_of_any_size_give_the_interval_of_the_statistics_in_every_segment_and_that_of_the_report_in_all(
+def test_intervals_respect_groups_in_every_segment_and_match_the_report_overall(
     folder: Folder, store: str, weight: Weight
 ) -> None:
     cases = graded_cases()
@@ -247,7 +247,7 @@ def answer(case, sure):
 
 
 def sure(folder: Folder, store: str, repeats: int = 1, infrastructure: bool = True) -> None:
-    """A run in which some answers have a confidence, and trials fail in every possible way."""
+    """A run in which some answers have a confidence and trials fail in every possible way."""
     lines = [
         {"id": f"c{n}", "input": f"question {n}", "expected": "yes", "tags": {"half": "one" if n < 25 else "two"}}
         for n in range(50)
@@ -312,7 +312,7 @@ def test_only_numbers_count_in_the_mean_confidence(folder: Folder, store: str) -
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_a_variant_that_always_failed_has_no_accuracy_and_an_honest_score(folder: Folder, store: str) -> None:
+def test_a_variant_that_always_failed_has_no_accuracy_but_a_score(folder: Folder, store: str) -> None:
     folder.cases(6, tags={"kind": "a"})
     folder.write(
         "fails.yaml",

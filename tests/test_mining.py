@@ -1,4 +1,4 @@
-"""Cases that are proposed from a repository: what is true of them, and how a person takes or rejects them."""
+"""Cases proposed from a repository: their ground truths, and how a person accepts or rejects them."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def truths(repo: Path, **how: Any) -> dict[str, dict[str, Any]]:
 
 
 def hits(repo: Path, word: str) -> set[tuple[str, int]]:
-    """What git itself finds of a word."""
+    """The occurrences of a word according to `git grep`."""
     done = subprocess.run(
         ["git", "grep", "-n", "-w", "-z", "-F", "-e", word], cwd=repo, capture_output=True, text=True, check=False
     )
@@ -168,16 +168,16 @@ def repo(folder: Folder) -> Path:
 # -- what is proposed is true ----------------------------------------------------------------------------------------
 
 
-def test_every_truth_is_what_git_grep_finds_and_nothing_it_finds_is_left_over(repo: Path) -> None:
+def test_every_truth_matches_git_grep_and_unclaimed_matches_are_explained(repo: Path) -> None:
     proposals = mining.propose(repo, limit=60, kinds=["definitions", "callers", "configuration"])
     assert len(proposals) > 20
     for candidate in proposals:
         name = re.search(r"`([^`]+)`", candidate.case["prompt"])
         assert name is not None
         truth = {(path, line) for path, lines in candidate.case["ground_truth"]["lines"].items() for line in lines}
-        there = hits(repo, name[1])
-        assert truth <= there, candidate.id
-        for path, line in there - truth:
+        matches = hits(repo, name[1])
+        assert truth <= matches, candidate.id
+        for path, line in matches - truth:
             text = (repo / path).read_text().split("\n")[line - 1]
             is_said = path == "README.md" or "#" in text or '"' in text or "import" in text
             if candidate.kind == "definitions":
@@ -198,7 +198,7 @@ def test_definitions_are_found_in_all_five_languages(repo: Path) -> None:
     }
     assert proposals["def-ledger-server-serve-ledger"]["lines"] == {"server/ledger.go": [7]}
     assert proposals["def-show-price"]["lines"] == {"web/src/price.ts": [3]}
-    assert proposals["def-wall-clock"]["lines"] == {"jvm/Clock.java": [2]}, "a constructor is no second definition"
+    assert proposals["def-wall-clock"]["lines"] == {"jvm/Clock.java": [2]}, "a constructor is not a second definition"
     assert proposals["def-frame-codec-encode-frame"]["symbols"] == ["FrameCodec.encode_frame"]
     assert {"def-line-limit", "def-retry-budget", "def-price-step", "def-frame-size"} <= proposals.keys()
 
@@ -222,7 +222,7 @@ def test_callers_are_named_with_their_class_and_all_their_lines(repo: Path) -> N
     assert proposals["callers-frame-checksum"]["symbols"] == ["FrameCodec.encode_frame", "check_all"]
 
 
-def test_settings_are_asked_for_if_one_line_of_one_file_has_them(repo: Path) -> None:
+def test_settings_are_asked_about_if_exactly_one_line_sets_them(repo: Path) -> None:
     proposals = truths(repo, kinds=["configuration"])
     assert proposals["config-line-length"] == {
         "files": ["pyproject.toml"],
@@ -234,7 +234,7 @@ def test_settings_are_asked_for_if_one_line_of_one_file_has_them(repo: Path) -> 
     assert "config-shared-setting" not in proposals
 
 
-def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(repo: Path) -> None:
+def test_the_suite_reads_every_case_and_no_question_names_its_answer(repo: Path) -> None:
     proposals = mining.propose(repo, limit=60)
     file = repo / "cases.jsonl"
     casefile.append(file, [casefile.as_line(candidate.case) for candidate in proposals])
@@ -269,8 +269,8 @@ QUOTED = {
 }
 
 
-def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder, repo: Path) -> None:
-    """Whatever characters a line has that JSON escapes, and whatever names of files it holds."""
+def test_the_right_answer_gets_the_full_score_in_json_and_in_prose(folder: Folder, repo: Path) -> None:
+    """Also with characters that JSON escapes and with file names in a line."""
     scorer = build("retrieval", {})
     written(folder, QUOTED)
     proposals = mining.propose(repo, limit=100)
@@ -289,7 +289,7 @@ def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder
     assert content["config-first-limit"] == ["first_limit = 3"]
     assert content["config-third-name"] == ["third_name = 'single'"]
     assert content["config-second-list"] == ['second_list = ["a", "b"]']
-    assert all(each[0][-1] != "," for each in content.values() if each)
+    assert all(matches[0][-1] != "," for matches in content.values() if matches)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder
     ],
     ids=["may be a file", "a private name"],
 )
-def test_what_the_scorer_takes_for_something_else_is_not_asked_about(folder: Folder, files: dict[str, str]) -> None:
+def test_names_that_the_scorer_would_misread_are_not_asked_about(folder: Folder, files: dict[str, str]) -> None:
     home = {"a.js": "function compute_it() {}\n"} if "a.js" in files else {"a.py": "def compute_it():\n    pass\n\n\n"}
     parts = {name: home.get(name, "") + files.get(name, "") for name in {**home, **files}}
     proposals = ids(written(folder, parts))
@@ -436,7 +436,7 @@ LAYERS = {
 }
 
 
-def test_what_a_change_affects_are_the_callers_and_their_callers(folder: Folder) -> None:
+def test_a_change_affects_the_callers_and_their_callers(folder: Folder) -> None:
     proposals = truths(written(folder, LAYERS), kinds=["impact"])
     assert proposals["impact-parse-number"] == {
         "files": ["app/core.py", "tests/test_core.py"],
@@ -497,7 +497,7 @@ def test_nothing_is_asked_if_the_callers_of_a_caller_are_not_certain(folder: Fol
     ],
     ids=["go", "java", "rust"],
 )
-def test_tests_are_told_from_other_functions_in_each_language(
+def test_tests_are_distinguished_from_other_functions_in_each_language(
     folder: Folder, files: dict[str, str], symbol: str
 ) -> None:
     proposals = truths(written(folder, files), kinds=["tests"])
@@ -658,7 +658,7 @@ def test_a_name_that_may_be_defined_elsewhere_is_not_asked_about(folder: Folder,
         ("b.ts", "export function other() {\n  return shared_helper(1);\n}\n"),
     ],
 )
-def test_callers_are_not_asked_for_if_one_occurrence_is_not_clear(folder: Folder, name: str, text: str) -> None:
+def test_callers_are_not_asked_for_if_one_occurrence_is_ambiguous(folder: Folder, name: str, text: str) -> None:
     assert "callers-shared-helper" in ids(written(folder, {"a.py": HELPER}))
     assert "callers-shared-helper" not in ids(written(folder, {name: text}))
 
@@ -673,7 +673,7 @@ def test_callers_are_not_asked_for_if_one_occurrence_is_not_clear(folder: Folder
         "import a\n\n\ndef other_user():\n    return a.shared_helper(f'{a.shared_helper(2)}')\n",
     ],
 )
-def test_comments_texts_and_imports_do_not_make_a_call_unclear(folder: Folder, text: str) -> None:
+def test_comments_strings_and_imports_do_not_make_a_call_ambiguous(folder: Folder, text: str) -> None:
     repo = written(folder, {"a.py": HELPER, "b.py": text})
     assert "callers-shared-helper" in ids(repo)
 
@@ -708,21 +708,21 @@ def test_comments_texts_and_imports_do_not_make_a_call_unclear(folder: Folder, t
         ),
     ],
 )
-def test_a_method_of_an_object_that_may_be_of_a_library_is_not_asked_about(
+def test_a_method_of_an_object_that_may_come_from_a_library_is_not_asked_about(
     folder: Folder, name: str, home: str, call: str
 ) -> None:
-    """An object is of the class only if the file declares it so."""
+    """An object belongs to the class only if the file declares its type."""
     other = f"b{Path(name).suffix}"
     assert "callers-page-fetch-rows" not in ids(written(folder, {name: home, other: call.format("Other")}))
     assert "callers-page-fetch-rows" in ids(written(folder, {other: call.format("Page")}))
 
 
-def test_a_method_that_objects_of_libraries_have_too_is_not_asked_about(folder: Folder) -> None:
+def test_a_method_name_that_libraries_use_too_is_not_asked_about(folder: Folder) -> None:
     text = "class Page:\n    def read_text(self):\n        pass\n\n\ndef show(page):\n    return page.read_text()\n"
     assert "callers-page-read-text" not in ids(written(folder, {"a.py": text}))
 
 
-def test_a_call_on_an_object_of_a_library_is_no_call_of_a_method_in_the_same_file(folder: Folder) -> None:
+def test_a_call_on_a_library_object_is_not_a_call_of_a_method_in_the_same_file(folder: Folder) -> None:
     text = (
         "export class Page {\n  fetchRows() { return 1; }\n  show() { return this.fetchRows(); }\n}\n"
         "export function load(library) {\n  return library.fetchRows();\n}\n"
@@ -740,7 +740,7 @@ def test_a_setting_that_another_file_gives_a_value_is_not_asked_about(folder: Fo
 
 
 @pytest.mark.parametrize("name", [".env", ".flake8", "Procfile", "other.properties"])
-def test_a_setting_in_a_file_without_a_known_form_makes_another_one_unclear(folder: Folder, name: str) -> None:
+def test_a_setting_in_a_file_of_unknown_format_makes_its_name_ambiguous(folder: Folder, name: str) -> None:
     assert "config-retry-ceiling" in ids(
         written(folder, {".env.example": "RETRY_CEILING=7\n", "README": "RETRY_CEILING=8"})
     )
@@ -757,7 +757,7 @@ def test_a_setting_in_a_file_without_a_known_form_makes_another_one_unclear(fold
         ("a.toml", "api_token_value = 7\n"),
     ],
 )
-def test_a_setting_that_its_real_reader_does_not_find_is_not_asked_about(folder: Folder, name: str, text: str) -> None:
+def test_a_setting_that_a_real_parser_does_not_find_is_not_asked_about(folder: Folder, name: str, text: str) -> None:
     assert not ids(written(folder, {name: text}))
 
 
@@ -781,7 +781,7 @@ def test_generated_vendored_and_minified_files_are_not_asked_about(folder: Folde
 # -- any repository --------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_repository_is_said_to_be_empty(folder: Folder) -> None:
+def test_an_empty_repository_is_reported_as_empty(folder: Folder) -> None:
     (folder.path / "repo").mkdir()
     done = folder.abreast("cases", "new", "--repo", "repo")
     assert done.code == 2
@@ -797,20 +797,20 @@ def test_a_repository_without_any_of_the_languages_has_nothing_to_propose(folder
     assert "nothing to propose" in done.err
 
 
-def test_without_git_the_folder_is_walked_but_for_what_is_hidden_or_installed(folder: Folder) -> None:
+def test_without_git_the_folder_is_walked_except_hidden_and_installed_files(folder: Folder) -> None:
     code = "def {}_function():\n    pass\n"
-    places = {"a.py": "plain", ".hidden/b.py": "hidden", "node_modules/c.py": "installed", "venv/d.py": "virtual"}
-    repo = written(folder, {path: code.format(name) for path, name in places.items()}, tracked=False)
+    functions = {"a.py": "plain", ".hidden/b.py": "hidden", "node_modules/c.py": "installed", "venv/d.py": "virtual"}
+    repo = written(folder, {path: code.format(name) for path, name in functions.items()}, tracked=False)
     assert ids(repo) == {"def-plain-function"}
 
 
-def test_what_git_does_not_track_does_not_count(folder: Folder) -> None:
+def test_untracked_files_do_not_count(folder: Folder) -> None:
     repo = written(folder, {"a.py": HELPER})
     folder.write("repo/b.py", "def shared_helper():\n    pass\n")
     assert "def-shared-helper" in ids(repo)
 
 
-def test_links_are_not_followed_and_names_may_hold_anything(folder: Folder) -> None:
+def test_links_are_not_followed_and_file_names_may_contain_any_character(folder: Folder) -> None:
     outside = folder.write("outside/secret.py", "def outside_function():\n    pass\n")
     repo = written(folder, {"a b/ü ñ.py": "def spaced_function():\n    pass\n"}, tracked=False)
     (repo / "link.py").symlink_to(outside)
@@ -829,7 +829,7 @@ def test_links_are_not_followed_and_names_may_hold_anything(folder: Folder) -> N
     assert "def-gone-function" not in proposals
 
 
-def test_a_folder_that_became_a_link_is_not_followed(folder: Folder) -> None:
+def test_a_folder_replaced_by_a_link_is_not_followed(folder: Folder) -> None:
     outside = folder.write("outside/a.py", "def outside_function():\n    pass\n")
     repo = written(folder, {"inner/a.py": "def inside_function():\n    pass\n", "b.py": HELPER})
     (repo / "inner/a.py").unlink()
@@ -868,7 +868,7 @@ def test_a_few_cases_are_spread_over_kinds_languages_and_folders(repo: Path) -> 
     assert {candidate.language for candidate in of_names} == {"python", "go", "typescript", "java", "rust"}
 
 
-def test_only_the_kinds_and_languages_that_are_asked_for_are_proposed(repo: Path) -> None:
+def test_only_the_requested_kinds_and_languages_are_proposed(repo: Path) -> None:
     proposals = mining.propose(repo, limit=60, kinds=["definitions"], languages=["go", "rust"])
     assert {candidate.language for candidate in proposals} == {"go", "rust"}
     assert {candidate.kind for candidate in proposals} == {"definitions"}
@@ -885,7 +885,7 @@ def test_more_files_are_read_until_there_are_enough_cases(folder: Folder, monkey
     ]
 
 
-def test_ids_that_would_be_the_same_get_a_number(folder: Folder) -> None:
+def test_colliding_ids_get_a_number(folder: Folder) -> None:
     repo = written(folder, {"a.py": "def parse_line():\n    pass\n", "b.py": "def parseLine():\n    pass\n"})
     assert ids(repo) == {"def-parse-line", "def-parse-line-2"}
 
@@ -934,8 +934,8 @@ def test_with_yes_all_are_accepted_and_none_is_proposed_twice(folder: Folder, re
     first = lines_of(folder)
     folder.abreast("cases", "new", "--repo", "repo", "--limit", "100", "--yes")
     assert lines_of(folder)[:4] == first
-    every = [json.loads(line) for line in lines_of(folder)]
-    assert len({case["prompt"] for case in every}) == len({case["id"] for case in every}) == len(every) > 20
+    cases = [json.loads(line) for line in lines_of(folder)]
+    assert len({case["prompt"] for case in cases}) == len({case["id"] for case in cases}) == len(cases) > 20
     last = folder.abreast("cases", "new", "--repo", "repo", "--yes")
     assert (last.code, last.out) == (0, "")
     assert "nothing to propose" in last.err
@@ -954,9 +954,9 @@ def test_a_person_accepts_rejects_and_stops(folder: Folder, repo: Path) -> None:
     done = on_terminal(folder, "y\nmaybe\nn\ny\nq\n")
     assert (done.code, done.out) == (0, f"accepted 2 cases, rejected 1: {MINED}\n")
     assert "y accepts, n rejects, q quits" in done.err
-    kept = lines_of(folder)
-    assert [json.loads(kept[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
-    assert kept[1] == f"// rejected: {proposed[1]}"
+    written_lines = lines_of(folder)
+    assert [json.loads(written_lines[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
+    assert written_lines[1] == f"// rejected: {proposed[1]}"
     assert not set(proposed[:3]) & ids(repo, excluded=casefile.known_cases(folder.path / MINED))
     assert [case.id for case in finding.cases([str(folder.path / MINED)])] == [proposed[0], proposed[2]]
 
@@ -972,19 +972,19 @@ def test_a_proposal_is_shown_with_the_lines_it_rests_on(folder: Folder, repo: Pa
 
 
 @pytest.mark.parametrize(("message", "code"), [("y\n\x04", 0), ("y\n\x03", 130)])
-def test_the_end_of_the_input_and_an_interrupt_keep_what_was_accepted(
+def test_end_of_input_and_an_interrupt_keep_the_accepted_cases(
     folder: Folder, repo: Path, message: str, code: int
 ) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder.path)
         os.execve(ABREAST[0], [*ABREAST, "cases", "new", "--repo", "repo"], dict(os.environ))
-    seen, sent = b"", 0
+    output, sent = b"", 0
     try:
         while chunk := os.read(terminal, 65536):
-            seen += chunk
+            output += chunk
             answers = [message[:2], message[2:]]
-            if seen.count(b"[y/n/q]") > sent and sent < 2:
+            if output.count(b"[y/n/q]") > sent and sent < 2:
                 os.write(terminal, answers[sent].encode())
                 sent += 1
     except OSError:  # its end
@@ -992,12 +992,12 @@ def test_the_end_of_the_input_and_an_interrupt_keep_what_was_accepted(
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == code
-    assert b"accepted 1 case, rejected 0" in seen
-    assert b"Traceback" not in seen
+    assert b"accepted 1 case, rejected 0" in output
+    assert b"Traceback" not in output
     assert len(lines_of(folder)) == 1
 
 
-def test_what_others_wrote_into_the_file_is_kept_and_counts_as_known(folder: Folder, repo: Path) -> None:
+def test_cases_written_by_others_are_kept_and_not_proposed_again(folder: Folder, repo: Path) -> None:
     first, second, *_ = mining.propose(repo)
     theirs = f'// ours\n{{"id": "x", "prompt": {json.dumps(first.case["prompt"])}}}\nnot json\n// rejected: {second.id}'
     path = folder.write(MINED, theirs.encode() + b" \n\xff\xfe")
@@ -1021,15 +1021,15 @@ def test_an_output_that_cannot_be_written_is_named(folder: Folder, repo: Path) -
 
 
 @pytest.mark.parametrize("words", [["--limit", "3"], ["--kind", "callers"], ["--yes"], ["--output", "x.jsonl"]])
-def test_a_list_takes_no_flag_that_would_do_nothing(folder: Folder, repo: Path, words: list[str]) -> None:
+def test_list_refuses_flags_that_would_have_no_effect(folder: Folder, repo: Path, words: list[str]) -> None:
     folder.abreast("cases", "new", "--repo", "repo", "--yes")
     assert folder.abreast("cases", "list", "--repo", "repo").code == 0
     done = folder.abreast("cases", "list", "--repo", "repo", *words)
     assert (done.code, f"abreast cases list: {words[0]} is for abreast cases new" in done.err) == (2, True)
 
 
-def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None:
-    """Above all nothing that others read and write, such as a pipe or a device."""
+def test_a_path_that_is_not_a_case_file_is_not_touched(folder: Folder, repo: Path) -> None:
+    """Especially not a pipe or a device."""
     os.mkfifo(folder.path / "pipe.jsonl")
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "pipe.jsonl")
     assert (done.code, "--output pipe.jsonl: not a regular file" in done.err) == (2, True)
@@ -1040,7 +1040,7 @@ def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None
     assert notes.read_text() == "Buy milk.\n"
 
 
-def test_those_who_write_at_once_lose_nothing(folder: Folder, repo: Path) -> None:
+def test_concurrent_writers_lose_nothing(folder: Folder, repo: Path) -> None:
     path = folder.path / "cases.jsonl"
     words = [*ABREAST, "cases", "new", "--repo", "repo", "--yes", "--limit", "6", "--output", str(path)]
     running = [subprocess.Popen([*words, "--seed", str(seed)], cwd=folder.path) for seed in (0, 0, 1)]
@@ -1053,8 +1053,8 @@ def test_those_who_write_at_once_lose_nothing(folder: Folder, repo: Path) -> Non
     assert {f"n{number}" for number in range(100)} <= casefile.known_cases(path).ids
 
 
-def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> None:
-    """A mark at its beginning, and lines that end in two characters."""
+def test_a_file_with_a_byte_order_mark_and_crlf_is_read(folder: Folder, repo: Path) -> None:
+    """As Windows editors write it."""
     first, second, *_ = mining.propose(repo)
     lines = [json.dumps({"id": first.id, "prompt": "?"}), f"// rejected: {second.id}"]
     path = folder.write(MINED, b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
@@ -1070,7 +1070,7 @@ def test_text_in_source_files_cannot_command_the_terminal(folder: Folder) -> Non
     assert not {"\x1b", "\x07", "\x9b"} & set(done.output)
 
 
-def test_changes_that_are_not_committed_are_warned_of(folder: Folder, repo: Path) -> None:
+def test_uncommitted_changes_are_a_warning(folder: Folder, repo: Path) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", *identity, "commit", "-qm", "all"], cwd=repo, check=True)
     assert "warning" not in folder.abreast("cases", "new", "--repo", "repo").err

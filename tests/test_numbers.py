@@ -1,4 +1,4 @@
-"""The suite `numbers`: every series decides its query, and no dress of an answer changes what it is worth."""
+"""The suite `numbers`: every series decides its query, and the wording of an answer does not change its score."""
 
 from __future__ import annotations
 
@@ -28,10 +28,16 @@ ALL = list(cases())
 
 
 def case(query: str, expected: Any, **columns: list[Any]) -> Case:
-    """A case of its own, asked about these columns."""
-    shown = columns or {"value": [1.0, 2.0, 3.0]}
-    size = max(map(len, shown.values()))
-    case_input = {"query": query, "question": QUERIES[query].question, "columns": shown, "size": size, "source": "here"}
+    """A hand-made case with this query about these columns."""
+    data = columns or {"value": [1.0, 2.0, 3.0]}
+    size = max(map(len, data.values()))
+    case_input = {
+        "query": query,
+        "question": QUERIES[query].question,
+        "columns": data,
+        "size": size,
+        "source": "here",
+    }
     return Case(query, case_input, expected)
 
 
@@ -42,7 +48,7 @@ def marks(query: str, expected: Any, text: str, **columns: list[Any]) -> float |
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def test_thirty_of_each_task_are_180_cases_and_five_are_their_beginning() -> None:
+def test_thirty_trials_of_each_task_are_180_cases_and_five_are_their_beginning() -> None:
     assert len(ALL) == 180
     assert {task: sum(item["tags"]["task"] == task for item in ALL) for task in TASKS} == dict.fromkeys(TASKS, 30)
     quick = [item for item in ALL if int(item["id"][-3:]) < 5]
@@ -53,18 +59,18 @@ def test_thirty_of_each_task_are_180_cases_and_five_are_their_beginning() -> Non
 
 
 def test_every_trial_is_a_new_series_and_another_seed_draws_others() -> None:
-    shown = [json.dumps(item["input"]["columns"]) for item in ALL if item["input"]["source"] != "flat_line"]
-    assert len(set(shown)) == len(shown)
+    series_texts = [json.dumps(item["input"]["columns"]) for item in ALL if item["input"]["source"] != "flat_line"]
+    assert len(set(series_texts)) == len(series_texts)
     others = [json.dumps(item["input"]["columns"]) for item in cases(trials=3, seed=7)]
-    assert not set(shown) & set(others)
+    assert not set(series_texts) & set(others)
     assert json.dumps(list(cases(trials=3, seed=7))) == json.dumps(list(cases(trials=3, seed=7)))
 
 
-def test_any_beginning_of_a_task_asks_every_query_as_often_as_any_other_to_within_one() -> None:
+def test_queries_are_balanced_to_within_one_in_any_prefix_of_a_task() -> None:
     for name, task in TASKS.items():
-        asked = [item["input"]["query"] for item in ALL if item["tags"]["task"] == name]
+        queries = [item["input"]["query"] for item in ALL if item["tags"]["task"] == name]
         for length in range(1, 31):
-            counts = [asked[:length].count(query) for query in task.queries]
+            counts = [queries[:length].count(query) for query in task.queries]
             assert max(counts) - min(counts) <= 1
 
 
@@ -77,7 +83,7 @@ def test_every_query_and_every_generator_is_drawn() -> None:
 
 
 def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
-    """The same figures by other means: the standard library, or a formula written out."""
+    """The same figures computed independently: with the standard library or a formula written out."""
     first = columns.get("close") or next(iter(columns.values()))
     values = [item for item in first if item is not None]
     mean, spread = statistics.fmean(values), statistics.stdev(values)
@@ -86,12 +92,12 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
     ordered = sorted(values)
 
     def quantile(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        low = math.floor(place)
-        return ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+        position = share * (len(ordered) - 1)
+        low = math.floor(position)
+        return ordered[low] + (position - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
 
     moments = [sum((item - mean) ** power for item in values) / len(values) for power in (2, 3)]
-    known = {
+    figures = {
         "mean": mean,
         "median": statistics.median(values),
         "std": spread,
@@ -113,38 +119,38 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
     }
     if "volume" in columns:
         opened = next(item for item in columns["open"] if item is not None)
-        known["return_percent"] = 100 * (values[-1] - opened) / opened
+        figures["return_percent"] = 100 * (values[-1] - opened) / opened
         days = [(c, v) for c, v in zip(first, columns["volume"], strict=True) if c is not None and v is not None]
-        known["vwap"] = sum(c * v for c, v in days) / sum(v for _, v in days)
+        figures["vwap"] = sum(c * v for c, v in days) / sum(v for _, v in days)
         highest, fall = 0.0, 0.0
         for item in values:
             highest = max(highest, item)
             fall = max(fall, 100 * (highest - item) / highest)
-        known["drawdown"] = fall
+        figures["drawdown"] = fall
     if "bid" in columns:
-        there = {name: [item for item in column if item is not None] for name, column in columns.items()}
-        bid, ask = max(there["bid"]), min(there["ask"])
-        known["spread_percent"] = 200 * (ask - bid) / (ask + bid)
-        more, less = sum(there["bid_size"]), sum(there["ask_size"])
-        known["imbalance"] = 100 * (more - less) / (more + less)
+        present = {name: [item for item in column if item is not None] for name, column in columns.items()}
+        bid, ask = max(present["bid"]), min(present["ask"])
+        figures["spread_percent"] = 200 * (ask - bid) / (ask + bid)
+        more, less = sum(present["bid_size"]), sum(present["ask_size"])
+        figures["imbalance"] = 100 * (more - less) / (more + less)
     if "gold" in columns:
-        kept = [[item for item in column if item is not None] for column in columns.values()]
-        known["portfolio_return"] = 100 * (sum(prices[-1] / prices[0] for prices in kept) / 3 - 1)
+        prices_by_asset = [[item for item in column if item is not None] for column in columns.values()]
+        figures["portfolio_return"] = 100 * (sum(prices[-1] / prices[0] for prices in prices_by_asset) / 3 - 1)
     if "humidity" in columns:
         pairs = zip(columns["temperature"], columns["humidity"], strict=True)
-        known["humid_mean"] = statistics.fmean([t for t, h in pairs if t is not None and h is not None and h > 60])
-    return known[query]
+        figures["humid_mean"] = statistics.fmean([t for t, h in pairs if t is not None and h is not None and h > 60])
+    return figures[query]
 
 
-def test_the_truth_of_every_number_is_that_of_the_very_numbers_shown() -> None:
+def test_every_truth_is_computed_from_the_displayed_numbers() -> None:
     for item in [*ALL, *cases(trials=4, robustness=True)]:
         query = QUERIES[item["input"]["query"]]
         if query.kind == "number" and query.name != "anomalies":
-            shown = json.loads(json.dumps(item["input"]["columns"]))
-            assert item["expected"] == pytest.approx(by_hand(query.name, shown), rel=1e-6, abs=1e-6), item["id"]
+            columns = json.loads(json.dumps(item["input"]["columns"]))
+            assert item["expected"] == pytest.approx(by_hand(query.name, columns), rel=1e-6, abs=1e-6), item["id"]
 
 
-def test_no_case_lacks_a_truth_and_no_class_is_one_that_cannot_be_answered() -> None:
+def test_every_case_has_a_truth_and_every_class_can_be_answered() -> None:
     for item in ALL:
         query = QUERIES[item["input"]["query"]]
         assert item["expected"] is not None
@@ -164,7 +170,7 @@ def test_classes_are_balanced_enough_that_no_constant_answer_wins() -> None:
         assert most < 0.7, (query, most)
 
 
-def test_the_events_put_into_a_series_are_nearly_always_exactly_those_found_in_it() -> None:
+def test_the_inserted_events_are_nearly_always_exactly_those_found() -> None:
     missed = found_in_clean = drawn = 0
     for seed in range(300):
         random = np.random.default_rng(seed)
@@ -180,7 +186,7 @@ def test_the_events_put_into_a_series_are_nearly_always_exactly_those_found_in_i
     assert found_in_clean <= drawn * 0.01
 
 
-def test_an_anomaly_case_has_exactly_the_events_that_were_put_into_it() -> None:
+def test_an_anomaly_case_has_exactly_the_inserted_events() -> None:
     for item in cases(trials=60, tasks=["anomaly"]):
         values = np.array(item["input"]["columns"]["value"], dtype=float)
         kind = item["input"]["source"].partition(", ")[2]
@@ -195,7 +201,7 @@ def test_the_count_of_anomalies_counts_events_and_not_points() -> None:
     assert QUERIES["type"].truth({"value": values}) == "level shift"
 
 
-def test_what_the_numbers_do_not_decide_has_no_truth() -> None:
+def test_a_query_that_the_numbers_do_not_decide_has_no_truth() -> None:
     flat = np.full(60, 5.0)
     assert QUERIES["skewness"].truth({"value": flat}) is None
     assert QUERIES["direction"].truth({"value": flat}) == "flat"
@@ -205,7 +211,7 @@ def test_what_the_numbers_do_not_decide_has_no_truth() -> None:
     assert QUERIES["vwap"].truth({"value": flat}) is None
 
 
-def test_generators_are_what_they_are_called() -> None:
+def test_generators_do_what_their_names_say() -> None:
     random = np.random.default_rng(3)
     large = 20_000
     assert stats.kstest(series.normal(random, large), "norm", args=(50, 10)).pvalue > 1e-4
@@ -213,9 +219,9 @@ def test_generators_are_what_they_are_called() -> None:
     assert stats.kstest(series.exponential(random, large), "expon", args=(0, 10)).pvalue > 1e-4
     steps = np.diff(series.random_walk(random, large))
     assert stats.kstest(steps, "norm").pvalue > 1e-4
-    for wanted in (-0.95, 0.0, 0.95):
-        columns = series.pair(random, large, wanted)
-        assert abs(np.corrcoef(columns["A"], columns["B"])[0, 1] - wanted) < 0.03
+    for correlation in (-0.95, 0.0, 0.95):
+        columns = series.pair(random, large, correlation)
+        assert abs(np.corrcoef(columns["A"], columns["B"])[0, 1] - correlation) < 0.03
     days = series.ohlcv(random, 500)
     assert (days["low"] <= np.minimum(days["open"], days["close"])).all()
     assert (days["high"] >= np.maximum(days["open"], days["close"])).all()
@@ -223,14 +229,14 @@ def test_generators_are_what_they_are_called() -> None:
     assert np.ptp(series.flat_line(random, 50)) == 0
 
 
-def test_a_limit_of_points_holds_for_every_series_and_changes_no_number_of_cases() -> None:
+def test_a_limit_of_points_applies_to_every_series_and_does_not_change_the_number_of_cases() -> None:
     limited = list(cases(max_data_size=150))
     assert len(limited) == 180
     assert max(item["input"]["size"] for item in limited) <= 150
     assert max(item["input"]["size"] for item in ALL) == 10_000
 
 
-def test_an_unknown_task_is_refused_with_the_one_that_was_meant() -> None:
+def test_an_unknown_task_is_refused_with_a_suggestion() -> None:
     with pytest.raises(BadInput, match=r"trand.*did you mean.*trend"):
         list(cases(tasks=["trand"]))
 
@@ -238,15 +244,15 @@ def test_an_unknown_task_is_refused_with_the_one_that_was_meant() -> None:
 # -- perturbations and recordings ------------------------------------------------------------------------------------
 
 
-def test_every_case_is_perturbed_in_eight_ways_each_with_a_truth_of_its_own() -> None:
-    found = list(cases(trials=5, robustness=True))
+def test_every_case_is_perturbed_in_eight_ways_each_with_its_own_truth() -> None:
+    items = list(cases(trials=5, robustness=True))
     assert len(PERTURBATIONS) == 8
     plain = {item["id"]: item for item in cases(trials=5)}
-    kinds = [item["tags"]["perturbation"] for item in found]
+    kinds = [item["tags"]["perturbation"] for item in items]
     assert set(kinds) == {"none", *PERTURBATIONS}
     assert kinds.count("none") == 30
     assert min(kinds.count(kind) for kind in PERTURBATIONS) >= 20  # where the query still has an answer
-    for item in found:
+    for item in items:
         assert item["expected"] is not None
         if item["tags"]["perturbation"] == "none":  # the same question as without, so that its answer is reused
             assert item["input"] == plain[item["id"]]["input"]
@@ -255,8 +261,8 @@ def test_every_case_is_perturbed_in_eight_ways_each_with_a_truth_of_its_own() ->
             assert item["input"]["columns"] != plain[item["group"]]["input"]["columns"]
 
 
-def test_a_perturbed_anomaly_case_has_the_events_that_were_there_and_those_that_were_put_in() -> None:
-    """Neighbours of an outlier are no anomalies, and a change of level stays where it is."""
+def test_a_perturbed_anomaly_case_has_the_original_and_the_inserted_events() -> None:
+    """Neighbours of an outlier are not anomalies, and a change of level keeps its position."""
     looked_at, changed = 0, set()
     for seed in range(6):
         plain: dict[str, Any] = {}
@@ -265,11 +271,15 @@ def test_a_perturbed_anomaly_case_has_the_events_that_were_there_and_those_that_
             kind = item["tags"]["perturbation"]
             plain.setdefault(item["group"], values)
             before = plain[item["group"]]
-            known = {event.position for event in anomalies.find(before) if event.position < len(values)}
-            known -= set(np.flatnonzero(~np.isfinite(values)).tolist())
+            events = {event.position for event in anomalies.find(before) if event.position < len(values)}
+            events -= set(np.flatnonzero(~np.isfinite(values)).tolist())
             if kind == "outliers":
-                known |= set(np.flatnonzero(np.abs(values - before) > np.std(before)).tolist())
-            answer = {"anomalies": len(known), "presence": "yes" if known else "no", "locations": sorted(known)}
+                events |= set(np.flatnonzero(np.abs(values - before) > np.std(before)).tolist())
+            answer = {
+                "anomalies": len(events),
+                "presence": "yes" if events else "no",
+                "locations": sorted(events),
+            }
             if item["input"]["query"] in answer:
                 assert item["expected"] == answer[item["input"]["query"]], (seed, item["id"])
                 looked_at += 1
@@ -278,7 +288,7 @@ def test_a_perturbed_anomaly_case_has_the_events_that_were_there_and_those_that_
     assert changed == {"none", *PERTURBATIONS}
 
 
-def test_a_missing_price_takes_nothing_but_itself_out_of_a_figure() -> None:
+def test_a_missing_price_drops_only_its_own_term_from_a_figure() -> None:
     days: dict[str, list[Any]] = {
         "open": [100.0, 101.0, 105.0, 98.0],
         "high": [102.0, 106.0, 107.0, None],
@@ -286,10 +296,10 @@ def test_a_missing_price_takes_nothing_but_itself_out_of_a_figure() -> None:
         "close": [101.0, 105.0, None, 97.0],
         "volume": [10, 20, 30, 40],
     }
-    shown = conditions.columns_of({"columns": days})
-    assert QUERIES["return_percent"].truth(shown) == pytest.approx(-3.0)
-    assert QUERIES["vwap"].truth(shown) == pytest.approx((101 * 10 + 105 * 20 + 97 * 40) / 70)
-    assert QUERIES["drawdown"].truth(shown) == pytest.approx(100 * (105 - 97) / 105)
+    columns = conditions.columns_of({"columns": days})
+    assert QUERIES["return_percent"].truth(columns) == pytest.approx(-3.0)
+    assert QUERIES["vwap"].truth(columns) == pytest.approx((101 * 10 + 105 * 20 + 97 * 40) / 70)
+    assert QUERIES["drawdown"].truth(columns) == pytest.approx(100 * (105 - 97) / 105)
 
 
 def write_recording(folder: Path, values: list[Any], name: str = "machine.csv") -> Path:
@@ -305,9 +315,9 @@ def test_recordings_are_cut_into_windows_and_their_marks_are_the_truth(tmp_path:
     marked = tmp_path / "labels.json"
     stamps = [f"2014-04-01 {at // 60:02d}:{at % 60:02d}:00.000000" for at in (150, 300, 450)]
     marked.write_text(json.dumps({"elsewhere/machine.csv": [], "machine.csv": stamps}))
-    found = list(cases(trials=12, series=[str(path)], labels=str(marked)))
-    assert {item["tags"]["task"] for item in found} == set(TASKS)
-    for item in found:
+    items = list(cases(trials=12, series=[str(path)], labels=str(marked)))
+    assert {item["tags"]["task"] for item in items} == set(TASKS)
+    for item in items:
         if item["input"]["query"] == "locations":
             window = item["input"]["columns"]["value"]
             start = next(at for at in range(600) if [round(v, 3) for v in values[at : at + len(window)]] == window)
@@ -317,57 +327,57 @@ def test_recordings_are_cut_into_windows_and_their_marks_are_the_truth(tmp_path:
 
 
 def labelled(folder: Path, marks: Any, **flags: Any) -> list[dict[str, Any]]:
-    """Cases of the anomaly task from a recording of 600 minutes with these labels."""
+    """Cases of the anomaly task from a 600-minute recording with these labels."""
     path = write_recording(folder, [round(20 + math.sin(at / 9), 3) for at in range(600)])
     labels = folder / "labels.json"
     labels.write_text(json.dumps(marks))
     return list(cases(tasks=["anomaly"], series=[str(path)], labels=str(labels), **flags))
 
 
-def test_what_somebody_marked_is_not_asked_for_by_a_definition_of_ours(tmp_path: Path) -> None:
+def test_marked_anomalies_are_not_asked_for_by_our_own_definition(tmp_path: Path) -> None:
     for item in labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9):
         assert "robust standard deviations" not in item["input"]["question"]
         assert "has marked" in item["input"]["question"]
 
 
-def test_no_mark_answers_for_outliers_that_were_put_in_later(tmp_path: Path) -> None:
-    found = labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9, robustness=True)
-    kinds = {item["tags"]["perturbation"] for item in found}
+def test_labelled_recordings_get_no_extra_outliers(tmp_path: Path) -> None:
+    items = labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9, robustness=True)
+    kinds = {item["tags"]["perturbation"] for item in items}
     assert kinds == {"none", *PERTURBATIONS} - {"outliers", "reorder"}
-    for item in found:
+    for item in items:
         if item["input"]["query"] == "locations":
             assert all(item["input"]["columns"]["value"][at] is not None for at in item["expected"])
 
 
-def test_a_marked_window_of_time_is_clipped_to_the_series_and_counts_once(tmp_path: Path) -> None:
+def test_a_labelled_time_window_is_clipped_to_the_series_and_counts_once(tmp_path: Path) -> None:
     values = [round(at / 7 % 3 + at / 1000, 3) for at in range(3000)]
     path = write_recording(tmp_path, values)
     labels = tmp_path / "labels.json"
     marked = [(700, 1000), (2000, 2080)]  # as in NAB: a tenth of the recording is inside of windows
     stamps = [[f"2014-04-{1 + at // 1440:02d} {at // 60 % 24:02d}:{at % 60:02d}:00" for at in mark] for mark in marked]
     labels.write_text(json.dumps({"machine.csv": stamps}))
-    found = list(cases(trials=60, tasks=["anomaly"], series=[str(path)], labels=str(labels)))
+    items = list(cases(trials=60, tasks=["anomaly"], series=[str(path)], labels=str(labels)))
     clipped = 0
-    for item in found:
-        shown = item["input"]["columns"]["value"]
-        start = next(at for at in range(3000) if values[at : at + len(shown)] == shown)
-        end = start + len(shown) - 1
+    for item in items:
+        window = item["input"]["columns"]["value"]
+        start = next(at for at in range(3000) if values[at : at + len(window)] == window)
+        end = start + len(window) - 1
         inside = [[max(a, start) - start, min(b, end) - start] for a, b in marked if a <= end and b >= start]
         clipped += any(a < start or b > end for a, b in marked if a <= end and b >= start)
         truth = {"presence": "yes" if inside else "no", "anomalies": len(inside), "locations": inside}
         assert item["expected"] == truth[item["input"]["query"]]
     assert clipped > 10
-    answers = [item["expected"] for item in found if item["input"]["query"] == "presence"]
+    answers = [item["expected"] for item in items if item["input"]["query"] == "presence"]
     assert 0.3 < answers.count("yes") / len(answers) < 0.7
-    assert {item["input"]["query"] for item in found} == {"presence", "anomalies", "locations"}
-    entry = next(item for item in found if item["input"]["query"] == "locations")
+    assert {item["input"]["query"] for item in items} == {"presence", "anomalies", "locations"}
+    entry = next(item for item in items if item["input"]["query"] == "locations")
     (first, last), *_ = entry["expected"]
-    asked = Case("c", entry["input"], [[first, last]])
-    assert score(asked, Answer(f"Answer: {(first + last) // 2}"))["correct"] == 1.0
-    assert score(asked, Answer(f"Answer: {first}, {last}"))["correct"] == 1.0  # twice in the same
-    assert score(asked, Answer(f"Answer: {last + 2}"))["correct"] == 0.0
-    assert score(asked, Answer(f"Answer: {last + 2}"))["delayed"] == 1.0
-    assert score(asked, Answer("", [[first, last]]))["correct"] == 1.0
+    located_case = Case("c", entry["input"], [[first, last]])
+    assert score(located_case, Answer(f"Answer: {(first + last) // 2}"))["correct"] == 1.0
+    assert score(located_case, Answer(f"Answer: {first}, {last}"))["correct"] == 1.0  # twice in the same
+    assert score(located_case, Answer(f"Answer: {last + 2}"))["correct"] == 0.0
+    assert score(located_case, Answer(f"Answer: {last + 2}"))["delayed"] == 1.0
+    assert score(located_case, Answer("", [[first, last]]))["correct"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -380,10 +390,10 @@ def test_a_marked_window_of_time_is_clipped_to_the_series_and_counts_once(tmp_pa
         ("none", 0.0, 0.0),
     ],
 )
-def test_positions_are_worth_their_f1_with_a_delay_of_three_as_well(text: str, exact: float, delayed: float) -> None:
-    found = score(case("locations", [12, 45, 80]), Answer(f"Answer: {text}"))
-    assert found["correct"] == pytest.approx(exact)
-    assert found["delayed"] == pytest.approx(delayed)
+def test_positions_score_their_f1_exactly_and_with_a_delay_of_three(text: str, exact: float, delayed: float) -> None:
+    scores = score(case("locations", [12, 45, 80]), Answer(f"Answer: {text}"))
+    assert scores["correct"] == pytest.approx(exact)
+    assert scores["delayed"] == pytest.approx(delayed)
     assert score(case("mean", 2.0), Answer("2"))["delayed"] is None
 
 
@@ -405,7 +415,7 @@ def test_anomalies_lie_anywhere_and_not_on_a_grid() -> None:
         ({"machine.csv": [["2015-01-01", "2015-02-01"]]}, "matches no line of"),
     ],
 )
-def test_labels_that_mark_nothing_are_refused_and_not_taken_for_a_clean_series(
+def test_labels_that_mark_nothing_are_refused_instead_of_meaning_a_clean_series(
     tmp_path: Path, marks: Any, message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
@@ -431,7 +441,7 @@ def test_a_recording_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path
     assert message in error.value.message
 
 
-def test_labels_without_recordings_and_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
+def test_labels_without_recordings_and_missing_files_are_refused(tmp_path: Path) -> None:
     labels = tmp_path / "labels.json"
     labels.write_text("{}")
     with pytest.raises(BadInput, match="--labels needs recordings"):
@@ -448,12 +458,12 @@ def test_labels_without_recordings_and_files_that_are_not_there_are_refused(tmp_
 def test_the_raw_condition_shows_every_number_of_every_column() -> None:
     for item in ALL:
         if item["input"]["size"] <= 1000:
-            shown = conditions.raw(item["input"])["data"]
+            data = conditions.raw(item["input"])["data"]
             for numbers in item["input"]["columns"].values():
-                assert ", ".join("null" if number is None else repr(number) for number in numbers) in shown
+                assert ", ".join("null" if number is None else repr(number) for number in numbers) in data
 
 
-def test_no_condition_tells_the_query_or_where_the_series_comes_from() -> None:
+def test_no_condition_reveals_the_query_or_the_source_of_the_series() -> None:
     for item in ALL[::7]:
         for condition in (conditions.raw, conditions.semantic_frame, conditions.summary_statistics):
             assert set(condition(item["input"])) <= {"data", "question", "choices"}
@@ -475,9 +485,9 @@ def test_raw_numbers_beyond_the_limit_are_skipped_with_the_reason() -> None:
     assert conditions.raw(long, skip_above=10_000)["data"]
 
 
-def test_the_summary_has_the_figures_it_names() -> None:
-    asked = case("mean", 2.5, value=[1.0, 2.0, 3.0, 4.0]).input
-    message = conditions.summary_statistics(asked)["data"]
+def test_the_summary_contains_the_figures_it_names() -> None:
+    case_input = case("mean", 2.5, value=[1.0, 2.0, 3.0, 4.0]).input
+    message = conditions.summary_statistics(case_input)["data"]
     for part in ("count 4", "mean 2.5", "std 1.29099", "min 1", "median 2.5", "max 4", "slope 1", "no anomalies"):
         assert part in message
     spiky = case("mean", 0, value=[*([1.0, 2.0, 1.5, 1.2] * 5), 99.0]).input
@@ -486,16 +496,16 @@ def test_the_summary_has_the_figures_it_names() -> None:
     assert "slope 0" in conditions.summary_statistics(flat)["data"]
 
 
-def test_a_transform_of_the_user_gets_a_list_or_a_mapping_of_lists() -> None:
-    got: list[Any] = []
+def test_a_user_transform_gets_a_list_or_a_mapping_of_lists() -> None:
+    received: list[Any] = []
 
     def own(numbers: Any) -> str:
-        got.append(numbers)
+        received.append(numbers)
         return "so many"
 
     assert conditions.described(case("mean", 2, value=[1.0, None]).input, own)["data"] == "so many"
     conditions.described(case("higher_mean", "A", A=[1.0], B=[2.0]).input, own)
-    assert got == [[1.0, None], {"A": [1.0], "B": [2.0]}]
+    assert received == [[1.0, None], {"A": [1.0], "B": [2.0]}]
     with pytest.raises(Exception, match="must return text, got int"):
         conditions.described(case("mean", 2).input, lambda _numbers: 5)  # type: ignore[arg-type,return-value]
 
@@ -505,14 +515,14 @@ def test_a_transform_of_the_user_gets_a_list_or_a_mapping_of_lists() -> None:
 FORM = "Answer: {}\nConfidence: 87 %\nReasoning: Looking at all 100 values, series A starts at 12 and ends at 99."
 
 
-@pytest.mark.parametrize("dress", ["{}", FORM, FORM.replace("Answer: {}", "**Answer:** **{}**"), "Answer: {}."])
-def test_the_truth_in_any_dress_is_right(dress: str) -> None:
+@pytest.mark.parametrize("template", ["{}", FORM, FORM.replace("Answer: {}", "**Answer:** **{}**"), "Answer: {}."])
+def test_the_truth_is_right_in_any_wording(template: str) -> None:
     for item in ALL:
         if item["input"]["size"] <= 1000:
             right = item["expected"]
             text = ", ".join(map(str, right)) if isinstance(right, list) else str(right)
-            found = score(Case(item["id"], item["input"], right), Answer(dress.format(text)))
-            assert found["correct"] == 1.0, (item["id"], text, found)
+            scores = score(Case(item["id"], item["input"], right), Answer(template.format(text)))
+            assert scores["correct"] == 1.0, (item["id"], text, scores)
 
 
 @pytest.mark.parametrize(
@@ -585,7 +595,7 @@ def test_the_truth_in_any_dress_is_right(dress: str) -> None:
         ("direction", "rising", '{"answer": "rising", "reasoning": "the answer is not falling"}', 1),
         ("mean", 51.2, "Answer: <51.2>\nConfidence: <90 %>\nReasoning: <summed>", 1),
         ("mean", 51.2, "So the answer is 51.2.", 1),
-        # what is said where nothing is found
+        # answers that report no anomalies
         ("anomalies", 0, "Answer: None\nConfidence: 90 %\nReasoning: Nothing stands out.", 1),
         ("anomalies", 0, "There are no anomalies.", 1),
         ("anomalies", 3, "Answer: Three", 1),
@@ -600,7 +610,7 @@ def test_the_truth_in_any_dress_is_right(dress: str) -> None:
         ("type", "level shift", "Answer: level_shift", 1),
     ],
 )
-def test_each_answer_is_worth_what_it_says(query: str, expected: Any, text: str, worth: int) -> None:
+def test_each_wording_gets_the_expected_score(query: str, expected: Any, text: str, worth: int) -> None:
     assert marks(query, expected, text) == worth
 
 
@@ -633,13 +643,13 @@ def test_each_answer_is_worth_what_it_says(query: str, expected: Any, text: str,
         (f"[{'9' * 5000}]", 0.0),
     ],
 )
-def test_positions_are_worth_their_f1_in_any_order(text: str, f1: float) -> None:
+def test_positions_score_their_f1_in_any_order(text: str, f1: float) -> None:
     assert marks("locations", [12, 45, 80], text) == pytest.approx(f1)
 
 
 def test_closeness_falls_with_the_relative_error_and_never_below_zero() -> None:
-    found = [score(case("mean", 50.0), Answer(text))["closeness"] for text in ("50", "55", "25", "200", "none")]
-    assert found == pytest.approx([1.0, 0.9, 0.5, 0.0, 0.0])
+    closeness = [score(case("mean", 50.0), Answer(text))["closeness"] for text in ("50", "55", "25", "200", "none")]
+    assert closeness == pytest.approx([1.0, 0.9, 0.5, 0.0, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -648,7 +658,7 @@ def test_closeness_falls_with_the_relative_error_and_never_below_zero() -> None:
         ("mean", 31.2, "31.2", 1.0),  # right
         ("mean", 31.2, "31.7", 1.0),  # within twice the tolerance
         ("mean", 31.2, "33", 0.0),
-        ("mean", 31.2, "56", 0.0),  # a value of the data is no mean
+        ("mean", 31.2, "56", 0.0),  # a value of the data, not the mean
         ("max", 56, "40", 1.0),  # a value of the data, where one is asked for
         ("max", 56, "40.1", 0.0),
         ("mean", 31.2, "17.81", 1.0),  # the standard deviation, with four digits
@@ -660,7 +670,7 @@ def test_closeness_falls_with_the_relative_error_and_never_below_zero() -> None:
         ("direction", "rising", "rising", None),
     ],
 )
-def test_a_number_is_hallucinated_unless_it_is_near_the_truth_copied_as_asked_or_another_statistic(
+def test_a_number_is_grounded_only_if_near_the_truth_copied_or_another_statistic(
     query: str, right: Any, text: str, grounded: float | None
 ) -> None:
     numbers = [10.0, 20.0, 30.0, 40.0, 56.0]
@@ -670,14 +680,14 @@ def test_a_number_is_hallucinated_unless_it_is_near_the_truth_copied_as_asked_or
 def test_a_wrong_number_is_judged_in_every_case() -> None:
     for item in [*ALL, *cases(trials=3, robustness=True)]:
         if QUERIES[item["input"]["query"]].kind == "number":
-            found = score(Case(item["id"], item["input"], item["expected"]), Answer("Answer: -987654321.123"))
-            assert (found["correct"], found["closeness"], found["grounded"]) == (0.0, 0.0, 0.0), item["id"]
+            scores = score(Case(item["id"], item["input"], item["expected"]), Answer("Answer: -987654321.123"))
+            assert (scores["correct"], scores["closeness"], scores["grounded"]) == (0.0, 0.0, 0.0), item["id"]
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
-def test_no_text_breaks_the_scoring_and_every_score_is_a_share(text: str) -> None:
+def test_any_text_gets_scores_between_0_and_1(text: str) -> None:
     pairs = case("locations", [3]), case("mean", 2.0), case("direction", "flat"), case("higher_mean", "A")
     for item in pairs:
-        found = score(item, Answer(text))
-        assert all(value is None or 0 <= value <= 1 for key, value in found.items() if key != "explanation")
+        scores = score(item, Answer(text))
+        assert all(value is None or 0 <= value <= 1 for key, value in scores.items() if key != "explanation")

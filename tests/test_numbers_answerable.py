@@ -1,4 +1,4 @@
-"""What a condition of the suite `numbers` can know: decided from the text of its prompt, in every report."""
+"""Which answers a condition of the suite `numbers` supports, decided from the text of its prompt."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def describe(numbers):
         (f"{NARRATED} 1 anomaly detected at index 7 (value: -99.00). {STATED}", "type", "drop", True),
         (f"{NARRATED}A significant step up was detected at index 154. {STATED}", "type", "level shift", True),
         (f"{NARRATED}A significant step up was detected at index 154. {STATED}", "locations", [154], True),
-        (NARRATED, "presence", "no", False),  # silence is no statement
+        (NARRATED, "presence", "no", False),  # silence is not a statement
         ("no anomalies", "presence", "no", True),
         ("anomalies at position 20 (99), 30 (-5)", "locations", [20, 30], True),
         ("A: mean 5, std 2\nB: mean 6, std 1", "higher_mean", "B", True),
@@ -90,7 +90,7 @@ def describe(numbers):
         ("", "mean", 22, False),
     ],
 )
-def test_an_answer_follows_from_what_a_text_states_and_from_nothing_else(
+def test_an_answer_follows_only_from_what_a_text_states(
     text: str, query: str, right: Any, answerable: bool | None
 ) -> None:
     assert follows(text, QUERIES[query], right) is answerable
@@ -102,7 +102,7 @@ def test_what_a_person_marked_does_not_follow_from_the_numbers() -> None:
 
 
 def test_no_text_supports_a_second_answer() -> None:
-    """The checker could not be sound if it accepted both the right answer and one that is clearly wrong."""
+    """A checker that accepts both the right answer and a clearly wrong one is unsound."""
     counts = {name: [0, 0] for name in CONDITIONS}
     for case in cases(trials=8, max_data_size=500):
         query, right = QUERIES[case["input"]["query"]], case["expected"]
@@ -115,7 +115,7 @@ def test_no_text_supports_a_second_answer() -> None:
         for name, condition in CONDITIONS.items():
             text = condition(case["input"])["data"]
             answerable = follows(text, query, right)
-            assert answerable is not None, (name, text)  # of our own conditions every word is known
+            assert answerable is not None, (name, text)  # the checker knows every word of our own conditions
             counts[name][answerable] += 1
             assert not any(follows(text, query, other) for other in others) or not answerable, (case["id"], name)
     assert counts["baseline"] == [0, 48]
@@ -134,15 +134,15 @@ def section(report: dict[str, Any], name: str) -> Any:
 
 
 @pytest.mark.heavy
-def test_every_report_says_what_each_variant_can_know_and_the_mock_knows_no_more(folder: Folder) -> None:
+def test_every_report_says_what_each_variant_can_answer_and_the_mock_knows_no_more(folder: Folder) -> None:
     report = report_of(folder, "--trials", "13", "--variant", "semantic-frame-full")
-    known = section(report, "answerability")
-    by = {item["name"]: item for item in known["variants"]}
+    answerability = section(report, "answerability")
+    by = {item["name"]: item for item in answerability["variants"]}
     assert by["baseline"]["share"] == 1.0
     assert by["treatment"]["share"] < by["semantic-frame-full"]["share"] < 1.0
     assert by["treatment"]["unknown"] == 0
     rows = folder.sql("select case_id, variant, score, prompt from predictions")
-    answerable_by = {item["case"]: item["answerable_by"] for item in known["cases"]}
+    answerable_by = {item["case"]: item["answerable_by"] for item in answerability["cases"]}
     queries = {case["id"]: case["input"]["query"] for case in cases(trials=13, max_data_size=200)}
     assert set(answerable_by) == set(queries)
     both = [case for case, by_variant in answerable_by.items() if by_variant["treatment"]]
@@ -164,10 +164,10 @@ def test_every_report_says_what_each_variant_can_know_and_the_mock_knows_no_more
         assert f"on the {len(both)} cases that both can answer" in text, form
 
 
-def test_of_a_transform_of_the_user_only_what_is_stated_by_name_is_known(folder: Folder) -> None:
+def test_of_a_user_transform_only_facts_stated_by_name_are_known(folder: Folder) -> None:
     folder.write("mine.py", MINE)
     report = report_of(folder, "--trials", "4", "--task", "scaling", "--transform", "python:mine:describe")
-    known = section(report, "answerability")
+    answerability = section(report, "answerability")
     queries = {case["id"]: case["input"]["query"] for case in cases(trials=4, tasks=["scaling"], max_data_size=200)}
-    for case in known["cases"]:
+    for case in answerability["cases"]:
         assert case["answerable_by"]["treatment"] is (True if queries[case["case"]] == "mean" else None)

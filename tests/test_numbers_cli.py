@@ -1,4 +1,4 @@
-"""The suite `numbers` as people run it: flags, backends, parallelism, resumption, and from Python."""
+"""The suite `numbers` end to end: flags, backends, parallelism, resumption and the Python API."""
 
 from __future__ import annotations
 
@@ -50,37 +50,39 @@ def rows(folder: Folder, store: str = "results.db") -> list[dict[str, Any]]:
 
 
 @pytest.mark.heavy
-def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(folder: Folder) -> None:
-    some = ["--quick", "--task", "trend", "--task", "scaling"]
+def test_the_mock_has_its_declared_accuracy_and_is_identical_at_any_parallelism(folder: Folder) -> None:
+    tasks = ["--quick", "--task", "trend", "--task", "scaling"]
     ways = {
         "one.db": ["--quick"],
-        "both.db": ["--parallel", *some],
-        "four.db": ["--trial-parallelism", "4", *some],
-        "auto.db": ["--parallel", "auto", *some],
+        "both.db": ["--parallel", *tasks],
+        "four.db": ["--trial-parallelism", "4", *tasks],
+        "auto.db": ["--parallel", "auto", *tasks],
         "eight.db": ["--parallel", "--trial-parallelism", "4"],
     }
     for store, flags in ways.items():
         done = numbers(folder, "--mock", "--max-data-size", "200", "--store", store, *flags)
         assert done.code == 0, done.err
-    found = rows(folder, "eight.db")
-    assert len(found) == 360
-    quick = [row for row in found if int(row["case_id"][-3:]) < 5]  # which are the same cases
+    predictions = rows(folder, "eight.db")
+    assert len(predictions) == 360
+    quick = [row for row in predictions if int(row["case_id"][-3:]) < 5]  # which are the same cases
     few = [row for row in quick if row["case_id"].startswith(("trend", "scaling"))]
     assert (len(quick), len(few)) == (60, 20)
     for store, flags in ways.items():
-        assert rows(folder, store) == (few if "--task" in flags else quick if "--quick" in flags else found)
+        assert rows(folder, store) == (few if "--task" in flags else quick if "--quick" in flags else predictions)
     report = json.loads(folder.abreast("report", "--store", "eight.db", "--format", "json").out)
-    known = {case["case"]: case["answerable_by"] for case in report["suite"]["sections"]["answerability"]["cases"]}
+    answerable_by = {
+        case["case"]: case["answerable_by"] for case in report["suite"]["sections"]["answerability"]["cases"]
+    }
     for variant, accuracy in (("baseline", 0.70), ("treatment", 0.95)):
-        mine = [row for row in found if row["variant"] == variant and row["status"] == "ok"]
-        scores = [row["score"] for row in mine if known[row["case_id"]][variant]]
+        mine = [row for row in predictions if row["variant"] == variant and row["status"] == "ok"]
+        scores = [row["score"] for row in mine if answerable_by[row["case_id"]][variant]]
         interval = wilson(sum(scores), len(scores), level=0.999)
         assert interval.low <= accuracy <= interval.high, (variant, interval)
     assert "treatment" in done.out
     assert "cases that both can answer: treatment" in done.out
 
 
-def test_quick_is_sixty_calls_and_what_the_module_does_is_the_same(folder: Folder) -> None:
+def test_quick_makes_sixty_calls_and_the_module_does_the_same(folder: Folder) -> None:
     done = numbers(folder, "--mock", "--quick", "--store", "one.db")
     assert done.code == 0, done.err
     assert "30 cases × 2 variants × 1 repeat = 60 trials" in done.err
@@ -93,13 +95,13 @@ def test_quick_is_sixty_calls_and_what_the_module_does_is_the_same(folder: Folde
     assert rows(folder, "two.db") == first
 
 
-def test_a_full_run_after_a_quick_one_pays_for_the_rest_only(folder: Folder) -> None:
+def test_a_full_run_after_a_quick_one_pays_only_for_the_rest(folder: Folder) -> None:
     numbers(folder, "--mock", "--quick", "--task", "trend")
     done = numbers(folder, "--mock", "--task", "trend", "--trials", "8")
     assert "reusing 10 answers of earlier runs, executing 6" in done.err
 
 
-def test_another_transform_asks_the_treatment_again_and_reuses_the_baseline(folder: Folder) -> None:
+def test_another_transform_reruns_the_treatment_and_reuses_the_baseline(folder: Folder) -> None:
     folder.write("mine.py", "def describe(numbers):\n    return f'{len(numbers)} of them'\n")
     flags = ["--mock", "--task", "trend", "--trials", "3", "--transform", "python:mine:describe"]
     assert numbers(folder, *flags).code == 0
@@ -112,7 +114,7 @@ def test_another_transform_asks_the_treatment_again_and_reuses_the_baseline(fold
     assert "treatment will run again" in done.err
 
 
-def test_skipped_baselines_are_no_wrong_answers_and_are_not_compared(folder: Folder) -> None:
+def test_skipped_baselines_are_not_wrong_answers_and_not_compared(folder: Folder) -> None:
     done = numbers(folder, "--mock", "--task", "scaling", "--trials", "12", "--skip-baseline-above", "1000")
     assert done.code == 0, done.err
     skipped = folder.sql("select case_id, score, error from predictions where status = 'skipped'")
@@ -122,25 +124,25 @@ def test_skipped_baselines_are_no_wrong_answers_and_are_not_compared(folder: Fol
     assert all(row["score"] is None for row in skipped)
     assert all("raw numbers are skipped above 1,000" in row["error"] for row in skipped)
     assert not folder.sql("select 1 from predictions where variant = 'treatment' and status <> 'ok'")
-    again = folder.abreast("run", "numbers", "--mock", "--no-viz", "--task", "scaling", "--trials", "12",
+    rerun = folder.abreast("run", "numbers", "--mock", "--no-viz", "--task", "scaling", "--trials", "12",
                            "--skip-baseline-above", "1000")  # fmt: skip
-    assert "executing 0" in again.err  # what is skipped is decided
+    assert "executing 0" in rerun.err  # a skipped trial is final
 
 
-def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
+def test_flags_select_tasks_sizes_and_variants(folder: Folder) -> None:
     assert numbers(folder, "--mock", "--trials", "2", "--task", "trend", "--task", "scaling").code == 0
     assert {row["case_id"][:-4] for row in rows(folder)} == {"trend", "scaling"}
     numbers(folder, "--mock", "--trials", "6", "--max-data-size", "120", "--store", "small.db")
     sizes = folder.sql("select distinct cast(tag_size as integer) as size from predictions", "small.db")
     assert max(row["size"] for row in sizes) <= 120
-    one = ["--mock", "--trials", "1", "--task", "trend"]
+    small = ["--mock", "--trials", "1", "--task", "trend"]
     for store, flags, expected in (
         ("two.db", [], ["baseline", "treatment"]),
         ("three.db", ["--variant", "summary-statistics"], ["baseline", "summary-statistics", "treatment"]),
         ("pair.db", ["--variant", "summary-statistics", "--variant", "baseline"], ["baseline", "summary-statistics"]),
         ("single.db", ["--variant", "treatment"], ["treatment"]),
     ):
-        assert numbers(folder, *one, "--store", store, *flags).code == 0
+        assert numbers(folder, *small, "--store", store, *flags).code == 0
         assert [row["variant"] for row in rows(folder, store)] == expected
     report = json.loads(folder.abreast("report", "--store", "pair.db", "--format", "json").out)
     assert report["baseline"] == "baseline"
@@ -168,7 +170,7 @@ def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
         (["--labels", "none.json"], "error: --labels"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence_and_nothing_is_written(
+def test_bad_input_is_refused_in_one_sentence_and_nothing_is_written(
     folder: Folder, flags: list[str], message: str
 ) -> None:
     done = numbers(folder, *flags)
@@ -177,7 +179,7 @@ def test_bad_input_is_refused_in_a_sentence_and_nothing_is_written(
     assert not (folder.path / "results.db").exists()
 
 
-def test_without_a_key_nothing_is_executed_and_the_mock_is_named(folder: Folder) -> None:
+def test_without_a_key_nothing_is_executed_and_the_mock_is_suggested(folder: Folder) -> None:
     done = numbers(folder, "--quick")
     assert done.code == 4
     assert "ANTHROPIC_API_KEY" in done.err
@@ -185,7 +187,7 @@ def test_without_a_key_nothing_is_executed_and_the_mock_is_named(folder: Folder)
     assert not (folder.path / "results.db").exists()
 
 
-def test_without_the_package_of_the_treatment_it_is_said_how_to_install_it(
+def test_a_missing_package_of_the_treatment_is_reported_with_its_install_command(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from abreast.suites.numbers import conditions
@@ -198,7 +200,7 @@ def test_without_the_package_of_the_treatment_it_is_said_how_to_install_it(
     assert numbers(folder, "--mock", "--trials", "1", "--transform", "python:mine:describe").code == 0
 
 
-def test_reports_in_every_format_have_the_figures_of_the_suite(folder: Folder) -> None:
+def test_reports_in_every_format_contain_the_figures_of_the_suite(folder: Folder) -> None:
     done = folder.abreast("run", "numbers", "--mock", "--trials", "6", "--format", "all", "--output", "out")
     assert done.code == 0, done.err
     out = folder.path / "out"
@@ -216,14 +218,14 @@ def test_reports_in_every_format_have_the_figures_of_the_suite(folder: Folder) -
     assert "<svg" not in (folder.path / "plain" / "report.html").read_text()
 
 
-def test_the_flags_of_a_suite_behind_a_misspelt_name_are_not_what_is_wrong(folder: Folder) -> None:
+def test_a_misspelt_suite_name_is_reported_instead_of_its_flags(folder: Folder) -> None:
     for command in ("run", "check"):
         done = folder.abreast(command, "number", "--mock", "--task", "trend")
         assert done.code == 2
         assert done.err.startswith('error: number: no such file (did you mean "numbers"?)'), done.err
 
 
-def test_robustness_asks_perturbed_cases_and_tells_what_each_costs(folder: Folder) -> None:
+def test_robustness_asks_perturbed_cases_and_reports_the_loss_of_each(folder: Folder) -> None:
     numbers(folder, "--mock", "--trials", "2")
     done = folder.abreast(
         "run", "numbers", "--mock", "--robustness", "--trials", "2", "--format", "json", "--output", "o"
@@ -274,7 +276,7 @@ def test_every_documented_command_line_works_as_written(folder: Folder, a_login:
     assert estimate["trials"] == 2 * trials * tasks
 
 
-def test_on_the_cli_series_are_limited_unless_the_limit_of_raw_numbers_is_given() -> None:
+def test_the_cli_limits_series_unless_a_limit_of_raw_numbers_is_set() -> None:
     cli, api = BackendType.CLAUDE_CODE, BackendType.API
     assert largest(BenchmarkConfig(), cli) == 1000
     assert largest(BenchmarkConfig(), api) is None
@@ -287,14 +289,14 @@ def test_on_the_cli_series_are_limited_unless_the_limit_of_raw_numbers_is_given(
 
 @pytest.fixture
 def a_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key, and the real CLI on the path; nothing that would answer."""
+    """Set a key and put the real CLI on the path, without a provider."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture
 def provider(folder: Folder, a_login: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    """A provider that answers every prompt of a mock run as the mock did."""
+    """A provider that gives every prompt of a mock run the same answer as the mock."""
     done = numbers(folder, "--mock", "--trials", "3", "--max-data-size", "1000", "--store", "mock.db")
     assert done.code == 0, done.err
     answered = folder.sql("select prompt, answer from predictions where status = 'ok'", "mock.db")
@@ -306,12 +308,12 @@ def provider(folder: Folder, a_login: None, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def scores(folder: Folder, store: str) -> dict[tuple[str, str], float]:
-    found = folder.sql("select case_id, variant, score from predictions", store)
-    return {(row["case_id"], row["variant"]): row["score"] for row in found}
+    predictions = folder.sql("select case_id, variant, score from predictions", store)
+    return {(row["case_id"], row["variant"]): row["score"] for row in predictions}
 
 
 def requests_to(provider: FakeProvider) -> int:
-    return sum(seen.method == "POST" for seen in provider.requests)
+    return sum(request.method == "POST" for request in provider.requests)
 
 
 @pytest.mark.parametrize("backend", ["api", "claude-code"])
@@ -325,19 +327,21 @@ def test_a_real_backend_gets_the_scores_of_the_mock_for_the_same_answers(
     first = {key: score for key, score in scores(folder, "mock.db").items() if key[0].endswith("000")}
     assert len(first) == 2 * len(TASKS)
     assert scores(folder, "real.db") == first
-    found = folder.sql("select distinct model, simulated from predictions", "real.db")
-    assert all(row["model"].startswith("claude-sonnet") and row["simulated"] for row in found)
+    predictions = folder.sql("select distinct model, simulated from predictions", "real.db")
+    assert all(row["model"].startswith("claude-sonnet") and row["simulated"] for row in predictions)
     report = json.loads(folder.abreast("report", "--store", "real.db", "--format", "json").out)
     assert report["suite"]["sections"]["figures"]
 
 
 def requests(provider: FakeProvider) -> list[dict[str, Any]]:
-    """The bodies of the requests that ask a question of the suite."""
-    bodies = [seen.body for seen in provider.requests if seen.method == "POST" and "Question:" in str(seen.body)]
+    """The bodies of the requests that contain a question of the suite."""
+    bodies = [
+        request.body for request in provider.requests if request.method == "POST" and "Question:" in str(request.body)
+    ]
     return [json.loads(body) if isinstance(body, str | bytes) else body for body in bodies]
 
 
-def test_the_model_gets_the_same_request_from_the_api_and_the_cli(folder: Folder, provider: FakeProvider) -> None:
+def test_the_api_and_the_cli_send_the_model_the_same_request(folder: Folder, provider: FakeProvider) -> None:
     sent = {}
     for backend in ("api", "claude-code"):
         before = len(requests(provider))
@@ -369,7 +373,7 @@ def test_every_backend_renders_the_same_prompt(folder: Folder, a_login: None) ->
     assert rendered.pop().count("Answer: <only the answer") == 2
 
 
-def test_robustness_asks_only_for_what_is_perturbed_if_the_rest_was_answered(
+def test_robustness_asks_only_perturbed_cases_if_the_others_were_answered(
     folder: Folder, provider: FakeProvider
 ) -> None:
     flags = ["--trials", "2", "--task", "trend", "--task", "comparative"]
@@ -379,7 +383,7 @@ def test_robustness_asks_only_for_what_is_perturbed_if_the_rest_was_answered(
     assert "reusing 8 answers of earlier runs" in done.err, done.err
 
 
-def test_a_run_that_its_budget_stopped_goes_on_and_asks_nothing_twice(folder: Folder, provider: FakeProvider) -> None:
+def test_a_run_stopped_by_its_budget_resumes_and_asks_nothing_twice(folder: Folder, provider: FakeProvider) -> None:
     flags = ["--trials", "3", "--max-data-size", "1000", "--store", "real.db"]
     stopped = numbers(folder, *flags, "--budget", "0.02")
     assert stopped.code == 3, stopped.err
@@ -392,7 +396,8 @@ def test_a_run_that_its_budget_stopped_goes_on_and_asks_nothing_twice(folder: Fo
 
 def questions(provider: FakeProvider) -> int:
     return sum(
-        seen.method == "POST" and seen.path.partition("?")[0].endswith("/messages") for seen in provider.requests
+        request.method == "POST" and request.path.partition("?")[0].endswith("/messages")
+        for request in provider.requests
     )
 
 
@@ -414,11 +419,11 @@ def test_the_runner_and_the_clients_work_as_documented(folder: Folder, provider:
         assert client.query_baseline("1, 2, 3", "What is the mean?").input_tokens
         assert client.query_treatment("three numbers", "What is the mean?").latency_s > 0
     assert MockClient().query("Say it").text == "simulated"
-    assert any("Be brief" in str(seen.body) for seen in provider.requests)
+    assert any("Be brief" in str(request.body) for request in provider.requests)
     assert BenchmarkRunner(config, backend=BackendType.CLAUDE_CODE).warmup().text
 
 
-def test_a_runner_saves_and_prints_what_it_ran_and_overwrites_nothing(
+def test_a_runner_saves_and_prints_its_results_and_overwrites_nothing(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder.path)
@@ -441,12 +446,12 @@ def test_a_runner_saves_and_prints_what_it_ran_and_overwrites_nothing(
     assert json.loads(path.read_text()) == saved
 
 
-def test_a_client_without_a_key_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_without_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PreflightRefused, match="ANTHROPIC_API_KEY"):
         ApiClient().query("Hello")
 
 
-def test_a_warm_up_that_fails_says_to_log_in_again(
+def test_a_failed_warm_up_suggests_logging_in_again(
     folder: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeProvider.in_thread(keys=["sk-another"]) as strict:
@@ -457,7 +462,7 @@ def test_a_warm_up_that_fails_says_to_log_in_again(
     assert "log in" in done.err
 
 
-def test_without_the_cli_it_is_said_how_to_install_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cli_is_reported_with_its_install_command(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = numbers(folder, "--backend", "claude-code", "--quick")
     assert done.code == 4

@@ -1,4 +1,4 @@
-"""What the report of the suite `numbers` says: figures that one can check by hand, and never a crash."""
+"""The report of the suite `numbers`: figures that can be checked by hand, and no crash."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def say(case, who):
     return Answer(text, usage=Usage(tokens, None if tokens is None else 10))
 """
 VALUES = [1, 2, 3, 4, 100]  # their mean is 22
-ASKED = {"mean": 22, "direction": "rising", "presence": "yes"}
+EXPECTED = {"mean": 22, "direction": "rising", "presence": "yes"}
 Reply = dict[str, tuple[str, int | None]]
 
 
 def case(query: str, reply: Reply, task: str = "statistical", size: int = 100, **more: str) -> dict[str, Any]:
-    """A case of the suite with what each variant says to it; `more` are tags, and the group."""
+    """A case of the suite with the reply of each variant; `more` are tags and the group."""
     group = more.pop("group", None)
     cases = {"query": query, "question": "?", "size": size, "columns": {"value": VALUES}, "says": reply}
     tags = {"task": task, "size": str(size), "difficulty": "medium", **more}
-    return {"input": cases, "expected": ASKED[query], "tags": tags} | ({"group": group} if group else {})
+    return {"input": cases, "expected": EXPECTED[query], "tags": tags} | ({"group": group} if group else {})
 
 
 Run = Callable[..., dict[str, Section]]
@@ -56,7 +56,7 @@ Run = Callable[..., dict[str, Section]]
 
 @pytest.fixture
 def run(folder: Folder) -> Run:
-    """Runs these cases for real, and gives the sections of the report by their names."""
+    """A function that runs cases for real and returns the sections of the report by name."""
     folder.write("model.py", MODEL)
 
     def report(cases: list[dict[str, Any]], names: tuple[str, ...] = ("a", "b"), **more: Any) -> dict[str, Section]:
@@ -71,7 +71,7 @@ def run(folder: Folder) -> Run:
 
 
 def last_sections(store: Path) -> dict[str, Section]:
-    """The sections of the last run, each of them sound: plain JSON, whole tables, pictures that can be drawn."""
+    """The sections of the last run, after checking each: plain JSON, complete tables, pictures that can be drawn."""
     report_sections = sections(analyse(open_store(store), "latest"))
     for section in report_sections:
         json.dumps(section.data, allow_nan=False)
@@ -132,15 +132,15 @@ def test_compression_is_the_ratio_of_the_sums_over_the_cases_that_both_answered(
     assert parts.sentences[0] == "b: 13.3 × fewer tokens in than a (95 % interval 0.0 … 41.6), counted by the target"
 
 
-def test_a_variant_that_takes_more_tokens_is_told_so(run: Run) -> None:
+def test_a_variant_that_takes_more_tokens_is_reported(run: Run) -> None:
     dear = [case("mean", {"a": ("22", 100 + at), "b": ("22", 200 + 2 * at)}) for at in range(3)]
     assert run(dear)["figures"].sentences[0].startswith("b: 2.0 × as many tokens in as a (95 % interval 2.0 … 2.0)")
     same = [case("mean", {"a": ("22", 100 + at), "b": ("22", 100 + at)}) for at in range(3)]
     assert run(same)["figures"].sentences[0].startswith("b: about as many tokens in as a")
 
 
-def test_numeric_errors_are_counted_by_class_and_numbers_that_the_data_do_not_have_are_hallucinated(run: Run) -> None:
-    said = [
+def test_numeric_errors_are_counted_by_class_and_invented_numbers_are_hallucinations(run: Run) -> None:
+    answers = [
         "22",
         "22.66",
         "24",
@@ -149,7 +149,7 @@ def test_numeric_errors_are_counted_by_class_and_numbers_that_the_data_do_not_ha
         "no idea",
         "3",
     ]  # off by 0, 3, 9, 82, 218 %; none; 3 is the median, unnamed
-    parts = run([case("mean", {"a": (text, 5), "b": ("22", 5)}) for text in said])["figures"]
+    parts = run([case("mean", {"a": (text, 5), "b": ("22", 5)}) for text in answers])["figures"]
     mine = variants(parts)["a"]
     assert list(mine["errors"].values()) == [1, 1, 1, 2, 2]
     assert mine["median_error"] == pytest.approx(18 / 22)  # 40 against 22
@@ -161,9 +161,9 @@ def test_numeric_errors_are_counted_by_class_and_numbers_that_the_data_do_not_ha
     assert [row["a"] for row in distances] == ["1 (14 %)", "1 (14 %)", "1 (14 %)", "2 (29 %)", "2 (29 %)"]
 
 
-def test_right_answers_for_1000_tokens_count_the_trials_whose_tokens_are_known(run: Run) -> None:
-    says: list[Reply] = [{"a": ("22", 90)}, {"a": ("1", 190)}, {"a": ("22", None)}]
-    (mine,) = run([case("mean", item) for item in says], ("a",))["figures"].data["variants"]
+def test_right_answers_per_1000_tokens_count_only_trials_with_known_tokens(run: Run) -> None:
+    replies: list[Reply] = [{"a": ("22", 90)}, {"a": ("1", 190)}, {"a": ("22", None)}]
+    (mine,) = run([case("mean", item) for item in replies], ("a",))["figures"].data["variants"]
     assert mine["right_per_1000_tokens"] == pytest.approx(1000 * 1 / (100 + 200))
     assert (mine["tokens_in"], mine["tokens_out"]) == (140, 10)
 
@@ -181,9 +181,9 @@ def test_context_utilisation_is_right_answers_per_token_against_the_baseline_on_
     assert table(parts, "variants")[1]["right per 1,000 tokens"].endswith("(8.0 ×)")
 
 
-def test_a_confusion_counts_what_was_said_where_what_is_right(run: Run) -> None:
-    said = ["rising", "rising", "falling", "hard to say"]
-    parts = run([case("direction", {"a": (text, 5), "b": ("rising", 5)}, "trend") for text in said])["breakdown"]
+def test_a_confusion_matrix_counts_answers_by_the_right_class(run: Run) -> None:
+    answers = ["rising", "rising", "falling", "hard to say"]
+    parts = run([case("direction", {"a": (text, 5), "b": ("rising", 5)}, "trend") for text in answers])["breakdown"]
     entry, other = parts.data["confusions"]
     assert (entry["query"], entry["variant"], entry["classes"]) == ("direction", "a", ("rising", "falling", "flat"))
     assert entry["answers"] == ("rising", "falling", "flat", "(none read)")
@@ -260,7 +260,7 @@ def test_a_degradation_compares_each_perturbed_case_with_its_own_group(run: Run)
     assert [row["perturbation"] for row in rows(picture(parts, "robustness"))] == ["unperturbed", "noise"]
 
 
-def test_no_change_in_a_few_cases_is_not_certainty(run: Run) -> None:
+def test_no_change_in_a_few_cases_still_has_an_interval(run: Run) -> None:
     cases = [
         case("mean", {"a": ("22", 5)}, group=f"g{group}", perturbation=kind)
         for group in range(4)
@@ -277,14 +277,14 @@ def test_cases_without_perturbations_have_no_section_about_them(run: Run) -> Non
     assert names(parts["figures"]) == ["token-reduction", "pareto", "error-distribution"]
 
 
-def test_a_run_with_one_variant_is_compared_with_nothing(run: Run) -> None:
+def test_a_run_with_one_variant_has_no_comparison(run: Run) -> None:
     parts = run([case("mean", {"a": ("22", 5)}), case("presence", {"a": ("yes", 5)}, "anomaly")], ("a",))
     assert parts["figures"].sentences == ("hallucinated numbers: a 0 of 1 (0 %)",)
     assert "pareto" not in names(parts["figures"])
     assert table(parts["breakdown"], "accuracy-by-task")[0] == {"task": "statistical", "a": "100.0 % (1)"}
 
 
-def test_without_tokens_there_is_nothing_about_tokens(run: Run) -> None:
+def test_without_token_counts_no_token_figures_are_reported(run: Run) -> None:
     parts = run([case("mean", {"a": ("22", None), "b": ("22", None)})])["figures"]
     assert names(parts) == ["error-distribution"]
     mine = variants(parts)["b"]
@@ -303,7 +303,7 @@ def test_a_variant_that_always_failed_has_no_accuracy(run: Run) -> None:
     assert "breakdown" not in both
 
 
-def test_names_of_anybody_are_drawn_and_command_nothing(run: Run) -> None:
+def test_hostile_variant_names_are_drawn_and_escaped(run: Run) -> None:
     hostile = (
         "</text><script>alert(1)</script>",
         "&<b>",
@@ -311,12 +311,12 @@ def test_names_of_anybody_are_drawn_and_command_nothing(run: Run) -> None:
         "短い",
         *(f"v{at}" for at in range(5)),
     )
-    says: Reply = {name: ("22", 100 + at) for at, name in enumerate(hostile)}
+    reply: Reply = {name: ("22", 100 + at) for at, name in enumerate(hostile)}
     yes: Reply = dict.fromkeys(hostile, ("yes", 7))
-    cases = [case("mean", says), case("mean", says, size=1000), case("presence", yes, "anomaly")]
+    cases = [case("mean", reply), case("mean", reply, size=1000), case("presence", yes, "anomaly")]
     perturbed = [
-        case("mean", says, group="c0", perturbation="noise"),
-        case("mean", says, group="c1", perturbation="none"),
+        case("mean", reply, group="c0", perturbation="noise"),
+        case("mean", reply, group="c1", perturbation="none"),
     ]
     parts = run(cases + perturbed, hostile)
     drawn = [item for section in parts.values() for item in section.pictures]
@@ -325,7 +325,7 @@ def test_names_of_anybody_are_drawn_and_command_nothing(run: Run) -> None:
         assert "<script" not in item.inline("mark")
 
 
-def test_a_run_of_other_cases_without_a_scorer_has_nothing_to_tell(folder: Folder) -> None:
+def test_a_run_of_other_cases_without_a_scorer_has_no_sections(folder: Folder) -> None:
     folder.cases(3)
     Experiment(
         name="other", cases="cases.jsonl", variants={"a": {"target": "simulated"}}, base=folder.path, store="rows.db"
@@ -335,7 +335,7 @@ def test_a_run_of_other_cases_without_a_scorer_has_nothing_to_tell(folder: Folde
     assert "breakdown" not in parts
 
 
-def test_a_run_without_a_row_has_nothing_to_tell(run: Run, folder: Folder) -> None:
+def test_a_run_without_rows_has_no_sections(run: Run, folder: Folder) -> None:
     run([case("mean", {"a": ("22", 5), "b": ("22", 5)})])
     with sqlite3.connect(folder.path / "rows.db") as store:
         store.execute("DELETE FROM scores")
@@ -347,15 +347,15 @@ def test_a_run_without_a_row_has_nothing_to_tell(run: Run, folder: Folder) -> No
 
 
 def test_every_format_of_a_report_has_the_sections_and_a_simulated_run_estimates_its_tokens(folder: Folder) -> None:
-    shown = {"prompt": "{{ data }} {{ question }}", "target": "simulated"}
+    params = {"prompt": "{{ data }} {{ question }}", "target": "simulated"}
     conditions = "python:abreast.suites.numbers.conditions"
     Experiment(
         name="numbers",
         suite="numbers",
         cases=list(cases(trials=3, max_data_size=100)),
         variants={
-            "baseline": {**shown, "transform": f"{conditions}:raw", "accuracy": 0.7},
-            "summary": {**shown, "transform": f"{conditions}:summary_statistics", "accuracy": 0.9},
+            "baseline": {**params, "transform": f"{conditions}:raw", "accuracy": 0.7},
+            "summary": {**params, "transform": f"{conditions}:summary_statistics", "accuracy": 0.9},
         },
         scorers=[SCORER],
         baseline="baseline",
@@ -369,8 +369,8 @@ def test_every_format_of_a_report_has_the_sections_and_a_simulated_run_estimates
     beginning = section.sentences[0].split(" (")[0]
     for form in ("terminal", "markdown", "html"):
         written = folder.abreast("report", "--store", "results.db", "--format", form, "--output", "out").out.strip()
-        said = (folder.path / written).read_text(encoding="utf-8")
-        assert beginning in " ".join(said.split()), form
-    told_to_programs = folder.abreast("report", "--store", "results.db", "--json").json[0]["suite"]["sections"]
-    assert told_to_programs["figures"]["variants"][0]["name"] == "baseline"
-    assert list(told_to_programs) == ["figures", "breakdown"]
+        text = (folder.path / written).read_text(encoding="utf-8")
+        assert beginning in " ".join(text.split()), form
+    json_sections = folder.abreast("report", "--store", "results.db", "--json").json[0]["suite"]["sections"]
+    assert json_sections["figures"]["variants"][0]["name"] == "baseline"
+    assert list(json_sections) == ["figures", "breakdown"]

@@ -1,4 +1,4 @@
-"""Agents that write outside of their workspace: it is noticed where it does harm, and a sandbox prevents it."""
+"""Agents that write outside their workspace: harmful changes are noticed, and a sandbox prevents them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folder: Folder, agents: dict[str, str], *words: str, workspace: Any = "e
 
 
 def changes(folder: Folder) -> dict[str, tuple[int | None, list[str]]]:
-    """By agent, with paths from the folder of the spec."""
+    """The outside changes by agent: their number and paths relative to the folder of the spec."""
     rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
     changes_by_agent = {}
     for row in rows:
@@ -46,7 +46,7 @@ def changes(folder: Folder) -> dict[str, tuple[int | None, list[str]]]:
 LIST = "outside_files_changed"
 
 
-def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_are_not(folder: Folder) -> None:
+def test_agent_changes_in_the_folder_of_the_spec_are_shown_but_not_those_of_the_run_itself(folder: Folder) -> None:
     folder.write("notes/old.txt", "old")
     folder.write("notes/gone.txt", "gone")
     writes = "cd $ABREAST_FOLDER; echo x > new.txt; echo x >> notes/old.txt; rm notes/gone.txt"
@@ -66,7 +66,7 @@ def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_a
 def test_changes_are_found_with_and_without_a_watch(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, is_watched: bool
 ) -> None:
-    """In folders that a trial makes itself, by two trials in flight, and not by trials that begin later."""
+    """Also in folders created by a trial and with two trials in flight, but not for trials that begin later."""
     if not is_watched:
         monkeypatch.setattr(outside_changes, "_new_watch", lambda: None)
     folder.write("notes/deep/old.txt", "old")
@@ -101,7 +101,7 @@ def test_writes_of_the_run_and_its_pipeline_do_not_count(folder: Folder) -> None
     assert changes(folder) == {"slow": (0, [])}
 
 
-def test_the_repository_that_workspaces_are_made_from_is_looked_at(
+def test_changes_in_the_source_repository_of_workspaces_are_noticed(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     project = Project(tmp_path_factory.mktemp("elsewhere") / "project")
@@ -126,10 +126,10 @@ def test_the_repository_that_workspaces_are_made_from_is_looked_at(
     }
 
 
-def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_prevents_outside_changes(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{bubblewrap_folder()}{os.pathsep}{os.environ['PATH']}")
     done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"}, sandbox="bubblewrap")
-    assert changes(folder) == {"writes": (None, [])}, "nobody looks"
+    assert changes(folder) == {"writes": (None, [])}, "outside changes are not observed"
     assert not (folder.path / "new.txt").exists()
     assert MARK not in done.out
 
@@ -145,14 +145,14 @@ def test_a_folder_that_is_too_large_is_not_observed_and_the_check_says_so(
     assert "has more than 10 files: changes by agents are not noticed there" in done.err
 
 
-def test_a_home_folder_is_not_looked_at(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_folder_is_not_observed(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents keep their settings and caches there."""
     monkeypatch.setenv("HOME", str(folder.path))
     run(folder, {"writes": "echo x > $HOME/.cache-of-mine"})
     assert changes(folder) == {"writes": (None, [])}
 
 
-def test_the_results_of_the_suite_have_it(folder: Folder) -> None:
+def test_the_results_of_the_suite_count_outside_changes(folder: Folder) -> None:
     folder.write("prompts/one.md", "work")
     agents = {"good": "echo x > a.txt", "writes": "echo x > $ABREAST_FOLDER/new.txt; echo x > a.txt"}
     own = {name: {"commandTemplate": command} for name, command in agents.items()}

@@ -1,4 +1,4 @@
-"""Programs that are started again: what was computed is found again, even if calls change what they refer to."""
+"""Restarted programs reuse cached results even if calls change the state that they refer to."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def count(factor, x):
 @pytest.mark.parametrize("loop", [SEQUENTIAL, THREADS], ids=["sequential", "threads"])
 @pytest.mark.parametrize(("code", "function", "variable"), COUNTERS.values(), ids=COUNTERS)
 @pytest.mark.matrix(quick=6)
-def test_a_program_that_is_started_again_executes_nothing_again(
+def test_a_restarted_program_executes_nothing_again(
     folder: Folder, code: str, function: str, variable: str, loop: str
 ) -> None:
     folder.write("loop.py", LOOP.format(code=code, function=function, loop=loop))
@@ -176,7 +176,7 @@ def test_a_program_that_is_started_again_executes_nothing_again(
     assert "itself" not in runs[1].stderr
 
 
-def test_a_call_that_ends_before_the_one_that_made_its_client_is_found_again(folder: Folder) -> None:
+def test_a_call_that_ends_before_the_one_that_created_its_client_is_reused(folder: Folder) -> None:
     code = """
 import os, time
 CLIENT = None
@@ -207,7 +207,7 @@ with ThreadPoolExecutor(1) as pool:
 
 
 @pytest.mark.parametrize("name", ["a global", "an instance attribute"])
-def test_forked_workers_go_on_with_what_was_known(folder: Folder, name: str) -> None:
+def test_forked_workers_reuse_the_results_of_the_parent(folder: Folder, name: str) -> None:
     code, function, _ = COUNTERS[name]
     loop = """
 if __name__ == "__main__":
@@ -230,7 +230,7 @@ def call_each(tracker: Tracker, function: Callable[..., Any], values: list[int])
 FACTOR = 2
 
 
-def test_what_the_caller_changes_between_calls_still_counts(
+def test_a_change_by_the_caller_between_calls_counts(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     monkeypatch.chdir(folder.path)
@@ -262,8 +262,8 @@ def test_a_variable_that_caller_and_call_both_change_is_an_input(
 
     tracker = Tracker("results.db", cache="cache")
     results = []
-    for given in (" a ", " b ", " a "):
-        text = given
+    for value in (" a ", " b ", " a "):
+        text = value
         results.append(tracker.track(clean))
     assert results == ["a", "b", "a"]
     assert tracker.to_df()["cache"].notna().tolist() == [False, False, True]

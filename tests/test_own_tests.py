@@ -1,4 +1,4 @@
-"""Tests that cases bring along: a pull request's own tests decide on what an agent left, whatever it did to them."""
+"""Tests that belong to cases: the own tests of a pull request judge an agent's work, even if it changed them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEOPLE = {f"GIT_{role}_{key}": "ann@example.org" for role in ("AUTHOR", "COMMITT
 
 
 class Repository:
-    """One in which every commit is told with its files."""
+    """A repository whose commits are made from files in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Repository:
 
 
 def counted(folder: Folder) -> int:
-    """How often tests were run."""
+    """Number of times that tests were run."""
     path = folder.path / "counted.txt"
     return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -99,7 +99,7 @@ def shop(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return folder
 
 
-def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
+def test_own_tests_of_pull_requests_recognise_the_agent_that_did_the_work(shop: Folder) -> None:
     words = [f"--agent={how}={sys.executable} {{folder}}/agent.py {how}" for how in ("good", "lazy", "cheat")]
     words += ["--repo", "shop", "--pull-requests", "2", "--check", "sh {tests}"]
     done = shop.abreast("run", "coding-agents", *words)
@@ -110,7 +110,7 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     assert counted(shop) == 2 * (3 + 1 + 2), "before, and twice in what people did, once for all who ask"
 
     answers = {row["case_id"]: row["answer"] for row in shop.sql("select case_id, answer from predictions")}
-    assert "no name" not in answers["pr-1"], "nothing later is there while an agent works"
+    assert "no name" not in answers["pr-1"], "an agent sees nothing from later commits"
     assert "farewell" not in answers["pr-2"].lower(), "nor in its history"
     assert "no name" in answers["pr-2"]
     rows = shop.sql("select checks, files_changed n from predictions where variant = 'good' and case_id = 'pr-2'")
@@ -124,7 +124,7 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     assert values(shop) == {("pr-1", "good"): 1.0, ("pr-2", "good"): 1.0}
 
 
-def test_whether_tests_are_informative_can_be_tried_before_any_cost(shop: Folder) -> None:
+def test_check_can_try_whether_tests_are_informative_before_any_cost(shop: Folder) -> None:
     worked = shop.path / "worked.txt"
     words = ["--agent", f"agent=touch {worked}", "--repo", "shop", "--pull-requests", "2"]
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}", "--try-tests")
@@ -135,7 +135,7 @@ def test_whether_tests_are_informative_can_be_tried_before_any_cost(shop: Folder
     assert "2 of 2 cases have tests that fail without any change" in done.err, "as is known from the first time"
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh -e {tests}", "--no-with-tests")
     assert "run `abreast check` with the same arguments and --try-tests to run them at no cost" in done.err
-    assert counted(shop) == 2 * (1 + 2), "only who asks for it waits for it"
+    assert counted(shop) == 2 * (1 + 2), "only a scorer that needs it waits for it"
     for command, why in (("true", "succeeds without any change"), ("false", "also fails with the human change")):
         done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
         assert done.code == 4, done.output
@@ -161,7 +161,7 @@ def test_uninformative_tests_are_reported_before_and_after_a_first_run(shop: Fol
     assert "Pull request by pull request\n  no run has a score\n" in done.out
     assert "/report.html" in done.out, "of all formats the page is named"
     second = shop.abreast("run", "coding-agents", *words, "--fresh")
-    assert "not tried yet" not in second.err, "whoever ran it saw what became of it"
+    assert "not tried yet" not in second.err, "the user has already seen the result"
 
 
 PYTESTS = """\
@@ -210,7 +210,7 @@ def test_a_settings_file_needs_no_command_for_known_kinds_of_tests(
 
 
 def run(folder: Folder, agents: dict[str, str], scorer: dict[str, Any], *words: str, **expected: Any) -> Done:
-    """One case of a repository whose second commit sets a value and brings a test of it."""
+    """Run one case from a repository whose second commit sets a value and adds a test for it."""
     return run_all(folder, agents, [{"command": "sh {tests}", **scorer}], {"one": expected}, *words)
 
 
@@ -221,13 +221,13 @@ def run_all(
     expected: dict[str, dict[str, Any]],
     *words: str,
 ) -> Done:
-    made = folder.path / "project"
-    if not made.exists():
-        repository = Repository(made)
+    project = folder.path / "project"
+    if not project.exists():
+        repository = Repository(project)
         repository.commit("Begin", {"value.txt": "unset\n", "tests/test_old.sh": "true\n"})
         test = "cat value.txt; grep -q right value.txt\n"
         repository.commit("Set", {"value.txt": "right\n", "tests/test_value.sh": test})
-    commits = subprocess.run(["git", "rev-list", "HEAD"], cwd=made, check=True, capture_output=True, text=True)
+    commits = subprocess.run(["git", "rev-list", "HEAD"], cwd=project, check=True, capture_output=True, text=True)
     after, before = commits.stdout.split()
     brings = {"commit": after, "tests": ["tests/test_value.sh"]}
     spec = {
@@ -252,8 +252,8 @@ def run_all(
 SETS = "echo right > value.txt"
 
 
-def test_an_agent_cannot_lead_the_tests_elsewhere_nor_write_there(folder: Folder) -> None:
-    """Whatever it put in the place of the folder of tests is replaced, and what a link led to is as it was."""
+def test_an_agent_cannot_redirect_the_tests_or_write_through_a_link(folder: Folder) -> None:
+    """Whatever replaced the test folder is replaced in turn, and the target of a link is unchanged."""
     elsewhere = folder.write("elsewhere/test_value.sh", "mine\n").parent
     link = f"rm -rf tests; ln -s {elsewhere} tests"
     agents = {
@@ -310,7 +310,7 @@ def test_uninformative_tests_give_a_reason_instead_of_a_score(folder: Folder) ->
     assert artifact["content"] == "no such package", "what people's own failed with can be read"
 
 
-def test_without_tests_of_its_own_a_case_is_decided_by_the_command_alone(folder: Folder) -> None:
+def test_a_case_without_its_own_tests_is_decided_by_the_command(folder: Folder) -> None:
     done = run(folder, {"a": SETS, "b": "true"}, {"command": "grep -q right value.txt", "fails_before": True}, tests=[])
     assert done.code == 0, done.output
     assert values(folder) == {("one", "a"): 1.0, ("one", "b"): 0.0}
@@ -318,7 +318,7 @@ def test_without_tests_of_its_own_a_case_is_decided_by_the_command_alone(folder:
     assert {(facts["before"], facts["human"]) for facts in rows} == {("failed", "passed")}
 
 
-def test_rescoring_uses_stored_results_and_other_tests_run_again(folder: Folder) -> None:
+def test_rescoring_uses_stored_results_and_changed_tests_run_again(folder: Folder) -> None:
     assert run(folder, {"a": SETS}, {}, "--json").json[0]["executed"] == 1
     assert run(folder, {"a": SETS}, {}, "--json").json[0]["executed"] == 0
     (folder.path / "project").rename(folder.path / "away")
@@ -329,7 +329,7 @@ def test_rescoring_uses_stored_results_and_other_tests_run_again(folder: Folder)
     assert run(folder, {"a": SETS}, {}, "--json", tests=other).json[0]["executed"] == 1
 
 
-def test_own_tests_need_a_repository_and_paths_in_it(folder: Folder) -> None:
+def test_own_tests_need_a_repository_and_paths_inside_it(folder: Folder) -> None:
     for tests in (["../../etc/passwd"], ["/etc/passwd"], [".git/config"], ["a//b"], "tests", [1]):
         done = run(folder, {"a": SETS}, {}, tests=tests)
         assert done.code == 2
@@ -346,7 +346,7 @@ def test_own_tests_need_a_repository_and_paths_in_it(folder: Folder) -> None:
 # Placeholders
 
 
-def test_a_command_knows_the_case_and_the_folder_of_the_spec(folder: Folder) -> None:
+def test_a_command_can_refer_to_the_case_and_the_folder_of_the_spec(folder: Folder) -> None:
     folder.write("checks.py", "import pathlib, sys\nsys.exit(pathlib.Path('out').read_text().strip() != sys.argv[1])\n")
     cases = [{"id": name, "input": "the same"} for name in ("one", "two")]
     spec = {
@@ -374,7 +374,7 @@ def test_a_command_knows_the_case_and_the_folder_of_the_spec(folder: Folder) -> 
     assert f"{folder.path / 'checks.py'} does not exist" in done.output
 
 
-def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None:
+def test_the_checks_of_the_starter_tell_right_from_wrong(folder: Folder) -> None:
     folder.abreast("init", "agents")
     settings = json.loads((folder.path / "settings.json").read_text())
     right = "grep -q area_of_square {prompt} && sed -i 's/side \\* 4/side ** 2/' shapes.py"
@@ -387,7 +387,7 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
 
 
 @pytest.mark.parametrize(
-    ("tests", "said"),
+    ("tests", "message"),
     [
         ({"command": "echo {case}", "shell": True}, "{case} is not replaced with shell: true"),
         ({"command": "sh {folder}/a", "shell": True}, "use $ABREAST_FOLDER"),
@@ -396,13 +396,13 @@ def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None
         ({"own": "yes"}, "own must be true or false"),
     ],
 )
-def test_a_command_with_a_misleading_meaning_is_refused(folder: Folder, tests: dict[str, Any], said: str) -> None:
+def test_a_command_with_a_misleading_meaning_is_refused(folder: Folder, tests: dict[str, Any], message: str) -> None:
     done = run(folder, {"a": SETS}, tests)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
-def test_a_shell_finds_the_tests_in_a_variable(folder: Folder) -> None:
+def test_a_shell_command_gets_the_tests_in_a_variable(folder: Folder) -> None:
     assert run(folder, {"a": SETS}, {"command": 'sh "$ABREAST_TESTS"', "shell": True}).code == 0
     assert values(folder) == {("one", "a"): 1.0}
 

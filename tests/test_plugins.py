@@ -1,4 +1,4 @@
-"""Targets, scorers and suites of other packages: what works, and the messages for their authors."""
+"""Targets, scorers and suites from other packages: what works, and the messages for their authors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_package_of_the_documentation_works(site: Folder) -> None:
     assert (done.code, "words must be a list, got 'please'" in done.err) == (2, True)
 
 
-def test_a_target_and_a_scorer_in_one_file_each_need_no_more_than_the_base_class_leaves_open(site: Folder) -> None:
+def test_a_target_and_a_scorer_need_only_the_abstract_methods_of_their_base_class(site: Folder) -> None:
     answers = "    async def answer(self, trial, request, attempt, workers):\n        return Answer('yes')\n"
     header = (
         "from abreast import Answer, Score\nfrom abreast.targets import Target\nfrom abreast.scorers import Scorer\n"
@@ -133,7 +133,7 @@ def test_a_target_and_a_scorer_in_one_file_each_need_no_more_than_the_base_class
     assert site.sql("select count(*) n from predictions where score_always = 1.0") == [{"n": 24}]
 
 
-def test_what_an_author_needs_is_public() -> None:
+def test_everything_a_plugin_author_needs_is_public() -> None:
     for name in ("Answer", "Case", "Request", "Score", "Scorer", "Target", "Trial", "Usage", "Variant"):
         assert name in abreast.__all__
         assert isinstance(getattr(abreast, name), type)
@@ -248,7 +248,7 @@ def test_what_an_author_needs_is_public() -> None:
         ),
     ],
 )
-def test_a_wrong_target_is_refused_before_anything_is_executed(
+def test_an_invalid_target_is_refused_before_the_run(
     site: Folder, value: str, old: str, new: str, message: str
 ) -> None:
     source = TARGET.replace(old, new, 1) if old else f"{TARGET}\n{new}"
@@ -260,7 +260,7 @@ def test_a_wrong_target_is_refused_before_anything_is_executed(
     refused(site, done, "target", value, message)
 
 
-def test_a_wrong_answer_of_a_target_is_a_crash_with_the_reason(site: Folder) -> None:
+def test_an_invalid_return_value_of_a_target_is_a_crash_with_the_reason(site: Folder) -> None:
     done = run_with(site, "target", TARGET.replace('Answer("yes")', '"yes"'), "Service")
     assert done.code == 3, done.output
     (row,) = site.sql("select distinct error_kind, error_blame, error from predictions where error is not null")
@@ -327,7 +327,7 @@ def test_a_target_that_fails_to_close_costs_no_result(site: Folder) -> None:
         ("Mine", "self.columns", "1 / 0; self.columns", "failed: ZeroDivisionError"),
     ],
 )
-def test_a_wrong_scorer_is_refused_before_anything_is_executed(
+def test_an_invalid_scorer_is_refused_before_the_run(
     site: Folder, value: str, old: str, new: str, message: str
 ) -> None:
     source = SCORER.replace(old, new, 1) if old else f"{SCORER}\n{new}"
@@ -355,7 +355,7 @@ def test_a_wrong_scorer_is_refused_before_anything_is_executed(
         ("exit(4)", "crashed: SystemExit"),
     ],
 )
-def test_a_wrong_score_is_empty_with_the_reason_and_the_answer_is_kept(
+def test_an_invalid_score_is_empty_with_the_reason_and_the_answer_is_kept(
     site: Folder, returned: str, reason: str
 ) -> None:
     done = run_with(site, "scorer", SCORER.replace('(Score("mine", 0.5),)', returned), "Mine")
@@ -367,7 +367,7 @@ def test_a_wrong_score_is_empty_with_the_reason_and_the_answer_is_kept(
 
 
 @pytest.mark.parametrize(("kind", "source", "name"), [("target", TARGET, "openai"), ("scorer", SCORER, "exact")])
-def test_the_name_of_something_built_in_is_refused(site: Folder, kind: str, source: str, name: str) -> None:
+def test_the_name_of_a_built_in_is_refused(site: Folder, kind: str, source: str, name: str) -> None:
     done = run_with(site, kind, source, "Service" if kind == "target" else "Mine", name=name)
     assert done.code == 2
     assert f'{kind} "{name}" (acme 1.0, plug:' in done.err
@@ -433,9 +433,7 @@ SUITE = Suite()
         ),
     ],
 )
-def test_a_wrong_suite_is_refused_before_anything_is_executed(
-    site: Folder, value: str, old: str, new: str, message: str
-) -> None:
+def test_an_invalid_suite_is_refused_before_the_run(site: Folder, value: str, old: str, new: str, message: str) -> None:
     assert old in SUITE
     site.write("site/plug.py", SUITE.replace(old, new, 1))
     install(site, "acme", {"abreast.suites": {"thing": f"plug:{value}"}})
@@ -448,7 +446,7 @@ def test_a_wrong_suite_is_refused_before_anything_is_executed(
     assert site.abreast("suites").code == 0
 
 
-def test_a_suite_that_breaks_when_it_looks_at_a_file_is_passed_over(site: Folder) -> None:
+def test_a_suite_that_crashes_on_a_file_is_skipped(site: Folder) -> None:
     reads = "    def reads(self, data):\n        return 1 / 0\n\n    def experiment"
     site.write("site/plug.py", SUITE.replace("    def experiment", reads))
     install(site, "acme", {"abreast.suites": {"thing": "plug:SUITE"}})
@@ -482,7 +480,7 @@ def test_a_suite_that_breaks_when_it_looks_at_a_file_is_passed_over(site: Folder
         ("ask = 5", {"target": "python:mine:ask"}, 2, "is not a function but an int"),
     ],
 )
-def test_a_function_of_a_spec_that_cannot_work_is_refused_before_anything_is_executed(
+def test_an_unusable_function_in_a_spec_is_refused_before_the_run(
     site: Folder, source: str, changes: dict[str, Any], code: int, message: str
 ) -> None:
     site.write("mine.py", f"{source}\n")
@@ -518,7 +516,7 @@ def with_format(folder: Folder, source: str, value: str) -> Folder:
     return folder
 
 
-def test_a_format_of_a_package_is_written_and_printed_like_the_others(site: Folder) -> None:
+def test_a_report_format_from_a_package_is_written_and_printed_like_the_others(site: Folder) -> None:
     with_format(site, FORMAT, "OneLine")
     done = site.abreast("run", "spec.yaml", "--quiet", "--format", "one-line,json")
     assert done.code == 0, done.output
@@ -528,7 +526,7 @@ def test_a_format_of_a_package_is_written_and_printed_like_the_others(site: Fold
     assert "verdict.txt" in site.abreast("report", "--format", "all", "--no-pictures").out
 
 
-def test_a_format_that_is_none_is_refused_before_the_run(site: Folder) -> None:
+def test_an_invalid_report_format_is_refused_before_the_run(site: Folder) -> None:
     with_format(site, "def nothing():\n    return 1\n", "nothing")
     done = site.abreast("run", "spec.yaml", "--quiet", "--format", "one-line")
     assert (done.code, 'format "one-line" (acme 1.0, plug:nothing)' in done.err) == (2, True), done.err
@@ -539,7 +537,7 @@ def test_a_format_that_is_none_is_refused_before_the_run(site: Folder) -> None:
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
-def test_a_limit_of_a_package_holds_in_every_run(site: Folder) -> None:
+def test_a_limit_from_a_package_applies_to_every_run(site: Folder) -> None:
     page = DOCS.read_text(encoding="utf-8")
     source = page[page.index("class OneAtATime") :].split("```")[0]
     site.write("site/plug.py", f"from abreast.execute.limits.base import Limit\n\n\n{source}")
@@ -553,7 +551,7 @@ def test_a_limit_of_a_package_holds_in_every_run(site: Folder) -> None:
 
 
 @pytest.mark.parametrize("source", ["def build(context):\n    return [1]\n", "def build(context):\n    return 1\n"])
-def test_what_is_no_limit_is_refused_by_its_package_and_nothing_runs(site: Folder, source: str) -> None:
+def test_an_invalid_limit_is_refused_with_its_package_before_the_run(site: Folder, source: str) -> None:
     site.write("site/plug.py", source)
     install(site, "acme", {"abreast.limits": {"odd": "plug:build"}})
     sys.modules.pop("plug", None)
@@ -564,7 +562,7 @@ def test_what_is_no_limit_is_refused_by_its_package_and_nothing_runs(site: Folde
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("abreast-writer")]
 
 
-def test_what_a_scorer_calls_check_is_its_own_affair(site: Folder) -> None:
+def test_a_scorer_may_use_the_name_check_for_anything(site: Folder) -> None:
     source = SCORER.replace("    def score", "    def check(self, text):\n        return text\n\n    def score")
     site.write("site/plug.py", source)
     install(site, "acme", {"abreast.scorers": {"mine": "plug:Mine"}})

@@ -1,4 +1,4 @@
-"""What a verdict is about: cases in general, or these cases alone, where few cases have many repeats."""
+"""The population of a verdict: cases in general, or only these cases if few cases have many repeats."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_three_prompts_with_ten_runs_decide_about_these_prompts(folder: Folder) 
     assert "requirement not met: Idler is worse than Writer on these 3 prompts" in gate.err
 
 
-def test_three_prompts_with_one_run_cannot_decide_and_the_check_says_what_would(folder: Folder) -> None:
+def test_three_prompts_with_one_run_cannot_decide_and_check_suggests_a_remedy(folder: Folder) -> None:
     three_prompts(folder, runs=1)
     checked = folder.abreast("check", "settings.json")
-    said = checked.out + checked.err
-    assert "3 prompts × 1 repeat cannot decide anything, and --fail-if worse always passes" in said
-    assert "use --repeats 2 to decide about these 3 prompts" in said
+    output = checked.out + checked.err
+    assert "3 prompts × 1 repeat cannot decide anything, and --fail-if worse always passes" in output
+    assert "use --repeats 2 to decide about these 3 prompts" in output
     done = folder.abreast("run", "settings.json", "--yes")
     assert "inconclusive" in done.out
     assert "3 prompts cannot decide: at least 6 are needed" in done.out
@@ -77,7 +77,7 @@ def test_one_case_with_four_repeats_decides_about_this_case(folder: Folder) -> N
     assert row["p"] == pytest.approx(2 / math.comb(8, 4))
 
 
-def test_many_cases_decide_about_cases_in_general_and_repeats_about_these(folder: Folder) -> None:
+def test_many_cases_decide_about_cases_in_general_and_repeats_about_these_cases(folder: Folder) -> None:
     """Four of eight cases are won in every repeat and two lost in every repeat: clear here, open in general."""
     won, lost, tied = {"a": NEVER, "b": ALWAYS}, {"a": ALWAYS, "b": NEVER}, {"a": ALWAYS, "b": ALWAYS}
     assert scripted(folder, [*[won] * 4, *[lost] * 2, *[tied] * 2], repeats=5).code == 0
@@ -91,20 +91,20 @@ def test_many_cases_decide_about_cases_in_general_and_repeats_about_these(folder
     assert folder.abreast("report", "--fail-if", "not better").code == 1, "gates use cases in general"
 
 
-def test_seven_wins_and_no_loss_are_never_called_alike(folder: Folder) -> None:
+def test_seven_wins_and_no_loss_are_never_called_equivalent(folder: Folder) -> None:
     cases = [{side: (ALWAYS if side == "d" else NEVER) for side in "abcd"}] * 5
     assert scripted(folder, cases, variants="abcd").code == 0
     assert "told apart" not in folder.abreast("report").out
 
 
-def test_lost_repeats_can_take_the_word_back(folder: Folder) -> None:
+def test_lost_repeats_can_withdraw_the_verdict(folder: Folder) -> None:
     answers: list[dict[str, Any]] = [{"a": NEVER, "b": [*["yes"] * 4, *["network"] * 4]}]
     assert scripted(folder, answers, repeats=8).code == 3
     (row,) = report(folder)["verdicts"]
     assert (row["verdict"], row["demoted_from"], row["population"]) == ("inconclusive", "better", "these cases")
 
 
-def test_more_repeats_of_the_same_cases_are_no_second_chance(folder: Folder) -> None:
+def test_more_repeats_of_the_same_cases_are_not_a_second_chance(folder: Folder) -> None:
     cases = [{"a": ["yes", "no", "no"], "b": ["no", "yes", "yes"]}] * 2
     assert scripted(folder, cases, repeats=3).code == 0
     assert report(folder)["verdicts"][0]["verdict"] == "inconclusive"

@@ -51,7 +51,7 @@ def git(folder: Folder, *words: str) -> str:
 
 @pytest.fixture
 def committed(shapes: Folder) -> Folder:
-    """The same in a repository, with one run."""
+    """The experiment `shapes` in a repository, with one run."""
     shapes.write(".gitignore", "results.db*\nruns/\n__pycache__/\n")
     git(shapes, "init", "-q")
     git(shapes, "add", ".")
@@ -61,7 +61,7 @@ def committed(shapes: Folder) -> Folder:
 
 
 def run(folder: Folder, *words: str) -> Done:
-    """Modules change between runs."""
+    """Run the command in a new process, because modules change between runs."""
     return folder.rerun("run", "spec.yaml", *words)
 
 
@@ -86,7 +86,7 @@ def provenance(folder: Folder) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("in_git", [False, True])
-def test_a_first_run_warns_only_of_few_cases(shapes: Folder, in_git: bool) -> None:
+def test_a_first_run_warns_only_about_few_cases(shapes: Folder, in_git: bool) -> None:
     if in_git:
         git(shapes, "init", "-q")
         shapes.write("other.txt", "x")
@@ -105,7 +105,7 @@ def test_a_first_run_warns_only_of_few_cases(shapes: Folder, in_git: bool) -> No
     ]
 
 
-def test_an_unchanged_experiment_has_one_line_before_a_run_and_all_lines_in_check(shapes: Folder) -> None:
+def test_an_unchanged_experiment_has_one_line_before_a_run_and_details_in_check(shapes: Folder) -> None:
     run(shapes)
     second = run(shapes, "--fresh").err
     name = shapes.abreast("runs", "--json").json[0]["run"]
@@ -159,7 +159,7 @@ def test_a_transform_is_measured_code(folder: Folder, transform: str) -> None:
     assert "function shape changed" in check(folder)["code"]["message"]
 
 
-def test_other_arguments_of_a_transform_are_other_parameters(folder: Folder) -> None:
+def test_changed_arguments_of_a_transform_are_changed_parameters(folder: Folder) -> None:
     folder.cases(12)
     folder.write("shape.py", "def shape(value, times):\n    return value\n")
     for times in (1, 2):
@@ -333,7 +333,7 @@ def test_renaming_a_parameter_does_not_make_answers_reusable(renamed: Folder) ->
     assert renamed.rerun("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
 
 
-def test_names_that_look_alike_are_new_and_missing(folder: Folder) -> None:
+def test_similar_names_are_reported_as_new_and_missing(folder: Folder) -> None:
     folder.cases(12)
     spec = "cases: cases.jsonl\nvariants: {{a: {{target: simulated, {}: 0.5}}}}\n"
     folder.write("fit.py", "def fit(case, **params):\n    return 'yes'\n")
@@ -346,7 +346,7 @@ def test_names_that_look_alike_are_new_and_missing(folder: Folder) -> None:
     assert finding["details"] == ["missing: params_top_k", "new: params_top_p"]
 
 
-def test_a_returned_field_that_is_gone_is_noted_before_anything_is_paid(folder: Folder) -> None:
+def test_a_missing_returned_field_is_noted_before_any_cost(folder: Folder) -> None:
     folder.cases(12)
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {}}\nscorers: [exact]\n")
     folder.write("fit.py", "def fit(case):\n    return {'prediction': 'yes', 'confidence': 1, 'words': 3}\n")
@@ -355,7 +355,7 @@ def test_a_returned_field_that_is_gone_is_noted_before_anything_is_paid(folder: 
     assert "missing: words" in run(folder).err
 
 
-def test_returned_fields_that_are_not_in_the_code_are_compared_after_two_runs(folder: Folder) -> None:
+def test_returned_fields_not_visible_in_the_code_are_compared_after_two_runs(folder: Folder) -> None:
     folder.cases(12)
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {}}\nscorers: [exact]\n")
     for key in ("conf", "confidence"):
@@ -516,7 +516,7 @@ def on_terminal(folder: Folder, typed: str, *words: str) -> Done:
     """The command on a terminal, with typed answers."""
     ours, theirs = pty.openpty()
     try:
-        os.write(ours, typed.encode() + b"\x04" * 9)  # and whoever asks for more is told that there is no more
+        os.write(ours, typed.encode() + b"\x04" * 9)  # any further read gets end of file
         with open(theirs, closefd=False) as keyboard, pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "stdin", keyboard)
             return folder.rerun(*words)
@@ -526,7 +526,7 @@ def on_terminal(folder: Folder, typed: str, *words: str) -> Done:
 
 
 def command_on_terminal(folder: Folder, typed: str, *words: str) -> Done:
-    """The same in a process of its own."""
+    """The command on a terminal, in a separate process."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode())
@@ -543,7 +543,7 @@ SUMS = "add aggregations (not in metrics: words)? [y/N]"
 
 @pytest.fixture
 def model_run(folder: Folder) -> Folder:
-    """A function that seems to call a model, and has run once."""
+    """An experiment with a function that seems to call a model and has run once."""
     folder.cases(12)
     folder.write("ask.py", ASK)
     folder.write("spec.yaml", MODEL_SPEC)
@@ -619,7 +619,7 @@ def test_options_answer_the_questions(model_run: Folder, words: list[str]) -> No
         assert provenance(model_run)["answers"]["fields"]["answer"] == "no"
 
 
-def test_without_a_terminal_a_run_goes_on_and_strict_refuses(model_run: Folder) -> None:
+def test_without_a_terminal_a_run_continues_and_strict_refuses(model_run: Folder) -> None:
     model_run.write("ask.py", ASK + "\nx = 1\n")
     strict = run(model_run, "--strict")
     assert strict.code == 4
@@ -647,7 +647,7 @@ def test_a_new_series_begins_where_results_are_not_comparable(shapes: Folder) ->
     assert f"2 begins: {change}" in shapes.abreast("history").out
 
 
-def test_another_version_of_a_scorer_begins_a_series_until_the_old_answers_are_scored_anew(folder: Folder) -> None:
+def test_a_changed_scorer_begins_a_series_until_the_old_answers_are_rescored(folder: Folder) -> None:
     folder.cases(12, expected=5)
     spec = "name: s\ncases: cases.jsonl\nvariants: {{a: {{target: simulated}}}}\nscorers: [{{number: {}}}]\n"
     folder.write("spec.yaml", spec.format("{rel: 0.1}"))
@@ -662,7 +662,7 @@ def test_another_version_of_a_scorer_begins_a_series_until_the_old_answers_are_s
 # -- the price -----------------------------------------------------------------------------------------------------
 
 
-def test_checks_of_ten_thousand_cases_and_three_hundred_modules_are_quick(folder: Folder) -> None:
+def test_checks_of_ten_thousand_cases_and_three_hundred_modules_are_fast(folder: Folder) -> None:
     folder.cases(10_000)
     for number in range(300):
         folder.write(f"parts/m{number}.py", "\n".join(f"def f{n}(x):\n    return x + {n}" for n in range(30)) + "\n")

@@ -1,4 +1,4 @@
-"""An agent's provider that does not answer for a while: whose failure that is, and what it does to times."""
+"""Outages of an agent's provider: how failures are classified and times are corrected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def row(folder: Folder) -> dict[str, Any]:
 
 
 def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
-    """A program that prints these lines as Claude Code does; a number is a pause in seconds."""
+    """A program that prints these lines like Claude Code; a number is a pause in seconds."""
     printed = [line if isinstance(line, float) else json.dumps(line, separators=(",", ":")) for line in lines]
     steps = [f"time.sleep({line})" if isinstance(line, float) else f"print({line!r})" for line in printed]
     head = [f"#!{sys.executable}", "import functools, sys, time", "if '--version' in sys.argv: sys.exit()"]
@@ -54,7 +54,7 @@ def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
     return {"preset": "claude-code", "command": str(path)}
 
 
-def test_a_timeout_while_the_cli_waits_for_its_provider_is_infrastructure(folder: Folder) -> None:
+def test_a_timeout_while_the_cli_waits_for_its_provider_is_an_infrastructure_error(folder: Folder) -> None:
     done = run(folder, scripted(folder, TEXT, RETRY, RETRY, 60.0), timeout=5.0, breaker=0)
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"]) == ("rate_limit", "infrastructure")
@@ -64,7 +64,7 @@ def test_a_timeout_while_the_cli_waits_for_its_provider_is_infrastructure(folder
     assert done.code == 3, "it is executed again by resume"
 
 
-def test_a_timeout_after_the_provider_answered_again_is_the_variants(folder: Folder) -> None:
+def test_a_timeout_after_the_provider_recovered_is_a_failure_of_the_variant(folder: Folder) -> None:
     done = run(folder, scripted(folder, RETRY, TEXT, 60.0), timeout=5.0, breaker=0)
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"], trial["score"]) == ("timeout", "variant", 0.0)
@@ -72,7 +72,7 @@ def test_a_timeout_after_the_provider_answered_again_is_the_variants(folder: Fol
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit"), (503, "network"), (401, "auth"), (None, "network")])
-def test_the_kind_is_that_of_what_the_provider_answered_last(folder: Folder, status: int | None, kind: str) -> None:
+def test_the_last_answer_of_the_provider_decides_the_error_kind(folder: Folder, status: int | None, kind: str) -> None:
     run(folder, scripted(folder, {**RETRY, "error_status": status}, 60.0), timeout=5.0, breaker=0)
     assert (row(folder)["error_kind"], row(folder)["error_blame"]) == (kind, "infrastructure")
 
@@ -86,7 +86,7 @@ def test_an_outage_is_retried_and_stops_the_run_before_all_trials_are_spent(fold
     assert folder.sql("select count(*) n from trials")[0]["n"] < 8
 
 
-def test_waits_for_retries_are_no_part_of_latency(folder: Folder) -> None:
+def test_waits_for_retries_do_not_count_as_latency(folder: Folder) -> None:
     done = run(folder, scripted(folder, RETRY, 2.0, TEXT, RESULT))
     assert done.code == 0, done.err
     trial = row(folder)
@@ -118,7 +118,7 @@ def test_no_more_time_is_given_back_than_has_passed(folder: Folder) -> None:
     ],
     ids=["no answer began", "an answer began", "it had just asked"],
 )
-def test_a_request_that_nothing_came_back_for_is_not_the_variants(
+def test_an_unanswered_request_is_not_a_failure_of_the_variant(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, lines: tuple[Any, ...], kind: str, blame: str
 ) -> None:
     monkeypatch.setattr(claude, "SILENT_S", 2.5)
@@ -128,7 +128,7 @@ def test_a_request_that_nothing_came_back_for_is_not_the_variants(
     assert ("the provider did not begin to answer a request within" in trial["error"]) == (blame == "infrastructure")
 
 
-def test_pieces_of_answers_are_not_stored(folder: Folder) -> None:
+def test_partial_answers_are_not_stored(folder: Folder) -> None:
     done = run(folder, scripted(folder, REQUEST, BEGIN, TEXT, RESULT))
     assert done.code == 0, done.err
     raw = [json.loads(line) for line in row(folder)["raw_response"].splitlines()]
@@ -151,7 +151,7 @@ LINES = st.lists(
 
 @settings(deadline=None)
 @given(LINES)
-def test_any_stream_waits_for_its_provider_exactly_from_a_retry_to_the_next_answer(lines: list[dict[str, Any]]) -> None:
+def test_any_stream_waits_exactly_from_a_retry_to_the_next_answer(lines: list[dict[str, Any]]) -> None:
     stream = Stream()
     returned = sum(stream.hear(json.dumps(line).encode()) for line in lines)
     kinds = [line["type"] for line in lines]
@@ -181,7 +181,7 @@ def test_any_stream_waits_for_its_provider_exactly_from_a_retry_to_the_next_answ
         ("qwen", "", "", None),
     ],
 )  # fmt: skip
-def test_what_other_agents_report_of_their_retries(
+def test_retries_reported_by_other_agents_are_recognised(
     tmp_path: Path, preset: str, out: str, err: str, kind: str | None
 ) -> None:
     (tmp_path / "out").write_text(out)
@@ -195,7 +195,7 @@ def test_what_other_agents_report_of_their_retries(
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real CLIs on the path, and an account that is nobody's."""
+    """Put the real CLIs on the path with a fake account."""
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(path))
@@ -207,7 +207,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def down(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    """A provider that answers the first request of a conversation, and then no other."""
+    """A provider that answers only the first request of a conversation."""
     rules = [Rule("", [Reply(tool="Bash", args={"command": "echo hello"}), Reply(status=529)])]
     with FakeProvider.in_thread(rules) as provider:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
@@ -216,7 +216,9 @@ def down(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 @pytest.mark.parametrize("target", [{"target": "claude-code", "tools": ["Bash"]}, {"preset": "claude-code"}], ids=str)
 @pytest.mark.matrix(quick=1)
-def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvider, target: dict[str, Any]) -> None:
+def test_an_outage_of_claude_code_is_not_a_wrong_answer(
+    folder: Folder, down: FakeProvider, target: dict[str, Any]
+) -> None:
     done = run(folder, {**target, "model": "sonnet"}, timeout=25.0, breaker=0)
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"]) == ("rate_limit", "infrastructure"), trial["error"]
@@ -227,7 +229,7 @@ def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvide
 
 
 @pytest.mark.heavy
-def test_claude_code_is_not_wrong_if_its_provider_falls_silent(
+def test_a_silent_provider_of_claude_code_is_not_a_wrong_answer(
     folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service answers the first trial, and then accepts requests without ever answering them."""
@@ -243,7 +245,7 @@ def test_claude_code_is_not_wrong_if_its_provider_falls_silent(
     assert done.code == 3
 
 
-def test_claude_code_waits_and_answers(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claude_code_waits_for_its_provider(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeProvider.in_thread([Rule("", [Reply(status=529, times=2), "4"])]) as provider:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
         done = run(folder, {"target": "claude-code", "tools": ["Bash"], "model": "sonnet"})
@@ -255,7 +257,7 @@ def test_claude_code_waits_and_answers(folder: Folder, home: Path, monkeypatch: 
 
 
 @pytest.mark.heavy
-def test_codex_in_an_outage_is_not_wrong(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_of_codex_is_not_a_wrong_answer(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeProvider.in_thread([Rule("", [Reply(status=500)])]) as provider:
         address = provider.environment["OPENAI_BASE_URL"]
         (home / "codex").mkdir()

@@ -1,4 +1,4 @@
-"""Pull requests of a repository as cases: found by their marks, told without the change, pinned by their commits."""
+"""Pull requests of a repository as cases: how they are recognised, described and pinned to commits."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 @pytest.fixture(scope="module")
-def found(shop: Shop) -> dict[str, Case]:
-    """The cases of the shop, by the names that the fixture has for them."""
+def shop_cases(shop: Shop) -> dict[str, Case]:
+    """The cases of the shop by the names of `Shop.head_of`."""
     by_head = {case.expected["commit"]: case for case in cases(str(shop.path), last=50)}
     return {name: by_head[head] for name, head in shop.head_of.items()}
 
 
 def rebuilt(diff: str) -> dict[str, tuple[str, str]]:
-    """The files that a diff has whole: their content before and after, by the name after, or before if it is gone."""
+    """The content before and after of files that a diff shows completely, by new name or, if deleted, by old name."""
     files: dict[str, tuple[str, str]] = {}
     for part in re.split(r"^diff --git .*\n", diff, flags=re.M)[1:]:
         head, _, hunk = part.partition("\n@@ ")
@@ -82,7 +82,7 @@ def test_the_last_ones_are_the_newest(shop: Shop) -> None:
     assert [item.number for item in at] == [12]
 
 
-def test_what_is_left_out_is_told_with_its_reason(shop: Shop) -> None:
+def test_omitted_commits_are_listed_with_their_reason(shop: Shop) -> None:
     reasons = {item.title: item.reason for item in left_out(str(shop.path), last=50)}
     assert reasons == {
         "Begin": "is the first commit",
@@ -134,8 +134,8 @@ def _merged(project: Project, source: str, message: str) -> str:
     return project.merge(message, source)
 
 
-def test_forward_merges_of_release_branches_are_no_pull_requests(tmp_path: Path) -> None:
-    """By the name of the branch, by the words of the merge, or because the branch was merged before and went on."""
+def test_forward_merges_of_release_branches_are_not_pull_requests(tmp_path: Path) -> None:
+    """Recognised by branch name, by merge message, or because the branch was merged before and continued."""
     project = Project(tmp_path / "p")
     project.commit("Begin")
     for branch in ("stable", "2.2.x", "integration", "epic"):
@@ -194,7 +194,7 @@ WORK: list[tuple[str, str, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("title", "author", "files"), MAINTENANCE + WORK)
-def test_maintenance_is_told_from_work_by_author_message_and_files(
+def test_maintenance_is_distinguished_from_work_by_author_message_and_files(
     tmp_path: Path, title: str, author: str, files: dict[str, str]
 ) -> None:
     project = Project(tmp_path / "p")
@@ -209,7 +209,7 @@ def test_maintenance_is_told_from_work_by_author_message_and_files(
     assert bool(reason) is not is_work
 
 
-def test_gitlab_bitbucket_and_pulled_branches_are_known_by_their_merges(tmp_path: Path) -> None:
+def test_merges_of_gitlab_bitbucket_and_pulled_branches_are_recognised(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     messages = (
@@ -229,11 +229,11 @@ def test_gitlab_bitbucket_and_pulled_branches_are_known_by_their_merges(tmp_path
     assert (pulled.number, pulled.title, pulled.style) == (None, "wip", "merge")
 
 
-def test_commits_that_are_named_are_taken_as_they_are(shop: Shop) -> None:
+def test_commits_named_explicitly_are_used_unchanged(shop: Shop) -> None:
     lone = shop.git("log", "--format=%H", "--grep=^A lone commit", "main")
     revert = shop.git("log", "--format=%H", "--grep=^Revert", "main")
-    whole = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
-    entry, two, three = pull_requests(shop.path, last=1, commits=[revert, lone[:10], whole])
+    commit_range = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
+    entry, two, three = pull_requests(shop.path, last=1, commits=[revert, lone[:10], commit_range])
     assert (entry.number, entry.head, entry.style) == (16, revert, "squash")
     assert (two.head, two.base, two.style) == (lone, shop.git("rev-parse", f"{lone}~1"), "commit")
     assert (three.base, three.head, three.style) == (shop.base["pr-12"], shop.head_of["rebase-1"], "rebase")
@@ -244,33 +244,35 @@ def test_commits_that_are_named_are_taken_as_they_are(shop: Shop) -> None:
 # What a case says
 
 
-def test_a_case_is_pinned_by_the_commits_before_and_after(shop: Shop, found: dict[str, Case]) -> None:
-    for name, case in found.items():
+def test_a_case_is_pinned_to_the_commits_before_and_after_it(shop: Shop, shop_cases: dict[str, Case]) -> None:
+    for name, case in shop_cases.items():
         assert case.id == (name if name.startswith("pr-") else shop.head_of[name][:12])
         assert case.input["commit"] == case.expected["base"] == shop.base[name]
         assert case.expected["commit"] == shop.head_of[name]
         assert case.group is None
-    assert [case.tags["style"] for case in found.values()] == ["merge", "squash", "rebase"] * 2
-    assert {case.tags["size"] for case in found.values()} == {"small"}
-    assert list(cases(str(shop.path), last=50)) == list(found.values())
+    assert [case.tags["style"] for case in shop_cases.values()] == ["merge", "squash", "rebase"] * 2
+    assert {case.tags["size"] for case in shop_cases.values()} == {"small"}
+    assert list(cases(str(shop.path), last=50)) == list(shop_cases.values())
 
 
-def test_a_task_has_the_words_of_the_message_and_nothing_of_the_change(found: dict[str, Case]) -> None:
-    assert found["pr-12"].input["task"] == (
+def test_a_task_contains_the_message_but_nothing_of_the_change(shop_cases: dict[str, Case]) -> None:
+    assert shop_cases["pr-12"].input["task"] == (
         "Greet people by their name\n\n"
         "A greeting without a name is cold, see and the discussion.\n"
         "It goes back to, and `greet` needs a name.\n\n"
         "- keep the comma\n    also on the second line of an item\n\n"
         "See."
     )
-    assert found["pr-11"].input["task"] == "Prices for everything\n\nEach thing has one."
-    assert found["rebase-1"].input["task"] == "Add a basket\n\nPeople buy several things.\n\nLimit the basket to five"
-    assert found["merge-2"].input["task"] == "Call the helper by its new name"
-    assert found["rebase-2"].input["task"] == "Let people buy more\n\nCount to eight"
+    assert shop_cases["pr-11"].input["task"] == "Prices for everything\n\nEach thing has one."
+    assert (
+        shop_cases["rebase-1"].input["task"] == "Add a basket\n\nPeople buy several things.\n\nLimit the basket to five"
+    )
+    assert shop_cases["merge-2"].input["task"] == "Call the helper by its new name"
+    assert shop_cases["rebase-2"].input["task"] == "Let people buy more\n\nCount to eight"
 
 
 @pytest.mark.parametrize(
-    ("said", "left"),
+    ("body", "task"),
     [
         ("Broken since deadbeef1 and 1000000 others", "Broken since and 1000000 others"),
         ("It crashes at lib/a-b.rs:10:4 and in x.go#L3-L9", "It crashes at and in"),
@@ -290,16 +292,16 @@ def test_a_task_has_the_words_of_the_message_and_nothing_of_the_change(found: di
         ("See us/shop#3, #3 and #34", "See, and #34"),
     ],
 )
-def test_what_would_reveal_the_change_is_not_in_the_task(tmp_path: Path, said: str, left: str) -> None:
+def test_text_that_would_reveal_the_change_is_not_in_the_task(tmp_path: Path, body: str, task: str) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     project.put("a", "x")
-    project.commit(f"Mend what is broken (#3)\n\n{said}")
+    project.commit(f"Mend what is broken (#3)\n\n{body}")
     (case,) = cases(str(project.path))
-    assert case.input["task"] == f"Mend what is broken\n\n{left}".strip()
+    assert case.input["task"] == f"Mend what is broken\n\n{task}".strip()
 
 
-def test_a_message_without_words_is_no_case_and_the_reason_is_told(tmp_path: Path) -> None:
+def test_a_message_without_words_makes_no_case_and_the_reason_is_listed(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     project.put("a", "x")
@@ -311,20 +313,20 @@ def test_a_message_without_words_is_no_case_and_the_reason_is_told(tmp_path: Pat
         list(cases(str(project.path)))
 
 
-def test_files_before_and_after_are_rebuilt_from_the_diff(shop: Shop, found: dict[str, Case]) -> None:
-    seen = set()
-    for case in found.values():
+def test_files_before_and_after_are_rebuilt_from_the_diff(shop: Shop, shop_cases: dict[str, Case]) -> None:
+    paths = set()
+    for case in shop_cases.values():
         for path, (before, after) in rebuilt(case.expected["diff"]).items():
             old = "src/old_helper.py" if path == "src/new_helper.py" else path
             for commit, name, text in (("base", old, before), ("commit", path, after)):
                 assert text == shop.shown(case.expected[commit], name), (path, commit)
-            seen.add(path)
-    assert seen >= {"src/app.py", "src/new_helper.py", "größe/naïve name.txt", "README", "src/prices.py"}
-    assert "rename from src/old_helper.py" in found["merge-2"].expected["diff"]
-    assert "Binary files a/logo.bin and b/logo.bin differ" in found["merge-2"].expected["diff"]
+            paths.add(path)
+    assert paths >= {"src/app.py", "src/new_helper.py", "größe/naïve name.txt", "README", "src/prices.py"}
+    assert "rename from src/old_helper.py" in shop_cases["merge-2"].expected["diff"]
+    assert "Binary files a/logo.bin and b/logo.bin differ" in shop_cases["merge-2"].expected["diff"]
 
 
-def test_contents_of_any_form_are_rebuilt(tmp_path: Path) -> None:
+def test_contents_of_any_kind_are_rebuilt(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     chance = random.Random(7)
     lines = [
@@ -351,21 +353,21 @@ def test_contents_of_any_form_are_rebuilt(tmp_path: Path) -> None:
         assert after == project.shown(case.expected["commit"], path), path
 
 
-def test_the_diff_does_not_depend_on_what_is_checked_out_or_set_up(shop: Shop, found: dict[str, Case]) -> None:
+def test_the_diff_does_not_depend_on_the_checkout_or_the_settings(shop: Shop, shop_cases: dict[str, Case]) -> None:
     attributes = shop.path / ".gitattributes"
     settings = {"diff.noprefix": "true", "diff.renames": "false", "diff.context": "1", "log.showSignature": "true"}
     try:
         attributes.write_text("*.py -diff\n")
         for name, value in settings.items():
             shop.git("config", name, value)
-        assert list(cases(str(shop.path), last=50)) == list(found.values())
+        assert list(cases(str(shop.path), last=50)) == list(shop_cases.values())
     finally:
         attributes.unlink()
         for name in settings:
             shop.git("config", "--unset", name)
 
 
-def test_large_files_are_only_named_with_their_size(tmp_path: Path) -> None:
+def test_large_files_are_listed_by_name_and_size_only(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     project.put("large.txt", "words of a text\n" * 40_000)
@@ -377,8 +379,8 @@ def test_large_files_are_only_named_with_their_size(tmp_path: Path) -> None:
     assert case.tags["size"] == "large"
 
 
-def test_a_large_file_that_people_changed_is_no_file_that_only_the_agent_changed(tmp_path: Path) -> None:
-    """A lock file, say: who does exactly as people did is as like them as can be."""
+def test_a_large_file_changed_by_the_authors_does_not_count_as_changed_only_by_the_agent(tmp_path: Path) -> None:
+    """For example a lock file: an agent that changes exactly what people changed gets the highest similarity."""
     project = Project(tmp_path / "p")
     lines = [f"package {n} as it is locked\n" for n in range(20_000)]
     for name in ("changed.lock", "gone.lock", "before.lock"):
@@ -394,8 +396,8 @@ def test_a_large_file_that_people_changed_is_no_file_that_only_the_agent_changed
     head = project.commit("Lock other packages (#3)")
     (case,) = cases(str(project.path))
     counts = counted(parse_diff(case.expected["diff"]))
-    found = (counts.files_added, counts.files_modified, counts.files_deleted, counts.files_renamed)
-    assert found == (2, 2, 1, 1)
+    file_counts = (counts.files_added, counts.files_modified, counts.files_deleted, counts.files_renamed)
+    assert file_counts == (2, 2, 1, 1)
     assert (counts.lines_added, counts.lines_deleted) == (1 + 40_001 + 1, 1 + 5_000 + 20_001)
     assert (counts.lines_modified, counts.files_binary) == (None, 1)
     scorer = build("change_similarity")
@@ -411,8 +413,8 @@ def test_a_large_file_that_people_changed_is_no_file_that_only_the_agent_changed
     assert 0 < like < 1 > files > 0, "a large file counts as one line"
 
 
-def test_tests_are_known_by_their_names_or_by_globs(shop: Shop, found: dict[str, Case]) -> None:
-    assert {name: case.expected["tests"] for name, case in found.items() if case.expected["tests"]} == {
+def test_tests_are_recognised_by_their_names_or_by_globs(shop: Shop, shop_cases: dict[str, Case]) -> None:
+    assert {name: case.expected["tests"] for name, case in shop_cases.items() if case.expected["tests"]} == {
         "pr-12": ["tests/test_app.py"],
         "pr-17": ["src/app.spec.ts"],
     }
@@ -420,7 +422,7 @@ def test_tests_are_known_by_their_names_or_by_globs(shop: Shop, found: dict[str,
     assert by_glob["pr-12"] == ["größe/naïve name.txt", "src/app.py"]
 
 
-def test_two_pull_requests_of_one_number_are_two_cases(tmp_path: Path) -> None:
+def test_two_pull_requests_with_the_same_number_are_two_cases(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     heads = []
@@ -433,7 +435,7 @@ def test_two_pull_requests_of_one_number_are_two_cases(tmp_path: Path) -> None:
 # What cannot be read
 
 
-def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: Path) -> None:
+def test_a_folder_without_a_usable_history_is_refused_with_a_fix(shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     Project(tmp_path / "empty")
     shallow = tmp_path / "shallow"
@@ -468,7 +470,7 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
         assert fix in caught.value.fix, (caught.value.message, caught.value.fix)
 
 
-def test_objects_that_are_missing_are_refused(tmp_path: Path) -> None:
+def test_missing_git_objects_are_refused(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     project.put("a", "x")
@@ -484,7 +486,7 @@ def test_objects_that_are_missing_are_refused(tmp_path: Path) -> None:
 # In an experiment
 
 
-def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, folder: Folder) -> None:
+def test_agents_start_at_the_parent_and_cannot_see_the_human_change(shop: Shop, folder: Folder) -> None:
     shop.git("clone", "--quiet", str(shop.path), str(folder.path))
     folder.write(
         "agent.py",
@@ -523,16 +525,16 @@ def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, f
     assert {row["case_id"] for row in rows} == set(expected)
     for row in rows:
         assert row["status"] == "ok", row
-        said, case = json.loads(row["answer"]), expected[row["case_id"]]
-        assert said["start"] == said["log"][0] == case.expected["base"]
-        assert said["task"].strip() == case.input["task"]
-        assert said["shown"] == list(shop.head_of.values())[: list(expected).index(case.id)]  # what came before, only
-        assert case.expected["commit"] not in said["log"]
-        assert set(said["log"]) == set(shop.git("rev-list", case.expected["base"]).split())
+        answer, case = json.loads(row["answer"]), expected[row["case_id"]]
+        assert answer["start"] == answer["log"][0] == case.expected["base"]
+        assert answer["task"].strip() == case.input["task"]
+        assert answer["shown"] == list(shop.head_of.values())[: list(expected).index(case.id)]  # what came before, only
+        assert case.expected["commit"] not in answer["log"]
+        assert set(answer["log"]) == set(shop.git("rev-list", case.expected["base"]).split())
 
 
 @pytest.mark.parametrize("committer", ["committer nobody\n", "committer x <x> 99999999999999999999999 +9999\n", ""])
-def test_commits_without_a_date_that_can_be_are_tasks_as_any_other(folder: Folder, committer: str) -> None:
+def test_commits_with_an_invalid_date_are_tasks_like_any_other(folder: Folder, committer: str) -> None:
     project = Project(folder.path / "project")
     project.put("a.txt", "one\n")
     before = project.commit("begin")
@@ -553,7 +555,7 @@ def test_commits_without_a_date_that_can_be_are_tasks_as_any_other(folder: Folde
     assert rows == [{"status": "ok", "files_changed": 1, "kept": kept} for kept in (0, 0, 1)]
 
 
-def test_a_repository_that_is_none_ends_a_run_with_a_sentence(folder: Folder) -> None:
+def test_a_missing_repository_is_refused_in_one_sentence(folder: Folder) -> None:
     folder.write(
         "spec.yaml",
         """

@@ -29,7 +29,7 @@ CODEX_CAN = ("double", "add", "half")
 
 
 class Calculator(Project):
-    """Six pull requests, two of each merge style; each adds a function and the test of it."""
+    """Six pull requests, two of each merge style; each adds a function and its test."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -45,8 +45,8 @@ class Calculator(Project):
         self.put("calc.py", f"{before}\n\ndef {name}({arguments}):\n    return {result}\n")
 
     def _test(self, name: str) -> None:
-        says = FUNCTIONS[name][2]
-        self.put(f"tests/test_{name}.py", f"import calc\n\n\ndef test_{name}():\n    assert calc.{name}{says}\n")
+        assertion = FUNCTIONS[name][2]
+        self.put(f"tests/test_{name}.py", f"import calc\n\n\ndef test_{name}():\n    assert calc.{name}{assertion}\n")
 
     def _merged(self, number: int, name: str) -> None:
         self.branch(name)
@@ -69,26 +69,26 @@ class Calculator(Project):
 
 
 def written(name: str) -> str:
-    """A command that writes the function, otherwise than people did."""
+    """A command that writes the function differently than its author did."""
     arguments, result, _ = FUNCTIONS[name]
     return f"printf 'def {name}({arguments}):\\n    found = {result}\\n    return found\\n' >> calc.py"
 
 
 def works(tool: str, argument: str, commands: dict[str, str]) -> list[Rule]:
-    """Whoever is asked for one of these runs its command, and says so; of anything else it says that it is hard."""
+    """Rules of a model that runs the command for a known prompt and otherwise replies that the task is hard."""
     rules = [
-        Rule(asked, [Reply(tool=tool, args={argument: command}), Reply(say=f"I ran {shlex.split(command)[0]}.")])
-        for asked, command in commands.items()
+        Rule(prompt, [Reply(tool=tool, args={argument: command}), Reply(say=f"I ran {shlex.split(command)[0]}.")])
+        for prompt, command in commands.items()
     ]
     return [*rules, Rule("", [Reply(say="That is hard.")])]
 
 
 @pytest.fixture
 def agents(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Both CLIs on the path, each with a provider and a home of its own. Claude can all there is, codex some of it."""
+    """Both CLIs on the path, each with its own provider and home. Claude solves every task, codex only some."""
     everything = {f"function {name} ": written(name) for name in FUNCTIONS} | STARTER | CHEAT
-    some = {f"function {name} ": written(name) for name in CODEX_CAN} | CHEAT
-    some |= {"a square with sides of 9": STARTER["a square with sides of 9"]}
+    codex_commands = {f"function {name} ": written(name) for name in CODEX_CAN} | CHEAT
+    codex_commands |= {"a square with sides of 9": STARTER["a square with sides of 9"]}
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
@@ -96,7 +96,7 @@ def agents(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: py
         monkeypatch.delenv(name, raising=False)
     with (
         FakeProvider.in_thread(works("Bash", "command", everything)) as claude,
-        FakeProvider.in_thread(works("exec_command", "cmd", some)) as codex,
+        FakeProvider.in_thread(works("exec_command", "cmd", codex_commands)) as codex,
     ):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", claude.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
@@ -128,9 +128,7 @@ CHEAT = {"the test of add fails": "printf 'def test_add():\\n    pass\\n' > test
 
 
 @pytest.mark.heavy
-def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_well(
-    folder: Folder, agents: None
-) -> None:
+def test_pull_requests_of_all_styles_are_recreated_and_scored_by_their_own_tests(folder: Folder, agents: None) -> None:
     Calculator(folder.path / "calculator")
     folder.write(
         "settings.json",
@@ -166,18 +164,18 @@ def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_w
         assert (row["exit_code"], row["input_tokens"] > 0, row["cpu_s"] > 0) == (0, True, True)
     results = json.loads((folder.path / "benchmark_results.json").read_text())
     assert results["metadata"]["totalRuns"] == 12
-    assert {(one["assistant"], len(one["runs"])) for one in results["results"]} == {
+    assert {(result["assistant"], len(result["runs"])) for result in results["results"]} == {
         ("Claude Code", 1),
         ("Codex CLI", 1),
     }
     assert "SIMULATED" in done.out
-    assert not list(Path.home().glob(".claude/projects/**/*.jsonl")), "no conversation stays among the user's own"
+    assert not list(Path.home().glob(".claude/projects/**/*.jsonl")), "no conversation is left among those of the user"
     before = folder.sql("select count(*) as n from trials where reused_from is null")
     assert folder.abreast("run", "settings.json").code == 0
     assert folder.sql("select count(*) as n from trials where reused_from is null") == before, "nothing is paid twice"
 
 
-def test_the_starter_runs_as_it_is_written_and_its_checks_tell_right_from_wrong(folder: Folder, agents: None) -> None:
+def test_the_starter_runs_unchanged_and_its_checks_tell_right_from_wrong(folder: Folder, agents: None) -> None:
     assert folder.abreast("init", "agents").code == 0
     done = folder.abreast("check", "settings.json")
     assert done.code == 0, done.output
@@ -194,8 +192,8 @@ def test_the_starter_runs_as_it_is_written_and_its_checks_tell_right_from_wrong(
 
 
 @pytest.mark.heavy
-def test_real_agents_that_rewrite_the_tests_are_not_right(folder: Folder, agents: None) -> None:
-    """By presets in a settings file, and by `target: claude-code` in a spec."""
+def test_real_agents_that_rewrite_the_tests_fail(folder: Folder, agents: None) -> None:
+    """With presets in a settings file and with `target: claude-code` in a spec."""
     project = Project(folder.path / "project")
     project.put("calc.py", "def add(one, other):\n    return one\n")
     project.put("test_calc.py", "import calc\n\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n")

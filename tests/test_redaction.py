@@ -49,7 +49,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def stored(path: Path) -> bytes:
-    """Whatever a run wrote: stores, journals, reports."""
+    """Everything that a run wrote: stores, journals, reports."""
     return b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file() and file.suffix != ".py")
 
 
@@ -69,8 +69,8 @@ def message(text: str) -> bytes:
     return json.dumps({"id": "msg_1", "model": "m", "content": [{"type": "text", "text": text}]}).encode()
 
 
-def echoed(folder: Folder, text: str) -> str:
-    """What is stored of an answer with this text."""
+def stored_answer(folder: Folder, text: str) -> str:
+    """The stored form of an answer with this text."""
     folder.write("answer.txt", text)
     run(folder, {"target": "command", "command": ["cat", "{folder}/answer.txt"]})
     (row,) = folder.sql("select answer from predictions")
@@ -80,7 +80,7 @@ def echoed(folder: Folder, text: str) -> str:
 
 @pytest.fixture
 def api(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Ask an API once that gives this response; the row that was stored."""
+    """Call an API that gives this response and return the stored row."""
 
     def ask(status: int, headers: dict[str, str], body: bytes, expected: str = "yes", **spec: Any) -> dict[str, Any]:
         with server(lambda *_: (status, headers, body)) as url:
@@ -106,7 +106,7 @@ def test_a_short_or_common_key_changes_no_answer(
     assert row["raw_response"] == message(key).decode()
 
 
-def test_a_path_that_exists_is_no_secret(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_path_is_not_a_secret(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder.write("service-account-1.json", "{}")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
     run(folder, {"target": "command", "command": ["echo", str(path)]})
@@ -123,17 +123,19 @@ def test_a_path_that_exists_is_no_secret(folder: Folder, monkeypatch: pytest.Mon
         ("LOOKUP_KEY", "production-eu"),
     ],
 )
-def test_names_of_columns_models_and_regions_are_no_secrets(
+def test_names_of_columns_models_and_regions_are_not_secrets(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert echoed(folder, value) == value
+    assert stored_answer(folder, value) == value
 
 
-def test_plain_words_are_a_secret_if_the_name_leaves_no_doubt(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_words_are_a_secret_if_the_variable_name_is_unambiguous(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ACME_PASSWORD", "production-eu")
     monkeypatch.setenv("ACME_KEY", "correct-horse-battery-staple")
-    assert echoed(folder, "production-eu correct-horse-battery-staple") == "[ACME_PASSWORD] [ACME_KEY]"
+    assert stored_answer(folder, "production-eu correct-horse-battery-staple") == "[ACME_PASSWORD] [ACME_KEY]"
 
 
 def test_a_key_of_another_account_stays_in_an_answer_and_not_in_an_error(api: Callable[..., dict[str, Any]]) -> None:
@@ -141,7 +143,7 @@ def test_a_key_of_another_account_stays_in_an_answer_and_not_in_an_error(api: Ca
     assert api(200, {}, message(f"use {other}"))["answer"] == f"use {other}"
 
 
-def test_whatever_has_the_format_of_a_key_is_not_in_an_error(api: Callable[..., dict[str, Any]]) -> None:
+def test_text_in_the_format_of_a_key_is_removed_from_errors(api: Callable[..., dict[str, Any]]) -> None:
     other = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
     row = api(500, {}, json.dumps({"error": {"message": f"no access with {other}."}}).encode())
     assert row["error"].endswith("no access with [redacted github-pat].")
@@ -179,28 +181,28 @@ def test_parts_of_a_value_are_secrets(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, name: str, value: str, secrets: list[str]
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert echoed(folder, "\n".join(secrets)) == "\n".join([f"[{name}]"] * len(secrets))
+    assert stored_answer(folder, "\n".join(secrets)) == "\n".join([f"[{name}]"] * len(secrets))
 
 
-def test_public_fields_of_credentials_are_no_secrets(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_fields_of_credentials_are_not_secrets(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_CREDENTIALS", '{"project_id": "shop-4711ab", "private_key": "a1b2c3d4e5"}')
-    assert echoed(folder, "shop-4711ab a1b2c3d4e5") == "shop-4711ab [ACME_CREDENTIALS]"
+    assert stored_answer(folder, "shop-4711ab a1b2c3d4e5") == "shop-4711ab [ACME_CREDENTIALS]"
 
 
 @pytest.mark.parametrize(
-    ("width", "surroundings", "line_break"),
+    ("width", "line_template", "line_break"),
     [(64, "{}", "\n"), (76, "{}", "\r\n"), (76, "{}", "\\n"), (76, "+{}", "\n"), (64, "    {}", "\n")],
 )
-def test_a_secret_is_found_in_base64_in_lines(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, width: int, surroundings: str, line_break: str
+def test_a_secret_is_found_in_base64_across_lines(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, width: int, line_template: str, line_break: str
 ) -> None:
     secret = "s3cret-0123456789-abcdefghijklmnop"
     monkeypatch.setenv("ACME_KEY", secret)
     encoded = base64.b64encode(b"x" * 40 + secret.encode() + b"y" * 80).decode()
-    lines = [surroundings.format(encoded[at : at + width]) for at in range(0, len(encoded), width)]
-    answer = echoed(folder, line_break.join(lines))
+    lines = [line_template.format(encoded[at : at + width]) for at in range(0, len(encoded), width)]
+    answer = stored_answer(folder, line_break.join(lines))
     assert "[ACME_KEY]" in answer
-    assert base64.b64encode(b"y" * 60).decode()[4:40] in answer.replace(line_break + surroundings[:-2], "")
+    assert base64.b64encode(b"y" * 60).decode()[4:40] in answer.replace(line_break + line_template[:-2], "")
     assert base64.b64encode(secret[2:].encode()).decode()[:12] not in answer
 
 
@@ -281,11 +283,11 @@ def test_a_score_is_computed_on_the_text_as_stored(
 def test_a_password_in_the_address_of_an_api_is_a_secret(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = []
 
-    def said(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    def respond(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         return 200, {}, message(f"pa55word-xyz, s1gned-query, {headers['authorization']}")
 
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    with server(said, paths.append) as url:
+    with server(respond, paths.append) as url:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url.replace("//", "//ann:pa55word-xyz@") + "?v=1&api_key=s1gned-query")
         run(folder, FAMILIES["anthropic"])
     name = "[ANTHROPIC_BASE_URL]"
@@ -338,7 +340,7 @@ def test_an_error_message_contains_no_secret(
 # -- agents --------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_environment_of_a_variant_refers_to_is_a_secret(
+def test_variables_referenced_in_the_environment_of_a_variant_are_secrets(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HERMES", "wing3d-sandals")
@@ -374,7 +376,7 @@ def test_a_file_that_contains_a_secret_is_not_in_the_diff(
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("lost", [0, 6, 20, 33])
-def test_output_that_is_cut_inside_a_secret_shows_no_part_of_it(
+def test_output_cut_inside_a_secret_shows_no_part_of_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, stream: str, lost: int
 ) -> None:
     secret = "s3cret-0123456789-abcdefghijklmnopqrstu"
@@ -421,7 +423,7 @@ def test_a_python_target_cannot_store_a_secret(
     assert b"s3cret-value-xyz" not in stored(tmp_path)
 
 
-def test_a_scorer_that_crashes_with_a_secret_stores_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scorer_that_crashes_with_a_secret_does_not_store_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def score(case: Case, answer: Any) -> float:
         raise ValueError(os.environ["ACME_SECRET"])
 
@@ -461,7 +463,7 @@ SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_c
 
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[str, Any]:
-    """A secret, and JSON in which it occurs somewhere in some form."""
+    """A secret and a JSON document that contains it somewhere in some form."""
     secret = "s3cret" + draw(SECRETS)
     hidden = FORMS[draw(st.sampled_from(sorted(FORMS)))](secret)
     words = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

@@ -135,7 +135,7 @@ class Outer:
 LEVEL = 1
 
 
-def test_data_that_a_class_inside_a_class_uses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_used_by_a_nested_class_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = source_digest(Outer())
     monkeypatch.setitem(globals(), "LEVEL", 2)
     assert source_digest(Outer()) != before
@@ -212,7 +212,7 @@ CONTENTS: list[Callable[[int], Any]] = [
     lambda n: range(n),
     lambda n: iter([n]),
     generator,
-    lambda n: (each for each in [n]),
+    lambda n: (item for item in [n]),
     lambda n: functools.partial(answer, value=n),
     lambda n: jinja2.Template(f"hello {n}"),
     lambda n: closure(closure(n)),
@@ -242,11 +242,11 @@ class Service:
         return self.model
 
 
-def test_services_count_by_their_class_and_their_owners_by_other_content() -> None:
-    with socket.socket() as one, socket.socket() as two, Path(__file__).open() as file:
-        one.bind(("127.0.0.1", 0))
-        assert source_digest(closure(one)) == source_digest(closure(two))
-        assert source_digest(closure(file)) != source_digest(closure(one))
+def test_services_count_by_their_class_and_objects_that_own_them_by_their_other_content() -> None:
+    with socket.socket() as first_socket, socket.socket() as second_socket, Path(__file__).open() as file:
+        first_socket.bind(("127.0.0.1", 0))
+        assert source_digest(closure(first_socket)) == source_digest(closure(second_socket))
+        assert source_digest(closure(file)) != source_digest(closure(first_socket))
     for make in (threading.Lock, threading.Event, threading.Thread, threading.local, object, mock.Mock):
         assert source_digest(closure(make())) == source_digest(closure(make()))
     assert source_digest(Service("a")) == source_digest(Service("a"))
@@ -265,7 +265,7 @@ def test_content_that_cannot_be_read_is_refused_with_the_name_of_the_object() ->
     assert raised.value.fix == "set `version:` of the variant, or make it a dataclass"
 
 
-def test_a_declared_version_answers_for_content_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_declared_version_stands_in_for_content_that_cannot_be_read(tmp_path: Path) -> None:
     variants = [Variant("a", closure(csv.reader(["a,b"])), version=version) for version in ("", "1")]
     refused, accepted = (Experiment(cases=[Case("c", "?")], variants=[variant]) for variant in variants)
     with pytest.raises(BadInput, match="content cannot be compared"):
@@ -289,9 +289,9 @@ class Node:
 
 def test_objects_with_cyclic_references_have_a_digest() -> None:
     def ring(name: str) -> Node:
-        one, two = Node("one"), Node(name)
-        one.peers, two.peers = [two, one], [one]
-        return one
+        first, second = Node("one"), Node(name)
+        first.peers, second.peers = [second, first], [first]
+        return first
 
     assert source_digest(closure(ring("two"))) == source_digest(closure(ring("two")))
     assert source_digest(closure(ring("two"))) != source_digest(closure(ring("2")))
@@ -302,7 +302,7 @@ def test_a_shared_object_counts_as_two_equal_ones() -> None:
     assert source_digest(closure([shared, shared])) == source_digest(closure([Frozen(1), Frozen(1)]))
 
 
-def test_two_lambdas_of_one_line_are_two_functions() -> None:
+def test_two_lambdas_on_one_line_have_different_digests() -> None:
     up, down = (lambda case: case + 1), (lambda case: case - 1)
     assert source_digest(up) != source_digest(down)
 
@@ -349,9 +349,9 @@ class Workshop:
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    made = Workshop(tmp_path)
-    yield made
-    made.forget()
+    modules = Workshop(tmp_path)
+    yield modules
+    modules.forget()
 
 
 @pytest.mark.parametrize(
@@ -456,13 +456,13 @@ def test_constants_that_a_pattern_matches_count(workshop: Workshop) -> None:
     assert len(digests) == 4
 
 
-def test_a_source_is_the_same_under_every_version_of_python() -> None:
+def test_the_digest_of_a_source_is_the_same_under_every_python_version() -> None:
     source = python_source.read_source(EVERYTHING.encode())
     assert source is not None
     assert source.digest == "b8e545c8471899b63e5c2f33d8d09ed6"
 
 
-def test_a_function_has_the_same_digest_under_every_version_of_python(tmp_path: Path) -> None:
+def test_a_function_has_the_same_digest_under_every_python_version(tmp_path: Path) -> None:
     assert run_script(tmp_path, EVERYTHING) == "0b0ad58d0586ad413d866a3a56f1d085"
 
 
@@ -587,7 +587,7 @@ def test_a_container_counts_as_it_was_before_the_function_filled_it(workshop: Wo
     assert source_digest(function) != before
 
 
-def test_answers_of_code_that_was_edited_after_it_was_loaded_are_neither_the_old_nor_the_new(
+def test_code_edited_after_it_was_loaded_has_neither_the_old_nor_the_new_digest(
     workshop: Workshop,
 ) -> None:
     old = workshop.digest(entry_module="def f(case):\n    return 1\n")
@@ -653,7 +653,7 @@ def test_state_that_a_function_of_a_module_remembers_does_not_count(workshop: Wo
     assert source_digest(function) == before
 
 
-def test_only_names_that_are_read_count_not_attributes_of_that_name(workshop: Workshop) -> None:
+def test_only_names_that_are_read_count_and_not_attributes_with_that_name(workshop: Workshop) -> None:
     script = """
         level = {}
         class Box:
@@ -808,11 +808,11 @@ def test_functions_made_by_exec_count_by_what_was_compiled(tmp_path: Path) -> No
         assert run_script(tmp_path, script.replace(old, new)) != before
 
 
-def test_a_digest_is_quick() -> None:
-    source_digest(test_a_digest_is_quick)
+def test_a_digest_is_fast() -> None:
+    source_digest(test_a_digest_is_fast)
     begin = time.perf_counter()
     for _ in range(3):
-        source_digest(test_a_digest_is_quick)
+        source_digest(test_a_digest_is_fast)
         source_digest(Plain(HOLDERS))
     assert (time.perf_counter() - begin) / 6 < 0.05
 
@@ -831,7 +831,7 @@ def load_error(folder: Folder, reference: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("reference", "says", "advises"),
+    ("reference", "message", "fix"),
     [
         ("python:absent_one:f", 'no module named "absent_one"', 'install "absent_one", or put it in HERE'),
         ("python:thingz_one:f", 'no module named "thingz_one"', '(did you mean "things_one"?)'),
@@ -861,7 +861,7 @@ def load_error(folder: Folder, reference: str) -> str:
     ],
 )
 def test_a_reference_that_cannot_be_loaded_is_refused_with_location_and_fix(
-    folder: Folder, reference: str, says: str, advises: str
+    folder: Folder, reference: str, message: str, fix: str
 ) -> None:
     folder.write(
         "things_one.py",
@@ -887,11 +887,11 @@ def test_a_reference_that_cannot_be_loaded_is_refused_with_location_and_fix(
     folder.write("leaving_one.py", "import sys\nsys.exit('bye')\n")
     folder.write("needing_one.py", "import absent_one\n")
     error = load_error(folder, reference)
-    assert says in error
-    assert advises in error
+    assert message in error
+    assert fix in error
 
 
-def test_modules_beside_the_spec_go_before_those_of_the_working_folder(folder: Folder) -> None:
+def test_modules_beside_the_spec_take_precedence_over_those_of_the_working_folder(folder: Folder) -> None:
     folder.cases(1)
     folder.write("place_one.py", "def f(case):\n    return 'no'\n")
     folder.write("inner/place_one.py", "def f(case):\n    return 'yes'\n")

@@ -69,7 +69,7 @@ def test_names_that_only_look_alike_are_not_a_rename(old: str, new: str) -> None
     assert renames([old], [new], {old: [64, 128]}, {new: [64, 128]}) == [], "not even with the same values"
 
 
-def test_values_help_where_a_word_is_missing() -> None:
+def test_equal_values_make_up_for_a_missing_word() -> None:
     assert renames(["size"], ["batch_size"]) == []
     assert renames(["size"], ["batch_size"], {"size": [16, 32]}, {"batch_size": [16, 32]}) == [("size", "batch_size")]
     assert renames(["size"], ["batch_size"], {"size": [16, 32]}, {"batch_size": [16, 64]}) == []

@@ -1,4 +1,4 @@
-"""The report in every format: what it holds, where it goes, and that it survives any text."""
+"""The report in every format: its contents, its location, and that any text is safe in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROVENANCE += ["created_at"]
 
 
 def strictly(text: str) -> Any:
-    """JSON as the standard has it: no NaN, no Infinity."""
+    """Parse JSON strictly: no NaN, no Infinity."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")
@@ -68,7 +68,7 @@ def test_the_json_report_has_the_documented_form(folder: Folder) -> None:
     assert content["config"]["variants"]["b"]["side"] == "b"
 
 
-def test_its_trials_stand_in_plan_order_and_can_be_left_out(folder: Folder) -> None:
+def test_trials_in_json_are_in_plan_order_and_optional(folder: Folder) -> None:
     scripted(folder, [*pairs(2, 1), {"a": ["crash"], "b": ["yes"]}], "--parallel", "4", repeats=2)
     trials = strictly(folder.abreast("report", "--format", "json").out)["trials"]
     assert [(row["case_id"], row["repeat"], row["variant"]) for row in trials] == [
@@ -108,7 +108,7 @@ def test_csv_has_a_row_for_each_trial(folder: Folder) -> None:
     assert len(rows) == 8
 
 
-def test_csv_has_the_values_of_a_run_as_they_are_stored_whatever_a_tracker_wrote(folder: Folder) -> None:
+def test_csv_has_the_stored_values_of_a_run_whatever_a_tracker_wrote(folder: Folder) -> None:
     """A tracked column of the same name and another type changes nothing."""
     scripted(folder, pairs(2, 1, 1))
     before, after = [], []
@@ -146,7 +146,7 @@ def test_several_formats_at_once_go_to_the_folder_of_the_run(folder: Folder) -> 
     assert {"report.json", "report.md", "report.html", "trials.csv", "junit.xml"} <= names
 
 
-def test_a_run_writes_the_formats_it_is_asked_for(folder: Folder) -> None:
+def test_a_run_writes_the_requested_formats(folder: Folder) -> None:
     scripted(folder, pairs(3, 3, 6), "--format", "json,junit", "--output", "out")
     assert sorted(path.name for path in (folder.path / "out").iterdir()) == ["junit.xml", "report.json"]
     done = folder.abreast("run", "spec.yaml", "--format", "jsn")
@@ -161,14 +161,14 @@ def test_reports_of_one_run_never_touch_each_other(folder: Folder) -> None:
     assert folder.abreast("resume", "--quiet").code == 0
     after = {path: path.read_bytes() for path in (folder.path / "runs").rglob("*.html")}
     assert {path: after[path] for path in before} == before
-    assert len(after) == 2, "the report of the finished run has a name of its own"
+    assert len(after) == 2, "the report of the finished run has its own name"
     folder.abreast("report", "--format", "html")
     assert len(list((folder.path / "runs").rglob("*.html"))) == 2, "nothing new, no new file"
     folder.abreast("run", "spec.yaml", "--quiet", "--fresh")
     assert {path: path.read_bytes() for path in after} == after
 
 
-def test_in_python_a_result_and_an_experiment_give_their_report_as_text(folder: Folder) -> None:
+def test_results_and_experiments_in_python_return_their_report_as_text(folder: Folder) -> None:
     folder.cases(12)
     experiment = Experiment(
         cases="cases.jsonl",
@@ -186,7 +186,7 @@ def test_in_python_a_result_and_an_experiment_give_their_report_as_text(folder: 
         result.report("jsn")
 
 
-def test_scoring_anew_makes_a_new_page(folder: Folder) -> None:
+def test_rescoring_makes_a_new_page(folder: Folder) -> None:
     folder.write("always.py", "def always(text): return 1\n")
     scripted(folder, pairs(12, 3, 5))
     (page,) = (folder.path / "runs").rglob("*.html")
@@ -207,7 +207,7 @@ def test_delete_removes_every_format_with_the_run(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json", "csv", "junit", "html"])
-def test_hostile_names_and_answers_are_text_in_every_format(folder: Folder, form: str) -> None:
+def test_hostile_names_and_answers_are_escaped_in_every_format(folder: Folder, form: str) -> None:
     cases = [
         {"a": [HOSTILE], "b": ["yes"], "id": f"{VISIBLE}{number}", "tags": {VISIBLE: VISIBLE}} for number in range(12)
     ]
@@ -232,7 +232,7 @@ def test_hostile_names_and_answers_are_text_in_every_format(folder: Folder, form
         assert "\x1b[31m" not in text
 
 
-def test_markdown_is_headed_by_the_verdict(folder: Folder) -> None:
+def test_markdown_begins_with_the_verdict(folder: Folder) -> None:
     scripted(folder, pairs(14, 2, 4))
     output = folder.abreast("report", "--format", "markdown").out
     lines = [line for line in output.splitlines() if line]
@@ -250,7 +250,7 @@ def test_simulated_runs_are_marked_in_every_format(simulated: Folder) -> None:
     assert strictly(simulated.abreast("report", "--format", "json").out)["simulated"] is True
 
 
-def test_a_folder_that_cannot_be_written_is_said(folder: Folder) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(folder: Folder) -> None:
     scripted(folder, pairs(3, 3, 6))
     folder.write("taken", "a file")
     done = folder.abreast("report", "--format", "html", "--output", "taken")
@@ -265,7 +265,7 @@ def test_infinite_figures_are_null_in_json(folder: Folder) -> None:
     assert not any(isinstance(value, float) and not math.isfinite(value) for value in content["verdicts"][0].values())
 
 
-def test_scores_of_scorers_that_a_run_does_not_have_are_not_taken_over(folder: Folder) -> None:
+def test_scores_of_scorers_that_a_run_does_not_have_are_ignored(folder: Folder) -> None:
     scripted(folder, pairs(5, 3, 4))
     spec = (folder.path / "spec.yaml").read_text()
     folder.write("spec.yaml", spec.replace("[exact]", "[contains]"))

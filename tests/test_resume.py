@@ -88,12 +88,12 @@ def bench(folder: Folder) -> Bench:
     return Bench(folder)
 
 
-def all_of(*names: str, cases: int = 4) -> list[str]:
+def calls_of_all_cases(*names: str, cases: int = 4) -> list[str]:
     return sorted(f"c{n} {name}" for n in range(cases) for name in names)
 
 
-def test_running_a_complete_spec_again_executes_nothing_and_says_so(bench: Bench) -> None:
-    assert bench.executed() == all_of("one", "two")
+def test_running_a_complete_spec_again_executes_nothing_and_reports_it(bench: Bench) -> None:
+    assert bench.executed() == calls_of_all_cases("one", "two")
     done = bench.run()
     assert len(bench.calls) == 8
     assert "reusing 8 answers of earlier runs, executing 0" in done.err
@@ -103,17 +103,17 @@ def test_running_a_complete_spec_again_executes_nothing_and_says_so(bench: Bench
 
 def test_fresh_executes_everything(bench: Bench) -> None:
     bench.executed()
-    assert bench.executed("--fresh") == all_of("one", "two")
+    assert bench.executed("--fresh") == calls_of_all_cases("one", "two")
     assert {row["reused_from"] for row in bench.rows()} == {None}
 
 
-def test_a_changed_parameter_executes_that_variant_alone(bench: Bench) -> None:
+def test_a_changed_parameter_executes_only_that_variant(bench: Bench) -> None:
     bench.executed()
     bench.spec["variants"]["two"] = {"who": "two", "style": "ornate"}
-    assert bench.executed() == all_of("two")
+    assert bench.executed() == calls_of_all_cases("two")
 
 
-def test_a_changed_input_executes_that_case_alone(bench: Bench) -> None:
+def test_a_changed_input_executes_only_that_case(bench: Bench) -> None:
     bench.executed()
     bench.cases[2]["input"] = "another question"
     assert bench.executed() == ["c2 one", "c2 two"]
@@ -122,13 +122,13 @@ def test_a_changed_input_executes_that_case_alone(bench: Bench) -> None:
 def test_a_changed_function_executes_everything(bench: Bench) -> None:
     bench.executed()
     bench.module = MODULE.replace('"prediction": "yes"', '"prediction": "yes" + ""')
-    assert bench.executed() == all_of("one", "two")
+    assert bench.executed() == calls_of_all_cases("one", "two")
 
 
 def test_more_repeats_execute_only_the_new_ones_and_fewer_execute_none(bench: Bench) -> None:
     bench.executed()
     bench.spec["repeats"] = 3
-    assert bench.executed() == sorted(all_of("one", "two") * 2)
+    assert bench.executed() == sorted(calls_of_all_cases("one", "two") * 2)
     bench.spec["repeats"] = 2
     assert bench.executed() == []
 
@@ -146,7 +146,7 @@ def test_new_names_of_variants_execute_nothing(bench: Bench) -> None:
     assert {row["variant"] for row in bench.rows()} == {"uno", "due"}
 
 
-def test_a_corrected_expected_answer_only_scores_again(bench: Bench) -> None:
+def test_a_corrected_expected_answer_only_rescores(bench: Bench) -> None:
     bench.executed()
     bench.cases[1]["expected"] = "no"
     assert bench.executed() == []
@@ -169,20 +169,20 @@ def test_another_scorer_executes_nothing_and_scores_what_is_stored(bench: Bench)
 def test_identical_variants_never_share_an_answer(bench: Bench) -> None:
     twin = {"who": "twin"}
     bench.spec["variants"] = {"one": twin, "again": twin}
-    assert bench.executed() == sorted(all_of("twin") * 2)
+    assert bench.executed() == sorted(calls_of_all_cases("twin") * 2)
     within = [row["call"] for row in bench.rows(columns="call")]
     assert len(set(within)) == 8
     bench.spec["variants"] = {"one": twin, "again": twin, "third": twin}
-    assert bench.executed() == all_of("twin")
+    assert bench.executed() == calls_of_all_cases("twin")
     across = [row["call"] for row in bench.rows(columns="call")]
     assert len(set(across)) == 12
 
 
-def test_a_lone_variant_that_gets_a_twin_gives_it_no_answer(bench: Bench) -> None:
+def test_a_new_identical_variant_gets_no_answers_of_the_first(bench: Bench) -> None:
     bench.spec["variants"] = {"one": {"who": "x"}}
     bench.executed()
     bench.spec["variants"] = {"one": {"who": "x"}, "again": {"who": "x"}}
-    assert bench.executed() == all_of("x")
+    assert bench.executed() == calls_of_all_cases("x")
     assert Counter((row["variant"], row["reused_from"] is not None) for row in bench.rows()) == {
         ("one", True): 4,
         ("again", False): 4,
@@ -201,9 +201,9 @@ def test_cases_with_the_same_input_never_share_an_answer(bench: Bench) -> None:
     assert len({row["call"] for row in bench.rows()}) == 10
 
 
-def test_a_variants_own_failure_is_kept_and_an_infrastructure_error_is_repeated(bench: Bench) -> None:
+def test_failures_of_a_variant_are_kept_and_infrastructure_errors_are_retried(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
-    assert bench.executed(code=3) == all_of("one", "two")
+    assert bench.executed(code=3) == calls_of_all_cases("one", "two")
     assert bench.runs()[0]["status"] == "incomplete"
     (bench.folder.path / "mended").touch()
     before = len(bench.calls)
@@ -228,7 +228,7 @@ def test_a_failure_of_the_infrastructure_is_never_reused(bench: Bench) -> None:
     assert bench.executed() == ["c1 one", "c1 two", "c4 one", "c4 two"]
 
 
-def test_a_reused_answer_says_so_and_costs_nothing(bench: Bench) -> None:
+def test_a_reused_answer_is_marked_and_costs_nothing(bench: Bench) -> None:
     bench.executed()
     bench.cases.append({"id": "c4", "input": "one more", "expected": "yes"})
     bench.executed()
@@ -269,7 +269,7 @@ def test_the_cache_can_be_shown_and_cleared_without_losing_rows(bench: Bench) ->
     assert "8 answers" in cleared.out
     assert bench.folder.abreast("cache", "stats", "--json").json == []
     assert len(bench.rows()) == 8
-    assert bench.executed() == all_of("one", "two")
+    assert bench.executed() == calls_of_all_cases("one", "two")
 
 
 def test_clearing_the_cache_of_one_experiment_keeps_that_of_another(bench: Bench) -> None:
@@ -279,7 +279,7 @@ def test_clearing_the_cache_of_one_experiment_keeps_that_of_another(bench: Bench
     assert "8 answers" in bench.folder.abreast("cache", "clear", "--yes", "--experiment", "bench").out
     assert bench.executed() == []
     bench.spec["name"], bench.spec["variants"] = "bench", dict(VARIANTS)
-    assert bench.executed() == all_of("one", "two")
+    assert bench.executed() == calls_of_all_cases("one", "two")
 
 
 def test_deleting_the_source_of_reused_answers_leaves_them_readable_and_reusable(bench: Bench) -> None:
@@ -314,7 +314,7 @@ def test_a_deleted_run_leaves_nothing_in_any_table(bench: Bench, store: str) -> 
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_deleting_one_run_takes_nothing_from_another_of_the_same_cases(bench: Bench, store: str) -> None:
+def test_deleting_one_run_keeps_the_rows_of_another_with_the_same_cases(bench: Bench, store: str) -> None:
     """Also in a DuckDB file that had not seen the second run when the first was deleted."""
     bench.spec["store"] = store
     bench.executed()
@@ -333,11 +333,11 @@ def test_deleting_one_run_takes_nothing_from_another_of_the_same_cases(bench: Be
 def test_a_debug_run_neither_continues_nor_is_continued_by_a_real_one(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     bench.executed("--debug", "4", code=3)
-    assert len(bench.executed(code=3)) == 2  # a run of its own, which reuses what is final
+    assert len(bench.executed(code=3)) == 2  # a separate run, which reuses final answers
     assert [run["debug"] for run in bench.runs()] == [True, False]
 
 
-def test_attempts_go_on_counting_where_the_run_stopped_and_none_is_lost(bench: Bench) -> None:
+def test_attempts_are_numbered_on_after_a_stop_and_none_is_lost(bench: Bench) -> None:
     bench.spec["target"], bench.spec["limits"] = "python:mine:fails", {"retries": 1}
     bench.spec["variants"] = {"one": {"who": "one"}}
     assert bench.run().code == 3
@@ -366,7 +366,7 @@ def test_resume_reports_that_it_ignores_an_edited_spec(bench: Bench) -> None:
     assert not any("three" in call for call in bench.calls)
 
 
-def test_a_resumed_run_has_a_report_of_the_whole_beside_the_earlier_one(bench: Bench) -> None:
+def test_a_resumed_run_has_a_full_report_beside_the_earlier_one(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     bench.run()
     (report,) = bench.folder.path.glob("runs/*/*.html")

@@ -1,4 +1,4 @@
-"""The scorer `retrieval`: what an answer about code claims, and how much of it is right."""
+"""The scorer `retrieval`: the claims of an answer about code, and how many are right."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FOUR = {
 }
 
 
-def test_all_four_fields_count_and_an_answer_that_has_all_of_them_is_right() -> None:
+def test_all_four_fields_count_and_an_answer_with_all_of_them_is_right() -> None:
     fields = {**FOUR, "content": ["Token  expired"]}
     assert scores(json.dumps(fields), FOUR) == (1, 1, 1)
     for left_out in FOUR:
@@ -49,7 +49,7 @@ def test_all_four_fields_count_and_an_answer_that_has_all_of_them_is_right() -> 
         assert precision == 1, left_out
 
 
-def test_precision_is_over_what_is_claimed_and_recall_over_what_is_true() -> None:
+def test_precision_is_the_share_of_claims_and_recall_the_share_of_the_truth() -> None:
     truth = {"files": ["a.py", "b.py", "c.py", "d.py"]}
     assert scores('{"files": ["a.py"]}', truth) == (0.4, 1, 0.25)
     assert scores('{"files": ["a.py", "x.py", "y.py", "z.py"]}', truth) == (0.25, 0.25, 0.25)
@@ -57,11 +57,11 @@ def test_precision_is_over_what_is_claimed_and_recall_over_what_is_true() -> Non
     assert scores("I could not find it.", truth) == (0, 0, 0)
 
 
-def test_a_claim_that_the_truth_says_nothing_of_is_not_judged() -> None:
+def test_a_claim_about_a_field_missing_from_the_truth_is_not_judged() -> None:
     assert scores('{"files": ["a.py"], "symbols": ["f"], "lines": {"a.py": [3]}}', {"files": ["a.py"]}) == (1, 1, 1)
 
 
-def test_where_there_is_nothing_to_find_who_claims_nothing_is_right() -> None:
+def test_an_answer_that_claims_nothing_is_right_if_there_is_nothing_to_find() -> None:
     assert scores('{"files": []}', {"files": []}) == (1, 1, 1)
     assert scores("No file does that.", {"files": []}) == (1, 1, 1)
     assert scores("It is in a.py.", {"files": []}) == (0, 0, 0)
@@ -91,7 +91,7 @@ def test_a_path_is_the_same_however_it_is_written(written: str) -> None:
         assert scores(f"You find it in {written}, I think.", truth, root=ROOT) == (1, 1, 1)
 
 
-def test_a_path_elsewhere_is_another_one() -> None:
+def test_the_same_file_name_elsewhere_is_another_path() -> None:
     truth = {"files": ["src/auth.py"]}
     assert scores("/elsewhere/src/auth.py", truth, root=ROOT) == (0, 0, 0)
     assert scores("other/src/auth.py", truth, root=ROOT) == (0, 0, 0)
@@ -100,7 +100,7 @@ def test_a_path_elsewhere_is_another_one() -> None:
     assert scores("index.ts", {"files": ["a/index.ts", "b/index.ts"]}) == (0, 0, 0), "which of them is not said"
 
 
-def test_a_folder_of_the_truth_stands_for_what_is_in_it() -> None:
+def test_a_folder_in_the_truth_stands_for_its_contents() -> None:
     truth = {"files": ["src/db/", "a.py"]}
     assert scores('{"files": ["src/db/pool.py", "src/db/x/y.py", "a.py"]}', truth) == (1, 1, 1)
     assert scores('{"files": ["src/db", "a.py"]}', truth) == (1, 1, 1)
@@ -119,7 +119,7 @@ def test_a_folder_of_the_truth_stands_for_what_is_in_it() -> None:
         ([9, 12], True),
         ("L12", True),
         ([[1, 30]], True),
-        ([[1, 900]], False),  # that is no place any more
+        ([[1, 900]], False),  # not a line range any more
         ([[12, 400]], True),  # it begins there
         ([[12, 40_000]], False),
         ("none", False),
@@ -176,11 +176,11 @@ def test_the_tolerance_can_be_set_and_every_line_counts() -> None:
         'First {"files": ["x.py"]}, no: ```json\n{"files": ["src/a.py"], "lines": {"src/a.py": "12"}}\n```',
     ],
 )
-def test_lines_are_read_in_the_forms_in_which_they_are_written(text: str) -> None:
+def test_lines_are_read_in_all_common_notations(text: str) -> None:
     assert scores(text, {"files": ["src/a.py"], "lines": {"src/a.py": [12]}}) == (1, 1, 1)
 
 
-def test_places_that_are_objects_of_their_own_count_all() -> None:
+def test_locations_given_as_separate_objects_all_count() -> None:
     truth = {"files": ["src/a.py", "src/b.py"], "lines": {"src/a.py": [12], "src/b.py": [3]}}
     first, second = '{"file": "src/a.py", "line": 12}', '{"file": "src/b.py", "line": 3}'
     for text in (
@@ -191,15 +191,15 @@ def test_places_that_are_objects_of_their_own_count_all() -> None:
         assert scores(text, truth) == (1, 1, 1)
 
 
-def test_a_line_belongs_to_the_path_that_it_is_said_of() -> None:
+def test_a_line_belongs_to_the_path_it_is_mentioned_with() -> None:
     truth = {"lines": {"src/a.py": [12, 40], "src/b.py": [300]}}
     assert scores("`src/a.py`: lines 12 and 40; it ends on line 300 of src/b.py", truth) == (1, 1, 1)
     assert scores("src/a.py:12, 40\nsrc/b.py:300:7", truth) == (1, 1, 1)
-    assert scores("src/a.py:12, 40 callers in src/b.py", truth)[2] == 0.333, "40 is no line"
+    assert scores("src/a.py:12, 40 callers in src/b.py", truth)[2] == 0.333, "40 is not a line"
     assert scores("src/a.py:12, src/b.py:40", truth) == (0.4, 0.5, 0.333)
 
 
-def test_to_claim_a_thing_often_or_everything_does_not_pay() -> None:
+def test_repeated_or_excessive_claims_do_not_pay() -> None:
     truth = {"lines": {"a.py": [12]}}
     assert scores('{"lines": {"a.py": [10, 11, 12, 13, 14, 100, 200, 300]}}', truth)[1] == 0.25
     assert scores('{"lines": {"a.py": ["1-100", "101-200"]}}', truth) == (0, 0, 0)
@@ -210,7 +210,7 @@ def test_to_claim_a_thing_often_or_everything_does_not_pay() -> None:
     assert scores('{"symbols": ["Store.get"]}', {"symbols": ["get", "Store.get"]})[2] == 0.5
 
 
-def test_what_the_question_names_is_neither_found_nor_wrong() -> None:
+def test_names_from_the_question_count_as_neither_right_nor_wrong() -> None:
     truth = {
         "files": ["src/a.py"],
         "symbols": ["OrderBook"],
@@ -236,7 +236,7 @@ def test_a_word_that_is_also_a_name_must_be_written_as_one() -> None:
         assert scores(text, truth) == (1, 1, 1), text
 
 
-def test_prose_names_what_a_symbol_belongs_to_and_folders_on_the_way() -> None:
+def test_owners_of_symbols_and_parent_folders_in_prose_are_not_claims() -> None:
     assert scores("the `get` method of the `Store` class returns `None`", {"symbols": ["Store.get"]}) == (1, 1, 1)
     assert scores("Under src/db/, see src/db/pool.py.", {"files": ["src/db/pool.py"]}) == (1, 1, 1)
 
@@ -247,7 +247,7 @@ def test_paths_of_frameworks_and_paths_with_spaces_are_read() -> None:
     assert scores("See `my docs/guide.md`.", {"files": ["my docs/guide.md"]})[2] == 1
 
 
-def test_a_quotation_is_found_in_json_as_in_prose() -> None:
+def test_a_quotation_is_recognised_in_json_and_in_prose() -> None:
     truth = {"content": ['raise Expired("token")']}
     assert scores(json.dumps({"content": ['  raise  Expired("token")']}), truth) == (1, 1, 1)
     assert scores('```\n    raise Expired("token")\n```', truth) == (1, 1, 1)
@@ -266,8 +266,8 @@ def test_an_empty_field_beside_others_is_not_judged() -> None:
      "```\n", "- not a.py:\n", "no ", "https://a/b/c/blob/", "rather than a.py, ", "{'files': ", "calls ", "**a"],
 )  # fmt: skip
 @pytest.mark.matrix(quick=6)
-def test_no_text_takes_long(part: str) -> None:
-    """A hundred thousand characters in the time of a blink, or of a few on a machine that is busy."""
+def test_long_texts_are_read_quickly(part: str) -> None:
+    """A hundred thousand characters take a fraction of a second, or a little more on a busy machine."""
     text = "".join(part.replace("{}", str(index)) for index in range(100_000 // len(part)))
     truth = {**FOUR, "files": [f"src/x{index}.py" for index in range(200)]}
     begun = time.process_time()
@@ -276,7 +276,7 @@ def test_no_text_takes_long(part: str) -> None:
     assert time.process_time() - begun < 5
 
 
-def test_numbers_beyond_any_file_are_no_lines() -> None:
+def test_numbers_beyond_any_file_are_not_lines() -> None:
     for number in (10**5000, -(10**5000), 10**12):
         answer = Answer("", value={"lines": {"a.py": [number, [1, number]]}})
         assert scores(answer, {"lines": {"a.py": [1]}}) == (0, 0, 0)
@@ -316,7 +316,7 @@ def test_a_symbol_is_a_whole_identifier(written: str, right: bool) -> None:
     assert result == ((1, 1, 1) if right else (0, 0, 0))
 
 
-def test_in_prose_names_are_those_that_are_marked_and_those_that_are_right() -> None:
+def test_names_in_prose_are_the_marked_ones_and_the_right_ones() -> None:
     truth = {"symbols": ["load", "save"]}
     assert scores("`load` and save() do it.", truth, "Who calls `check`?") == (1, 1, 1)
     assert scores("`check` is called by `load`.", truth, "Who calls `check`?") == (0.667, 1, 0.5)
@@ -339,7 +339,7 @@ def test_in_prose_names_are_those_that_are_marked_and_those_that_are_right() -> 
         "It is neither in {wrong} nor anywhere else but in {right}.",
     ],
 )
-def test_what_prose_rules_out_is_no_claim(ruled_out: str) -> None:
+def test_names_ruled_out_in_prose_are_not_claims(ruled_out: str) -> None:
     for right, wrong in (("src/a.py", "lib/b.go"), ("`src/a.py`", "`lib/b.go`"), ("b.go", "src/a.py")):
         text = ruled_out.format(right=right, wrong=wrong)
         assert scores(text, {"files": [right.strip("`")]}, "Which file has it?") == (1, 1, 1), text
@@ -357,19 +357,19 @@ def test_a_declaration_names_what_it_declares() -> None:
         assert scores(f"It is `{code}`.", {"symbols": ["Server"]}) == (1, 1, 1), code
 
 
-def test_prose_has_words_that_only_look_like_paths() -> None:
+def test_words_that_only_look_like_paths_are_not_claims() -> None:
     text = "Node.js and/or v1.2.3 (see https://example.com/x.py, 1/2, e.g. os.path) use a.py."
     assert scores(text, {"files": ["a.py"]}) == (1, 1, 1)
     assert scores("It is the Makefile.", {"files": ["Makefile"]}) == (1, 1, 1)
     assert scores("It is bin/serve.", {"files": ["bin/serve"]}) == (1, 1, 1)
 
 
-def test_the_same_thing_said_twice_is_one_claim() -> None:
+def test_a_repeated_claim_counts_once() -> None:
     assert scores("In src/a.py: see a.py:3 and ./src/a.py:9.", {"files": ["src/a.py"]}) == (1, 1, 1)
     assert distinct(["b.py", "a/b.py", "b.py"], "/") == ["a/b.py"]
 
 
-def test_what_a_function_returned_is_read_as_it_is() -> None:
+def test_values_returned_by_a_function_are_read_directly() -> None:
     assert scores(Answer("", value={"files": ["a.py"]}), {"files": ["a.py"]}) == (1, 1, 1)
 
 
@@ -393,9 +393,7 @@ def test_what_a_function_returned_is_read_as_it_is() -> None:
         ({"lines": {".": [1]}}, ".lines is not a path"),
     ],
 )
-def test_a_ground_truth_that_says_nothing_usable_is_refused_before_anything_is_paid(
-    folder: Folder, truth: Any, message: str
-) -> None:
+def test_an_unusable_ground_truth_is_refused_before_any_cost(folder: Folder, truth: Any, message: str) -> None:
     problem = check_truth(truth)
     assert problem is not None
     assert problem[0].startswith(message) or message in problem[0]
@@ -410,7 +408,7 @@ def test_a_ground_truth_that_says_nothing_usable_is_refused_before_anything_is_p
     assert not (folder.path / "results.db").exists()
 
 
-def test_a_setting_that_is_none_is_refused(folder: Folder) -> None:
+def test_an_invalid_setting_is_refused(folder: Folder) -> None:
     for settings in ({"line_tolerance": -1}, {"line_tolerance": True}, {"root": 3}, {"tolerance": 3}):
         spec = {
             "cases": [{"input": "Where?", "expected": {"files": ["a.py"]}}],
@@ -423,7 +421,7 @@ def test_a_setting_that_is_none_is_refused(folder: Folder) -> None:
 
 
 @given(NAMES, NAMES)
-def test_of_listed_files_the_figures_are_those_of_sets(claimed: list[str], true: list[str]) -> None:
+def test_scores_of_listed_files_are_set_precision_and_recall(claimed: list[str], true: list[str]) -> None:
     claims, truth = set(claimed), set(true)
     if any(claim != other and other.endswith(f"/{claim}") for claim in claims for other in claims | truth):
         return  # said shorter
@@ -437,13 +435,13 @@ def test_of_listed_files_the_figures_are_those_of_sets(claimed: list[str], true:
 
 
 @given(NAMES)
-def test_who_lists_the_truth_itself_is_right(true: list[str]) -> None:
+def test_an_answer_that_lists_the_truth_is_right(true: list[str]) -> None:
     assert scores(json.dumps({"files": true}), {"files": true}) == (1, 1, 1)
     assert scores(" ".join(f"`{path}`" for path in true), {"files": true}) == (1, 1, 1)
 
 
 @given(st.text(max_size=200), st.dictionaries(st.sampled_from(["files", "lines", "symbols", "content"]), st.none()))
-def test_no_answer_breaks_it_and_no_score_leaves_its_range(text: str, fields: dict[str, Any]) -> None:
+def test_any_answer_gets_scores_between_0_and_1(text: str, fields: dict[str, Any]) -> None:
     for answer in (
         text,
         json.dumps(dict.fromkeys(fields, text)),
@@ -453,13 +451,13 @@ def test_no_answer_breaks_it_and_no_score_leaves_its_range(text: str, fields: di
 
 
 @given(st.text(max_size=60))
-def test_a_plain_form_is_the_plain_form_of_itself(text: str) -> None:
+def test_normalizing_is_idempotent(text: str) -> None:
     assert path_of(path_of(text)) == path_of(text)
     assert symbol_of(symbol_of(text)) == symbol_of(text)
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)))
-def test_a_json_object_of_any_form_is_read(value: Any) -> None:
+def test_json_of_any_shape_is_read(value: Any) -> None:
     for key in ("files", "lines", "symbols", "content"):
         for claims in (
             read_claims(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, ""),

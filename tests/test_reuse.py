@@ -43,9 +43,9 @@ def test_a_changed_tag_is_seen_by_a_function_that_gets_the_case(tmp_path: Path) 
 
 
 def test_changes_a_target_makes_to_its_case_are_not_shared(tmp_path: Path) -> None:
-    def spoil(case: Case, much: bool, words: list[str]) -> str:
+    def spoil(case: Case, mutate: bool, words: list[str]) -> str:
         words.append("more")
-        if much:
+        if mutate:
             case.input.pop("question")
             return "yes"
         return str(case.input["question"]) if len(words) == 2 else "the parameters were spoilt"
@@ -54,12 +54,12 @@ def test_changes_a_target_makes_to_its_case_are_not_shared(tmp_path: Path) -> No
     result = Experiment(
         cases=cases,
         target=spoil,
-        variants={"rude": {"much": True, "words": ["a"]}, "polite": {"much": False, "words": ["a"]}},
+        variants={"rude": {"mutate": True, "words": ["a"]}, "polite": {"mutate": False, "words": ["a"]}},
         scorers=["exact"],
         store=tmp_path / "results.db",
     ).run(parallel=8)
     assert {row["answer"] for row in result.rows()} == {"yes"}
-    with_inputs = Experiment(cases=cases, target=spoil, variants={"x": {"much": False, "words": ["a"]}})
+    with_inputs = Experiment(cases=cases, target=spoil, variants={"x": {"mutate": False, "words": ["a"]}})
     assert with_inputs.spec.cases[0].input == {"question": "yes"}
 
 

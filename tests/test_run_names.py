@@ -25,7 +25,7 @@ def rename_runs(folder: Folder, *names: str, store: str = "results.db") -> None:
 
 
 @pytest.fixture
-def two(simulated: Folder) -> Folder:
+def two_runs(simulated: Folder) -> Folder:
     """Two complete runs with fresh answers, `alpha-ant-1` with the label e1.2.0 and `alpha-bee-2` without one."""
     simulated.abreast("run", "experiment.yaml", "--quiet", "--label", "e1.2.0")
     simulated.abreast("run", "experiment.yaml", "--quiet", "--fresh", "--seed", "5")
@@ -49,9 +49,10 @@ def two(simulated: Folder) -> Folder:
     ],
     ids=lambda words: " ".join(words[:1]),
 )
-def test_a_label_names_a_run_in_every_command(two: Folder, words: list[str]) -> None:
+def test_a_label_identifies_a_run_in_every_command(two_runs: Folder, words: list[str]) -> None:
     by_name, by_label, by_position = (
-        two.abreast(*(word.replace("NAME", name) for word in words)) for name in ("alpha-ant-1", "e1.2.0", "previous")
+        two_runs.abreast(*(word.replace("NAME", name) for word in words))
+        for name in ("alpha-ant-1", "e1.2.0", "previous")
     )
     assert by_name.code == by_label.code, by_label.err
     assert by_name.out == by_label.out == by_position.out
@@ -69,15 +70,15 @@ def test_a_label_names_a_run_to_resume(folder: Folder) -> None:
     assert folder.abreast("runs", "--json").json[0]["status"] == "complete"
 
 
-def test_a_requirement_names_a_contender_by_label_or_position(two: Folder) -> None:
+def test_a_requirement_may_name_a_contender_by_label_or_position(two_runs: Folder) -> None:
     for name in ("e1.2.0:plain", "previous:plain", "alpha-ant-1:plain"):
-        done = two.abreast("compare", "--fail-if", f"score[{name}] < 0.99", "--variant", "plain")
+        done = two_runs.abreast("compare", "--fail-if", f"score[{name}] < 0.99", "--variant", "plain")
         assert done.code == 1
         assert "score of alpha-ant-1:plain is" in done.err
 
 
-def test_the_reader_accepts_labels_and_positions(two: Folder) -> None:
-    reader = Reader(two.path / "results.db")
+def test_the_reader_accepts_labels_and_positions(two_runs: Folder) -> None:
+    reader = Reader(two_runs.path / "results.db")
     frame = reader.to_df(track_id="e1.2.0")
     assert (len(frame), set(frame["run"])) == (80, {"alpha-ant-1"})
     assert set(reader.to_df(track_id="latest")["run"]) == {"alpha-bee-2"}
@@ -94,57 +95,59 @@ def test_the_reader_accepts_labels_and_positions(two: Folder) -> None:
     ids=["prefix of two runs", "label of two runs", "label and prefix"],
 )
 def test_a_name_that_matches_two_runs_is_refused_with_the_candidates(
-    two: Folder, label: str | None, name: str, candidates: list[str]
+    two_runs: Folder, label: str | None, name: str, candidates: list[str]
 ) -> None:
     if label:
-        assert two.abreast("tag", "alpha-bee-2", label).code == 0
+        assert two_runs.abreast("tag", "alpha-bee-2", label).code == 0
     for command in (["report"], ["show"], ["logs"], ["validate"], ["export"], ["compare", "alpha-bee-2"]):
-        done = two.abreast(*command, name)
+        done = two_runs.abreast(*command, name)
         assert done.code == 2
         assert f'"{name}" matches 2 runs: {", ".join(candidates)}' in done.err
         assert "use the full name" in done.err
 
 
-def test_an_exact_run_name_wins_over_labels_and_prefixes(two: Folder) -> None:
-    two.abreast("tag", "alpha-bee-2", "alpha")
-    rename_runs(two, "alpha", "alpha-bee-2")
-    assert two.abreast("tag", "alpha").out == "alpha: e1.2.0\n"
+def test_an_exact_run_name_wins_over_labels_and_prefixes(two_runs: Folder) -> None:
+    two_runs.abreast("tag", "alpha-bee-2", "alpha")
+    rename_runs(two_runs, "alpha", "alpha-bee-2")
+    assert two_runs.abreast("tag", "alpha").out == "alpha: e1.2.0\n"
 
 
-def test_a_prefix_and_a_label_of_the_same_run_do_not_conflict(two: Folder) -> None:
-    two.abreast("tag", "alpha-ant-1", "alpha-a")
-    assert two.abreast("tag", "alpha-a").out == "alpha-ant-1: alpha-a\n"
+def test_a_prefix_and_a_label_of_the_same_run_do_not_conflict(two_runs: Folder) -> None:
+    two_runs.abreast("tag", "alpha-ant-1", "alpha-a")
+    assert two_runs.abreast("tag", "alpha-a").out == "alpha-ant-1: alpha-a\n"
 
 
-def test_a_label_may_contain_colons(two: Folder) -> None:
-    two.abreast("tag", "alpha-ant-1", "prod:v1")
-    done = two.abreast("compare", "prod:v1:plain", "alpha-bee-2:plain")
+def test_a_label_may_contain_colons(two_runs: Folder) -> None:
+    two_runs.abreast("tag", "alpha-ant-1", "prod:v1")
+    done = two_runs.abreast("compare", "prod:v1:plain", "alpha-bee-2:plain")
     assert "alpha-bee-2:plain vs alpha-ant-1:plain" in done.out, done.err
 
 
-def test_positions_cannot_be_labels_and_an_empty_name_matches_nothing(two: Folder) -> None:
+def test_positions_cannot_be_labels_and_an_empty_name_matches_nothing(two_runs: Folder) -> None:
     for word in ("latest", "previous"):
-        assert f'invalid label "{word}"' in two.abreast("tag", "alpha-ant-1", word).err
-        assert two.abreast("run", "experiment.yaml", "--label", word).code == 2
-    two.abreast("delete", "alpha-bee-2", "--yes")
-    assert two.abreast("report", "").code == 2
+        assert f'invalid label "{word}"' in two_runs.abreast("tag", "alpha-ant-1", word).err
+        assert two_runs.abreast("run", "experiment.yaml", "--label", word).code == 2
+    two_runs.abreast("delete", "alpha-bee-2", "--yes")
+    assert two_runs.abreast("report", "").code == 2
 
 
-def test_a_name_that_matches_in_two_stores_is_refused(two: Folder) -> None:
-    two.abreast("copy", "results.db", "other.db")
-    rename_runs(two, "alpha-cat-3", "alpha-dog-4", store="other.db")
-    two.abreast("tag", "alpha-dog-4", "candidate", "--store", "other.db")
+def test_a_name_that_matches_in_two_stores_is_refused(two_runs: Folder) -> None:
+    two_runs.abreast("copy", "results.db", "other.db")
+    rename_runs(two_runs, "alpha-cat-3", "alpha-dog-4", store="other.db")
+    two_runs.abreast("tag", "alpha-dog-4", "candidate", "--store", "other.db")
     stores = ["--store", "results.db", "--store", "other.db"]
-    done = two.abreast("compare", "alpha-ant-1", "e1.2.0", *stores)
+    done = two_runs.abreast("compare", "alpha-ant-1", "e1.2.0", *stores)
     assert done.code == 2
     assert 'alpha-ant-1 (label "e1.2.0"), alpha-cat-3 (label "e1.2.0")' in done.err
-    assert "alpha-dog-4:plain vs alpha-ant-1:plain" in two.abreast("compare", "alpha-ant-1", "candidate", *stores).out
+    assert (
+        "alpha-dog-4:plain vs alpha-ant-1:plain" in two_runs.abreast("compare", "alpha-ant-1", "candidate", *stores).out
+    )
 
 
-def test_resume_refuses_a_label_that_is_also_the_name_of_a_spec(two: Folder) -> None:
-    two.abreast("sql", "--write", "results.db", "update runs set status = 'incomplete'")
-    two.abreast("tag", "alpha-ant-1", "experiment.yaml")
-    done = two.abreast("resume", "experiment.yaml")
+def test_resume_refuses_a_label_that_is_also_the_name_of_a_spec(two_runs: Folder) -> None:
+    two_runs.abreast("sql", "--write", "results.db", "update runs set status = 'incomplete'")
+    two_runs.abreast("tag", "alpha-ant-1", "experiment.yaml")
+    done = two_runs.abreast("resume", "experiment.yaml")
     assert done.code == 2
     assert "alpha-ant-1, alpha-bee-2" in done.err
 
@@ -153,70 +156,72 @@ def test_resume_refuses_a_label_that_is_also_the_name_of_a_spec(two: Folder) -> 
 
 
 @pytest.mark.parametrize("name", ["alpha-a", "e1.2.0", "previous", "alpha-ant-"])
-def test_delete_takes_full_names_only_and_suggests_the_one_that_matches(two: Folder, name: str) -> None:
-    done = two.abreast("delete", name, "--yes")
+def test_delete_takes_full_names_only_and_suggests_the_one_that_matches(two_runs: Folder, name: str) -> None:
+    done = two_runs.abreast("delete", name, "--yes")
     assert done.code == 2
     assert f'delete takes full names only; "{name}" matches alpha-ant-1' in done.err
     assert "abreast delete alpha-ant-1" in done.err
-    assert len(run_names(two)) == 2
+    assert len(run_names(two_runs)) == 2
 
 
-def test_delete_lists_what_a_prefix_of_several_names_matches(two: Folder) -> None:
-    done = two.abreast("delete", "alpha", "--yes")
+def test_delete_lists_what_a_prefix_of_several_names_matches(two_runs: Folder) -> None:
+    done = two_runs.abreast("delete", "alpha", "--yes")
     assert (done.code, "alpha-ant-1, alpha-bee-2" in done.err) == (2, True)
-    assert 'did you mean "alpha-bee-2"' in two.abreast("delete", "alpah-bee-2", "--yes").err
-    assert two.abreast("delete", "", "--yes").code == 2
-    assert len(run_names(two)) == 2
+    assert 'did you mean "alpha-bee-2"' in two_runs.abreast("delete", "alpah-bee-2", "--yes").err
+    assert two_runs.abreast("delete", "", "--yes").code == 2
+    assert len(run_names(two_runs)) == 2
 
 
-def test_delete_without_a_terminal_needs_yes_and_prints_the_command(two: Folder) -> None:
-    two.abreast("copy", "results.db", "other.db")
-    done = two.command("delete", "results.db", "alpha-ant-1", stdin=subprocess.DEVNULL)
+def test_delete_without_a_terminal_needs_yes_and_prints_the_command(two_runs: Folder) -> None:
+    two_runs.abreast("copy", "results.db", "other.db")
+    done = two_runs.command("delete", "results.db", "alpha-ant-1", stdin=subprocess.DEVNULL)
     assert done.code == 2
     assert "delete needs --yes" in done.err
     assert "abreast delete alpha-ant-1 --yes --store results.db" in done.err
-    assert len(run_names(two)) == 2
-    assert two.command("delete", "alpha-ant-1", "--yes", "--store", "results.db").code == 0
-    assert run_names(two) == ["alpha-bee-2"]
+    assert len(run_names(two_runs)) == 2
+    assert two_runs.command("delete", "alpha-ant-1", "--yes", "--store", "results.db").code == 0
+    assert run_names(two_runs) == ["alpha-bee-2"]
 
 
 @pytest.mark.parametrize(("answer", "remaining"), [("n", 2), ("y", 1)])
-def test_delete_on_a_terminal_asks(two: Folder, answer: str, remaining: int) -> None:
+def test_delete_on_a_terminal_asks(two_runs: Folder, answer: str, remaining: int) -> None:
     outside, inside = pty.openpty()
-    process = subprocess.Popen([*ABREAST, "delete", "alpha-ant-1"], cwd=two.path, stdin=inside, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*ABREAST, "delete", "alpha-ant-1"], cwd=two_runs.path, stdin=inside, stderr=subprocess.PIPE
+    )
     os.write(outside, f"{answer}\n".encode())
     _, message = process.communicate(timeout=60)
     os.close(outside)
     os.close(inside)
     assert b"delete alpha-ant-1 with 80 trials and the report? [y/N]" in message
-    assert len(run_names(two)) == remaining
+    assert len(run_names(two_runs)) == remaining
 
 
 @pytest.mark.parametrize("name", ["y", "alpha-a", "latest", "e1.2.0", "*", "alpha-%"])
-def test_delete_without_a_terminal_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
-    done = two.command("delete", name, stdin=subprocess.DEVNULL)
+def test_delete_without_a_terminal_deletes_nothing_by_a_short_name(two_runs: Folder, name: str) -> None:
+    done = two_runs.command("delete", name, stdin=subprocess.DEVNULL)
     assert done.code == 2, done.output
-    assert len(run_names(two)) == 2
+    assert len(run_names(two_runs)) == 2
 
 
 # -- other commands that change or destroy something ------------------------------------------------------------------
 
 
-def test_the_name_of_another_run_cannot_be_a_label(two: Folder) -> None:
-    done = two.abreast("tag", "alpha-ant-1", "alpha-bee-2")
+def test_the_name_of_another_run_cannot_be_a_label(two_runs: Folder) -> None:
+    done = two_runs.abreast("tag", "alpha-ant-1", "alpha-bee-2")
     assert (done.code, 'invalid label "alpha-bee-2": it is the name of another run' in done.err) == (2, True)
-    assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
-    done = two.abreast("run", "experiment.yaml", "--fresh", "--label", "alpha-bee-2")
+    assert two_runs.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
+    done = two_runs.abreast("run", "experiment.yaml", "--fresh", "--label", "alpha-bee-2")
     assert (done.code, "the name of another run" in done.err) == (2, True)
-    assert len(run_names(two)) == 2
+    assert len(run_names(two_runs)) == 2
 
 
 @pytest.mark.parametrize("label", ["", "  ", "a\nb", "\x1b[31mred", "a\u202eb", "a" * 101])
-def test_a_label_is_printable_text_on_one_line(two: Folder, label: str) -> None:
-    done = two.abreast("tag", "alpha-ant-1", label)
+def test_a_label_is_printable_text_on_one_line(two_runs: Folder, label: str) -> None:
+    done = two_runs.abreast("tag", "alpha-ant-1", label)
     assert (done.code, "must be one line of printable text" in done.err) == (2, True)
-    assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
-    assert two.abreast("run", "experiment.yaml", "--label", label).code == 2
+    assert two_runs.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
+    assert two_runs.abreast("run", "experiment.yaml", "--label", label).code == 2
 
 
 @pytest.mark.parametrize(
@@ -227,15 +232,15 @@ def test_a_label_is_printable_text_on_one_line(two: Folder, label: str) -> None:
         ["cache", "clear"],
     ],
 )
-def test_without_a_terminal_a_change_needs_yes_and_the_command_is_printed(two: Folder, words: list[str]) -> None:
-    before = two.abreast("export").out, two.abreast("cache", "stats").out
-    done = two.command(*words, stdin=subprocess.DEVNULL)
+def test_without_a_terminal_a_change_needs_yes_and_the_command_is_printed(two_runs: Folder, words: list[str]) -> None:
+    before = two_runs.abreast("export").out, two_runs.abreast("cache", "stats").out
+    done = two_runs.command(*words, stdin=subprocess.DEVNULL)
     assert (done.code, f"{words[0]} needs --yes without a terminal" in done.err) == (2, True)
-    assert (two.abreast("export").out, two.abreast("cache", "stats").out) == before
+    assert (two_runs.abreast("export").out, two_runs.abreast("cache", "stats").out) == before
     command = done.err.splitlines()[-1].removeprefix("help: run `").removesuffix("`").split()
     assert command[0] == "abreast"
-    assert two.command(*command[1:], stdin=subprocess.DEVNULL).code == 0
-    assert (two.abreast("export").out, two.abreast("cache", "stats").out) != before
+    assert two_runs.command(*command[1:], stdin=subprocess.DEVNULL).code == 0
+    assert (two_runs.abreast("export").out, two_runs.abreast("cache", "stats").out) != before
 
 
 def test_the_demo_never_overwrites_files_of_the_user(folder: Folder) -> None:

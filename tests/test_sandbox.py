@@ -1,4 +1,4 @@
-"""`sandbox: bubblewrap`: an agent works in its own folder, and neither reads nor writes what is not its own."""
+"""`sandbox: bubblewrap`: an agent works in its own folder and can neither read nor write anything else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def listing(path):
 
 @pytest.fixture
 def home(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a secret in it, and bubblewrap on the path."""
+    """A home folder with a secret in it, and bubblewrap on the path."""
     home = folder.path / "home"
     folder.write("home/.ssh/id_ed25519", "PRIVATE")
     monkeypatch.setenv("HOME", str(home))
@@ -57,7 +57,7 @@ def agent(folder: Folder, content: str, name: str = "spec/agent") -> None:
 def run(
     folder: Folder, sandbox: Any = "bubblewrap", command: str = "run", program: Any = ("agent",), **variant: Any
 ) -> Done:
-    """An experiment in a folder of its own, whose answers nobody may read."""
+    """Run an experiment in a separate folder whose answers must stay hidden."""
     spec = {
         "cases": [{"id": "one", "input": "?", "expected": "THE ANSWER"}],
         "variants": {"v": {"target": "command", "command": program, "sandbox": sandbox, **variant}},
@@ -69,7 +69,7 @@ def run(
 
 
 def agent_view(folder: Folder, sandbox: Any = "bubblewrap", **variant: Any) -> Any:
-    """What the agent reports."""
+    """The report of the agent."""
     done = run(folder, sandbox, **variant)
     assert done.code == 0, done.output
     row = folder.sql("select * from predictions order by started_at", "spec/results.db")[-1]
@@ -112,7 +112,7 @@ def test_an_agent_writes_only_to_its_workspace_and_temporary_folders(folder: Fol
     assert folder.sql("select files_changed from predictions", "spec/results.db") == [{"files_changed": 1}]
 
 
-def test_paths_that_are_named_can_be_read_or_written(folder: Folder, home: Path) -> None:
+def test_listed_paths_can_be_read_or_written(folder: Folder, home: Path) -> None:
     folder.write("spec/data/read.txt", "data")
     folder.write("cache/old.txt", "old")
     paths = [str(folder.path / "spec/data/read.txt"), str(folder.path / "cache")]
@@ -150,7 +150,7 @@ def test_an_agent_cannot_fill_memory_or_disk_with_temporary_files_or_one_large_f
     assert agent_view(folder, {"disk_mb": 2}) == [False, False, False]
 
 
-def test_an_agent_cannot_start_processes_without_end(folder: Folder, home: Path) -> None:
+def test_an_agent_cannot_start_unlimited_processes(folder: Folder, home: Path) -> None:
     agent(
         folder,
         """
@@ -170,7 +170,7 @@ def test_an_agent_cannot_start_processes_without_end(folder: Folder, home: Path)
         assert agent_view(folder, {"processes": 20}) is False
 
 
-def test_checks_run_in_the_sandbox_too_because_they_run_what_the_agent_wrote(folder: Folder, home: Path) -> None:
+def test_checks_run_in_the_sandbox_too_because_they_execute_the_agents_code(folder: Folder, home: Path) -> None:
     key = home / ".ssh/id_ed25519"
     agent(folder, f"pathlib.Path('test.sh').write_text('cat {key}; cat $ABREAST_FOLDER/rule.txt')\nprint(1)")
     folder.write("spec/rule.txt", "a rule")
@@ -202,7 +202,7 @@ def test_daemons_end_with_their_sandbox(folder: Folder, home: Path) -> None:
     assert not any(b"a-daemon-in-a-sandbox" in line for line in lines)
 
 
-def test_a_program_that_a_signal_ended_is_reported_as_such(folder: Folder, home: Path) -> None:
+def test_a_program_ended_by_a_signal_is_reported_as_such(folder: Folder, home: Path) -> None:
     agent(folder, "os.kill(os.getpid(), 15)")
     run(folder)
     (row,) = folder.sql("select error from predictions", "spec/results.db")
@@ -278,7 +278,7 @@ def test_a_tool_that_does_not_work_stops_the_run_before_it_begins(
         (3, "sandbox must be none"),
     ],
 )
-def test_a_sandbox_that_is_written_wrongly_is_refused(folder: Folder, sandbox: Any, message: str) -> None:
+def test_an_invalid_sandbox_setting_is_refused(folder: Folder, sandbox: Any, message: str) -> None:
     agent(folder, "print(1)")
     done = run(folder, sandbox)
     assert done.code == 2
@@ -292,7 +292,7 @@ def test_an_agent_that_needs_its_provider_is_refused_without_a_network(folder: F
     assert "codex cannot reach its API" in done.err
 
 
-def test_a_path_that_is_not_there_is_refused(folder: Folder, home: Path) -> None:
+def test_a_missing_path_is_refused(folder: Folder, home: Path) -> None:
     agent(folder, "print(1)")
     done = run(folder, {"read": ["no-such-folder"]})
     assert (done.code, "does not exist" in done.err, "no-such-folder" in done.err) == (4, True, True)

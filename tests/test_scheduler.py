@@ -112,7 +112,7 @@ TWO = [{"accuracy": 0.6, "latency": 1.0}, {"accuracy": 0.8, "latency": 1.0}]
         ({"parallel": 100, "per_variant": 2}, 4, 4, 10.0),
     ],
 )
-def test_parallelism_means_what_the_design_says(limits: dict[str, Any], most: int, blocks: int, seconds: float) -> None:
+def test_parallelism_has_its_documented_meaning(limits: dict[str, Any], most: int, blocks: int, seconds: float) -> None:
     plan, targets = plan_of(20, TWO, 1)
     watch, elapsed = go(plan, targets, **limits)
     assert watch.most["all"] == most
@@ -191,11 +191,11 @@ def test_every_trial_ends_once_no_limit_is_exceeded_and_results_do_not_depend_on
     if per_variant is not None:
         assert watch.most["variant"] <= per_variant
     assert all(number == 0 for number in watch.flying.values())
-    alone, _ = go(*plan_of(cases, params, repeats, seed), breaker=0)
-    assert _told(watch) == _told(alone)
+    sequential, _ = go(*plan_of(cases, params, repeats, seed), breaker=0)
+    assert _summary(watch) == _summary(sequential)
 
 
-def _told(watch: Watch) -> list[tuple[int, str, str | None, str | None, int]]:
+def _summary(watch: Watch) -> list[tuple[int, str, str | None, str | None, int]]:
     return sorted(
         (
             job.trial.position,
@@ -237,7 +237,7 @@ def test_a_stalled_variant_delays_no_other() -> None:
     assert {job.variant for job, _ in watch.finished_jobs[:40]} == {0}
 
 
-def test_no_variant_leads_the_stored_prefix_by_more_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_variant_runs_ahead_of_the_stored_prefix_by_more_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("abreast.execute.sources.trials.WINDOW", 60)
     plan, targets = plan_of(500, [{"latency": 0.1}, {"latency": 50.0}], 1)
     watch, _ = go(plan, targets, parallel=4, per_variant=2)
@@ -264,7 +264,7 @@ def test_one_slow_trial_does_not_hold_up_the_others() -> None:
     assert elapsed < 6.5, "the other 1,999 take about four seconds beside it"
 
 
-def test_infrastructure_errors_are_retried_and_the_variants_own_are_not() -> None:
+def test_infrastructure_errors_are_retried_and_failures_of_the_variant_are_not() -> None:
     plan, targets = plan_of(60, [{"errors": {"network": 0.4, "crash": 0.2}}], 1)
     watch, _ = go(plan, targets, parallel=10)
     by_kind = {
@@ -334,7 +334,7 @@ def test_a_job_cancelled_before_it_begins_has_an_outcome() -> None:
     assert outcomes_of(target, lambda engine: engine.cancel()) == (["cancelled", "cancelled"], 0.0)
 
 
-def test_a_target_that_ignores_its_cancellation_is_given_up() -> None:
+def test_a_target_that_ignores_its_cancellation_is_abandoned() -> None:
     status, at = outcomes_of(Stubborn(), lambda _: None)
     assert status == ["error", "timeout"]
     assert 10.0 < at <= 25.0
@@ -348,7 +348,7 @@ def test_a_target_that_ignores_its_cancellation_is_given_up() -> None:
 
 
 class Slow(Memory):
-    """A slow store that records the most trials a kill would have lost."""
+    """A slow store that records the largest number of trials a kill would have lost."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -368,7 +368,7 @@ class Slow(Memory):
 
 
 def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) -> int:
-    """The most trials that were started but not yet safe, in a run of 60."""
+    """The largest number of trials that were started but not yet stored, in a run of 60."""
 
     async def main() -> int:
         plan, targets = plan_of(60, [{"latency": latency}], 1)
@@ -453,7 +453,7 @@ def test_auto_finds_an_unknown_capacity_and_stays_near_it(
     assert server.refused < refused
 
 
-def test_one_episode_of_refusals_is_one_cut() -> None:
+def test_one_episode_of_refusals_cuts_concurrency_once() -> None:
     plan, _ = plan_of(100, [{}], 1)
     watch, _ = go(plan, [Server(lambda _: 5, 0.001)], parallel={"min": 1, "start": 60, "max": 60}, retries=50)
     assert watch.events[:1] == ["cut"]

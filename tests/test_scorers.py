@@ -1,4 +1,4 @@
-"""Scorers: what is read from an answer, what is refused, and that no answer can break them."""
+"""Scorers: what they read from an answer, what they refuse, and that no answer crashes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from abreast.scorers.parsing.answer_text import fold
 from abreast.scorers.parsing.negation import Phrases
 from abreast.scorers.text import normalized
 
-MODULES = [scorers.__name__, *(each.name for each in pkgutil.iter_modules(scorers.__path__, "abreast.scorers."))]
+MODULES = [scorers.__name__, *(module.name for module in pkgutil.iter_modules(scorers.__path__, "abreast.scorers."))]
 
 
 def scored(kind: Any, text: str, expected: Any = None, returned: Any = None, **settings: Any) -> tuple[Score, ...]:
@@ -64,10 +64,10 @@ def test_every_kind_takes_a_name_for_its_columns(kind: str) -> None:
         "format": {"regex": "a"},
     }
     settings = needed.get(kind, {})
-    plain, named = build(kind, settings), build(kind, {**settings, "name": "loose"})
+    plain, renamed = build(kind, settings), build(kind, {**settings, "name": "loose"})
     assert plain.columns[0].startswith(kind)
-    assert all(column.startswith("loose") for column in named.columns)
-    assert plain.version == named.version
+    assert all(column.startswith("loose") for column in renamed.columns)
+    assert plain.version == renamed.version
 
 
 @pytest.mark.parametrize("name", ["Loose", "1st", "a-b", "", "é", 3, "a b", "x\n"])
@@ -164,7 +164,7 @@ def test_exact_compares_texts_and_values(text: str, value: Any, expected: Any, r
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("first", "second"),
     [
         ("The Eiffel Tower.", "eiffel tower"),
         ("**Bold** text", "bold text"),
@@ -181,13 +181,13 @@ def test_exact_compares_texts_and_values(text: str, value: Any, expected: Any, r
         ("two\n  lines", "two lines"),
     ],
 )
-def test_text_ignores_case_punctuation_markdown_and_articles(left: str, right: str) -> None:
-    assert normalized(left) == normalized(right)
-    assert value_of("text", left, right) == 1
+def test_text_ignores_case_punctuation_markdown_and_articles(first: str, second: str) -> None:
+    assert normalized(first) == normalized(second)
+    assert value_of("text", first, second) == 1
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("first", "second"),
     [
         ("1.5", "15"),
         ("1,5", "15"),
@@ -215,14 +215,14 @@ def test_text_ignores_case_punctuation_markdown_and_articles(left: str, right: s
         ("x_1", "x 1"),
     ],
 )
-def test_text_keeps_different_numbers_and_names_apart(left: str, right: str) -> None:
-    assert normalized(left) != normalized(right)
+def test_text_keeps_different_numbers_and_names_apart(first: str, second: str) -> None:
+    assert normalized(first) != normalized(second)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False), st.decimals(allow_nan=False, allow_infinity=False))
-def test_text_never_makes_two_numbers_one(left: Any, right: Any) -> None:
-    if left != right:
-        assert normalized(str(left)) != normalized(str(right))
+def test_text_never_makes_two_numbers_one(first: Any, second: Any) -> None:
+    if first != second:
+        assert normalized(str(first)) != normalized(str(second))
 
 
 # Contains and regex
@@ -258,7 +258,7 @@ def test_contains_finds_whole_words_that_are_not_denied(term: str, text: str, ri
     assert value_of("contains", text, term) == float(right)
 
 
-def test_contains_wants_any_of_a_list_or_all_of_them() -> None:
+def test_contains_requires_any_of_a_list_or_all_of_them() -> None:
     assert value_of("contains", "only a", ["a", "b"]) == 1
     assert value_of("contains", "only a", ["a", "b"], all=True) == 0
     assert value_of("contains", "b and a", ["a", "b"], all=True) == 1
@@ -266,7 +266,7 @@ def test_contains_wants_any_of_a_list_or_all_of_them() -> None:
     assert value_of("contains", "x", "  ") is None
 
 
-def test_regex_searches_anywhere_and_says_what_it_found() -> None:
+def test_regex_searches_anywhere_and_reports_its_match() -> None:
     assert scored("regex", "abc 42", pattern=r"\d+")[0] == Score("regex", 1.0, r"'\\d+' matches '42'")
     assert value_of("regex", "ABC", "b") == 0
     assert value_of("regex", "ABC", "b", ignore_case=True) == 1
@@ -399,7 +399,7 @@ def test_the_number_of_an_answer_is_read(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_not_clearly_one_number_is_refused(text: str) -> None:
+def test_an_ambiguous_number_is_refused(text: str) -> None:
     assert read(text).values == ()
 
 
@@ -443,12 +443,12 @@ def test_a_number_is_right_within_its_tolerance(text: str, expected: Any, settin
         pytest.param(10**5000, 0, id="huge"),
     ],
 )
-def test_a_number_from_a_python_target_is_taken_as_it_is(value: Any, score: float) -> None:
+def test_a_number_from_a_python_target_is_used_unchanged(value: Any, score: float) -> None:
     assert scored("number", "irrelevant 7", 5, value, abs=1)[0].value == score
 
 
 @pytest.mark.parametrize("expected", ["many", True, math.nan, math.inf, [5], pytest.param(10**5000, id="huge")])
-def test_an_expected_value_that_is_no_number_gives_no_score(expected: Any) -> None:
+def test_an_expected_value_that_is_not_a_number_gives_no_score(expected: Any) -> None:
     assert value_of("number", "5", expected) is None
 
 
@@ -480,9 +480,9 @@ def test_a_number_that_is_written_is_read_back(number: float, shape: str, writte
     text = written(number)
     if shape.startswith("{{") and not text.lstrip("-").replace(".", "").isdigit():
         text = f'"{text}"'
-    found = read(shape.format(text)).values
-    assert found, read(shape.format(text)).why
-    assert math.isclose(found[0], number, rel_tol=1e-5)
+    values = read(shape.format(text)).values
+    assert values, read(shape.format(text)).why
+    assert math.isclose(values[0], number, rel_tol=1e-5)
 
 
 # Negation and labels
@@ -545,7 +545,7 @@ TREND = {"rising": ["up", "increasing"], "falling": ["down", "decreasing"], "sta
 
 
 def classes_read(text: str, classes: Any) -> str:
-    """The classes for which the answer counts as right, or those it says it found several of."""
+    """The classes for which the answer counts as right, or the candidates if it is ambiguous."""
     names = list(classes)
     scores = {name: scored("label", text, name, classes=classes)[0] for name in names}
     right = [name for name, score in scores.items() if score.value == 1]
@@ -609,13 +609,13 @@ def test_the_expected_label_may_be_a_synonym_but_must_be_a_class() -> None:
     assert value_of("label", "yes", ["yes"], classes=["yes", "no"]) is None
 
 
-def test_classes_of_mere_signs_are_told_apart() -> None:
+def test_classes_made_of_punctuation_are_distinguished() -> None:
     assert classes_read("+", ["+", "-"]) == "+"
     assert classes_read("", ["+", "-"]) == ""
     assert classes_read("?", ["+", "-"]) == ""
 
 
-def test_mentions_keep_their_place() -> None:
+def test_mentions_keep_their_position() -> None:
     text = fold("Not FALLING: rising")
     assert [
         (text[match.start : match.end], match.negated) for match in Phrases(["rising", "falling"]).mentions(text)
@@ -731,7 +731,7 @@ def test_a_function_gets_the_parameters_it_names() -> None:
     assert scored(functools.partial(by_name, strictness=4), "x", "x", name="strict") == (Score("strict", 0.0),)
 
 
-def test_a_crash_of_a_function_is_told_and_spoils_nothing() -> None:
+def test_a_crash_of_a_function_is_reported_and_affects_nothing_else() -> None:
     assert scored(boom, "x") == (Score("boom", None, "crashed: LookupError: no such luck"),)
     assert scored(lambda text: sys.exit(3), "x")[0].value is None
 
@@ -755,7 +755,7 @@ def test_a_crash_of_a_function_is_told_and_spoils_nothing() -> None:
         ([1], None, "not a number"),
     ],
 )
-def test_a_function_may_return_what_is_clearly_a_score(result: Any, value: float | None, why: str) -> None:
+def test_a_function_may_return_any_unambiguous_score(result: Any, value: float | None, why: str) -> None:
     score = scored(lambda text: result, "x")[0]
     assert score.value == value
     assert why in score.explanation
@@ -768,9 +768,9 @@ def test_a_function_may_give_the_columns_it_declares() -> None:
     assert "not declared in columns: z" in scored(lambda text: {"a": 1, "z": 1}, "x", columns=["a"])[0].explanation
 
 
-def test_a_function_with_parameters_nobody_can_fill_is_refused() -> None:
+def test_a_function_with_unknown_parameters_is_refused() -> None:
     with pytest.raises(BadInput, match="cannot be called with its parameters"):
-        build(lambda one, two, three: 1, {})
+        build(lambda first, second, third: 1, {})
     with pytest.raises(BadInput, match="must be a name or a function"):
         build(5, {})  # type: ignore[arg-type]
 
@@ -794,7 +794,7 @@ def test_a_function_with_parameters_nobody_can_fill_is_refused() -> None:
         ("python:leaving_module:f", "importing leaving_module failed: SystemExit"),
     ],
 )
-def test_a_reference_that_does_not_load_says_what_failed(
+def test_a_reference_that_does_not_load_is_refused_with_the_cause(
     reference: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_module.py").write_text("x = 1\ny = x / 0\n")
@@ -902,8 +902,8 @@ def test_every_callable_has_a_digest_without_a_memory_address() -> None:
         lambda: Callee,
     ]
     for make in makers:
-        kept = make()
-        assert source_digest(kept) == source_digest(make())
+        function = make()
+        assert source_digest(function) == source_digest(make())
     assert source_digest(Callee(1)) != source_digest(Callee(2))
     assert source_digest(functools.partial(by_name, strictness=3)) != source_digest(by_name)
 
@@ -1019,6 +1019,6 @@ def test_a_megabyte_of_nonsense_takes_less_than_a_second(unit: str | None) -> No
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a": ' + "9" * 5000 + "}", "9" * 100_000])
-def test_deep_and_huge_json_is_no_crash(text: str) -> None:
+def test_deep_and_huge_json_does_not_crash(text: str) -> None:
     for scorer, expected in SCORERS:
         assert scorer.score(Case("case", "?", expected=expected), Answer(text))[0].value in (0, 1)

@@ -1,4 +1,4 @@
-"""What a `setup:` command installs reaches agents and tests, is made once, and its failure is nobody's."""
+"""What a `setup:` command installs reaches agents and tests, is made once, and its failure is blamed on no variant."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def words(*more: str) -> list[str]:
 
 
 def test_an_environment_is_made_once_and_reaches_agents_and_tests(shop: Folder) -> None:
-    """An installation that names the sources of the checkout names those of each workspace."""
+    """An editable installation of the checkout refers to the sources of each workspace."""
     setup = ["--setup", f"{sys.executable} {{folder}}/setup.py"]
     done = shop.abreast("run", "coding-agents", *words(*setup), "--repeats", "2")
     assert done.code == 0, done.output
@@ -71,13 +71,13 @@ def test_an_environment_is_made_once_and_reaches_agents_and_tests(shop: Folder) 
         ("pr-1", "good", 1.0),
         ("pr-1", "lazy", 0.0),
     }
-    assert {row["n"] for row in rows if row["variant"] == "lazy"} == {0}, "what was set up is no change"
+    assert {row["n"] for row in rows if row["variant"] == "lazy"} == {0}, "files from the setup do not count as changes"
     for row in rows:
         assert row["answer"].split() == ["True", "True", "src/shop.py"]
     assert (shop.path / "counted.txt").read_text() == "x", "all commits have the same dependencies"
 
 
-def test_pull_requests_without_telling_tests_are_passed_over_and_counted(shop: Folder) -> None:
+def test_pull_requests_without_informative_tests_are_skipped_and_counted(shop: Folder) -> None:
     done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
     assert done.code == 0, done.output
     assert "pr-3: rejected: succeeds without any change" in done.err

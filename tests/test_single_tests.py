@@ -1,4 +1,4 @@
-"""Results of single tests: which an agent must make pass, which it must not break, and how reports are read."""
+"""Results of single tests: those that an agent must fix, those that it must not break, and how reports are read."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_results_without_an_agent_are_computed_once(shop: Folder) -> None:
     assert len(counter.read_text()) == 1 + 2 + 1 + 1
 
 
-def test_flaky_tests_are_neither() -> None:
+def test_flaky_tests_are_ignored() -> None:
     human = {"new": "passed", "old": "passed", "flaky": "passed", "broken": "failed", "skipped": "skipped"}
     repeated = {**human, "flaky": "failed"}
     before = {"old": "passed", "flaky": "passed", "new": "failed", "broken": "failed"}
@@ -152,12 +152,12 @@ def test_reports_of_all_kinds_are_read_as_they_were_written(results: dict[str, A
 
 
 @given(st.text(max_size=200))
-def test_no_report_is_too_strange(text: str) -> None:
+def test_any_report_is_read_without_a_crash(text: str) -> None:
     for parse in (parse_junit, parse_go, parse_cargo, lambda given: parse_jest(given, Path("/w"))):
         assert isinstance(parse(text), dict)
 
 
-def test_of_tests_of_one_name_the_worst_counts() -> None:
+def test_the_worst_result_of_tests_with_the_same_name_counts() -> None:
     lines = "test a::b ... ok\ntest a::b ... FAILED\ntest c ... ignored, slow\ntest d - should panic ... ok\nnoise\n"
     assert parse_cargo(lines) == {"a::b": "failed", "c": "skipped", "d": "passed"}
 
@@ -176,7 +176,7 @@ def test_of_tests_of_one_name_the_worst_counts() -> None:
         ),
     ],
 )
-def test_known_commands_are_made_to_report_single_tests(
+def test_known_commands_get_options_to_report_single_tests(
     words: list[str], script: str | None, expected: list[str]
 ) -> None:
     assert instrument(words, reporter_of(words, script), Path("/r")) == expected

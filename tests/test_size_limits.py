@@ -182,7 +182,7 @@ def test_a_row_that_the_store_refuses_is_stored_as_a_failure_instead(tmp_path: P
 
 
 class Provider:
-    """A server that answers with more than anybody wants to read."""
+    """A server with an oversized answer."""
 
     def __init__(self) -> None:
         self.requests: list[str] = []
@@ -288,7 +288,7 @@ def long_answer(folder: Folder) -> Folder:
 
 
 @pytest.mark.parametrize("command", ["show latest c0", "logs latest"])
-def test_of_a_long_answer_the_head_and_tail_are_shown_and_json_has_all_of_it(long_answer: Folder, command: str) -> None:
+def test_a_long_answer_is_shown_by_head_and_tail_and_complete_in_json(long_answer: Folder, command: str) -> None:
     done = long_answer.abreast(*command.split())
     assert done.code == 0
     assert len(done.out) < 200_000
@@ -301,7 +301,7 @@ def test_of_a_long_answer_the_head_and_tail_are_shown_and_json_has_all_of_it(lon
 
 
 def test_statistics_of_long_texts_take_no_longer_than_those_of_short_ones(long_answer: Folder) -> None:
-    """The width of a text was once measured again for every character that was cut off: hours for this one."""
+    """The width of a text was once measured again for every character cut off: hours for this one."""
     done = long_answer.abreast("stats", "results.db", "describe", "answer")
     assert done.code == 0
     assert len(done.out) < 2_000

@@ -120,7 +120,7 @@ def test_yaml_toml_json_and_python_give_the_same_experiment(folder: Folder) -> N
     assert all(fact == facts[0] for fact in facts)
 
 
-def test_cases_in_a_file_in_the_spec_and_in_python_give_the_same_plan(folder: Folder) -> None:
+def test_cases_in_a_file_the_spec_or_python_give_the_same_plan(folder: Folder) -> None:
     cases = [{"id": f"c{n}", "input": {"n": n, "text": "äöü"}, "expected": [n, 1.5, None, True]} for n in range(4)]
     folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
     rest = {"variants": {"a": {"target": "simulated"}}, "scorers": ["exact"]}
@@ -268,7 +268,9 @@ WRONG_LIMITS = [
 
 
 @pytest.mark.parametrize(("limits", "message"), WRONG_LIMITS, ids=[str(limits) for limits, _ in WRONG_LIMITS])
-def test_a_wrong_limit_is_refused_with_what_it_takes(folder: Folder, limits: dict[str, Any], message: str) -> None:
+def test_a_wrong_limit_is_refused_with_the_accepted_values(
+    folder: Folder, limits: dict[str, Any], message: str
+) -> None:
     spec_with(folder, limits=limits)
     assert message in refused(folder)
 
@@ -287,7 +289,7 @@ def test_a_key_without_a_value_is_refused(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("model", [Spec, Limits, Bounds, Timeout])
-def test_every_field_describes_what_it_takes(model: Any) -> None:
+def test_every_field_describes_its_values(model: Any) -> None:
     silent = {"cases", "target", "variants"} if model is Spec else set()  # these have sentences of their own
     for name, field in model.model_fields.items():
         assert name in silent or any(isinstance(item, Expects) for item in field.metadata), name
@@ -363,7 +365,7 @@ def test_a_missing_key_is_named(folder: Folder, key: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-def test_an_empty_file_is_refused_with_what_to_write(folder: Folder, suffix: str) -> None:
+def test_an_empty_file_is_refused_with_a_minimal_example(folder: Folder, suffix: str) -> None:
     for text in ("", "\n\n", "\ufeff", "# only a comment\n"):
         if suffix != "json" or "#" not in text:  # JSON has no comments
             folder.write(f"experiment.{suffix}", text)
@@ -669,7 +671,7 @@ TRAPS = [
 TEXTS = (st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=6) | st.sampled_from(TRAPS)).filter(
     str.strip
 )
-KEPT = st.recursive(
+PLAIN_VALUES = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS | st.just(""),
     lambda inner: st.lists(inner | st.none(), max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=5,
@@ -678,9 +680,9 @@ KEPT = st.recursive(
 
 @settings(FUZZ, max_examples=25)
 @given(
-    st.dictionaries(TEXTS, KEPT, max_size=3),
+    st.dictionaries(TEXTS, PLAIN_VALUES, max_size=3),
     st.dictionaries(TEXTS, TEXTS, max_size=3),
-    st.lists(st.tuples(TEXTS, KEPT, KEPT), min_size=1, max_size=2, unique_by=lambda case: case[0]),
+    st.lists(st.tuples(TEXTS, PLAIN_VALUES, PLAIN_VALUES), min_size=1, max_size=2, unique_by=lambda case: case[0]),
     st.lists(TEXTS, min_size=1, max_size=3, unique=True),
 )
 def test_an_accepted_spec_runs(

@@ -1,4 +1,4 @@
-"""What `abreast init` writes works as it is: with the real CLIs, against the fake provider."""
+"""Files written by `abreast init` work unchanged: with the real CLIs, against the fake provider."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def test_a_starter_is_written_once_and_never_over_other_files(folder: Folder, ki
     assert f"next: abreast run {runs}" in done.out
     first = folder.path / done.out.removeprefix("wrote ").split(",")[0]
     first.write_text("mine")
-    again = folder.abreast("init", kind)
-    assert again.code == 2
-    assert "already exists" in again.err
+    second = folder.abreast("init", kind)
+    assert second.code == 2
+    assert "already exists" in second.err
     assert first.read_text() == "mine"
 
 
-def test_what_the_cases_of_the_shop_call_right_is_there_and_asked_for(folder: Folder) -> None:
+def test_the_ground_truths_of_the_shop_exist_and_are_asked_for(folder: Folder) -> None:
     folder.abreast("init", "code-search")
     shop = folder.path / "shop"
     lines = (shop / "evals/cases/shop.jsonl").read_text().splitlines()
     cases = [json.loads(line) for line in lines if not line.startswith("//")]
     assert len(cases) == 10
     for case in cases:
-        asked, right = case["prompt"].lower(), case["ground_truth"]
+        question, right = case["prompt"].lower(), case["ground_truth"]
         texts = [
             path.read_text() for name in right["files"] for path in sorted((shop / name).rglob("*.py")) or [shop / name]
         ]
-        assert "file" in asked or "folder" in asked, case["id"]  # agents shall leave out what is not asked for
-        assert "line" in asked or "lines" not in right, case["id"]
+        assert "file" in question or "folder" in question, case["id"]  # agents omit what is not asked for
+        assert "line" in question or "lines" not in right, case["id"]
         assert all(any(name.rpartition(".")[2] in text for text in texts) for name in right.get("symbols", ())), case[
             "id"
         ]
@@ -65,7 +65,7 @@ def test_what_the_cases_of_the_shop_call_right_is_there_and_asked_for(folder: Fo
             assert all((shop / name).read_text().splitlines()[number - 1].strip() for number in numbers), case["id"]
 
 
-def test_the_api_starter_runs_from_its_first_case_to_a_verdict(folder: Folder, provider: FakeProvider) -> None:
+def test_the_api_starter_runs_to_a_verdict(folder: Folder, provider: FakeProvider) -> None:
     folder.abreast("init", "api")
     done = folder.abreast("run", "experiment.yaml")
     assert done.code == 0, done.err
@@ -87,7 +87,7 @@ def test_the_mcp_starter_starts_its_server_and_the_agent_calls_it(folder: Folder
     done = folder.abreast("run", "experiment.yaml", "--case", "one-1")
     assert done.code == 0, done.err
     assert "mcp: house: 2 tools (room, rooms)" in done.err
-    found = {row["variant"]: row for row in folder.sql("select variant, answer, score, tools from predictions")}
-    assert (found["with_mcp"]["answer"], found["with_mcp"]["score"]) == ("214", 1.0)
-    assert json.loads(found["with_mcp"]["tools"]) == {"mcp__house__room": 1}
-    assert found["without_mcp"]["score"] == 0.0
+    rows = {row["variant"]: row for row in folder.sql("select variant, answer, score, tools from predictions")}
+    assert (rows["with_mcp"]["answer"], rows["with_mcp"]["score"]) == ("214", 1.0)
+    assert json.loads(rows["with_mcp"]["tools"]) == {"mcp__house__room": 1}
+    assert rows["without_mcp"]["score"] == 0.0

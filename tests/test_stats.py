@@ -61,27 +61,27 @@ def close(*expected: float, to: float = 5e-7) -> Any:
 # Reference values
 
 
-def test_one_proportion_is_wilsons() -> None:
+def test_one_proportion_has_wilsons_interval() -> None:
     interval = wilson(27, 30)
     assert (interval.low, interval.high) == close(0.743789, 0.965400)
     interval = wilson(3, 17, 0.9)
     assert (interval.low, interval.high) == close(0.072814467, 0.368966978), "statsmodels 0.15: proportion_confint"
 
 
-def test_mcnemar_is_the_reference() -> None:
+def test_mcnemar_matches_the_reference() -> None:
     assert (mcnemar(15, 5, exact=True).p, mcnemar(15, 5).p) == close(0.0413895, 0.0266037, to=5e-8)
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (1, 0), (3, 9), (40, 61), (7, 7), (1000, 900), (60_000, 59_500)])
-def test_mcnemar_is_the_binomial_test_without_half_of_what_was_observed(wins: int, losses: int) -> None:
+def test_mcnemar_is_the_mid_p_binomial_test(wins: int, losses: int) -> None:
     n, fewer = wins + losses, min(wins, losses)
     exact = scipy_stats.binomtest(wins, n).pvalue if n else 1.0
     assert mcnemar(wins, losses, exact=True).p == pytest.approx(exact, rel=1e-7)
-    here = scipy_stats.binom.pmf(fewer, n, 0.5)
-    assert mcnemar(wins, losses).p == pytest.approx(1.0 if wins == losses else exact - here, rel=1e-7)
+    observed_p = scipy_stats.binom.pmf(fewer, n, 0.5)
+    assert mcnemar(wins, losses).p == pytest.approx(1.0 if wins == losses else exact - observed_p, rel=1e-7)
 
 
-def test_the_difference_of_paired_proportions_is_bonett_and_prices() -> None:
+def test_the_difference_of_paired_proportions_matches_bonett_and_price() -> None:
     interval = bonett_price(15, 5, 50)
     assert (interval.estimate, interval.low, interval.high) == close(0.2, 0.023422, 0.361194)
 
@@ -90,18 +90,18 @@ def test_the_difference_of_paired_proportions_is_bonett_and_prices() -> None:
     ("differences", "low", "high"),
     [(pairs(30, 58, 12), -0.018120, 0.376391), (pairs(0, 40, 0), -0.124636, 0.124636)],
 )
-def test_the_sequence_is_the_reference(differences: list[float], low: float, high: float) -> None:
+def test_the_sequence_matches_the_reference(differences: list[float], low: float, high: float) -> None:
     interval = confidence_sequence(differences, 0.05)
     assert (interval.low, interval.high) == close(low, high)
 
 
-def test_the_latency_ratio_is_the_reference() -> None:
+def test_the_latency_ratio_matches_the_reference() -> None:
     ratio = latency_ratio([1.2, 0.8, 3.4, 2.2, 10.5, 0.9, 1.7, 4.1], [1.0, 0.9, 2.1, 1.6, 6.3, 0.7, 1.5, 4.6])
     assert (ratio.estimate, ratio.low, ratio.high) == close(0.821027, 0.660578, 0.996317)
     assert (ratio.median_a, ratio.median_b, ratio.p95_a, ratio.p95_b) == close(1.95, 1.55, 10.5, 6.3)
 
 
-def test_p_values_of_several_questions_are_the_reference() -> None:
+def test_adjusted_p_values_match_the_reference() -> None:
     assert holm([0.001, 0.011, 0.02, 0.04, 0.3]) == close(0.005, 0.044, 0.06, 0.08, 0.3)
     unordered = [0.04, 0.001, 0.3, 0.011, 0.02, 0.02]
     assert holm(unordered) == close(0.08, 0.006, 0.3, 0.055, 0.08, 0.08), "statsmodels 0.15: multipletests"
@@ -109,7 +109,7 @@ def test_p_values_of_several_questions_are_the_reference() -> None:
     assert stats.benjamini_hochberg(unordered) == pytest.approx(scipy_stats.false_discovery_control(unordered))
 
 
-def test_pass_at_k_and_pass_hat_k_are_the_reference() -> None:
+def test_pass_at_k_and_pass_hat_k_match_the_reference() -> None:
     assert pass_at_k(10, 3, 5) == pytest.approx(0.916667, abs=5e-7)
     assert pass_hat_k(10, 8, 3) == pytest.approx(8 * 7 * 6 / (10 * 9 * 8))
     assert (pass_at_k(5, 0, 2), pass_at_k(5, 5, 2), pass_at_k(5, 4, 2)) == (0, 1, 1)
@@ -117,7 +117,7 @@ def test_pass_at_k_and_pass_hat_k_are_the_reference() -> None:
     assert pass_at_k(1000, 400, 1) == pass_hat_k(1000, 400, 1) == 0.4
 
 
-def test_the_error_of_groups_is_bell_and_mccaffreys() -> None:
+def test_the_error_of_groups_matches_bell_and_mccaffrey() -> None:
     """The matrices of the definition: CR2 and its degrees of freedom, for a mean over cases in groups."""
     random = np.random.default_rng(5)
     for sizes in ([3, 2, 2, 3, 1, 1], [29, 4, 4, 4, 3, 3, 2, 1], [5, 5, 5, 5]):
@@ -141,7 +141,7 @@ def test_the_error_of_groups_is_bell_and_mccaffreys() -> None:
         assert (interval.low, interval.high) == close(values.mean() - half, values.mean() + half)
 
 
-def test_where_every_group_weighs_the_same_t_is_taken_of_their_means() -> None:
+def test_groups_of_equal_weight_get_the_t_interval_of_their_means() -> None:
     values, groups = [1.0, 0.0, 1.0, -1.0, 0.0, 1.0, 1.0], ["a", "a", "b", "c", "c", "d", "d"]
     by_group = paired_t(values, groups=groups, weight="group")
     means = paired_t([0.5, 1.0, -0.5, 1.0])
@@ -153,7 +153,7 @@ def test_where_every_group_weighs_the_same_t_is_taken_of_their_means() -> None:
 
 @pytest.mark.parametrize("degrees", [1, 2, 9, 50, 199, MANY_DEGREES, 500, 10_000, 10**6])
 @pytest.mark.parametrize("probability", [0.5, 0.8, 0.975, 0.985, 0.99, 0.9999])
-def test_the_t_distribution_is_scipys(degrees: int, probability: float) -> None:
+def test_the_t_distribution_matches_scipy(degrees: int, probability: float) -> None:
     quantile = scipy_stats.t.ppf(probability, degrees)
     assert quantile_t(probability, degrees) == pytest.approx(quantile, rel=1e-8, abs=1e-12)
     assert two_sided_t(quantile, degrees) == pytest.approx(2 * (1 - probability), rel=1e-7)
@@ -161,7 +161,7 @@ def test_the_t_distribution_is_scipys(degrees: int, probability: float) -> None:
 
 @quick
 @given(scores)
-def test_the_paired_interval_is_that_of_a_t_test(differences: list[float]) -> None:
+def test_the_paired_interval_matches_a_t_test(differences: list[float]) -> None:
     interval = paired_t(differences)
     if np.std(differences) < 1e-12:
         assert interval.high - interval.low < 1e-9
@@ -172,7 +172,7 @@ def test_the_paired_interval_is_that_of_a_t_test(differences: list[float]) -> No
 
 
 def literal_bound(differences: list[float], alpha: float) -> float:
-    """The lower bound as the formula is written: products, 64 bets, 40 bisections."""
+    """The lower bound computed literally from the formula: products, 64 bets, 40 bisections."""
     low, high, bets = -1.0, 1.0, (np.arange(1, 65) - 0.5) / 64
     for _ in range(40):
         m = (low + high) / 2
@@ -184,14 +184,14 @@ def literal_bound(differences: list[float], alpha: float) -> float:
 
 @quick
 @given(scores, st.sampled_from([0.001, 0.02, 0.05, 0.5]))
-def test_the_sequence_is_its_formula(differences: list[float], alpha: float) -> None:
+def test_the_sequence_matches_its_formula(differences: list[float], alpha: float) -> None:
     interval = confidence_sequence(differences, alpha)
     mirrored = [-difference for difference in differences]
     expected = literal_bound(differences, alpha), -literal_bound(mirrored, alpha)
     assert (interval.low, interval.high) == pytest.approx(expected, abs=1e-9)
 
 
-def test_very_many_distinct_differences_move_a_bound_by_nothing_that_matters() -> None:
+def test_very_many_distinct_differences_move_a_bound_negligibly() -> None:
     differences = np.random.default_rng(2).uniform(-1, 1, 6000).tolist()
     assert confidence_sequence(differences, 0.02).low == pytest.approx(literal_bound(differences, 0.02), abs=1e-7)
 
@@ -213,7 +213,7 @@ def test_many_sign_flips_agree_with_the_normal_distribution() -> None:
     assert sign_flip(differences, flips=500) == sign_flip(differences, flips=500)
 
 
-def test_drawn_sign_flips_are_close_to_all_of_them_and_repeatable() -> None:
+def test_sampled_sign_flips_approximate_all_of_them_and_are_repeatable() -> None:
     differences = np.random.default_rng(5).normal(0.1, 0.3, 40)
     result = sign_flip(differences)
     assert result.p == pytest.approx(paired_t(differences).p, abs=0.01)
@@ -222,20 +222,20 @@ def test_drawn_sign_flips_are_close_to_all_of_them_and_repeatable() -> None:
 
 
 @pytest.mark.parametrize("n", [6, 9, 20, 60, 101, 400])
-def test_the_latency_interval_is_where_wilcoxons_test_turns(n: int) -> None:
+def test_the_latency_interval_ends_where_wilcoxons_test_rejects(n: int) -> None:
     random = np.random.default_rng(n)
     first, second = np.exp(random.normal(0, 1, n)), np.exp(random.normal(-0.2, 1, n))
-    found = latency_ratio(first, second)
+    interval = latency_ratio(first, second)
     logs = np.log(second / first)
     method = "exact" if n <= 60 else "asymptotic"
 
     def p(ratio: float) -> float:
         return float(scipy_stats.wilcoxon(logs - math.log(ratio), method=method, correction=True).pvalue)
 
-    for bound, outward in ((found.low, 1 - 1e-9), (found.high, 1 + 1e-9)):
+    for bound, outward in ((interval.low, 1 - 1e-9), (interval.high, 1 + 1e-9)):
         assert p(bound * outward) <= 0.0501 <= p(bound / outward**2) + 0.02
     averages = (logs[:, None] + logs)[np.triu_indices(n)] / 2
-    assert math.log(found.estimate) == pytest.approx(np.median(averages))
+    assert math.log(interval.estimate) == pytest.approx(np.median(averages))
 
 
 def test_the_latency_ratio_of_many_cases_needs_no_list_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_the_latency_ratio_of_many_cases_needs_no_list_of_all_pairs(monkeypatch:
     assert (counted.estimate, counted.low, counted.high) == pytest.approx((listed.estimate, listed.low, listed.high))
 
 
-def test_the_cost_of_a_correct_answer_is_fiellers_and_its_ratio_the_linear_one() -> None:
+def test_the_cost_of_a_correct_answer_has_fiellers_interval_and_its_ratio_the_linear_one() -> None:
     random = np.random.default_rng(4)
     costs, others = random.gamma(2, 0.01, (2, 80))
     right, more = (random.random(80) < 0.6).astype(float), (random.random(80) < 0.8).astype(float)
@@ -282,8 +282,8 @@ def test_bradley_and_terrys_strengths_explain_the_wins() -> None:
 # What must hold for any data
 
 
-def ends(found: Any) -> tuple[float, float]:
-    return found.low, found.high
+def ends(interval: Any) -> tuple[float, float]:
+    return interval.low, interval.high
 
 
 @quick
@@ -325,11 +325,11 @@ def test_one_look_does_not_depend_on_the_order(differences: list[float], random:
 
 @quick
 @given(counts)
-def test_intervals_of_a_higher_level_hold_those_of_a_lower_one(found: tuple[int, int, int]) -> None:
-    wins, _, losses = found
-    n = sum(found)
+def test_intervals_of_a_higher_level_contain_those_of_a_lower_one(counts: tuple[int, int, int]) -> None:
+    wins, _, losses = counts
+    n = sum(counts)
     methods: list[Callable[[float], Any]] = [
-        lambda level: confidence_sequence(pairs(*found), 1 - level),
+        lambda level: confidence_sequence(pairs(*counts), 1 - level),
         lambda level: bonett_price(wins, losses, n, level),
         lambda level: wilson(wins, n, level),
     ]
@@ -341,12 +341,12 @@ def test_intervals_of_a_higher_level_hold_those_of_a_lower_one(found: tuple[int,
 
 @quick
 @given(counts)
-def test_one_more_win_instead_of_a_tie_never_looks_worse(found: tuple[int, int, int]) -> None:
-    wins, ties, losses = found
+def test_one_more_win_instead_of_a_tie_never_looks_worse(counts: tuple[int, int, int]) -> None:
+    wins, ties, losses = counts
     before, after = pairs(wins, ties + 1, losses), pairs(wins + 1, ties, losses)
     assert confidence_sequence(after).low >= confidence_sequence(before).low
     assert confidence_sequence(after).high >= confidence_sequence(before).high - 1e-12
-    assert wilson(wins + 1, sum(found) + 1).low >= wilson(wins, sum(found) + 1).low
+    assert wilson(wins + 1, sum(counts) + 1).low >= wilson(wins, sum(counts) + 1).low
     if wins >= losses:
         assert mcnemar(wins + 1, losses).p <= mcnemar(wins, losses).p
 
@@ -364,9 +364,7 @@ def test_adjusted_p_values_are_larger_and_keep_their_order(ps: list[float]) -> N
 
 @quick
 @given(scores, st.sampled_from([(0.0, 5.0), (1.0, 10.0), (-2.0, -1.5)]))
-def test_scores_of_another_range_are_the_same_on_another_scale(
-    differences: list[float], scale: tuple[float, float]
-) -> None:
+def test_rescaling_scores_rescales_their_interval(differences: list[float], scale: tuple[float, float]) -> None:
     width = scale[1] - scale[0]
     stretched = [difference * width for difference in differences]
     first, second = verdict(differences, margin=0.05), verdict(stretched, margin=0.05 * width, scale=scale)
@@ -380,11 +378,11 @@ def test_scores_of_another_range_are_the_same_on_another_scale(
 
 @quick
 @given(scores, st.integers(1, 15))
-def test_a_running_sequence_keeps_the_narrowest_bounds_of_all_looks(differences: list[float], every: int) -> None:
+def test_a_running_sequence_keeps_the_narrowest_bounds_of_all_looks(differences: list[float], batch_size: int) -> None:
     sequence, low, high, p = RunningSequence(alpha=0.05), -1.0, 1.0, 1.0
-    for start in range(0, len(differences), every):
-        running = sequence.observe(differences[start : start + every])
-        look = confidence_sequence(differences[: start + every])
+    for start in range(0, len(differences), batch_size):
+        running = sequence.observe(differences[start : start + batch_size])
+        look = confidence_sequence(differences[: start + batch_size])
         low, high, p = max(low, look.low), min(high, look.high), min(p, look.p)
         assert (*ends(running), running.p) == pytest.approx((low, high, p), abs=1e-9)
         assert running.n == look.n
@@ -393,21 +391,21 @@ def test_a_running_sequence_keeps_the_narrowest_bounds_of_all_looks(differences:
 
 @quick
 @given(scores, st.lists(st.integers(1, 6), min_size=80, max_size=80), st.integers(1, 7))
-def test_a_running_sequence_takes_in_whole_groups_however_the_batches_cut_them(
-    differences: list[float], sizes: list[int], every: int
+def test_a_running_sequence_counts_whole_groups_however_batches_cut_them(
+    differences: list[float], sizes: list[int], batch_size: int
 ) -> None:
     groups = np.repeat(np.arange(len(sizes)), sizes)[: len(differences)].tolist()
     sequence = RunningSequence(alpha=0.05)
-    for start in range(0, len(differences), every):
-        sequence.observe(differences[start : start + every], groups[start : start + every])
+    for start in range(0, len(differences), batch_size):
+        sequence.observe(differences[start : start + batch_size], groups[start : start + batch_size])
     last = sequence.finish()
     assert last.n == len(set(groups))
-    one = confidence_sequence(differences, groups=groups)
-    assert last.low >= one.low - 1e-9
-    assert last.high <= one.high + 1e-9
+    single_look = confidence_sequence(differences, groups=groups)
+    assert last.low >= single_look.low - 1e-9
+    assert last.high <= single_look.high + 1e-9
 
 
-def test_a_group_that_comes_back_is_refused() -> None:
+def test_a_group_that_reappears_is_refused() -> None:
     sequence = RunningSequence()
     sequence.observe([0, 0, 1], ["a", "b", "b"])
     with pytest.raises(ValueError, match="'a' came back"):
@@ -425,7 +423,7 @@ def test_a_verdict_has_five_words() -> None:
     assert verdict(pairs(20, 960, 20), margin=0.03).word == "equivalent"
     assert verdict(pairs(25, 155, 20), margin=0.05).word == "not worse"
     assert verdict(pairs(25, 155, 20)).word == "inconclusive"
-    assert [verdict(pairs(*found), margin=0.03).settled for found in ((40, 140, 20), (20, 960, 20))] == [True, True]
+    assert [verdict(pairs(*counts), margin=0.03).settled for counts in ((40, 140, 20), (20, 960, 20))] == [True, True]
     assert not verdict(pairs(25, 155, 20), margin=0.05).settled, "it may yet turn out better"
 
 
@@ -471,7 +469,7 @@ def test_where_the_final_interval_is_spent_the_sequence_decides_alone() -> None:
     assert verdict(pairs(30, 5, 5), only_sequence=True).word == "better", "also below 60 cases"
 
 
-def test_bounds_seen_on_the_way_stay_as_long_as_they_hold_the_estimate() -> None:
+def test_bounds_from_earlier_looks_count_while_they_contain_the_estimate() -> None:
     sequence = RunningSequence(alpha=0.02)
     assert sequence.observe(pairs(30, 30, 5)).low > 0
     after = sequence.observe(pairs(0, 0, 8))
@@ -480,20 +478,20 @@ def test_bounds_seen_on_the_way_stay_as_long_as_they_hold_the_estimate() -> None
     assert verdict(differences, planned=300, seen=after).word == "better"
     with pytest.raises(ValueError, match=r"observed at level 0\.98, this verdict needs 0\.99"):
         verdict(differences, planned=300, seen=after, comparisons=2)
-    left = sequence.observe(pairs(0, 0, 40))
+    last_look = sequence.observe(pairs(0, 0, 40))
     everything = differences + pairs(0, 0, 40)
-    assert left == replace(confidence_sequence(everything, 0.02), equivalent=None), "one look, for all are needed"
-    assert verdict(everything, planned=300, seen=left).word == "inconclusive"
+    assert last_look == replace(confidence_sequence(everything, 0.02), equivalent=None), "one look, for all are needed"
+    assert verdict(everything, planned=300, seen=last_look).word == "inconclusive"
 
 
 def test_intervals_that_exclude_each_other_decide_nothing() -> None:
     differences = pairs(60, 40, 0) + pairs(0, 40, 60)
-    seen = replace(confidence_sequence(differences, 0.02), low=-0.001, high=0.001)
-    result = verdict(differences[:100], planned=100, seen=seen)
+    look = replace(confidence_sequence(differences, 0.02), low=-0.001, high=0.001)
+    result = verdict(differences[:100], planned=100, seen=look)
     assert result.word in ("better", "inconclusive"), "the look misses the estimate, so that of all cases counts"
-    unseen = verdict(pairs(40, 60, 0) + pairs(0, 20, 80), planned=100, seen=None)
-    assert unseen.interval is not None
-    assert unseen.interval.low <= unseen.interval.estimate <= unseen.interval.high
+    without_look = verdict(pairs(40, 60, 0) + pairs(0, 20, 80), planned=100, seen=None)
+    assert without_look.interval is not None
+    assert without_look.interval.low <= without_look.interval.estimate <= without_look.interval.high
 
 
 @quick
@@ -506,7 +504,7 @@ def test_intervals_that_exclude_each_other_decide_nothing() -> None:
     st.sampled_from(["binary", "any"]),
     st.booleans(),
 )
-def test_the_word_agrees_with_the_sign_of_the_estimate_and_the_estimate_lies_in_the_interval(
+def test_the_verdict_agrees_with_the_estimate_and_the_interval_contains_it(
     differences: list[float],
     labels: list[int],
     planned: int,
@@ -538,7 +536,7 @@ def test_the_word_agrees_with_the_sign_of_the_estimate_and_the_estimate_lies_in_
     assert estimate == pytest.approx(np.mean(values) if weight == "case" else np.mean(by_hand))
 
 
-def test_two_large_groups_cannot_turn_the_word_against_the_estimate() -> None:
+def test_two_large_groups_cannot_turn_the_verdict_against_the_estimate() -> None:
     values = [1.0] * 25 + [0.0] * 15 + [-1.0] * 61 + [0.0] * 59
     groups: list[Any] = [*range(40), *["x"] * 60, *["y"] * 60]
     by_case, by_group = (verdict(values, groups=groups, weight=weight) for weight in ("case", "group"))
@@ -604,7 +602,7 @@ def test_few_groups_decide_nothing() -> None:
     assert "only 2 groups" in result.reason
 
 
-def test_a_few_large_scores_are_no_sample_for_t() -> None:
+def test_a_few_large_scores_get_no_t_interval() -> None:
     rare = [0.95] * 2 + [-0.05] * 78
     assert paired_t(rare).high < 0.1
     assert final_interval(rare).method == "Gaffke"
@@ -696,12 +694,12 @@ def test_one_case() -> None:
     assert (sign_flip([0.3]).p, mcnemar(1, 0).p) == (1, 0.5)
 
 
-def test_no_case_is_no_verdict() -> None:
+def test_without_cases_there_is_no_verdict() -> None:
     result = verdict([], planned=100)
     assert (result.word, result.interval, result.reason) == ("no comparison", None, "no case is compared")
 
 
-def test_differences_that_are_all_alike_are_not_certainty() -> None:
+def test_identical_differences_are_not_certainty() -> None:
     interval = final_interval([0.2] * 40)
     assert interval.method == "Gaffke"
     assert interval.low < 0.15
@@ -709,10 +707,13 @@ def test_differences_that_are_all_alike_are_not_certainty() -> None:
     assert verdict([0.02] * 40).word == "inconclusive"
 
 
-def test_nothing_correct_costs_infinitely_much() -> None:
-    none, some = cost_per_correct([1, 1], [0, 0], [1, 1], [1, 0]), cost_per_correct([1, 1], [1, 0], [1, 1], [0, 0])
-    assert (none.a.estimate, none.ratio) == (math.inf, stats.Interval(0.0, 0.0, math.inf))
-    assert (some.b.estimate, some.ratio) == (math.inf, stats.Interval(math.inf, 0.0, math.inf))
+def test_without_correct_answers_the_cost_of_one_is_infinite() -> None:
+    no_correct, some_correct = (
+        cost_per_correct([1, 1], [0, 0], [1, 1], [1, 0]),
+        cost_per_correct([1, 1], [1, 0], [1, 1], [0, 0]),
+    )
+    assert (no_correct.a.estimate, no_correct.ratio) == (math.inf, stats.Interval(0.0, 0.0, math.inf))
+    assert (some_correct.b.estimate, some_correct.ratio) == (math.inf, stats.Interval(math.inf, 0.0, math.inf))
     assert cost_per_correct([1], [0], [1], [0]).ratio is None
     assert cost_per_correct([0, 0], [1, 1], [0, 0], [1, 1]).ratio is None, "free against free"
     rare = cost_per_correct([1.0] * 30, [1.0] + [0.0] * 29, [1.0] * 30, [1.0] * 30)
@@ -720,7 +721,7 @@ def test_nothing_correct_costs_infinitely_much() -> None:
     assert 0 < rare.a.low < 30
 
 
-def test_always_correct_at_a_constant_cost_is_no_certainty() -> None:
+def test_always_correct_at_a_constant_cost_is_not_certainty() -> None:
     always = [1.0] * 20
     price = cost_per_correct([2.0] * 20, always, [3.0] * 20, always)
     assert ends(price.a) == pytest.approx((2, 2 / wilson(20, 20).low))
@@ -739,7 +740,7 @@ def test_dependent_cases_count_as_their_group_in_ratios_of_latency_and_cost() ->
     ratio = latency_ratio(first, second, groups=groups)
     assert ends(ratio) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
     assert ratio.estimate == pytest.approx(math.exp(logs.mean()))
-    assert latency_ratio(first, second, groups=range(30)) == latency_ratio(first, second), "groups of one are no groups"
+    assert latency_ratio(first, second, groups=range(30)) == latency_ratio(first, second), "groups of one case"
 
     right, more = random.random((2, 30)) < 0.5
     alone = cost_per_correct(first, right, second, more)
@@ -888,7 +889,7 @@ def test_bad_input_is_refused_in_plain_words(call: Callable[[], Any], message: s
         call()
 
 
-def test_lists_tuples_and_arrays_are_all_welcome() -> None:
+def test_lists_tuples_and_arrays_are_accepted() -> None:
     differences = pairs(20, 30, 5)
     for given_as in (differences, tuple(differences), np.array(differences), np.array(differences, dtype=np.int8)):
         assert verdict(given_as) == verdict(differences)

@@ -1,4 +1,4 @@
-"""The statistics in thousands of simulated experiments: how often they are wrong, and what they can see.
+"""The statistics in thousands of simulated experiments: their error rates and their power.
 
 Looks at wins, ties and losses are computed for all experiments at once; samples of them are compared with the classes
 and functions that users call.
@@ -20,15 +20,15 @@ from abreast.stats import RunningSequence, final_interval, futility, verdict
 Array = npt.NDArray[Any]
 
 BETS = (np.arange(64) + 0.5) / 64
-PLANNED, EVERY = 500, 10
+PLANNED, LOOK_EVERY = 500, 10
 
 
 def wealth(counts: dict[float, Array], mean: float = 0.0) -> Array:
-    """The logarithm of W⁺(mean) for every experiment and look, from how often each difference was seen."""
+    """The logarithm of W⁺(mean) for every experiment and look, from the counts of each difference."""
     total = np.full(next(iter(counts.values())).shape, -np.inf)
     for bet in BETS:
-        made = sum(count * np.log1p(bet * (value - mean) / (1 + mean)) for value, count in counts.items())
-        total = np.logaddexp(total, made)
+        bet_wealth = sum(count * np.log1p(bet * (value - mean) / (1 + mean)) for value, count in counts.items())
+        total = np.logaddexp(total, bet_wealth)
     return total - np.log(len(BETS))
 
 
@@ -36,10 +36,10 @@ def mirrored(counts: dict[float, Array]) -> dict[float, Array]:
     return {-value: count for value, count in counts.items()}
 
 
-def looks_at(outcomes: Array, every: int = 1) -> dict[float, Array]:
-    """How often each difference was seen, at each look."""
+def looks_at(outcomes: Array, step: int = 1) -> dict[float, Array]:
+    """The count of each difference at each look."""
     return {
-        float(value): np.cumsum(outcomes == value, axis=1)[:, every - 1 :: every].astype(float)
+        float(value): np.cumsum(outcomes == value, axis=1)[:, step - 1 :: step].astype(float)
         for value in np.unique(outcomes)
     }
 
@@ -52,7 +52,7 @@ def at_the_end(wins: int, losses: int, n: int) -> int:
 
 @dataclass
 class Stopped:
-    """Where experiments stopped, and what they said: 1 better, −1 worse, 0 nothing."""
+    """Where experiments stopped, and their decisions: 1 better, −1 worse, 0 none."""
 
     decisions: Array
     cases: Array
@@ -67,20 +67,20 @@ class Stopped:
 
 
 def stopped(outcomes: Array) -> Stopped:
-    """A look every ten cases, a stop at the first that decides; what does not stop is decided at the end."""
-    counts = {**{value: np.zeros(outcomes[:, EVERY - 1 :: EVERY].shape) for value in (1.0, -1.0)}}
-    counts |= {value: count for value, count in looks_at(outcomes, EVERY).items() if value}
+    """Look every ten cases and stop at the first decision; experiments that never stop are decided at the end."""
+    counts = {**{value: np.zeros(outcomes[:, LOOK_EVERY - 1 :: LOOK_EVERY].shape) for value in (1.0, -1.0)}}
+    counts |= {value: count for value, count in looks_at(outcomes, LOOK_EVERY).items() if value}
     rich, enough = np.log(2 / 0.02), counts[1.0] + counts[-1.0] >= 10
     better, worse = (wealth(counts) >= rich) & enough, (wealth(mirrored(counts)) >= rich) & enough
     stops = better | worse
-    where = np.where(stops.any(axis=1), stops.argmax(axis=1), -1)
-    said = [
+    stop_look = np.where(stops.any(axis=1), stops.argmax(axis=1), -1)
+    decisions = [
         int(better[row, look]) - int(worse[row, look])
         if look >= 0
         else at_the_end(int(counts[1.0][row, -1]), int(counts[-1.0][row, -1]), outcomes.shape[1])
-        for row, look in enumerate(where)
+        for row, look in enumerate(stop_look)
     ]
-    return Stopped(np.array(said), np.where(where >= 0, (where + 1) * EVERY, outcomes.shape[1]))
+    return Stopped(np.array(decisions), np.where(stop_look >= 0, (stop_look + 1) * LOOK_EVERY, outcomes.shape[1]))
 
 
 def experiments(effect: float, number: int, seed: int) -> Array:
@@ -90,10 +90,10 @@ def experiments(effect: float, number: int, seed: int) -> Array:
 
 
 def first_decision(outcomes: Array) -> tuple[int, int]:
-    """One experiment as a run would do it: what it says, and after how many cases."""
+    """The decision of one experiment evaluated like a run, and the number of cases it took."""
     sequence = RunningSequence(alpha=0.02)
-    for cases in range(EVERY, PLANNED + 1, EVERY):
-        look = sequence.observe(outcomes[cases - EVERY : cases])
+    for cases in range(LOOK_EVERY, PLANNED + 1, LOOK_EVERY):
+        look = sequence.observe(outcomes[cases - LOOK_EVERY : cases])
         result = verdict(outcomes[:cases], PLANNED, seen=look)
         if result.settled:
             break
@@ -101,7 +101,7 @@ def first_decision(outcomes: Array) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.1])
-def test_the_simulated_looks_are_those_of_the_product(effect: float) -> None:
+def test_simulated_looks_match_those_of_the_product(effect: float) -> None:
     outcomes = experiments(effect, 20, 1)
     runs = stopped(outcomes)
     assert [first_decision(row) for row in outcomes] == list(
@@ -109,11 +109,11 @@ def test_the_simulated_looks_are_those_of_the_product(effect: float) -> None:
     )
 
 
-def test_with_looks_every_ten_cases_no_difference_is_called_one_in_less_than_one_of_twenty() -> None:
+def test_with_looks_every_ten_cases_fewer_than_one_in_twenty_null_experiments_find_a_difference() -> None:
     outcomes = experiments(0.0, 4000, 7)
     runs = stopped(outcomes)
     assert 0.02 < runs.decided < 0.045, "3.5 % in the long run"
-    counts = looks_at(outcomes, EVERY)
+    counts = looks_at(outcomes, LOOK_EVERY)
     wins, losses = counts[1.0], counts[-1.0]
     peeking = np.abs(wins - losses) / np.sqrt(np.maximum(wins + losses, 1)) > 1.96
     assert peeking.any(axis=1).mean() > 0.2, "what looking with p < 0.05 would do"
@@ -122,14 +122,14 @@ def test_with_looks_every_ten_cases_no_difference_is_called_one_in_less_than_one
 @pytest.mark.parametrize(
     ("effect", "power", "saved"), [(0.05, 0.54, 0.08), (0.1, 0.991, 0.47), (0.2, 1.0, 0.85)], ids=lambda v: str(v)
 )
-def test_what_early_stopping_sees_and_saves(effect: float, power: float, saved: float) -> None:
+def test_early_stopping_has_power_and_saves_cases(effect: float, power: float, saved: float) -> None:
     runs = stopped(experiments(effect, 2000, 3))
     assert (runs.decisions == 1).mean() == pytest.approx(power, abs=0.03)
     assert runs.saved == pytest.approx(saved, abs=0.025)
     assert (runs.decisions == -1).mean() < 0.005
 
 
-def test_the_estimate_at_a_stop_flatters_and_the_interval_does_not() -> None:
+def test_the_estimate_at_a_stop_is_biased_but_its_interval_is_valid() -> None:
     outcomes = experiments(0.1, 300, 5)
     runs = stopped(outcomes)
     early = [row[:cases].mean() for row, cases in zip(outcomes, runs.cases, strict=True) if cases < PLANNED]
@@ -148,7 +148,7 @@ def test_the_estimate_at_a_stop_flatters_and_the_interval_does_not() -> None:
     ],
     ids=["plain", "few differ", "five values", "rare and large"],
 )
-def test_the_sequence_holds_the_truth_at_every_number_of_cases_at_once(
+def test_the_sequence_covers_the_truth_at_every_number_of_cases_at_once(
     values: list[float], shares: list[float]
 ) -> None:
     outcomes = np.random.default_rng(13).choice(values, (1000, 300), p=shares)
@@ -165,7 +165,7 @@ def test_the_sequence_holds_the_truth_at_every_number_of_cases_at_once(
 
 
 def finished_order(durations: Array, workers: int = 16) -> Array:
-    """The cases in the order in which they finished: trials are started in turn, a case is done with its last one."""
+    """The cases in the order in which they finish: trials start in turn, and a case finishes with its last one."""
     free = [0.0] * workers
     ends = []
     for duration in durations.reshape(-1).tolist():
@@ -175,7 +175,7 @@ def finished_order(durations: Array, workers: int = 16) -> Array:
     return np.argsort(np.array(ends).reshape(durations.shape).max(axis=1), kind="stable")
 
 
-def test_the_prefix_of_the_started_order_is_fair_where_slow_failures_make_the_finished_order_biased() -> None:
+def test_slow_failures_bias_the_finished_order_but_not_the_prefix_of_the_started_order() -> None:
     random = np.random.default_rng(17)
     number = 1000
     first, second = random.random((2, number, PLANNED)) < 0.5

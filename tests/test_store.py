@@ -213,7 +213,7 @@ def test_error_is_null_for_successful_trials_and_the_raw_response_is_kept(folder
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_two_hundred_scores_and_parameters_are_columns_that_are_quick_to_read(folder: Folder, store: str) -> None:
+def test_two_hundred_scores_and_parameters_are_columns_that_are_fast_to_read(folder: Folder, store: str) -> None:
     params = {f"p{number}": number for number in range(200)}
     names = [f"n{number}" for number in range(200)]
     run(folder, store, "yes", params, scorers=[{"python:mine:scorer": {"columns": names}}])
@@ -261,7 +261,7 @@ def test_a_bad_query_gives_one_line_and_several_statements_give_the_last_result(
 
 
 def test_a_finished_run_is_complete_in_one_file(folder: Folder) -> None:
-    """Users copy `results.db` without its `-wal`."""
+    """Because users copy `results.db` without its `-wal`."""
     run(folder, "results.db", "yes")
     (folder.path / "elsewhere").mkdir()
     copy = folder.path / "elsewhere" / "results.db"
@@ -375,7 +375,7 @@ def test_both_engines_give_the_same_rows(folder: Folder) -> None:
 
 
 def _steady(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop what differs from run to run."""
+    """Drop the columns that differ from run to run."""
     moving = ("run", "latency", "queue_s", "backoff_s", "service_s", "in_flight", "started_at", "finished_at")
     return [
         {
@@ -404,7 +404,7 @@ def test_every_value_can_be_stored_as_json() -> None:
     assert json.loads(to_json({(1, 2): "kept"})) == {"(1, 2)": "kept"}
 
 
-def test_more_columns_than_the_engine_takes_stay_readable_in_their_row(tmp_path: Path) -> None:
+def test_columns_beyond_the_limit_of_the_engine_stay_readable_in_their_row(tmp_path: Path) -> None:
     columns = [Column("data", f"k{number}", "integer") for number in range(3000)]
     assert len(prediction_columns(columns)) == schema.MOST_COLUMNS
     connection = apsw.Connection(":memory:")
@@ -468,7 +468,7 @@ def test_a_read_only_store_of_an_older_abreast_is_refused_with_a_fix(
     made_older(folder.path / "results.db")
     connection = apsw.Connection(str(folder.path / "results.db"))
     monkeypatch.setattr("abreast.store.sqlite.driver.BUSY_MS", 1)
-    connection.execute("BEGIN IMMEDIATE")  # somebody holds it
+    connection.execute("BEGIN IMMEDIATE")  # another process holds the lock
     done = folder.abreast("runs")
     assert done.code == 2
     assert "made by an older abreast (format 1) and cannot be migrated here" in done.err
@@ -515,9 +515,9 @@ def test_the_interval_in_metrics_equals_that_of_the_report(
         "store": store,
     }
     folder.write("spec.json", json.dumps(spec))
-    (told,) = folder.abreast("run", "spec.json", "--quiet", "--json").json
+    (report,) = folder.abreast("run", "spec.json", "--quiet", "--json").json
     rows = {row["variant"]: row for row in folder.sql("select * from metrics", store)}
-    for name, variant in told["variants"].items():
+    for name, variant in report["variants"].items():
         row, score = rows[name], variant["scores"]["grade"]
         assert row["score_mean"] == pytest.approx(score["mean"], abs=1e-9), name
         assert row["accuracy"] == pytest.approx(variant["accuracy"], abs=1e-9), name
@@ -525,7 +525,7 @@ def test_the_interval_in_metrics_equals_that_of_the_report(
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_metrics_name_the_commit_the_data_and_the_version_of_a_run(folder: Folder, store: str) -> None:
+def test_metrics_include_the_commit_the_data_and_the_version_of_a_run(folder: Folder, store: str) -> None:
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
         author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         subprocess.run(["git", *author, *words], cwd=folder.path, check=True)

@@ -73,7 +73,7 @@ def event(run_id: int, number: int, detail: Any = "{}") -> tuple[str, rows.Row]:
 
 @dataclass
 class Writing:
-    """A writer of a store, and what it reported."""
+    """A writer of a store and its reports."""
 
     store: Store
     lease: Lease
@@ -209,7 +209,7 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_a_driver_on_another_machine_is_alive_as_long_as_its_heartbeat(store: Store, owner: str) -> None:
+def test_a_driver_on_another_machine_is_alive_as_long_as_its_heartbeat_is_recent(store: Store, owner: str) -> None:
     lease = store.begin(new_run())
     store.release_lease(lease)
     foreign = OWNERS[owner] | {"lease": "x"}

@@ -63,7 +63,7 @@ def test_a_store_replaced_by_another_file_ends_the_run_and_the_other_file_is_not
     assert simulated.sql("pragma integrity_check", "data/results.db") == [{"integrity_check": "ok"}]
 
 
-def test_a_store_that_is_emptied_ends_the_run(folder: Folder) -> None:
+def test_emptying_the_store_ends_the_run(folder: Folder) -> None:
     done = interfere(folder, lambda: (folder.path / "data/results.db").write_bytes(b""))
     assert done.code == 3
     assert "results.db was emptied" in done.err

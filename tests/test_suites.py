@@ -1,4 +1,4 @@
-"""Suites: experiments that a package brings along, run by their name, with sections of their own in every report."""
+"""Suites: experiments from a package that run by name and add their own sections to every report."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def install(folder: Folder, points: str, source: str) -> None:
 
 
 def with_sections(folder: Folder, source: str) -> None:
-    """The same suite with other sections, as a later version of its package would have them."""
+    """Give the suite other sections, like a later version of its package."""
     folder.write("site/tiny_suite.py", f"{TINY}\n\ndef SECTIONS(analysis):\n    {source}\n")
     sys.modules.pop("tiny_suite", None)
 
@@ -118,7 +118,7 @@ def report(folder: Folder, form: str, *words: str) -> str:
 
 
 def page(folder: Folder) -> str:
-    """The latest page that was written."""
+    """The latest page written."""
     done = folder.abreast("report", "--format", "html")
     assert done.code == 0, done.output
     return (folder.path / done.out.strip()).read_text(encoding="utf-8")
@@ -127,7 +127,7 @@ def page(folder: Folder) -> str:
 # By its name
 
 
-def test_a_suite_runs_by_its_name_with_its_flags_before_or_behind_it(suite: Folder) -> None:
+def test_a_suite_runs_by_its_name_with_flags_before_or_after_it(suite: Folder) -> None:
     first = suite.abreast("run", "tiny", "--size", "12", "--json", "--quiet")
     assert first.code == 0, first.err
     assert (first.json[0]["planned"], first.json[0]["suite"]["name"]) == (48, "tiny")  # set_defaults(repeats=2)
@@ -136,17 +136,17 @@ def test_a_suite_runs_by_its_name_with_its_flags_before_or_behind_it(suite: Fold
     assert (suite.path / "results.db").is_file()
 
 
-def test_a_bare_flag_before_the_name_of_a_suite_is_bare(suite: Folder) -> None:
+def test_a_bare_flag_does_not_take_the_name_of_a_suite_as_its_value(suite: Folder) -> None:
     done = suite.abreast("run", "--parallel", "tiny", "--size", "5", "--json", "--quiet")
     assert done.json[0]["in_flight"]["asked"] == 2  # the variants of a block
 
 
-def test_a_suite_may_change_what_was_not_given(suite: Folder) -> None:
+def test_a_suite_may_set_defaults_of_common_flags(suite: Folder) -> None:
     assert "at most 3 trials in flight" in suite.abreast("check", "tiny").err
     assert "at most 5 trials in flight" in suite.abreast("check", "tiny", "--parallel", "5").err
 
 
-def test_check_and_aa_take_a_suite(suite: Folder) -> None:
+def test_check_and_aa_accept_a_suite(suite: Folder) -> None:
     checked = suite.abreast("check", "tiny", "--size", "12")
     assert checked.code == 0, checked.err
     assert "12 cases × 2 variants × 2 repeats = 48 trials" in checked.err
@@ -156,7 +156,7 @@ def test_check_and_aa_take_a_suite(suite: Folder) -> None:
     assert "Who says yes" in itself.out
 
 
-def test_help_has_the_common_flags_and_those_of_the_suite(suite: Folder) -> None:
+def test_help_lists_the_common_flags_and_those_of_the_suite(suite: Folder) -> None:
     done = suite.abreast("run", "tiny", "--help")
     assert done.code == 0
     for words in ("usage: abreast run tiny ", "Does it say yes?", "--trial-parallelism", "--size N", "--size 12"):
@@ -166,7 +166,7 @@ def test_help_has_the_common_flags_and_those_of_the_suite(suite: Folder) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("tiny", "--wrong"), "error: abreast run tiny: unrecognized arguments: --wrong"),
         (("tiny", "--wrong", "3"), "error: abreast run tiny: unrecognized arguments: --wrong 3"),
@@ -182,26 +182,26 @@ def test_help_has_the_common_flags_and_those_of_the_suite(suite: Folder) -> None
         (("spec.yaml", "tiny"), "error: abreast run: unrecognized arguments: tiny"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(suite: Folder, words: tuple[str, ...], said: str) -> None:
+def test_errors_are_one_line(suite: Folder, words: tuple[str, ...], message: str) -> None:
     done = suite.abreast("run", *words)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) <= 2
 
 
-def test_a_word_that_is_nothing_names_the_suites(suite: Folder) -> None:
+def test_an_unknown_name_lists_the_suites(suite: Folder) -> None:
     done = suite.abreast("run", "whatever")
     assert "error: whatever: no such file" in done.err
     assert "or a suite: code-search, coding-agents, lost, " in done.err
 
 
-def test_the_name_of_a_suite_goes_before_a_file_of_that_name(suite: Folder) -> None:
+def test_the_name_of_a_suite_wins_over_a_file_of_that_name(suite: Folder) -> None:
     suite.write("tiny", "name: file\n")
     assert suite.abreast("check", "tiny").code == 0
     assert 'unknown extension ""; a spec ends in .yaml, .yml, .toml, .json' in suite.abreast("check", "./tiny").err
 
 
-def test_flags_that_are_there_already_cannot_be_added(suite: Folder) -> None:
+def test_a_suite_cannot_redefine_an_existing_flag(suite: Folder) -> None:
     suite.write("site/tiny_suite.py", TINY.replace('"--size"', '"--limit"'))
     done = suite.abreast("run", "tiny")
     assert done.code == 2
@@ -209,19 +209,19 @@ def test_flags_that_are_there_already_cannot_be_added(suite: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "message"),
     [
         ("def arguments", "def flags", "it has no arguments"),
         ('name = "tiny"', 'name = "small"', 'it calls itself "small"'),
     ],
 )
-def test_what_is_no_suite_is_refused(suite: Folder, before: str, after: str, said: str) -> None:
+def test_an_invalid_suite_is_refused(suite: Folder, before: str, after: str, message: str) -> None:
     suite.write("site/tiny_suite.py", TINY.replace(before, after))
     done = suite.abreast("run", "tiny")
-    assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, message in done.err) == (2, True), done.err
 
 
-def test_suites_are_listed_also_those_that_cannot_be_loaded(suite: Folder) -> None:
+def test_the_list_of_suites_includes_those_that_cannot_be_loaded(suite: Folder) -> None:
     done = suite.abreast("suites", "--json")
     rows = {row["name"]: row for row in done.json}
     assert rows["tiny"] == {"name": "tiny", "summary": "Does it say yes?", "package": "tiny", "problem": None}
@@ -233,18 +233,18 @@ def test_suites_are_listed_also_those_that_cannot_be_loaded(suite: Folder) -> No
     assert 'warning: suite "lost"' in table.err
 
 
-def test_shell_completion_knows_suites(suite: Folder) -> None:
+def test_shell_completion_includes_suites(suite: Folder) -> None:
     assert "-a tiny -d suite" in suite.abreast("completion", "fish").out
     script = suite.abreast("completion", "bash").out
     suite.write("tin.yaml", "")
-    asked = "COMP_WORDS=(abreast run ti); COMP_CWORD=2; _abreast; echo ${COMPREPLY[@]}"
+    completion = "COMP_WORDS=(abreast run ti); COMP_CWORD=2; _abreast; echo ${COMPREPLY[@]}"
     done = subprocess.run(
-        ["bash", "-c", f"{script}\n{asked}"], cwd=suite.path, capture_output=True, text=True, check=True
+        ["bash", "-c", f"{script}\n{completion}"], cwd=suite.path, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["tiny", "tin.yaml"]
 
 
-def test_a_target_that_cannot_be_used_is_refused_with_what_the_suite_knows(suite: Folder) -> None:
+def test_an_unavailable_target_is_refused_with_the_hint_of_the_suite(suite: Folder) -> None:
     for command in ("run", "check"):
         done = suite.abreast(command, "tiny", "--real", "--yes")
         assert done.code == 4, done.err
@@ -252,7 +252,7 @@ def test_a_target_that_cannot_be_used_is_refused_with_what_the_suite_knows(suite
         assert done.err.rstrip().endswith("; without a model: abreast run tiny")
 
 
-def test_a_program_may_run_a_suite_as_the_command_does(suite: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_may_run_a_suite_like_the_command(suite: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "tiny", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: abreast run tiny ")
 
@@ -260,7 +260,7 @@ def test_a_program_may_run_a_suite_as_the_command_does(suite: Folder, capsys: py
 # Its runs
 
 
-def test_a_run_that_stopped_goes_on_by_its_name(suite: Folder) -> None:
+def test_a_stopped_run_resumes_by_its_name(suite: Folder) -> None:
     stopped = suite.abreast("run", "tiny", "--budget", "2", "--quiet")
     assert stopped.code == 3, stopped.err
     before = suite.sql("select count(*) as n from predictions")[0]["n"]
@@ -271,7 +271,7 @@ def test_a_run_that_stopped_goes_on_by_its_name(suite: Folder) -> None:
     assert done.json[0]["suite"]["sections"]["yes"] == {"mean": 0.5, "odd": None}
 
 
-def test_a_run_whose_cases_exist_only_in_python_goes_on_by_the_same_command(suite: Folder) -> None:
+def test_a_run_whose_cases_exist_only_in_python_resumes_with_the_same_command(suite: Folder) -> None:
     words = ("run", "tiny", "--from-python", "--quiet", "--json", "--budget")
     assert suite.abreast(*words, "2").code == 3
     refused = suite.abreast("resume")
@@ -282,8 +282,8 @@ def test_a_run_whose_cases_exist_only_in_python_goes_on_by_the_same_command(suit
     assert done.json[0]["done_before"] > 0
 
 
-def test_the_suite_is_part_of_no_key(suite: Folder) -> None:
-    """The answers of a suite serve a spec that asks the same, with the sections of a suite or without."""
+def test_the_suite_is_not_part_of_any_cache_key(suite: Folder) -> None:
+    """A spec that asks the same questions reuses the answers of a suite, with or without its sections."""
     suite.abreast("run", "tiny", "--quiet")
     suite.cases(30)
     suite.write(
@@ -301,7 +301,7 @@ def test_the_suite_is_part_of_no_key(suite: Folder) -> None:
     assert (done.json[0]["reused"], done.json[0]["executed"], done.json[0]["suite"]) == (120, 0, None)
 
 
-def test_a_spec_may_have_the_sections_of_a_suite(suite: Folder) -> None:
+def test_a_spec_may_use_the_sections_of_a_suite(suite: Folder) -> None:
     suite.cases(12)
     suite.write(
         "spec.yaml",
@@ -320,7 +320,7 @@ def finished(suite: Folder) -> Folder:
     return suite
 
 
-def test_the_terminal_has_sentences_and_tables_behind_the_variants(finished: Folder) -> None:
+def test_the_terminal_shows_sentences_and_tables_after_the_variants(finished: Folder) -> None:
     text = report(finished, "terminal")
     for words in ("  Who says yes\n", "  Most say yes.\n", "  How many\n", "in words       60", "  all that came\n"):
         assert words in text
@@ -329,7 +329,7 @@ def test_the_terminal_has_sentences_and_tables_behind_the_variants(finished: Fol
     assert "Shares" not in text
 
 
-def test_a_table_that_is_wider_than_the_terminal_goes_on_below(finished: Folder) -> None:
+def test_a_table_wider_than_the_terminal_continues_below(finished: Folder) -> None:
     text = report(finished, "terminal")
     lines = [line for line in text.splitlines() if "column" in line or "12.5 %" in line]
     assert text.count("12.5 %") == 30
@@ -348,9 +348,9 @@ def test_markdown_has_a_heading_for_each_section(finished: Folder) -> None:
 
 def test_the_page_has_tables_and_pictures_with_their_figures_folded(finished: Folder) -> None:
     text = page(finished)
-    place = text.index("Who says yes</h2>")
-    assert text.index('id="variants"') < place < text.index('id="cases"')
-    part = text[place : text.index("No more than this</h2>")]
+    start = text.index("Who says yes</h2>")
+    assert text.index('id="variants"') < start < text.index('id="cases"')
+    part = text[start : text.index("No more than this</h2>")]
     assert "<td>60</td>" in part
     assert part.count("drawn &lt;b&gt;here&lt;/b&gt;") == 2  # for a desk and for a telephone
     assert part.count("SIMULATED") == 2
@@ -358,12 +358,12 @@ def test_the_page_has_tables_and_pictures_with_their_figures_folded(finished: Fo
     assert "<td>50 %</td>" in part
 
 
-def test_json_has_what_a_suite_says_for_programs(finished: Folder) -> None:
-    found = json.loads(report(finished, "json"))["suite"]
-    assert found == {"name": "tiny", "problem": None, "sections": {"yes": {"mean": 0.5, "odd": None}, "plain": {}}}
+def test_json_contains_the_data_of_the_sections(finished: Folder) -> None:
+    suite_json = json.loads(report(finished, "json"))["suite"]
+    assert suite_json == {"name": "tiny", "problem": None, "sections": {"yes": {"mean": 0.5, "odd": None}, "plain": {}}}
 
 
-def test_pictures_of_a_suite_are_files_among_the_others(finished: Folder) -> None:
+def test_pictures_of_a_suite_are_files_beside_the_others(finished: Folder) -> None:
     written = [Path(line) for line in report(finished, "svg").splitlines()]
     assert {path.parent for path in written} == {written[0].parent}
     (own,) = [path for path in written if path.name == "shares.svg"]
@@ -399,7 +399,7 @@ def test_a_page_without_pictures_has_segments_as_a_table(folder: Folder) -> None
     assert "category=hard" in text[text.index('id="segments"') : text.index('id="cases"')]
 
 
-def test_pictures_alone_without_pictures_are_refused(finished: Folder) -> None:
+def test_requesting_only_pictures_without_pictures_is_refused(finished: Folder) -> None:
     done = finished.abreast("report", "--format", "svg", "--no-pictures")
     assert done.code == 2
     assert "--format svg has only pictures" in done.err
@@ -417,7 +417,7 @@ def everywhere(folder: Folder) -> dict[str, str]:
     }
 
 
-def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
+def test_a_report_without_its_suite_has_a_one_line_note(finished: Folder) -> None:
     finished.write("site/tiny-1.0.dist-info/entry_points.txt", "")
     for form, text in everywhere(finished).items():
         assert text.count("suite tiny is not installed: its sections are left out") == 1, form
@@ -427,7 +427,7 @@ def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("raise RuntimeError('no luck')", "failed to create its sections: RuntimeError: no luck"),
         ("return None", "failed to create its sections: TypeError"),
@@ -445,15 +445,15 @@ def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
         ),
     ],
 )
-def test_sections_that_fail_are_one_sentence_and_the_report_is_there(finished: Folder, source: str, said: str) -> None:
+def test_failing_sections_are_one_sentence_in_a_complete_report(finished: Folder, source: str, message: str) -> None:
     with_sections(finished, source)
     for form, text in everywhere(finished).items():
-        assert text.replace("&#39;", "'").count(said) == 1, form
+        assert text.replace("&#39;", "'").count(message) == 1, form
         assert "vs plain" in text
     assert finished.abreast("report", "--format", "svg").code == 0
 
 
-def test_text_of_anybody_in_sections_commands_nothing(finished: Folder) -> None:
+def test_hostile_text_in_sections_is_escaped(finished: Folder) -> None:
     evil = r"<script>alert(1)</script> \x1b[31m **a** | [bold]x[/bold] \u202e \ud800 line\nbreak"
     source = f"""evil = "{evil}"
     cell = NamedTable(evil, evil, (evil, "n"), ((evil, evil),), evil)
@@ -534,7 +534,7 @@ def with_files(folder: Folder, source: str = "") -> None:
     sys.modules.pop("tiny_suite", None)
 
 
-def test_a_suite_writes_files_of_results_if_the_run_has_a_name_for_them(suite: Folder) -> None:
+def test_a_suite_writes_result_files_if_the_run_names_them(suite: Folder) -> None:
     with_files(suite)
     first = suite.abreast("run", "tiny", "--size", "3", "--quiet")
     assert "  results  found.txt and 1 picture" in first.out
@@ -549,15 +549,15 @@ def test_a_suite_writes_files_of_results_if_the_run_has_a_name_for_them(suite: F
 
 
 @pytest.mark.parametrize(
-    ("made", "text"),
+    ("statement", "text"),
     [
         ("return 1 / 0", "failed to create its result files: ZeroDivisionError"),
         ("return [ResultFile('../x.txt', b'')]", "is not a plain file name"),
         ("return ['x.txt']", "must be a ResultFile, got str"),
     ],
 )
-def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Folder, made: str, text: str) -> None:
-    with_files(suite, f"\n\ndef MADE(analysis, pictures):\n    {made}\n")
+def test_result_files_that_fail_are_a_warning_and_the_verdict_is_kept(suite: Folder, statement: str, text: str) -> None:
+    with_files(suite, f"\n\ndef MADE(analysis, pictures):\n    {statement}\n")
     done = suite.abreast("run", "tiny", "--size", "3", "--quiet")
     assert done.code == 0, done.output
     assert "warning: suite tiny failed to create its result files" in done.err
@@ -565,7 +565,7 @@ def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Fold
     assert "other vs plain" in done.out
 
 
-def test_files_of_results_come_from_python_too(suite: Folder) -> None:
+def test_result_files_are_written_from_python_too(suite: Folder) -> None:
     with_files(suite)
     experiment = Experiment(
         cases=[{"id": "c", "input": "?", "expected": "yes"}],

@@ -48,7 +48,7 @@ def test_head_and_tail_give_the_first_and_the_last_rows_of_a_table(
 
 
 @pytest.mark.parametrize("store", ENGINES)
-def test_the_only_store_of_a_folder_needs_no_name(folder: Folder, store: str) -> None:
+def test_the_only_store_in_a_folder_is_the_default(folder: Folder, store: str) -> None:
     tracked(folder, store)
     assert [row["accuracy"] for row in folder.abreast("head", "metrics", "--json").json] == [0.5, 0.75]
     assert folder.abreast("head", "--engine", "sqlite" if "duck" in store else "duckdb").code == 2
@@ -78,7 +78,7 @@ def test_ls_lists_tables_and_the_values_of_a_column(folder: Folder, store: str) 
 
 def test_an_unknown_table_or_column_is_refused_with_a_suggestion(folder: Folder) -> None:
     tracked(folder)
-    for words, meant in (
+    for words, suggestion in (
         (["head", "prediction"], "predictions"),
         (["ls", "confidense"], "confidence"),
         (["stats", "top", "acuracy", "--table", "metrics"], "accuracy"),
@@ -86,13 +86,13 @@ def test_an_unknown_table_or_column_is_refused_with_a_suggestion(folder: Folder)
         (["head", "--columns", "itm"], "item"),
     ):
         done = folder.abreast(*words)
-        assert (done.code, f'did you mean "{meant}"?' in done.err) == (2, True), done.err
+        assert (done.code, f'did you mean "{suggestion}"?' in done.err) == (2, True), done.err
     assert folder.abreast("head", "predictions", "metrics").code == 2
     assert folder.abreast("head", "predictions", "--table", "metrics").code == 2
     assert folder.abreast("head", "-n", "-1").code == 2
 
 
-def test_an_empty_table_says_where_there_are_rows(folder: Folder) -> None:
+def test_an_empty_table_names_the_tables_with_rows(folder: Folder) -> None:
     with Tracker(folder.path / "results.db", table="notes") as tracker:
         tracker.log({"a": 1})
     done = folder.abreast("head")
@@ -306,7 +306,7 @@ def test_reading_from_a_hundred_thousand_rows_is_fast(folder: Folder) -> None:
         assert time.process_time() - began < 0.5, words
 
 
-def test_no_command_on_tables_loads_pandas(folder: Folder) -> None:
+def test_commands_on_tables_do_not_load_pandas(folder: Folder) -> None:
     tracked(folder)
     script = "import sys; from abreast.cli import main; main({!r}); sys.exit('pandas' in sys.modules)"
     for words in (["head"], ["columns"], ["stats"], ["plot", "hist", "confidence"], ["ls"]):

@@ -82,7 +82,7 @@ def with_dataclass(item: str, params: Settings) -> str:
     return params.word
 
 
-def test_a_dataclass_is_handed_over_as_it_is_and_unpacked_into_columns(tmp_path: Path) -> None:
+def test_a_dataclass_is_passed_unchanged_and_unpacked_into_columns(tmp_path: Path) -> None:
     rows = rows_of(
         with_dataclass, tmp_path, [Variant("a", params=Settings("yes")), Variant("b", params=Settings("no", 9))]
     )
@@ -92,12 +92,12 @@ def test_a_dataclass_is_handed_over_as_it_is_and_unpacked_into_columns(tmp_path:
 def test_the_keys_of_a_returned_dictionary_become_columns(tmp_path: Path) -> None:
     row = rows_of(as_dictionary, tmp_path)[0]
     assert (row["answer"], row["confidence"], row["order"]) == ("yes", 0.9, 1)
-    assert row["result_score"] == 7, "a key that is a column already gets a name of its own"
+    assert row["result_score"] == 7, "a key that is already a column gets another name"
     assert row["score"] == 1.0
     assert (row["input_tokens"], row["cost_usd"], row["cost_basis"]) == (11, 0.5, "reported")
 
 
-def test_an_answer_object_is_stored_whole(tmp_path: Path) -> None:
+def test_an_answer_object_is_stored_completely(tmp_path: Path) -> None:
     row = rows_of(as_answer, tmp_path)[0]
     assert (row["input_tokens"], row["output_tokens"], row["cost_usd"]) == (3, 4, 0.25)
     assert (row["model"], row["raw_response"]) == ("m-1", "{...}")
@@ -120,7 +120,7 @@ def test_an_answer_object_is_stored_whole(tmp_path: Path) -> None:
         (StopIteration("x"), "crash", "variant", "error", 1),
     ],
 )
-def test_every_error_has_its_kind_and_its_blame(
+def test_every_error_has_a_kind_and_an_origin(
     raised: BaseException, kind: str, blame: str, status: str, attempts: int, tmp_path: Path
 ) -> None:
     def fail(case: Case) -> str:
@@ -135,11 +135,11 @@ def test_every_error_has_its_kind_and_its_blame(
 
 
 class Outside(BaseException):
-    """What pytest.skip and its like raise."""
+    """A BaseException, like the one raised by pytest.skip."""
 
 
 @pytest.mark.parametrize("raised", [Outside("away"), asyncio.CancelledError()])
-def test_an_async_function_that_raises_something_unusual_ends_its_trial_and_no_more(
+def test_an_async_function_that_raises_a_base_exception_ends_only_its_trial(
     raised: BaseException, tmp_path: Path
 ) -> None:
     async def fail(case: Case) -> str:
@@ -163,7 +163,7 @@ def test_an_async_function_that_raises_something_unusual_ends_its_trial_and_no_m
         ((item for item in "ab"), "generator"),
     ],
 )
-def test_an_answer_that_cannot_be_kept_fails_its_own_trial(answer: Any, message: str, tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_stored_fails_only_its_trial(answer: Any, message: str, tmp_path: Path) -> None:
     rows = rows_of(lambda case: answer if case.id == "c2" else "yes", tmp_path)
     bad = next(row for row in rows if row["case_id"] == "c2")
     assert (bad["status"], bad["error_kind"]) == ("error", "crash")
@@ -177,7 +177,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("retry_after", ["0", float("nan"), float("-inf"), "soon"])
-def test_a_strange_retry_after_harms_nobody(retry_after: Any, tmp_path: Path) -> None:
+def test_an_invalid_retry_after_is_ignored(retry_after: Any, tmp_path: Path) -> None:
     def fail(case: Case) -> str:
         raise RateLimited("slow", retry_after=retry_after)
 
@@ -185,7 +185,7 @@ def test_a_strange_retry_after_harms_nobody(retry_after: Any, tmp_path: Path) ->
     assert (row["error_kind"], row["attempts"]) == ("rate_limit", 2)
 
 
-def test_a_slow_transform_makes_no_other_trial_late(tmp_path: Path) -> None:
+def test_a_slow_transform_does_not_delay_other_trials(tmp_path: Path) -> None:
     def slow(value: str) -> str:
         if value.endswith(("1", "3")):
             time.sleep(0.8)
@@ -196,13 +196,13 @@ def test_a_slow_transform_makes_no_other_trial_late(tmp_path: Path) -> None:
     assert {row["status"] for row in rows if row["case_id"] not in ("c1", "c3")} == {"ok"}
 
 
-def test_a_lambda_cannot_go_to_a_process_and_that_is_said_before_anything_runs(tmp_path: Path) -> None:
+def test_a_lambda_cannot_run_in_a_process_and_is_refused_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be sent to another process"):
         rows_of(lambda case: "yes", tmp_path, [Variant("a", executor="process")])
     assert not (tmp_path / "results.db").exists()
 
 
-def test_errors_of_an_sdk_are_known_by_their_status(tmp_path: Path) -> None:
+def test_errors_of_an_sdk_are_classified_by_their_status(tmp_path: Path) -> None:
     class TooMany(Exception):
         status_code = 429
 
@@ -215,7 +215,7 @@ def test_errors_of_an_sdk_are_known_by_their_status(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("returned", [None, {"prediction": None}])
-def test_nothing_is_not_an_answer(returned: Any, tmp_path: Path) -> None:
+def test_none_is_not_an_answer(returned: Any, tmp_path: Path) -> None:
     row = rows_of(lambda case: returned, tmp_path, cases=CASES[:1])[0]
     assert (row["status"], row["error_kind"], row["score"]) == ("error", "no_answer", 0.0)
 
@@ -226,7 +226,7 @@ def test_a_returned_error_is_an_error_not_an_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("answers", "blame"), [(True, "variant"), (False, "infrastructure")])
-def test_a_slow_function_times_out_and_is_its_own_fault_if_it_answers_at_all(
+def test_a_timeout_is_a_failure_of_the_variant_if_the_function_answers_at_all(
     tmp_path: Path, answers: bool, blame: str
 ) -> None:
     never = threading.Event()
@@ -273,7 +273,7 @@ def test_process_executor_runs_functions_in_other_processes(folder: Folder) -> N
     assert 1 <= rows["p"] <= 8
 
 
-def test_what_a_worker_process_takes_to_start_is_no_time_of_the_trial(folder: Folder) -> None:
+def test_the_start_of_a_worker_process_does_not_count_as_time_of_the_trial(folder: Folder) -> None:
     folder.write("heavy.py", "import time\ntime.sleep(0.7)\ndef predict(case):\n    return 'yes'\n")
     folder.cases(2)
     folder.write(
@@ -285,7 +285,7 @@ def test_what_a_worker_process_takes_to_start_is_no_time_of_the_trial(folder: Fo
     assert max(first["service_s"], second["service_s"]) < 0.7
 
 
-def test_a_process_that_dies_takes_only_its_own_trial_along(folder: Folder) -> None:
+def test_a_process_that_dies_fails_only_its_own_trial(folder: Folder) -> None:
     folder.write(
         "deadly.py",
         """
@@ -357,13 +357,13 @@ def test_an_async_function_cannot_run_in_processes(tmp_path: Path) -> None:
         rows_of(say_yes_later, tmp_path, [Variant("a", executor="process")])
 
 
-def test_a_parameter_the_function_does_not_take_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_a_parameter_the_function_does_not_accept_is_refused_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="did you mean"):
         rows_of(with_parameters, tmp_path, {"a": {"wrod": "x"}})
     assert not (tmp_path / "results.db").exists()
 
 
-def test_a_transform_that_fails_ahead_of_its_trial_is_tried_anew_by_the_next_attempt(tmp_path: Path) -> None:
+def test_a_transform_that_fails_in_advance_is_retried_by_the_next_attempt(tmp_path: Path) -> None:
     tried: Counter[str] = Counter()
 
     def hiccups(text: str) -> str:
@@ -378,12 +378,12 @@ def test_a_transform_that_fails_ahead_of_its_trial_is_tried_anew_by_the_next_att
     assert set(tried.values()) == {2}
 
 
-def test_a_request_that_was_made_ahead_is_made_once_however_often_it_is_sent(tmp_path: Path) -> None:
-    made: Counter[str] = Counter()
+def test_a_request_made_in_advance_is_made_once_however_often_it_is_sent(tmp_path: Path) -> None:
+    transform_counts: Counter[str] = Counter()
     sent: Counter[str] = Counter()
 
     def slowly(text: str) -> str:
-        made[text] += 1
+        transform_counts[text] += 1
         time.sleep(0.05)
         return text
 
@@ -397,10 +397,10 @@ def test_a_request_that_was_made_ahead_is_made_once_however_often_it_is_sent(tmp
     cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(5)]
     rows = rows_of(busy, tmp_path, {"a": {"transform": slowly}}, cases=cases, limits={"breaker": 100})
     assert [row["attempts"] for row in rows] == [2] * 5
-    assert sum(made.values()) <= 6  # only the first could not be foreseen
+    assert sum(transform_counts.values()) <= 6  # only the first could not be foreseen
 
 
-def test_nothing_is_transformed_any_more_once_a_run_stops(tmp_path: Path) -> None:
+def test_no_transform_starts_after_a_run_stops(tmp_path: Path) -> None:
     began: list[float] = []
     failed: list[float] = []
 
@@ -449,7 +449,7 @@ def cut(value, to, suffix="", *, words=()):
 
 
 def cut(folder: Folder, transform: str, more: str = "", target: str = "simulated") -> None:
-    """A spec with this transform, beside a function that takes arguments."""
+    """Write a spec with this transform and a module with a function that takes arguments."""
     folder.write("shape.py", SHAPE)
     folder.write(
         "spec.yaml",
@@ -462,8 +462,8 @@ def test_a_transform_takes_arguments_from_the_spec(folder: Folder) -> None:
     cut(folder, "{from: python:shape:cut, to: 4, suffix: '!', words: [a]}")
     assert folder.abreast("run", "spec.yaml").code == 0
     assert {row["prompt"] for row in folder.sql("select prompt from predictions")} == {"ques!a"}
-    kept = folder.sql("select params_transform from predictions")[0]["params_transform"]
-    assert json.loads(kept) == {"from": "python:shape:cut", "to": 4, "suffix": "!", "words": ["a"]}
+    stored_transform = folder.sql("select params_transform from predictions")[0]["params_transform"]
+    assert json.loads(stored_transform) == {"from": "python:shape:cut", "to": 4, "suffix": "!", "words": ["a"]}
 
 
 def test_a_transform_with_arguments_works_from_python_and_for_functions(folder: Folder, tmp_path: Path) -> None:
@@ -499,7 +499,7 @@ def test_answers_are_reused_while_function_and_arguments_of_a_transform_are_the_
     assert executed("{from: python:shape:cut}", plain) == 0, "without arguments both forms say the same"
 
 
-def test_a_run_whose_transform_has_arguments_goes_on(folder: Folder) -> None:
+def test_a_run_whose_transform_has_arguments_can_be_resumed(folder: Folder) -> None:
     folder.cases(8)
     cut(folder, "{from: python:shape:cut, to: 4}", "params: {cost_usd: 1}\nlimits: {budget_usd: 3}\n")
     assert folder.abreast("run", "spec.yaml").code == 3
@@ -566,22 +566,22 @@ def calls(folder: Folder) -> list[str]:
     return (folder.path / "calls.txt").read_text().splitlines()
 
 
-def test_a_transform_may_say_that_a_trial_does_not_apply(folder: Folder) -> None:
+def test_a_transform_may_skip_a_trial_as_not_applicable(folder: Folder) -> None:
     choosy(folder)
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 0, done.output
     assert "4 of 12 cases are not compared: 4 skipped" in " ".join(done.out.split())
     rows = folder.sql("select * from predictions where variant = 'choosy' and status <> 'ok'")
-    told = {(row["status"], row["error"], row["attempts"], row["score"], row["cost_usd"]) for row in rows}
-    assert (len(rows), told) == (4, {("skipped", "more than 8 points", 1, None, None)})
+    outcomes = {(row["status"], row["error"], row["attempts"], row["score"], row["cost_usd"]) for row in rows}
+    assert (len(rows), outcomes) == (4, {("skipped", "more than 8 points", 1, None, None)})
     assert len(folder.sql("select 1 from predictions where status = 'ok'")) == 20
     report = folder.abreast("report", "--json").json[0]
     assert report["verdicts"][0]["dropped"] == {"failed": 0, "unscored": 0, "skipped": 4}
-    assert {name: one["skipped"] for name, one in report["variants"].items()} == {"plain": 0, "choosy": 4}
+    assert {name: variant["skipped"] for name, variant in report["variants"].items()} == {"plain": 0, "choosy": 4}
     assert len(calls(folder)) == 12, "nothing is tried again"
 
 
-def test_what_was_skipped_is_reused_as_an_answer_is(folder: Folder) -> None:
+def test_skipped_trials_are_reused_like_answers(folder: Folder) -> None:
     choosy(folder)
     assert folder.abreast("run", "spec.yaml").code == 0
     folder.cases(13)
@@ -594,19 +594,19 @@ def test_what_was_skipped_is_reused_as_an_answer_is(folder: Folder) -> None:
     assert {row["error"] for row in skipped} == {"more than 8 points"}
 
 
-def test_what_was_skipped_stands_when_a_run_goes_on(folder: Folder) -> None:
+def test_skipped_trials_stay_skipped_when_a_run_is_resumed(folder: Folder) -> None:
     choosy(folder, 30, "params: {cost_usd: 1}\nlimits: {budget_usd: 20}\n")
     assert folder.abreast("run", "spec.yaml").code == 3
     before = calls(folder)
     assert folder.sql("select count(*) as n from predictions where status = 'skipped'")[0]["n"] > 0
     assert folder.abreast("resume", "--budget", "100").code == 0
-    again = calls(folder)[len(before) :]
-    assert {*before, *again} == {f"question {n}" for n in range(30)}
-    assert len(before) + len(again) <= 30 + 2, "twice only what was made ahead when the run stopped"
+    later = calls(folder)[len(before) :]
+    assert {*before, *later} == {f"question {n}" for n in range(30)}
+    assert len(before) + len(later) <= 30 + 2, "twice only what was made ahead when the run stopped"
     assert folder.sql("select count(*) as n from predictions where status = 'skipped'")[0]["n"] == 22
 
 
-def test_a_transform_may_raise_any_typed_error_and_others_are_its_crash(folder: Folder) -> None:
+def test_a_transform_may_raise_any_typed_error_and_other_errors_are_crashes(folder: Folder) -> None:
     folder.cases(1)
     folder.write("choosy.py", CHOOSY)
     folder.write(
@@ -625,7 +625,7 @@ def test_a_transform_may_raise_any_typed_error_and_others_are_its_crash(folder: 
     }
 
 
-def test_a_dry_run_says_why_a_request_cannot_be_made(folder: Folder) -> None:
+def test_a_dry_run_reports_why_a_request_cannot_be_made(folder: Folder) -> None:
     choosy(folder, more="params: {}\n")
     folder.write("cases.jsonl", '{"id": "a", "input": "question 9", "expected": "yes"}\n')
     done = folder.abreast("run", "spec.yaml", "--dry-run")
@@ -633,7 +633,7 @@ def test_a_dry_run_says_why_a_request_cannot_be_made(folder: Folder) -> None:
     assert "(skipped: more than 8 points)" in done.out
 
 
-def test_a_template_that_names_what_is_not_there_is_refused_and_fails_its_trials_if_forced(folder: Folder) -> None:
+def test_a_template_with_an_unknown_name_is_refused_and_fails_its_trials_if_forced(folder: Folder) -> None:
     folder.write("cases.jsonl", '{"id": "a", "input": {"text": "hello"}, "expected": "x"}\n')
     folder.write(
         "spec.yaml",
@@ -656,18 +656,18 @@ def test_a_template_that_names_what_is_not_there_is_refused_and_fails_its_trials
 
 
 def simulated(tmp_path: Path, params: dict[str, Any], cases: int = 2000, **options: Any) -> list[dict[str, Any]]:
-    made = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(cases)]
-    return rows_of("simulated", tmp_path, {"only": params}, cases=made, **options)
+    test_cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(cases)]
+    return rows_of("simulated", tmp_path, {"only": params}, cases=test_cases, **options)
 
 
-def test_the_simulator_is_right_as_often_as_it_is_told_to_be(tmp_path: Path) -> None:
+def test_the_simulator_has_the_requested_accuracy(tmp_path: Path) -> None:
     for accuracy in (0.0, 0.3, 0.75, 1.0):
         rows = simulated(tmp_path, {"accuracy": accuracy}, parallel=50)
         mean = sum(row["score"] for row in rows) / len(rows)
         assert abs(mean - accuracy) < 0.04
 
 
-def test_the_simulator_fails_as_often_as_it_is_told_to(tmp_path: Path) -> None:
+def test_the_simulator_has_the_requested_error_rate(tmp_path: Path) -> None:
     rows = simulated(tmp_path, {"errors": {"crash": 0.2, "refused": 0.1}}, parallel=50)
     kinds = [row["error_kind"] for row in rows]
     assert abs(kinds.count("crash") / len(rows) - 0.2) < 0.03
@@ -675,10 +675,10 @@ def test_the_simulator_fails_as_often_as_it_is_told_to(tmp_path: Path) -> None:
 
 
 def wrongly(tmp_path: Path, expected: list[Any], value: Any = "q", **options: Any) -> list[Any]:
-    """Answers of a simulator that is always wrong, one for each expected value, in their order."""
+    """Answers of a simulator that is always wrong, one for each expected value, in order."""
     cases = [
-        Case(f"c{n}", {"n": n, **value} if isinstance(value, dict) else f"{value}{n}", one)
-        for n, one in enumerate(expected)
+        Case(f"c{n}", {"n": n, **value} if isinstance(value, dict) else f"{value}{n}", answer)
+        for n, answer in enumerate(expected)
     ]
     rows = rows_of("simulated", tmp_path, {"only": {"accuracy": 0.0}}, cases=cases, **options)
     assert all(row["score"] == 0 for row in rows)
@@ -696,16 +696,16 @@ def test_a_wrong_number_is_wrong_under_any_tolerance(tmp_path: Path) -> None:
     assert 50 < above < 160, "to both sides"
 
 
-def test_a_wrong_list_of_numbers_has_as_many_and_none_of_them(tmp_path: Path) -> None:
+def test_a_wrong_list_of_numbers_has_the_same_length_and_no_right_number(tmp_path: Path) -> None:
     expected: list[Any] = [[0], [1, 2, 3], [-5, 5], [0.5] * 4, *([n, n + 1, n * n] for n in range(100))]
     answers = wrongly(tmp_path, expected, scorers=["set"])
     for right, text in zip(expected, answers, strict=True):
-        given = json.loads(text)
-        assert len(given) == len(right)
-        assert all(abs(one - other) >= 0.499 for one in given for other in right)
+        numbers = json.loads(text)
+        assert len(numbers) == len(right)
+        assert all(abs(number - other) >= 0.499 for number in numbers for other in right)
 
 
-def test_a_wrong_choice_is_another_of_the_choices(tmp_path: Path) -> None:
+def test_a_wrong_choice_is_one_of_the_other_choices(tmp_path: Path) -> None:
     choices = ["up", "down", "flat"]
     answers = wrongly(tmp_path, ["down"] * 60, {"choices": choices})
     assert set(answers) == {"up", "flat"}
@@ -747,7 +747,7 @@ AHEAD = """
 """
 
 
-def test_a_transform_runs_while_the_trial_before_is_in_flight(folder: Folder) -> None:
+def test_a_transform_runs_while_the_previous_trial_is_in_flight(folder: Folder) -> None:
     folder.write("mine.py", AHEAD)
     folder.cases(4)
     folder.write(
@@ -761,13 +761,13 @@ def test_a_transform_runs_while_the_trial_before_is_in_flight(folder: Folder) ->
     )
     done = folder.rerun("run", "e.yaml")
     assert done.code == 0, done.err
-    made = [line.rsplit(" ", 1) for line in (folder.path / "made.txt").read_text().splitlines()]
-    assert sorted(text for text, _ in made) == [f"question {number}" for number in range(4)]  # each once
+    transform_times = [line.rsplit(" ", 1) for line in (folder.path / "made.txt").read_text().splitlines()]
+    assert sorted(text for text, _ in transform_times) == [f"question {number}" for number in range(4)]  # each once
     rows = folder.sql("select case_id, status, prompt, finished_at, latency_s from predictions order by started_at")
     ended = {f"question {row['case_id'][1:]}": row["finished_at"] for row in rows if row["status"] == "ok"}
-    waited_for = [at for text, at in made[1:] if float(at) < max(ended.values())]
+    waited_for = [at for text, at in transform_times[1:] if float(at) < max(ended.values())]
     first = min(ended.values())
-    assert float(made[1][1]) < first, (made, ended)
+    assert float(transform_times[1][1]) < first, (transform_times, ended)
     assert len(waited_for) == 3
     assert [row["status"] for row in rows if row["case_id"] == "c2"] == ["error"]
     assert all(row["prompt"].isupper() or row["status"] == "error" for row in rows)

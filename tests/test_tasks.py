@@ -42,7 +42,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 @pytest.fixture(scope="module")
 def usual(shop: Shop) -> dict[str, Case]:
-    """The cases without a file, by the commits after them."""
+    """The cases without a task file, by the commit after each."""
     return {case.expected["commit"]: case for case in cases(str(shop.path), last=50)}
 
 
@@ -72,7 +72,7 @@ def rule(title: str, *replies: Reply | str) -> Rule:
 
 @contextlib.contextmanager
 def provider(monkeypatch: pytest.MonkeyPatch, **replies: list[Reply | str]) -> Iterator[FakeProvider]:
-    """One that answers with a task for every title, unless there are other replies for its first word."""
+    """A provider that answers with a task for every title, unless its first word has other replies."""
     rules = [rule(title, *replies.get(title.split()[0], [])) for title in TITLES]
     with FakeProvider.in_thread(rules=rules) as running:
         for name, value in {**running.environment, "ANTHROPIC_API_KEY": "k-1", "OPENAI_API_KEY": "k-2"}.items():
@@ -81,7 +81,7 @@ def provider(monkeypatch: pytest.MonkeyPatch, **replies: list[Reply | str]) -> I
 
 
 def requests_of(provider: FakeProvider) -> list[str]:
-    """The titles that it was asked for, in their order, with the prompts."""
+    """The prompts sent to the provider, each with its title, in order."""
     return [prompts.body["messages"][0]["content"] for prompts in provider.requests if prompts.method == "POST"]
 
 
@@ -92,7 +92,7 @@ def titles(prompts: list[str]) -> list[str]:
 # In the words of messages
 
 
-def test_a_file_of_messages_gives_the_same_cases_and_says_what_is_left_out(
+def test_a_file_of_messages_gives_the_same_cases_and_lists_omitted_commits(
     folder: Folder, shop: Shop, usual: dict[str, Case]
 ) -> None:
     done = new(folder, shop)
@@ -113,22 +113,22 @@ def test_a_file_of_messages_gives_the_same_cases_and_says_what_is_left_out(
     assert (cloned.code, cloned.json) == (0, lines(folder))
 
 
-def test_commits_and_ranges_that_are_named_come_back_as_they_were(folder: Folder, shop: Shop) -> None:
+def test_named_commits_and_ranges_round_trip(folder: Folder, shop: Shop) -> None:
     lone = shop.git("log", "--format=%H", "--grep=^Another lone commit", "main")
-    whole = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
+    commit_range = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
     entry = f"{shop.base['pr-17']}..{shop.head_of['pr-17']}"
-    new(folder, shop, "--commits", f"{lone[:10]},{whole}", "--commits", entry)
+    new(folder, shop, "--commits", f"{lone[:10]},{commit_range}", "--commits", entry)
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
-    assert read == list(cases(str(shop.path), commits=[lone, whole, entry]))
+    assert read == list(cases(str(shop.path), commits=[lone, commit_range, entry]))
     assert [case.tags["style"] for case in read] == ["commit", "rebase", "rebase"]
     in_a_row = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), cumulative=True))
-    assert in_a_row == list(cases(str(shop.path), commits=[lone, whole, entry], cumulative=True))
+    assert in_a_row == list(cases(str(shop.path), commits=[lone, commit_range, entry], cumulative=True))
     assert [case.id for case in cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), last=2)] == [
         case.id for case in read[1:]
     ]
 
 
-def test_what_people_edit_stays_and_what_is_not_ours_is_not_touched(folder: Folder, shop: Shop) -> None:
+def test_edits_by_people_are_kept_and_foreign_files_are_not_touched(folder: Folder, shop: Shop) -> None:
     new(folder, shop, "--last", "2")
     first, second = lines(folder)
     edited = {**first, "id": "readme", "task": "Remove the file README, nobody reads it\u2028any more"}
@@ -176,7 +176,7 @@ def test_flags_of_another_suite_are_refused(folder: Folder, shop: Shop) -> None:
 # In the words of a model
 
 
-def test_a_model_sees_the_change_and_is_asked_once_for_each(
+def test_a_model_sees_each_change_and_is_asked_once_per_change(
     folder: Folder, shop: Shop, usual: dict[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with provider(monkeypatch, Add=[Reply(status=429, retry_after=0), task_text("Add a basket")]) as asks:
@@ -196,9 +196,9 @@ def test_a_model_sees_the_change_and_is_asked_once_for_each(
             "+def greet(name): return",
         ]
         assert [greet.index(part) for part in shown_in_order] == sorted(map(greet.index, shown_in_order))
-        again = new(folder, shop, "--model", MODEL)
-        assert "6 kept" in again.out
-        monkeypatch.delenv("ANTHROPIC_API_KEY")  # nobody is asked, so no key is needed
+        second = new(folder, shop, "--model", MODEL)
+        assert "6 kept" in second.out
+        monkeypatch.delenv("ANTHROPIC_API_KEY")  # no model is called, so no key is needed
         new(folder, shop, "--model", MODEL)
         assert len(requests_of(asks)) == len(prompts)
         assert "task of another pull request or model" in new(folder, shop, "--model", "gpt-5", code=2).err
@@ -207,7 +207,7 @@ def test_a_model_sees_the_change_and_is_asked_once_for_each(
     assert [(case.id, case.expected) for case in read] == [(case.id, case.expected) for case in usual.values()]
 
 
-def test_an_answer_that_reveals_the_change_is_asked_for_again_and_then_not_taken(
+def test_an_answer_that_reveals_the_change_is_retried_and_then_rejected(
     folder: Folder, shop: Shop, usual: dict[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leak = "Greet people\n\nMake it `def greet(name): return f'Hello, {name}'`, please."
@@ -216,45 +216,45 @@ def test_an_answer_that_reveals_the_change_is_asked_for_again_and_then_not_taken
         monkeypatch, Greet=[leak], Add=[fence, task_text("Add a basket")], Let=[Reply(kind="refusal")], Remove=["Yes."]
     ) as asks:
         done = new(folder, shop, "--model", MODEL)
-        found = {line["title"]: line for line in lines(folder)}
+        by_title = {line["title"]: line for line in lines(folder)}
         times = {title: titles(requests_of(asks)).count(title) for title in TITLES}
-        again = [prompt for prompt in requests_of(asks) if "You have answered before" in prompt]
+        retries = [prompt for prompt in requests_of(asks) if "You have answered before" in prompt]
         new(folder, shop, "--model", MODEL)
         assert len(requests_of(asks)) == sum(times.values())
     assert list(times.values()) == [1, 2, 2, 1, 2, 1]
-    assert found["Add a basket"]["task"] == task_text("Add a basket")
+    assert by_title["Add a basket"]["task"] == task_text("Add a basket")
     for title in ("Greet people by their name", "Let people buy more", "Remove the outdated readme"):
-        assert (found[title]["by"], found[title]["model"]) == ("message", MODEL)
-        assert found[title]["task"] == usual[found[title]["commit"]].input["task"]
+        assert (by_title[title]["by"], by_title[title]["model"]) == ("message", MODEL)
+        assert by_title[title]["task"] == usual[by_title[title]["commit"]].input["task"]
     assert "warning: pr-12: using its message" in done.err
     assert "it contains a line of the change (def greet(name): return f'Hello, {name}')" in done.err
     assert "warning: pr-17: using its message" in done.err
-    assert any("a code block or a diff (```python)" in prompt for prompt in again)
-    assert any(leak in prompt for prompt in again)
+    assert any("a code block or a diff (```python)" in prompt for prompt in retries)
+    assert any(leak in prompt for prompt in retries)
 
 
-def test_an_error_in_the_middle_loses_nothing(folder: Folder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_half_way_loses_nothing(folder: Folder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Reply(status=400, say=None)
     with provider(monkeypatch, Add=[wrong]) as asks:
         done = new(folder, shop, "--model", MODEL, code=3)
         first = titles(requests_of(asks))
-    kept = [line["title"] for line in lines(folder)]
-    assert sorted([*kept, "Add a basket"]) == sorted(first)
-    assert f"{len(kept)} of 6 tasks written to tasks.jsonl" in done.err
+    written_titles = [line["title"] for line in lines(folder)]
+    assert sorted([*written_titles, "Add a basket"]) == sorted(first)
+    assert f"{len(written_titles)} of 6 tasks written to tasks.jsonl" in done.err
     assert "error: rejected: anthropic: 400" in done.err
     assert f"{MODEL}: {len(first)} requests" in done.err
     with provider(monkeypatch, **{title.split()[0]: [wrong] for title in TITLES}):
         new(folder, shop, "--model", "claude-opus-5", "--yes", code=3)
         new(folder, shop, "--model", MODEL, "--output", "other.jsonl", code=3)
-    assert [line["title"] for line in lines(folder)] == kept  # what was to be replaced is not lost for nothing
+    assert [line["title"] for line in lines(folder)] == written_titles  # the tasks to be replaced are not lost
     assert not (folder.path / "other.jsonl").exists()
     with provider(monkeypatch) as asks:
         new(folder, shop, "--model", MODEL)
-        assert sorted(titles(requests_of(asks))) == sorted(set(TITLES) - set(kept))
+        assert sorted(titles(requests_of(asks))) == sorted(set(TITLES) - set(written_titles))
     assert [line["title"] for line in lines(folder)] == list(TITLES)
 
 
-def test_an_interrupt_keeps_what_was_written(folder: Folder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_keeps_the_written_tasks(folder: Folder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["cases", "new", "coding-agents", "--repo", str(shop.path), "--model", MODEL]
     with provider(monkeypatch, Add=[Reply(kind="hang")]):
         process = folder.start(*words)
@@ -269,7 +269,7 @@ def test_an_interrupt_keeps_what_was_written(folder: Folder, shop: Shop, monkeyp
     assert [line["title"] for line in lines(folder)] == list(TITLES)
 
 
-def test_a_missing_key_is_said_before_anything_is_asked(
+def test_a_missing_key_is_reported_before_any_request(
     folder: Folder, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -277,7 +277,7 @@ def test_a_missing_key_is_said_before_anything_is_asked(
     assert "ANTHROPIC_API_KEY is not set\nhelp: export ANTHROPIC_API_KEY=..." in done.err
 
 
-def test_a_model_finds_words_where_a_message_has_none(
+def test_a_model_writes_a_task_for_a_message_without_words(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Project(tmp_path_factory.mktemp("mute") / "p")
@@ -335,7 +335,7 @@ diff --git a/shop.py b/shop.py
         ("", "it has no task"),
     ],
 )
-def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
+def test_leaks_of_a_change_are_detected(shop: Shop, words: str, wrong: str) -> None:
     chosen = in_history(GitHistory.open(shop.path), 1, "HEAD", [])[0][0]
     pull_request = replace(chosen, body="Now return self.known_from_the_message() at last.")
     message = TaskRequest(pull_request, "", DIFF + "+return self.known_from_the_message()\n")
@@ -344,7 +344,7 @@ def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
     assert bool(task) == (not wrong)
 
 
-def test_answers_are_cleaned_as_messages_are(shop: Shop) -> None:
+def test_answers_are_cleaned_like_messages(shop: Shop) -> None:
     chosen = next(entry for entry in in_history(GitHistory.open(shop.path), 9, "HEAD", [])[0] if entry.id == "pr-12")
     hostile = (
         "Greet people \x1b[31mwarmly\x1b[0m\x00 (#12)\r\n\r\nSince 0123abcd4567, see src/app.py:2.\n\n    code()\n"
@@ -352,7 +352,7 @@ def test_answers_are_cleaned_as_messages_are(shop: Shop) -> None:
     assert TaskRequest(chosen, "", "").read(hostile) == ("Greet people [31mwarmly[0m\n\nSince, see.", "")
 
 
-def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
+def test_a_large_change_is_cut_with_a_note(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     project.put("tests/test_a.py", "def test_a(): pass\n")
@@ -364,12 +364,12 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
     project.commit("Add everything at once (#1)")
     history = GitHistory.open(project.path)
     chosen = in_history(history, 1, "HEAD", [])[0][0]
-    seen = task_request(history, chosen)
-    assert "+def test_a(): pass" in seen.tests
-    assert "more characters of this file are left out here]" in seen.change
-    assert re.search(r"\[changed too, and left out here: huge\.txt \(4,000 lines\), .*middle-7\.txt", seen.change)
-    assert "Binary files /dev/null and b/logo.bin differ" in seen.change
-    assert len(seen.prompt()) < MOST_SHOWN + 5_000
+    request = task_request(history, chosen)
+    assert "+def test_a(): pass" in request.tests
+    assert "more characters of this file are left out here]" in request.change
+    assert re.search(r"\[changed too, and left out here: huge\.txt \(4,000 lines\), .*middle-7\.txt", request.change)
+    assert "Binary files /dev/null and b/logo.bin differ" in request.change
+    assert len(request.prompt()) < MOST_SHOWN + 5_000
     files = files_between(history, chosen.base, chosen.head)
     few = [file for file in files if file.path == "tests/test_a.py"]
     assert "left out" not in excerpt(history, chosen.base, chosen.head, few)
@@ -393,20 +393,20 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
         unique_by=(lambda entry: entry[0], lambda entry: entry[2] or entry[0]),
     )
 )
-def test_what_was_written_is_read_as_the_same_cases(
+def test_written_tasks_are_read_back_as_the_same_cases(
     shop: Shop,
     usual: dict[str, Case],
     tmp_path_factory: pytest.TempPathFactory,
     written: list[tuple[int, str, str | None]],
 ) -> None:
     heads, bases = list(shop.head_of.values()), list(shop.base.values())
-    entries = [TaskEntry(heads[which], task, id=name, base=bases[which]) for which, task, name in written]
+    entries = [TaskEntry(heads[number], task, id=name, base=bases[number]) for number, task, name in written]
     path = tmp_path_factory.mktemp("written") / "tasks.jsonl"
     path.write_text("".join(entry.text() for entry in entries), encoding="utf-8", newline="")
     expected = []
     for entry in entries:
-        one = usual[entry.commit]
-        expected.append(replace(one, id=entry.id or one.id, input={"commit": entry.base, "task": entry.task}))
+        case = usual[entry.commit]
+        expected.append(replace(case, id=entry.id or case.id, input={"commit": entry.base, "task": entry.task}))
     assert list(cases(str(shop.path), tasks=str(path))) == expected
 
 
@@ -420,7 +420,7 @@ def test_a_base_is_optional_and_follows_the_rules_of_commits(folder: Folder, sho
     assert case.expected["base"] == shop.git("rev-parse", f"{shop.head_of['rebase-1']}~1")
 
 
-def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -> None:
+def test_errors_in_a_file_are_reported_with_their_lines(folder: Folder, shop: Shop) -> None:
     monkey, good = shop.head_of["pr-11"], {"commit": shop.head_of["pr-12"], "task": "Greet people by name"}
     first = shop.git("rev-list", "--max-parents=0", "main")
     nothing = shop.git("rev-parse", "main")
@@ -446,7 +446,7 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
         ([1], "a task must be an object"),
         (b'{"commit": ', "not valid JSON"),
         (b'{"commit": "\xff"}', "not valid UTF-8"),
-        (b'{"task": "a", "task": "b"}', "duplicate key"),
+        (b'{"task": "a", "task": "b"}', 'duplicate key "task"'),
         ({"commit": monkey, "task": "half a character \ud800"}, "task contains half a character"),
     ]
     folder.abreast("cases", "--help")  # goes to the folder, so that paths are short
@@ -473,7 +473,7 @@ def test_flaws_of_a_file_are_told_with_their_lines(folder: Folder, shop: Shop) -
 # In an experiment
 
 
-def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_changed(folder: Folder, shop: Shop) -> None:
+def test_agents_get_the_tasks_of_the_file_and_only_changed_tasks_run_again(folder: Folder, shop: Shop) -> None:
     chosen = f"{shop.head_of['pr-11']},{shop.base['rebase-1']}..{shop.head_of['rebase-1']}"
     new(folder, shop, "--commits", chosen, "--output", "my tasks.jsonl")
     words = ["run", "coding-agents", "--repo", str(shop.path), "--tasks", "my tasks.jsonl", "--yes"]
@@ -489,14 +489,14 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     put(folder, entry, {**two, "task": f"{two['task']}, please"})
     base = {"agents": ["writes", "lazy"], "repo_path": str(shop.path), "mode": "PR_Recreate"}
     own = {"writes": {"commandTemplate": "cat {prompt} > said.txt"}, "lazy": {"commandTemplate": "true"}}
-    told = {**base, "agent_config": own, "PR_Recreate": {"tasks": "tasks.jsonl", "generate_prompts": True}}
-    folder.write("settings.json", json.dumps(told))
+    settings = {**base, "agent_config": own, "PR_Recreate": {"tasks": "tasks.jsonl", "generate_prompts": True}}
+    folder.write("settings.json", json.dumps(settings))
     assert "{" not in folder.abreast("cases", "list", "settings.json").out, "words for people"
     listed = folder.abreast("cases", "list", "settings.json", "--json")
     assert [row["question"]["task"] for row in listed.json] == [entry["task"], f"{two['task']}, please"]
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())
-    again = folder.abreast(*words, *agents)
-    assert again.code == 0, again.output
-    assert "4 trials · 2 already done" in again.output
+    rerun = folder.abreast(*words, *agents)
+    assert rerun.code == 0, rerun.output
+    assert "4 trials · 2 already done" in rerun.output
     assert [row["answer"] for row in folder.sql(answers)].count(f"{two['task']}, please") == 1
     assert len(folder.sql(answers)) == 3

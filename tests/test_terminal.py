@@ -1,4 +1,4 @@
-"""Output of the real command: broken pipes, full disks, odd terminals, and text that wants to command the terminal."""
+"""Output of the real command: broken pipes, full disks, unusual terminals and control sequences in text."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ scorers: [exact]
 
 
 def write_experiment(path: Path, other: str, executor: str = "thread", cases: int = 20) -> None:
-    """An experiment whose variant `other` is this function of MODULE."""
+    """Write an experiment whose variant `other` is this function of MODULE."""
     lines = [{"id": f"c{n}", "input": f"question {n}", "expected": "yes"} for n in range(cases)]
     (path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (path / "predict.py").write_text(MODULE)
@@ -82,7 +82,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- streams that cannot be written ------------------------------------------------------------------------------------
 
 STREAMS = {
-    "a pipe that nobody reads": "2>&1 | true",
+    "a pipe without a reader": "2>&1 | true",
     "a pipe whose reader leaves after a line": "2>&1 | head -n 1",
     "standard error broken": "2>&1 >/dev/null | true",
     "both on a full disk": ">/dev/full 2>&1",
@@ -92,7 +92,7 @@ STREAMS = {
 
 
 def shell(path: Path, words: Sequence[str], redirection: str) -> subprocess.CompletedProcess[str]:
-    """The command in a shell; the exit code is that of the command, not of the pipe's reader."""
+    """Run the command in a shell; the exit code is that of the command, not of the pipe's reader."""
     script = f'"$@" {redirection}; exit ${{PIPESTATUS[0]}}'
     return subprocess.run(
         ["bash", "-c", script, "bash", *ABREAST, *words], cwd=path, capture_output=True, text=True, timeout=60
@@ -153,7 +153,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_a_command_that_reads_ends_quietly_when_nobody_reads_it(stored: Path, words: list[str]) -> None:
+def test_a_read_only_command_ends_quietly_when_its_pipe_is_closed(stored: Path, words: list[str]) -> None:
     for redirection in ("| true", ">&-"):
         done = shell(stored, words, redirection)
         assert done.returncode == 0, done.stderr
@@ -161,7 +161,7 @@ def test_a_command_that_reads_ends_quietly_when_nobody_reads_it(stored: Path, wo
 
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_a_full_disk_is_an_error_of_a_command_that_reads(stored: Path, words: list[str]) -> None:
+def test_a_full_disk_is_an_error_for_a_read_only_command(stored: Path, words: list[str]) -> None:
     done = shell(stored, words, ">/dev/full")
     assert done.returncode == 2
     assert done.stderr.endswith("error: cannot write to standard output: No space left on device\n")
@@ -179,7 +179,7 @@ def test_a_run_whose_output_is_lost_says_so_and_keeps_its_exit_code(tmp_path: Pa
 
 
 def in_terminal(path: Path, words: Sequence[str], columns: int = 100, **environment: str) -> tuple[int, str]:
-    """The exit code of the real command and all that it wrote, byte by byte, into a terminal of this width."""
+    """Run the real command in a terminal of this width; return its exit code and everything it wrote, in bytes."""
     code, text = program_in_terminal(path, [*ABREAST, *words], columns, **environment)
     assert "Traceback" not in text, text
     return code, text
@@ -209,7 +209,7 @@ def program_in_terminal(path: Path, program: Sequence[str], columns: int, **envi
 
 
 def all_in_terminal(path: Path, commands: Sequence[Sequence[str]], columns: int = 100) -> list[tuple[int, str]]:
-    """The same for many commands, one after the other in one process: to start each would take long."""
+    """Like `in_terminal`, for many commands in one process, because starting each takes long."""
     driver = """
 import json, sys, traceback
 from abreast.cli import main
@@ -233,7 +233,7 @@ def raw_text(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a foreign store: in it, every text that anybody could set is hostile."""
+    """A folder with a foreign store in which every text that a user can set is hostile."""
     path = tmp_path_factory.mktemp("hostile")
     write_experiment(path, "hostile", cases=4)
     subprocess.run([*ABREAST, "run", "hostile.yaml", "--quiet"], cwd=path, check=True, capture_output=True)
@@ -298,7 +298,7 @@ def screens(hostile: Path) -> list[tuple[int, str]]:
     range(len(SHOWING_HOSTILE_TEXT)),
     ids=[ascii(" ".join(words))[1:40] for words in SHOWING_HOSTILE_TEXT],
 )
-def test_text_from_outside_cannot_command_the_terminal(screens: list[tuple[int, str]], number: int) -> None:
+def test_foreign_text_cannot_control_the_terminal(screens: list[tuple[int, str]], number: int) -> None:
     code, text = screens[number]
     assert text.strip()
     assert code in (0, 1, 2)
@@ -306,7 +306,7 @@ def test_text_from_outside_cannot_command_the_terminal(screens: list[tuple[int, 
     assert raw_text(text) == []
 
 
-def test_text_from_outside_is_shown_as_it_is_otherwise(hostile: Path) -> None:
+def test_foreign_text_is_otherwise_shown_unchanged(hostile: Path) -> None:
     _, text = in_terminal(hostile, ["show", "latest", f"{HOSTILE}1"])
     assert "␛[2J␛]52;c;eA==␇" in text
     assert "‹U+009B›31m" in text
@@ -315,7 +315,7 @@ def test_text_from_outside_is_shown_as_it_is_otherwise(hostile: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["--verbose"], [], ["--dry-run"]], ids=["verbose", "live", "dry run"])
-def test_an_error_of_a_trial_cannot_command_the_terminal_of_a_run(tmp_path: Path, words: list[str]) -> None:
+def test_an_error_of_a_trial_cannot_control_the_terminal_of_a_run(tmp_path: Path, words: list[str]) -> None:
     write_experiment(tmp_path, "crash")
     (tmp_path / "cases.jsonl").write_text(
         "".join(json.dumps({"id": f"c{n}", "input": f"{n} {HOSTILE}", "expected": "yes"}) + "\n" for n in range(20))
@@ -326,7 +326,7 @@ def test_an_error_of_a_trial_cannot_command_the_terminal_of_a_run(tmp_path: Path
     assert "[red]markup[/red]" in text
 
 
-def test_our_own_styles_stay(stored: Path) -> None:
+def test_our_own_styles_are_kept(stored: Path) -> None:
     _, text = in_terminal(stored, ["report"])
     assert "\x1b[1;31mother is worse than good" in text
     assert "\x1b" not in in_terminal(stored, ["report"], TERM="dumb")[1]
@@ -355,7 +355,7 @@ def test_data_in_a_pipe_is_exact(hostile: Path) -> None:
         assert row["prompt"].startswith(HOSTILE)
 
 
-# -- text that is no text, terminals that are no terminals -------------------------------------------------------------
+# -- invalid text and unusual terminals --------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -385,7 +385,7 @@ def provider(status: int, body: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("status", "form"), [(401, r"\ud800"), (400, "\ud800"), (200, r"\ud800")])
-def test_half_a_character_in_the_error_of_a_provider_stops_the_run_as_any_error_does(
+def test_a_lone_surrogate_in_the_error_of_a_provider_stops_the_run_like_any_error(
     folder: Folder, status: int, form: str
 ) -> None:
     body = f'{{"type": "error", "error": {{"type": "authentication_error", "message": "no {form} entry"}}}}'
@@ -431,7 +431,7 @@ def test_a_terminal_of_one_column_is_wide_enough(stored: Path) -> None:
         assert code == 0, (words, text)
 
 
-def test_names_that_are_not_utf8_are_errors_that_say_so(stored: Path) -> None:
+def test_names_that_are_not_utf8_are_refused_with_the_reason(stored: Path) -> None:
     broken = os.fsdecode(b"a\xff")
     for words, message in (
         (["run", f"{broken}.yaml"], "no such file"),
@@ -474,7 +474,7 @@ def test_only_the_output_package_writes_to_the_terminal() -> None:
     assert not lines, f"use abreast.output instead: {', '.join(lines)}"
 
 
-def test_the_search_for_writes_sees_them() -> None:
+def test_the_search_for_writes_finds_them() -> None:
     source = (
         "import sys, os\nprint(1)\nsys.stderr.write('')\nos.write(2, b'')\nfrom sys import stdout\nConsole()\ninput()"
     )

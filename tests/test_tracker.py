@@ -1,4 +1,4 @@
-"""Users with their own loop: what they track is stored unchanged, whatever else their program does."""
+"""Users with their own loop: tracked values are stored unchanged, whatever else the program does."""
 
 from __future__ import annotations
 
@@ -606,7 +606,7 @@ KILLED = """
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_after_a_kill_only_calls_in_flight_are_executed_again(workdir: Folder, engine: str) -> None:
+def test_after_a_kill_only_calls_in_flight_run_again(workdir: Folder, engine: str) -> None:
     path = workdir.write("script.py", KILLED)
     process = subprocess.Popen([sys.executable, path.name, engine], cwd=workdir.path)
     executed = workdir.path / "executed"
@@ -721,7 +721,7 @@ def test_another_copy_of_sqlite_in_the_process_loses_no_rows(workdir: Folder) ->
     assert workdir.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
 
 
-def test_a_reader_does_not_drop_the_locks_of_its_process(workdir: Folder) -> None:
+def test_a_reader_does_not_release_the_locks_of_its_process(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
     probe = """
@@ -753,7 +753,7 @@ def test_a_store_removed_under_several_processes_is_recreated_by_all(workdir: Fo
         for _ in range(2)
     ]
 
-    def told(process: subprocess.Popen[str], number: int | None) -> None:
+    def send(process: subprocess.Popen[str], number: int | None) -> None:
         assert process.stdin
         assert process.stdout
         if number is not None:
@@ -762,11 +762,11 @@ def test_a_store_removed_under_several_processes_is_recreated_by_all(workdir: Fo
         assert process.stdout.readline()
 
     for process in others:
-        told(process, None)
+        send(process, None)
     for path in workdir.path.glob("results.db*"):
         path.unlink()
-    for number in range(1, 5):  # each in turn: the second closes what the first has made anew
-        told(others[number % 2], number)
+    for number in range(1, 5):  # in turn: the second process closes the store that the first has recreated
+        send(others[number % 2], number)
     for process in others:
         process.communicate()
     assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
@@ -1097,7 +1097,7 @@ class Words(list[str]):
     language = "en"
 
 
-def test_arguments_with_the_same_text_but_other_content_are_cache_misses(workdir: Folder) -> None:
+def test_arguments_with_the_same_text_but_different_content_are_cache_misses(workdir: Folder) -> None:
     words = Words(["a"])
     words.language = "de"
     params = Params("m")
@@ -1125,7 +1125,7 @@ def test_arguments_with_the_same_text_but_other_content_are_cache_misses(workdir
     assert Reader("results.db").to_df()["cache"].isna().all()
 
 
-def test_errors_are_never_cached_and_cache_force_calls_again(workdir: Folder) -> None:
+def test_errors_are_never_cached_and_cache_force_ignores_the_cache(workdir: Folder) -> None:
     def moody(x: int) -> dict[str, Any]:
         word = Path("mood").read_text()
         if word == "raises":

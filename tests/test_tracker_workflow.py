@@ -53,7 +53,7 @@ def workdir(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_logged_object_is_kept_once_and_comes_back(workdir: Folder, engine: str) -> None:
+def test_a_logged_object_is_stored_once_and_round_trips(workdir: Folder, engine: str) -> None:
     tracker = Tracker("models", engine=engine, table="runs_of_mine")
     first = tracker.log({"model": Model([1.0, 2.0]), "accuracy": 0.9})
     second = tracker.log({"model": Model([1.0, 2.0])})
@@ -66,7 +66,7 @@ def test_a_logged_object_is_kept_once_and_comes_back(workdir: Folder, engine: st
     assert tracker.get("no such digest") is None
 
 
-def test_no_object_is_loaded_unless_get_asks_for_it(workdir: Folder) -> None:
+def test_objects_are_loaded_only_by_get(workdir: Folder) -> None:
     digest = Tracker("results.db").log({"model": Bomb()})["model"]
     assert Reader("results.db").to_df()["model"].tolist() == [digest]
     for words in (
@@ -82,7 +82,7 @@ def test_no_object_is_loaded_unless_get_asks_for_it(workdir: Folder) -> None:
     assert Path("exploded").is_dir()
 
 
-def test_what_cannot_be_pickled_is_stored_as_text_with_a_warning(workdir: Folder) -> None:
+def test_an_object_that_cannot_be_pickled_is_stored_as_text_with_a_warning(workdir: Folder) -> None:
     class Stubborn:
         def __reduce__(self) -> Any:
             raise TypeError("not me")
@@ -104,7 +104,7 @@ def test_the_assets_commands_list_export_and_delete(workdir: Folder) -> None:
     assert listed["columns"] == ["predictions.model"]
     assert workdir.abreast("assets", "export", row["model"], "model.pickle").code == 0
     assert pickle.loads(Path("model.pickle").read_bytes()).weights == [3.0]
-    assert workdir.abreast("assets", "delete", row["model"]).code == 2  # nobody to confirm
+    assert workdir.abreast("assets", "delete", row["model"]).code == 2  # no terminal to confirm on
     assert workdir.abreast("assets", "delete", "results.db", row["model"], "--yes").code == 0
     assert Reader("results.db").get(row["model"]) is None
     assert workdir.abreast("assets", "export", row["model"], "again").code == 2
@@ -160,7 +160,7 @@ def test_the_set_command_reports_what_it_changes(workdir: Folder) -> None:
 # -- stores --------------------------------------------------------------------------------------------------------
 
 
-def test_a_store_in_memory_leaves_nothing_behind(workdir: Folder) -> None:
+def test_a_store_in_memory_leaves_no_files(workdir: Folder) -> None:
     program = """
 from abreast import Tracker
 tracker = Tracker(":memory:")
@@ -200,7 +200,7 @@ def test_a_store_may_have_any_extension(workdir: Folder, name: str) -> None:
 # -- logs ----------------------------------------------------------------------------------------------------------
 
 
-def test_rows_go_to_json_lines_too(workdir: Folder) -> None:
+def test_rows_are_written_to_json_lines_too(workdir: Folder) -> None:
     tracker = Tracker("results.db", jsonl="logs/rows.jsonl", params={"model": "m"})
     tracker.log({"accuracy": 0.5, "found": [1, 2]})
     tracker.track(lambda x: {"y": x * 2}, args=[4])
@@ -255,7 +255,7 @@ def test_params_of_a_call_are_part_of_its_cache_key(workdir: Folder) -> None:
     assert Reader("results.db").to_df()["version"].tolist() == ["v1", "v2", "v1"]
 
 
-def test_open_files_are_compared_by_the_content_left_to_read(workdir: Folder) -> None:
+def test_open_files_are_compared_by_their_unread_content(workdir: Folder) -> None:
     def size(file: Any) -> dict[str, int]:
         count_call()
         return {"size": len(file.read())}

@@ -1,4 +1,4 @@
-"""A run that stops when it is decided: by the rule, without partial cases, independent of who finishes first."""
+"""A run that stops when it is decided: by the rule, without partial cases, independent of the finishing order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def decided(
     skipped: Collection[int] = (),
     **how: Any,
 ) -> Decision | None:
-    """The decision if trials end in this order."""
+    """The decision if the trials end in this order."""
     rule = replace(rule or DecisionRule(), largest=plan.largest_group or 1)
     stop = UntilDecided(plan, "v0", "exact", rule, **how)
     for position in order:
@@ -91,7 +91,7 @@ def test_the_order_in_which_trials_end_does_not_matter(
 
 
 def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[int]:
-    """The order in which trials end that a number of workers start in turn."""
+    """The order in which trials end if this many workers start them in turn."""
     free, ends = [0.0] * workers, []
     for position in in_turn(plan):
         end = heapq.heappop(free) + seconds[position]
@@ -101,7 +101,7 @@ def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[i
 
 
 def test_slow_failures_do_not_make_a_variant_look_better() -> None:
-    """No true difference, but failures of one side take ten times as long: those that finish first are not typical."""
+    """No true difference, but failures of one side take ten times as long, so early finishers are not typical."""
     plan, chance = plan_of(200), np.random.default_rng(3)
     by_turn = by_end = 0
     for _ in range(150):
@@ -133,7 +133,7 @@ def test_nothing_is_decided_before_the_minimum_number_of_cases() -> None:
     assert [decision.cases for decision in decisions if decision] == [10, 30, 80], "at looks, which are ten cases apart"
 
 
-def test_cases_that_cannot_be_compared_count_for_nothing() -> None:
+def test_cases_that_cannot_be_compared_do_not_count() -> None:
     plan = plan_of(200)
     scores: list[float | None] = [float(position % 2) for position in range(len(plan))]
     for turn in range(0, 200, 2):  # every second case
@@ -151,7 +151,7 @@ def test_one_trial_that_never_ends_holds_back_everything_after_it() -> None:
     assert decided(plan, scores, order) is not None
 
 
-def test_repeats_are_averaged_over_those_that_both_sides_have() -> None:
+def test_repeats_are_averaged_over_those_of_both_sides() -> None:
     plan = plan_of(100, repeats=2)
     scores: list[float | None] = [0.0] * len(plan)
     for case in range(100):
@@ -178,7 +178,7 @@ def test_cases_of_one_group_count_once() -> None:
     assert (alone_decision.cases, together_decision.cases > 90) == (30, True)
 
 
-def test_several_variants_stop_when_each_is_settled_or_not_worth_it() -> None:
+def test_several_variants_stop_when_each_is_settled_or_futile() -> None:
     plan, chance = plan_of(300, variants=3), random.Random(5)
     alike = [float(chance.random() < 0.5) for _ in range(300)]
     scores: list[float | None] = []
@@ -196,7 +196,7 @@ def test_several_variants_stop_when_each_is_settled_or_not_worth_it() -> None:
     assert settled.reason.startswith("decided: v1 is better than v0, v2 is worse than v0 after ")
 
 
-def test_a_lead_that_is_lost_again_does_not_stop_a_run() -> None:
+def test_a_temporary_lead_does_not_stop_a_run() -> None:
     """One variant leads for 40 cases and then loses; the other is settled only after that."""
     plan = plan_of(300, variants=3)
     scores: list[float | None] = [None] * len(plan)
@@ -245,7 +245,7 @@ def decided_after(plan: Plan, targets: list[Any], seconds: float, then_stop: boo
     st.floats(0.0, 12.0),
     st.sampled_from([{}, {"network": 0.3}, {"crash": 0.2, "network": 0.1}]),
 )
-def test_after_a_decision_every_begun_case_is_finished_and_no_other_begins(
+def test_after_a_decision_every_begun_case_is_finished_and_no_other_is_started(
     variants: int, repeats: int, parallel: int, seconds: float, errors: dict[str, float]
 ) -> None:
     latency = {"low": 0.2, "high": 2.0}
@@ -275,7 +275,7 @@ def test_early_stopping_keeps_the_requested_number_in_flight() -> None:
 
 
 def test_a_quick_variant_does_not_run_ahead_of_a_slow_one() -> None:
-    """Or a decision would have to finish all the cases that the quick one has begun."""
+    """Otherwise a decision would have to wait for all cases that the quick variant has begun."""
     plan, targets = simulated_plan(500, [{"latency": 0.01}, {"latency": 1.0}], 1)
     watch, saved, _ = decided_after(plan, targets, 10.0, per_variant=2, parallel=100)
     assert len({job.case for job in watch.starts}) <= 20 + 2 + LEAD + 2
@@ -303,7 +303,7 @@ def the_run(folder: Folder, at: int = -1) -> dict[str, Any]:
 
 
 def trials_by_case(folder: Folder, name: str) -> set[int]:
-    """Numbers of rows of cases with rows."""
+    """The number of rows of each case that has rows."""
     rows = folder.sql(f"select count(*) as n from predictions where run = '{name}' group by case_id")
     return {row["n"] for row in rows}
 
@@ -318,7 +318,7 @@ def stopped(folder: Folder, done: Done, per_case: int = 2) -> dict[str, Any]:
     return row
 
 
-def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -> None:
+def test_a_clear_difference_stops_early_and_reports_the_savings(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 300, CLEAR), "--until-decided", "--parallel", "4")
     row = stopped(folder, done)
     assert row["reason"].startswith("decided: short is better than long after ")
@@ -340,13 +340,13 @@ def test_the_looks_of_a_run_can_be_reproduced_from_its_rows(folder: Folder) -> N
     rows = folder.sql(
         "select t.variant, s.value from trials t join scores s using (run_id, position) order by t.block, t.variant"
     )
-    differences = [other["value"] - one["value"] for one, other in zip(rows[::2], rows[1::2], strict=True)]
+    differences = [second["value"] - first["value"] for first, second in zip(rows[::2], rows[1::2], strict=True)]
     looked = [look.n for look in watched(differences) if look.low > 0]
     assert max(30, looked[0]) == json.loads(event["detail"])["cases"]
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_the_report_says_what_was_decided_although_further_cases_were_finished(folder: Folder, grouped: bool) -> None:
+def test_the_report_states_the_decision_although_further_cases_were_finished(folder: Folder, grouped: bool) -> None:
     path = spec(folder, 200, {"long": {"accuracy": 0.6}, "short": {"accuracy": 0.8}}, limits={"parallel": 12})
     groups = [{"group": f"document {n // 2}"} if grouped else {} for n in range(200)]
     cases = [{"id": f"c{n}", "input": f"question {n}", "expected": "yes", **group} for n, group in enumerate(groups)]
@@ -369,7 +369,7 @@ def test_json_says_that_it_stopped_early(folder: Folder) -> None:
     assert row["verdicts"][0]["verdict"] == "better"
 
 
-def test_without_a_difference_it_gives_up_or_goes_to_the_end(folder: Folder) -> None:
+def test_without_a_difference_a_run_gives_up_or_goes_to_the_end(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 400, ALIKE), "--until-decided")
     row = stopped(folder, done)
     assert row["reason"].startswith("futile: the chance that the remaining ")
@@ -377,7 +377,7 @@ def test_without_a_difference_it_gives_up_or_goes_to_the_end(folder: Folder) -> 
     assert "inconclusive: short vs long" in done.out
 
 
-def test_a_margin_can_find_them_equivalent(folder: Folder) -> None:
+def test_a_margin_can_make_variants_equivalent(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 600, ALIKE), "--until-decided", "--margin", "0.25")
     row = stopped(folder, done)
     assert row["reason"].startswith("decided: short is equivalent to long within ±0.25 after ")
@@ -389,13 +389,13 @@ def test_aa_gives_up_and_finds_nothing(folder: Folder) -> None:
     stopped(folder, done)
 
 
-def test_fewer_than_60_cases_go_to_the_end_and_that_is_said_before(folder: Folder) -> None:
+def test_fewer_than_60_cases_run_to_the_end_with_a_notice_before(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 59, CLEAR), "--until-decided")
     assert "early stop: 59 cases are fewer than 60: the verdict comes at the end" in done.err
     assert (done.code, the_run(folder)["status"], the_run(folder)["trials"]) == (0, "complete", 118)
 
 
-def test_repeats_groups_and_three_variants(folder: Folder) -> None:
+def test_early_stopping_works_with_repeats_groups_and_three_variants(folder: Folder) -> None:
     variants = {**CLEAR, "silent": {"accuracy": 0.05}}
     path = spec(folder, 240, variants, repeats=2, limits={"parallel": 16})
     cases = [
@@ -427,7 +427,7 @@ def test_starts_wait_for_a_slow_scorer(folder: Folder) -> None:
     assert folder.sql("select count(*) as n from scores")[0]["n"] == row["trials"], "all are scored at the end"
 
 
-def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
+def test_resume_continues_to_the_planned_number(folder: Folder) -> None:
     path = spec(folder, 150, CLEAR, until_decided=True)
     name = stopped(folder, folder.abreast("run", path))["run"]
     assert f"abreast resume {name}` to continue the one that stopped early" in folder.abreast("resume").err
@@ -437,7 +437,7 @@ def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
     assert (row["run"], row["status"], row["trials"], row["reason"]) == (name, "complete", 300, None)
 
 
-def test_a_new_run_reuses_and_is_decided_before_anything_is_paid(folder: Folder) -> None:
+def test_a_new_run_is_decided_by_reused_answers_before_any_cost(folder: Folder) -> None:
     path = spec(folder, 150, CLEAR)
     first = stopped(folder, folder.abreast("run", path, "--until-decided"))
     done = folder.abreast("run", path, "--until-decided", "--json")
@@ -448,10 +448,10 @@ def test_a_new_run_reuses_and_is_decided_before_anything_is_paid(folder: Folder)
     full = folder.abreast("run", path, "--json")
     assert (full.json[0]["status"], full.json[0]["executed"]) == ("complete", 300 - first["trials"])
     second = folder.abreast("run", path, "--until-decided", "--json")
-    assert (second.json[0]["status"], second.json[0]["executed"]) == ("complete", 0), "everything is there"
+    assert (second.json[0]["status"], second.json[0]["executed"]) == ("complete", 0), "all trials are stored already"
 
 
-def test_stored_answers_are_scored_again_before_anything_is_paid(folder: Folder) -> None:
+def test_stored_answers_are_rescored_before_any_cost(folder: Folder) -> None:
     folder.write("mine.py", "def right(answer, expected):\n    return answer.text == expected\n")
     assert folder.abreast("run", spec(folder, 150, CLEAR), "--until-decided").code == 0
     done = folder.abreast("run", spec(folder, 150, CLEAR, scorers=["python:mine:right"]), "--until-decided", "--json")
@@ -468,7 +468,7 @@ def test_a_reused_baseline_costs_nothing_beyond_the_decision(folder: Folder) -> 
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_a_killed_run_goes_on_and_still_stops_early(folder: Folder, store: str) -> None:
+def test_a_killed_run_can_be_resumed_and_still_stops_early(folder: Folder, store: str) -> None:
     variants = {name: {**params, "latency": 0.02} for name, params in CLEAR.items()}
     path = spec(folder, 300, variants, store=store, limits={"parallel": 4})
     process = folder.start("run", path, "--until-decided", "--quiet", "--events", "events.jsonl")
@@ -483,8 +483,8 @@ def test_a_killed_run_goes_on_and_still_stops_early(folder: Folder, store: str) 
     assert {row["n"] for row in counts} == {2}, "what the killed process began is finished too"
 
 
-def test_a_case_that_was_begun_is_finished_although_it_is_decided_before_anything_starts(folder: Folder) -> None:
-    """Like after a kill between the decision and the last row."""
+def test_a_begun_case_is_finished_even_if_the_run_is_decided_at_the_start(folder: Folder) -> None:
+    """As after a kill between the decision and the last row."""
     variants = {name: {**params, "latency": 0.005} for name, params in CLEAR.items()}
     path = spec(folder, 300, variants, limits={"parallel": 8})
     first = stopped(folder, folder.abreast("run", path, "--until-decided"))
@@ -548,14 +548,14 @@ def test_early_stopping_without_a_decision_is_refused(folder: Folder) -> None:
     assert (silent.code, "no scorer: nothing can be decided" in silent.err) == (4, True)
 
 
-def test_the_option_changes_neither_the_plan_nor_what_is_reused(folder: Folder) -> None:
+def test_the_option_changes_neither_the_plan_nor_the_reused_answers(folder: Folder) -> None:
     path = spec(folder, 60, ALIKE)
     assert folder.abreast("run", path).code == 0
     done = folder.abreast("run", path, "--until-decided", "--margin", "0.1", "--min-cases", "40", "--json")
     assert (done.json[0]["executed"], done.json[0]["status"]) == (0, "complete")
 
 
-def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
+def test_a_margin_cannot_change_once_a_run_has_begun(folder: Folder) -> None:
     folder.cases(100)
     spec = "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {errors: {network: 1.0}}}\nscorers: [exact]\n"
     folder.write("spec.yaml", spec + "limits: {retries: 0, breaker: 1}\n")

@@ -1,4 +1,4 @@
-"""`abreast validate` finds what makes a result untrustworthy, and nothing where there is nothing."""
+"""`abreast validate` finds what makes a result untrustworthy and has no false alarms."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def findings(folder: Folder, *words: str) -> list[dict[str, Any]]:
     return items
 
 
-def only(folder: Folder, check: str, level: str) -> dict[str, Any]:
-    """The one finding there is."""
+def only_finding(folder: Folder, check: str, level: str) -> dict[str, Any]:
+    """Return the only finding, after checking its check and severity."""
     items = findings(folder)
     assert [(finding["check"], finding["level"]) for finding in items] == [(check, level)], items
     return items[0]
@@ -92,10 +92,10 @@ def test_the_demo_has_no_findings(folder: Folder) -> None:
 def test_every_engine_is_read(folder: Folder, store: str) -> None:
     write_cases(folder, [{"id": "a", "input": "x", "expected": "1"}, {"id": "b", "input": "x", "expected": "2"}])
     run(folder, TWO, "simulated", f"store: {store}")
-    assert only(folder, "duplicates", "serious")["ids"] == ["a", "b"]
+    assert only_finding(folder, "duplicates", "serious")["ids"] == ["a", "b"]
 
 
-def test_a_run_is_named_or_the_latest(folder: Folder) -> None:
+def test_the_latest_run_is_validated_unless_one_is_named(folder: Folder) -> None:
     write_cases(folder, [{"id": "a", "input": "x", "expected": "1"}, {"id": "b", "input": "x", "expected": "2"}])
     run(folder, TWO)
     first = folder.sql("select run from runs")[0]["run"]
@@ -108,11 +108,11 @@ def test_a_run_is_named_or_the_latest(folder: Folder) -> None:
     assert "no run" in done.err
 
 
-def test_a_run_without_a_trial_is_no_result(folder: Folder) -> None:
+def test_a_run_without_trials_is_not_a_result(folder: Folder) -> None:
     write_cases(folder, numbered(5))
     run(folder, TWO)
     change(folder, "delete from trials")
-    assert "no stored trials" in only(folder, "balance", "serious")["message"]
+    assert "no stored trials" in only_finding(folder, "balance", "serious")["message"]
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_a_run_without_a_trial_is_no_result(folder: Folder) -> None:
 def test_one_input_with_two_truths_is_serious(folder: Folder) -> None:
     write_cases(folder, [*numbered(100), {"id": "twin", "input": "question 7", "expected": "another"}])
     run(folder, TWO)
-    finding = only(folder, "duplicates", "serious")
+    finding = only_finding(folder, "duplicates", "serious")
     assert finding["ids"] == ["c7", "twin"]
     assert (finding["concerns"], finding["count"]) == ("cases", 2)
     assert "no answer can be right for both" in finding["message"]
@@ -133,11 +133,13 @@ def test_one_input_with_two_truths_is_serious(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("copies", "level"), [(2, "note"), (20, "serious")])
-def test_copies_weigh_as_much_as_they_narrow_the_interval(folder: Folder, copies: int, level: str) -> None:
+def test_the_severity_of_copies_depends_on_how_much_they_narrow_the_interval(
+    folder: Folder, copies: int, level: str
+) -> None:
     cases = numbered(100)
     write_cases(folder, cases + [{**case, "id": f"copy of {case['id']}"} for case in cases[:copies]])
     run(folder, TWO)
-    finding = only(folder, "duplicates", level)
+    finding = only_finding(folder, "duplicates", level)
     assert finding["count"] == 2 * copies
     assert finding["ids"][:2] == ["c0", "copy of c0"]
     assert len(finding["ids"]) <= 5
@@ -147,10 +149,10 @@ def test_copies_in_one_group_are_a_note(folder: Folder) -> None:
     cases = [{**case, "group": case["id"]} for case in numbered(20)]
     write_cases(folder, cases + [{**case, "id": f"copy of {case['id']}"} for case in cases])
     run(folder, TWO)
-    assert "of one group" in only(folder, "duplicates", "note")["message"]
+    assert "of one group" in only_finding(folder, "duplicates", "note")["message"]
 
 
-def test_cases_that_their_tags_tell_apart_are_no_copies(folder: Folder) -> None:
+def test_cases_with_different_tags_are_not_copies(folder: Folder) -> None:
     both = [
         {"id": f"{n} {to}", "input": f"word {n}", "expected": f"{to} {n}", "tags": {"to": to}}
         for n in range(5)
@@ -160,7 +162,7 @@ def test_cases_that_their_tags_tell_apart_are_no_copies(folder: Folder) -> None:
     run(folder, "{plain: {prompt: '{{ input }} in {{ tags.to }}'}, better: {prompt: '{{ tags.to }}: {{ input }}'}}")
     assert [finding for finding in findings(folder) if finding["check"] == "duplicates"] == []
     run(folder, "{plain: {accuracy: 0.5}, better: {accuracy: 0.9}}")
-    assert only(folder, "duplicates", "serious")["count"] == 10
+    assert only_finding(folder, "duplicates", "serious")["count"] == 10
 
 
 @pytest.mark.parametrize(
@@ -180,16 +182,16 @@ def test_a_prompt_that_announces_its_own_answer_is_serious(folder: Folder, form:
         folder, [{**case, "input": f"{case['id']}: {form.format(own=case['expected'])}"} for case in numbered(30)]
     )
     run(folder, TWO)
-    finding = only(folder, "leaks", "serious")
+    finding = only_finding(folder, "leaks", "serious")
     assert finding["count"] == 30
     assert "plain, better" in finding["message"]
 
 
-@pytest.mark.parametrize(("count", "found"), [(2, False), (3, True)])
-def test_three_cases_that_leak_are_enough(folder: Folder, count: int, found: bool) -> None:
+@pytest.mark.parametrize(("count", "is_reported"), [(2, False), (3, True)])
+def test_three_cases_that_leak_are_enough(folder: Folder, count: int, is_reported: bool) -> None:
     write_cases(folder, [{**case, "input": f"{case['input']} answer: {case['expected']}"} for case in numbered(count)])
     run(folder, TWO)
-    assert bool(findings(folder)) == found
+    assert bool(findings(folder)) == is_reported
 
 
 @pytest.mark.parametrize("count", [10, 40])
@@ -198,7 +200,7 @@ def test_one_leaking_case_among_many_is_found(folder: Folder, count: int) -> Non
     cases[7]["input"] += " (expected: thing 7)"
     write_cases(folder, cases)
     run(folder, TWO)
-    assert only(folder, "leaks", "serious")["ids"] == ["c7"]
+    assert only_finding(folder, "leaks", "serious")["ids"] == ["c7"]
 
 
 def test_a_few_cases_that_contain_their_answer_stand_out(folder: Folder) -> None:
@@ -206,7 +208,7 @@ def test_a_few_cases_that_contain_their_answer_stand_out(folder: Folder) -> None
     cases[7]["input"] = "thing 7, remember; which thing is it?"
     write_cases(folder, cases)
     run(folder, TWO)
-    finding = only(folder, "leaks", "serious")
+    finding = only_finding(folder, "leaks", "serious")
     assert (finding["ids"], finding["count"]) == (["c7"], 1)
     assert folder.abreast("validate").code == 1
     for case in cases[:8]:
@@ -222,14 +224,14 @@ def test_numbers_leak_as_whole_numbers_only(folder: Folder) -> None:
 
     write_cases(folder, cases("{n}.0"))
     run(folder, TWO)
-    assert only(folder, "leaks", "serious")["count"] == 30
+    assert only_finding(folder, "leaks", "serious")["count"] == 30
     write_cases(folder, cases("{n}99"))
     run(folder, TWO)
     assert findings(folder) == []
 
 
 def labelled(count: int, form: str) -> list[Case]:
-    """Cases of two classes, of which the text says something."""
+    """Cases of two classes with inputs in this form."""
     kinds = ["positive", "negative"]
     return [
         {"id": f"c{n}", "input": form.format(n=n, own=kinds[n % 2]), "expected": kinds[n % 2]} for n in range(count)
@@ -251,21 +253,21 @@ def labelled(count: int, form: str) -> list[Case]:
     ],
     ids=["classes listed", "one example", "two examples", "no value", "sentiment", "judging", "extraction", "4", "yes"],
 )
-def test_what_a_task_contains_by_its_nature_is_no_leak(folder: Folder, cases: list[Case]) -> None:
+def test_text_that_belongs_to_a_task_is_not_a_leak(folder: Folder, cases: list[Case]) -> None:
     write_cases(folder, cases)
     run(folder, TWO)
     assert findings(folder) == []
 
 
-def test_a_variant_that_is_told_more_than_the_baseline_is_noted(folder: Folder) -> None:
+def test_a_variant_that_gets_more_information_than_the_baseline_is_noted(folder: Folder) -> None:
     folder.write("told.py", "def told(text):\n    return text + ' Remember thing ' + text.split()[-1] + ' well.'\n")
     write_cases(folder, numbered(30))
     run(folder, "{plain: {accuracy: 0.5}, more: {accuracy: 0.9, transform: 'python:told:told'}}")
-    finding = only(folder, "leaks", "note")
+    finding = only_finding(folder, "leaks", "note")
     assert "prompts of more contain the expected answer where those of plain do not" in finding["message"]
 
 
-def test_a_variant_that_lists_the_classes_is_told_nothing(folder: Folder) -> None:
+def test_a_variant_that_lists_the_classes_leaks_nothing(folder: Folder) -> None:
     write_cases(folder, labelled(40, "Film {n}"))
     run(folder, "{plain: {accuracy: 0.5}, listed: {accuracy: 0.9, prompt: '{{ input }}: positive or negative?'}}")
     assert findings(folder) == []
@@ -279,7 +281,7 @@ def test_scores_out_of_range_are_serious(folder: Folder) -> None:
     run(folder, TWO)
     change(folder, "update scores set value = 1.5 where position = 3")
     change(folder, "update scores set value = 9e999 where position = 4")
-    finding = only(folder, "scores", "serious")
+    finding = only_finding(folder, "scores", "serious")
     assert "score_exact is outside of 0 to 1" in finding["message"]
     assert finding["count"] == 2
     assert finding["ids"] == ["c1 · better · repeat 0", "c2 · plain · repeat 0"]
@@ -289,7 +291,7 @@ def test_a_score_without_any_value_is_serious(folder: Folder) -> None:
     folder.write("grading.py", "def grade(case, answer):\n    raise ValueError('\\x1b[31mno')\n")
     write_cases(folder, numbered(3))
     run(folder, TWO, scorer="python:grading:grade")
-    message = only(folder, "scores", "serious")["message"]
+    message = only_finding(folder, "scores", "serious")["message"]
     assert "score_grade has no value in any trial (crashed: ValueError" in message
     assert "\x1b" not in folder.abreast("validate").out
 
@@ -298,7 +300,7 @@ def test_some_answers_without_a_score_are_counted(folder: Folder) -> None:
     write_cases(folder, numbered(100))
     run(folder, TWO)
     change(folder, "update scores set value = null where position = 3")
-    assert only(folder, "scores", "note")["ids"] == ["c1 · better · repeat 0"]
+    assert only_finding(folder, "scores", "note")["ids"] == ["c1 · better · repeat 0"]
     change(folder, "update scores set value = null where position < 40")
     lost = {item["check"]: item for item in findings(folder)}
     assert (set(lost), lost["scores"]["count"]) == ({"scores", "verdict"}, 40)
@@ -306,10 +308,10 @@ def test_some_answers_without_a_score_are_counted(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("accuracy", "level"), [(0, "serious"), (1, "note")])
-def test_a_score_that_is_the_same_everywhere_tells_nothing(folder: Folder, accuracy: int, level: str) -> None:
+def test_a_score_that_is_the_same_everywhere_is_reported(folder: Folder, accuracy: int, level: str) -> None:
     write_cases(folder, numbered(12))
     run(folder, f"{{plain: {{accuracy: {accuracy}}}, better: {{accuracy: {accuracy}, latency: 0.001}}}}")
-    assert f"score_exact is {accuracy} for every answer" in only(folder, "scores", level)["message"]
+    assert f"score_exact is {accuracy} for every answer" in only_finding(folder, "scores", level)["message"]
 
 
 def test_a_tag_that_a_few_lack_is_noted_and_a_rare_one_is_not(folder: Folder) -> None:
@@ -317,7 +319,7 @@ def test_a_tag_that_a_few_lack_is_noted_and_a_rare_one_is_not(folder: Folder) ->
     cases[4]["tags"] = {"odd": "yes"}
     write_cases(folder, cases)
     run(folder, TWO)
-    finding = only(folder, "columns", "note")
+    finding = only_finding(folder, "columns", "note")
     assert (finding["ids"], finding["count"]) == (["c4"], 1)
     assert "lack the tag level" in finding["message"]
 
@@ -342,12 +344,12 @@ def test_a_parameter_that_one_of_three_leaves_out_is_noted(folder: Folder) -> No
     folder.write("predict.py", ECHO)
     write_cases(folder, numbered(4))
     run(folder, "{v1: {style: a}, v2: {style: b}, v3: {}}", "python:predict:answer")
-    finding = only(folder, "columns", "note")
+    finding = only_finding(folder, "columns", "note")
     assert finding["ids"] == ["v3"]
     assert "params_style is NULL there" in finding["message"]
 
 
-def test_something_switched_on_in_one_variant_is_no_finding(folder: Folder) -> None:
+def test_a_feature_switched_on_in_one_variant_is_not_a_finding(folder: Folder) -> None:
     folder.write("predict.py", ECHO)
     write_cases(folder, numbered(4))
     run(folder, "{without: {style: a}, with: {style: a, tool: {command: search}}}", "python:predict:answer")
@@ -363,7 +365,7 @@ def answer(case, known):
 """
 
 
-def test_costs_that_are_known_of_some_answers_only_are_serious(folder: Folder) -> None:
+def test_costs_known_for_only_some_answers_are_serious(folder: Folder) -> None:
     folder.write("predict.py", PAID)
     write_cases(folder, numbered(12))
     run(folder, "{v1: {known: all}, v2: {known: some}}", "python:predict:answer")
@@ -380,12 +382,12 @@ def test_a_variant_without_costs_beside_one_with_them_is_noted(folder: Folder) -
     assert "do not compare them" in items[0]["message"]
 
 
-def test_costs_of_two_bases_are_noted(folder: Folder) -> None:
+def test_costs_computed_in_two_ways_are_noted(folder: Folder) -> None:
     write_cases(folder, numbered(4))
     run(folder, "{plain: {cost_usd: 0.1}, better: {cost_usd: 0.2}}")
     assert findings(folder) == []
     change(folder, "update trials set cost_basis = 'reported' where variant = 1")
-    assert "plain estimated, better reported" in only(folder, "costs", "note")["message"]
+    assert "plain estimated, better reported" in only_finding(folder, "costs", "note")["message"]
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -398,14 +400,14 @@ def test_one_answer_to_cases_that_expect_different_ones_is_serious(folder: Folde
     )
     write_cases(folder, numbered(20))
     run(folder, "{v1: {style: good}, v2: {style: bad}}", "python:predict:predict")
-    finding = only(folder, "answers", "serious")
+    finding = only_finding(folder, "answers", "serious")
     assert "in 20 of 20 cases" in finding["message"]
     output = folder.abreast("validate").out
     assert "\x1b" not in output
     assert "I cannot help with that." in output
 
 
-def test_a_variant_that_always_says_the_same_class_is_only_bad(folder: Folder) -> None:
+def test_a_variant_that_always_answers_the_same_class_is_not_a_finding(folder: Folder) -> None:
     folder.write(
         "predict.py", "def predict(case, style):\n    return case.expected if style == 'good' else 'positive'\n"
     )
@@ -418,12 +420,12 @@ def test_variants_that_answer_alike_although_they_differ_are_serious(folder: Fol
     folder.write("predict.py", "def predict(case, temperature):\n    return f'about {case.input}, nothing is known'\n")
     write_cases(folder, numbered(9))
     run(folder, "{cold: {temperature: 0}, warm: {temperature: 1}}", "python:predict:predict")
-    finding = only(folder, "answers", "serious")
+    finding = only_finding(folder, "answers", "serious")
     assert finding["ids"] == ["cold", "warm"]
     assert "differ in temperature and give the same answer in all 9 blocks" in finding["message"]
 
 
-def test_variants_that_agree_on_the_right_answer_are_no_finding(folder: Folder) -> None:
+def test_variants_that_agree_on_the_right_answer_are_not_a_finding(folder: Folder) -> None:
     folder.write(
         "predict.py", "def predict(case, temperature):\n    return case.expected if case.id != 'c3' else 'no'\n"
     )
@@ -452,7 +454,7 @@ def test_infrastructure_that_fails_one_arm_is_counted_by_arm(folder: Folder, fai
     run(
         folder, f"{{v1: {{style: a, failing: 0}}, v2: {{style: a, failing: {failing}}}}}", "python:predict:answer", more
     )
-    finding = only(folder, "balance", level)
+    finding = only_finding(folder, "balance", level)
     assert finding["count"] == failing
     assert f"outcomes: v1 50, v2 {50 - failing}" in finding["message"]
     assert f"failures by infrastructure: v1 0, v2 {failing}" in finding["message"]
@@ -464,19 +466,22 @@ def test_cases_that_one_arm_skips_are_counted(folder: Folder) -> None:
     write_cases(folder, numbered(50))
     variants = "{v1: {style: a, kind: skip, failing: 0}, v2: {style: a, kind: skip, failing: 20}}"
     run(folder, variants, "python:predict:answer")
-    assert "20 blocks of 50 cannot be compared: one side skipped it" in only(folder, "balance", "serious")["message"]
+    assert (
+        "20 blocks of 50 cannot be compared: one side skipped it"
+        in only_finding(folder, "balance", "serious")["message"]
+    )
 
 
-def test_trials_that_were_not_run_yet_are_a_note(folder: Folder) -> None:
+def test_trials_that_have_not_run_yet_are_a_note(folder: Folder) -> None:
     write_cases(folder, numbered(20))
     run(folder, TWO, "simulated", "repeats: 2")
     change(folder, "delete from trials where variant = 1 and position < 40")
-    finding = only(folder, "balance", "note")
+    finding = only_finding(folder, "balance", "note")
     assert finding["count"] == 10
     assert "20 blocks of 40 cannot be compared: one side was not run yet" in finding["message"]
 
 
-def test_a_variant_that_hardly_answers_is_no_contender(folder: Folder) -> None:
+def test_a_variant_that_hardly_answers_is_reported(folder: Folder) -> None:
     write_cases(folder, numbered(20))
     run(
         folder, "{v1: {accuracy: 0.9}, v2: {accuracy: 0.8, errors: {crash: 1.0}}}", more="limits: {allow_failing: true}"
@@ -495,7 +500,7 @@ def test_several_differences_at_once_are_noted(folder: Folder) -> None:
         "v4: {style: a, size: 2, target: 'python:predict:other'}}"
     )
     run(folder, variants, "python:predict:answer")
-    finding = only(folder, "differences", "note")
+    finding = only_finding(folder, "differences", "note")
     assert finding["ids"] == ["v2", "v4"]
     assert "v2: size, style; v4: size, target" in finding["message"]
 
@@ -509,32 +514,32 @@ SERVED = "tools: [Bash, Read, Glob, Grep], allowed_tools: ['Bash(rg:*)', 'Bash(f
 DEMO = "mcp: {demo: {command: demo}}"
 
 
-def of_agents(folder: Folder, variants: str, more: str = "") -> list[str]:
-    """What is said of the differences between such agents, each with what to do about it."""
+def agent_findings(folder: Folder, variants: str, more: str = "") -> list[str]:
+    """The findings about the differences between such agents, each with its fix."""
     folder.write("agent.py", AGENT)
     write_cases(folder, numbered(4))
     run(folder, variants, "python:agent:answer", more, "--fresh")
     return [f"{row['message']} · {row['fix']}" for row in findings(folder)]
 
 
-def test_a_server_more_is_one_difference_with_what_is_allowed_for_it(folder: Folder) -> None:
-    assert of_agents(folder, f"{{plain: {{{SEARCH}}}, served: {{{SERVED}, {DEMO}}}}}") == []
+def test_an_extra_server_with_its_allowed_tools_is_one_difference(folder: Folder) -> None:
+    assert agent_findings(folder, f"{{plain: {{{SEARCH}}}, served: {{{SERVED}, {DEMO}}}}}") == []
     one_tool = SERVED.replace("mcp__demo", "mcp__demo__search, mcp__demo__read")
-    assert of_agents(folder, f"{{plain: {{{SEARCH}}}, served: {{{one_tool}, {DEMO}}}}}") == []
-    assert of_agents(folder, f"{{served: {{{SERVED}, {DEMO}}}, plain: {{{SEARCH}}}}}") == []
+    assert agent_findings(folder, f"{{plain: {{{SEARCH}}}, served: {{{one_tool}, {DEMO}}}}}") == []
+    assert agent_findings(folder, f"{{served: {{{SERVED}, {DEMO}}}, plain: {{{SEARCH}}}}}") == []
 
 
-def test_a_server_instead_of_tools_is_an_exchange_and_one_line_says_so(folder: Folder) -> None:
+def test_a_server_instead_of_tools_is_reported_as_one_exchange(folder: Folder) -> None:
     variants = f"{{plain: {{{SEARCH}}}, served: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}}}"
     message = "served has the MCP server demo instead of Bash, Glob and Grep: the verdict is on this exchange · "
     alone = "to measure the server alone"
-    assert of_agents(folder, variants) == [f"{message}give both variants the same `tools:` {alone}"]
-    suite = of_agents(folder, variants, "suite: code-search")
+    assert agent_findings(folder, variants) == [f"{message}give both variants the same `tools:` {alone}"]
+    suite = agent_findings(folder, variants, "suite: code-search")
     assert suite == [f"{message}use `--search-tools both` {alone}"]
 
 
-def test_several_servers_instead_of_tools_are_one_line_too(folder: Folder) -> None:
-    (line,) = of_agents(
+def test_several_servers_instead_of_tools_are_one_exchange_too(folder: Folder) -> None:
+    (line,) = agent_findings(
         folder,
         f"{{plain: {{{SEARCH}}}, one: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}, "
         "two: {tools: [Read], allowed_tools: [Read, mcp__a, mcp__b], mcp: gone.json}}",
@@ -545,21 +550,21 @@ def test_several_servers_instead_of_tools_are_one_line_too(folder: Folder) -> No
     )
 
 
-def test_other_tools_are_one_line_and_a_single_one_is_none(folder: Folder) -> None:
+def test_different_tools_are_one_finding_and_a_single_tool_is_none(folder: Folder) -> None:
     few = "tools: [Read, Grep], allowed_tools: [Read, Grep]"
-    (line,) = of_agents(folder, f"{{plain: {{{SEARCH}}}, few: {{{few}}}}}")
+    (line,) = agent_findings(folder, f"{{plain: {{{SEARCH}}}, few: {{{few}}}}}")
     assert line.startswith("few lacks Bash and Glob: the verdict is on this difference · add a variant")
-    assert of_agents(folder, f"{{few: {{{few}}}, one: {{tools: [Read], allowed_tools: [Read]}}}}") == []
+    assert agent_findings(folder, f"{{few: {{{few}}}, one: {{tools: [Read], allowed_tools: [Read]}}}}") == []
 
 
-def test_a_server_and_another_model_are_confounded_as_ever(folder: Folder) -> None:
-    (line,) = of_agents(folder, f"{{plain: {{{SEARCH}, model: m}}, served: {{{SERVED}, {DEMO}, model: n}}}}")
+def test_a_server_and_another_model_are_confounded(folder: Folder) -> None:
+    (line,) = agent_findings(folder, f"{{plain: {{{SEARCH}, model: m}}, served: {{{SERVED}, {DEMO}, model: n}}}}")
     assert "differ from plain in several things at once" in line
     assert "(served: mcp, model)" in line
 
 
-def test_servers_and_tools_in_a_full_grid_are_no_exchange(folder: Folder) -> None:
-    lines = of_agents(
+def test_servers_and_tools_in_a_full_grid_are_not_an_exchange(folder: Folder) -> None:
+    lines = agent_findings(
         folder,
         f"{{neither: {{tools: []}}, tools: {{tools: [Glob, Grep]}}, server: {{tools: [], {DEMO}}}, "
         f"both: {{tools: [Glob, Grep], {DEMO}}}}}",
@@ -567,14 +572,14 @@ def test_servers_and_tools_in_a_full_grid_are_no_exchange(folder: Folder) -> Non
     assert [line.partition(":")[0] for line in lines] == ["tools also has Glob and Grep"]
 
 
-def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
+def test_simulated_agents_are_reported_like_real_ones(folder: Folder) -> None:
     write_cases(folder, numbered(4))
     tools = "[Bash, Read, Glob, Grep]"
     run(
         folder,
         f"{{without_mcp: {{tools: {tools}, accuracy: 0.6}}, with_mcp: {{tools: [Read], {DEMO}, accuracy: 0.8}}}}",
     )
-    finding = only(folder, "differences", "note")
+    finding = only_finding(folder, "differences", "note")
     assert finding["message"].startswith("with_mcp has the MCP server demo instead of Bash, Glob and Grep")
     assert (finding["concerns"], finding["ids"]) == ("variants", ["with_mcp"])
     run(folder, f"{{without_mcp: {{tools: {tools}}}, with_mcp: {{tools: {tools}, {DEMO}, accuracy: 0.8}}}}")
@@ -582,7 +587,7 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plain", "other", "told"),
+    ("plain", "other", "difference"),
     [
         (
             "tools: [Bash, Grep, Read], mcp: {demo: {command: old}}",
@@ -630,12 +635,14 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
         ("allowed_tools: [Glob, Grep]", "allowed_tools: [Read]", "has Read instead of Glob and Grep"),
     ],
 )
-def test_what_is_said_of_tools_and_servers_is_true(folder: Folder, plain: str, other: str, told: str | None) -> None:
-    lines = of_agents(folder, f"{{plain: {{{plain}}}, other: {{{other}}}}}")
-    assert [line.partition(": the verdict")[0] for line in lines] == ([f"other {told}"] if told else [])
+def test_differences_in_tools_and_servers_are_described_correctly(
+    folder: Folder, plain: str, other: str, difference: str | None
+) -> None:
+    lines = agent_findings(folder, f"{{plain: {{{plain}}}, other: {{{other}}}}}")
+    assert [line.partition(": the verdict")[0] for line in lines] == ([f"other {difference}"] if difference else [])
 
 
-def test_what_is_only_allowed_is_no_tool_of_claude_code() -> None:
+def test_a_merely_allowed_tool_is_not_a_tool_of_claude_code() -> None:
     only, none = (
         ExaminedVariant(at, str(at), "claude-code", {"allowed_tools": texts}, "")
         for at, texts in enumerate((["Bash", "Grep"], []))
@@ -659,22 +666,22 @@ SETTINGS = st.fixed_dictionaries(
 
 
 @given(st.tuples(SETTINGS, SETTINGS), st.sampled_from(["claude-code", "command"]))
-def test_whatever_tools_and_servers_are_they_can_be_told_apart(both: tuple[Any, Any], target: str) -> None:
+def test_any_tools_and_servers_can_be_compared(both: tuple[Any, Any], target: str) -> None:
     first, second = (ExaminedVariant(at, "v", target, params, "") for at, params in enumerate(both))
     forward, back = exchange(first, second), exchange(second, first)
     assert (forward.tools, forward.tools_missing) == (back.tools_missing, back.tools)
     assert (forward.in_words(), exchange(first, first).differs_in_tools) == (exchange(first, second).in_words(), False)
 
 
-def test_parameters_of_a_function_that_only_sound_like_tools_break_nothing(folder: Folder) -> None:
-    assert of_agents(folder, "{v1: {tools: 1, mcp: false}, v2: {tools: all, mcp: true, allowed_tools: 7}}")
-    of_agents(folder, "{v1: {tools: null}, v2: {tools: default, mcp: [a.json, {x: {command: y}}]}}")
+def test_function_parameters_named_like_tools_cause_no_crash(folder: Folder) -> None:
+    assert agent_findings(folder, "{v1: {tools: 1, mcp: false}, v2: {tools: all, mcp: true, allowed_tools: 7}}")
+    agent_findings(folder, "{v1: {tools: null}, v2: {tools: default, mcp: [a.json, {x: {command: y}}]}}")
 
 
-def test_a_simulator_told_two_things_is_confounded_unless_they_come_with_one_treatment(folder: Folder) -> None:
+def test_a_simulator_with_two_changes_is_confounded_unless_they_belong_to_one_treatment(folder: Folder) -> None:
     write_cases(folder, numbered(4))
     run(folder, "{v1: {accuracy: 0.5, latency: 0}, v2: {accuracy: 0.9, latency: 0.001}}")
-    assert "v2: accuracy, latency" in only(folder, "differences", "note")["message"]
+    assert "v2: accuracy, latency" in only_finding(folder, "differences", "note")["message"]
     run(folder, "{v1: {accuracy: 0.5, prompt: 'x {{ input }}'}, v2: {accuracy: 0.9, prompt: 'y {{ input }}'}}")
     assert findings(folder) == []
 
@@ -690,10 +697,10 @@ def test_a_full_grid_is_not_confounded(folder: Folder) -> None:
     assert findings(folder) == []
 
 
-def test_variants_that_do_not_differ_are_noted_unless_that_is_the_test(folder: Folder) -> None:
+def test_identical_variants_are_noted_unless_the_run_tests_exactly_that(folder: Folder) -> None:
     write_cases(folder, numbered(12))
     run(folder, "{one: {accuracy: 0.5}, other: {accuracy: 0.5}}")
-    assert only(folder, "differences", "note")["ids"] == ["one", "other"]
+    assert only_finding(folder, "differences", "note")["ids"] == ["one", "other"]
     assert folder.abreast("aa", "experiment.yaml", "--fresh", "--store", "aa.db").code == 0
     assert findings(folder, "--store", "aa.db") == []
 
@@ -717,11 +724,13 @@ def answer(case, model, resolved):
         ("{v1: {model: m, resolved: one}, v2: {model: n, resolved: one}}", "serious", "and m-1 answered both"),
     ],
 )
-def test_models_that_change_are_missing_or_are_one(folder: Folder, variants: str, level: str, message: str) -> None:
+def test_changing_missing_or_identical_models_are_reported(
+    folder: Folder, variants: str, level: str, message: str
+) -> None:
     folder.write("predict.py", MODELS)
     write_cases(folder, numbered(6))
     run(folder, variants, "python:predict:answer")
-    assert message in only(folder, "models", level)["message"]
+    assert message in only_finding(folder, "models", level)["message"]
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
@@ -748,7 +757,7 @@ def test_impossible_times_are_serious(folder: Folder, query: str, message: str) 
     write_cases(folder, numbered(6))
     run(folder, TWO)
     change(folder, query)
-    finding = only(folder, "clock", "serious")
+    finding = only_finding(folder, "clock", "serious")
     assert message in finding["message"]
     assert finding["count"] == 1
     if "position" in query:
@@ -761,7 +770,7 @@ def test_a_clock_that_was_set_back_is_noted(folder: Folder) -> None:
     change(folder, "update runs set created_at = created_at - 9000")
     last = "seq > (select max(seq) - 3 from trials)"
     change(folder, f"update trials set started_at = started_at - 300, finished_at = finished_at - 300 where {last}")
-    finding = only(folder, "clock", "note")
+    finding = only_finding(folder, "clock", "note")
     assert finding["count"] == 3
     assert "stored after others" in finding["message"]
 
@@ -773,31 +782,31 @@ def test_a_long_silence_that_nothing_explains_is_noted(folder: Folder) -> None:
     first = "seq < (select min(seq) + 4 from trials)"
     change(folder, f"update trials set started_at = started_at - 7200, finished_at = finished_at - 7200 where {first}")
     change(folder, "delete from events")
-    assert "nothing was in flight for 120 minutes" in only(folder, "clock", "note")["message"]
+    assert "nothing was in flight for 120 minutes" in only_finding(folder, "clock", "note")["message"]
     change(
         folder, "insert into events (run_id, happened_at, kind) select run_id, created_at + 5000, 'paused' from runs"
     )
     assert findings(folder) == []
 
 
-def test_variants_that_were_not_asked_in_turns_are_noted(folder: Folder) -> None:
+def test_variants_that_were_not_interleaved_are_noted(folder: Folder) -> None:
     write_cases(folder, numbered(6))
     run(folder, TWO)
     change(folder, "update runs set created_at = created_at - 900")
     change(folder, "update trials set started_at = started_at - 50, finished_at = finished_at - 50 where variant = 0")
-    assert "plain ended before better began" in only(folder, "order", "note")["message"]
+    assert "plain ended before better began" in only_finding(folder, "order", "note")["message"]
 
 
 def test_old_answers_of_one_arm_beside_new_ones_are_noted(folder: Folder) -> None:
     write_cases(folder, numbered(6))
     run(folder, TWO)
     run(folder, "{plain: {accuracy: 0.6}, better: {accuracy: 0.95}}")
-    finding = only(folder, "order", "note")
+    finding = only_finding(folder, "order", "note")
     assert finding["ids"] == ["plain"]
     assert "plain 6 of 6, better 0 of 6" in finding["message"]
 
 
-def test_old_answers_of_all_arms_alike_are_no_finding(folder: Folder) -> None:
+def test_old_answers_of_all_arms_alike_are_not_a_finding(folder: Folder) -> None:
     write_cases(folder, numbered(12))
     run(folder, TWO, "simulated", "", "--limit", "6")
     run(folder, TWO)
@@ -805,13 +814,13 @@ def test_old_answers_of_all_arms_alike_are_no_finding(folder: Folder) -> None:
     assert findings(folder) == []
 
 
-def test_a_debug_run_says_so(folder: Folder) -> None:
+def test_a_debug_run_is_reported_as_such(folder: Folder) -> None:
     write_cases(folder, numbered(12))
     run(folder, TWO, "simulated", "", "--debug", "5")
-    assert "a debug run" in only(folder, "run", "note")["message"]
+    assert "a debug run" in only_finding(folder, "run", "note")["message"]
 
 
-def test_what_a_target_says_cannot_move_the_cursor_or_forge_a_finding(folder: Folder) -> None:
+def test_text_from_a_target_cannot_move_the_cursor_or_forge_a_finding(folder: Folder) -> None:
     forged = "\\x1b[2Jm\\nserious: all is well "
     folder.write(
         "predict.py",

@@ -68,7 +68,7 @@ def test_renamed_parameters_are_detected_with_a_command_for_each(
     assert rows["params_embedding_size"].tolist() == [768, 768]
 
 
-def test_the_fields_of_a_pydantic_model_are_compared_too(stored: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fields_of_a_pydantic_model_are_compared_too(stored: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     class Params(pydantic.BaseModel):
         model: str
         embedding_dim: int
@@ -101,7 +101,7 @@ def test_different_parameters_are_not_renames(
     assert renamed(capsys, make_dataclass("Params", [*unchanged, *changed])) == []
 
 
-def test_a_default_of_another_magnitude_is_another_parameter(
+def test_a_default_of_another_magnitude_means_a_different_parameter(
     stored: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unchanged = [field for field in fields() if field[0] != "embedding_dim"]
@@ -117,7 +117,7 @@ def validate(folder: Folder, *words: str) -> tuple[int, dict[str, dict[str, Any]
     return done.code, {finding["check"]: finding for finding in json.loads(done.out)}
 
 
-def test_sound_rows_pass(workdir: Folder) -> None:
+def test_valid_rows_pass(workdir: Folder) -> None:
     tracker = Tracker("results.db")
     for item in range(20):
         tracker.log({"item": item, "prediction": item % 3})

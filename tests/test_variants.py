@@ -1,4 +1,4 @@
-"""Variants: by name, by grid, with shared parameters; and which of them, and of the cases, a run takes."""
+"""Variants by name and by grid with shared parameters, and the selection of variants and cases for a run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_variants_and_grid_together_are_refused() -> None:
         variants_of(target="simulated", variants={"a": {}}, grid={"x": [1]})
 
 
-def test_shared_parameters_reach_every_variant_and_its_own_win() -> None:
+def test_shared_parameters_reach_every_variant_and_its_own_take_precedence() -> None:
     variants = variants_of(target="simulated", params={"a": 1, "b": 2}, variants={"x": {"b": 3}, "y": None})
     assert [variant.params for variant in variants] == [{"a": 1, "b": 3}, {"a": 1, "b": 2}]
 
@@ -80,7 +80,7 @@ def test_a_variant_has_its_own_target_or_the_shared_one() -> None:
     assert [variant.target for variant in variants] == ["mock", "simulated"]
 
 
-def test_version_and_executor_are_no_parameters() -> None:
+def test_version_and_executor_are_not_parameters() -> None:
     (variant,) = variants_of(variants={"x": {"target": "python:math:sqrt", "version": 2, "executor": "thread", "p": 1}})
     assert (variant.version, variant.executor, variant.params) == ("2", "thread", {"p": 1})
 
@@ -95,7 +95,7 @@ def test_the_first_variant_is_the_baseline_unless_another_is_named(simulated: Fo
 
 
 def counted(folder: Folder, *options: str) -> list[tuple[str, str, int]]:
-    """What a run with these options executed: case, variant, repeat."""
+    """The trials that a run with these options executed: case, variant, repeat."""
     store = f"{len(list(folder.path.glob('*.db')))}.db"
     done = folder.abreast("run", "experiment.yaml", "--json", "--quiet", "--store", store, *options)
     assert done.code == 0, done.output
@@ -118,27 +118,27 @@ def tagged(folder: Folder) -> Folder:
     return folder
 
 
-def test_repeats_multiply(tagged: Folder) -> None:
+def test_repeats_multiply_the_trials(tagged: Folder) -> None:
     rows = counted(tagged, "--repeats", "3")
     assert len(rows) == 6 * 2 * 3
     assert {repeat for _, _, repeat in rows} == {0, 1, 2}
 
 
-def test_case_takes_only_these(tagged: Folder) -> None:
+def test_case_selects_only_the_named_cases(tagged: Folder) -> None:
     assert {case for case, _, _ in counted(tagged, "--case", "c4", "--case", "c1")} == {"c1", "c4"}
     assert {case for case, _, _ in counted(tagged, "--case", "c4", "--case", "c1", "--limit", "1")} == {"c1"}
 
 
-def test_tag_takes_only_cases_that_have_all_of_them(tagged: Folder) -> None:
+def test_tag_selects_only_cases_with_all_tags(tagged: Folder) -> None:
     assert {case for case, _, _ in counted(tagged, "--tag", "level=odd")} == {"c1", "c3", "c5"}
     assert {case for case, _, _ in counted(tagged, "--tag", "level=odd", "--tag", "third=true")} == {"c3"}
 
 
-def test_variant_takes_only_these(tagged: Folder) -> None:
+def test_variant_selects_only_the_named_variants(tagged: Folder) -> None:
     assert {variant for _, variant, _ in counted(tagged, "--variant", "b")} == {"b"}
 
 
-def test_limit_takes_the_first(tagged: Folder) -> None:
+def test_limit_selects_the_first_cases(tagged: Folder) -> None:
     assert {case for case, _, _ in counted(tagged, "--limit", "2")} == {"c0", "c1"}
     assert {case for case, _, _ in counted(tagged, "--limit", "2", "--tag", "level=odd")} == {"c1", "c3"}
     assert len(counted(tagged, "--limit", "100")) == 12

@@ -1,4 +1,4 @@
-"""Verdicts in awkward situations, through the command line."""
+"""Verdicts in edge cases, through the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unequal_groups() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("words", [(), ("--until-decided",)], ids=["at the end", "until decided"])
-def test_every_case_weighs_the_same_unless_every_group_shall(folder: Folder, words: tuple[str, ...]) -> None:
+def test_every_case_has_the_same_weight_unless_groups_are_weighted(folder: Folder, words: tuple[str, ...]) -> None:
     assert scripted(folder, unequal_groups(), *words).code == 0
     by_case = report(folder)
     (verdict,) = by_case["verdicts"]
@@ -47,7 +47,7 @@ def test_every_case_weighs_the_same_unless_every_group_shall(folder: Folder, wor
     assert "every group weighs the same (weight: group)" in folder.abreast("report").out
 
 
-def test_another_weight_is_no_way_to_continue_a_run(folder: Folder) -> None:
+def test_a_run_cannot_be_continued_with_another_weight(folder: Folder) -> None:
     cases = [*pairs(4, 2, 4), *[{"a": ["network"], "b": ["yes"]}]]
     assert scripted(folder, cases).code == 3
     refused = scripted(folder, cases, more="weight: group\n")
@@ -56,7 +56,7 @@ def test_another_weight_is_no_way_to_continue_a_run(folder: Folder) -> None:
     assert scripted(folder, cases, more="weight: document\n").code == 2
 
 
-def test_a_word_that_lost_pairs_could_change_is_demoted_everywhere(folder: Folder) -> None:
+def test_a_verdict_that_lost_pairs_could_change_is_weakened_everywhere(folder: Folder) -> None:
     assert scripted(folder, [*pairs(14, 2, 20), *[{"a": ["yes"], "b": ["network"]}] * 6]).code == 3
     (verdict,) = report(folder)["verdicts"]
     assert (verdict["verdict"], verdict["demoted_from"]) == ("inconclusive", "better")
@@ -75,15 +75,15 @@ def test_a_clear_difference_survives_a_few_lost_pairs(folder: Folder) -> None:
     assert (verdict["verdict"], verdict["demoted_from"]) == ("better", None)
 
 
-def test_lost_repeats_count_at_their_worst_too(folder: Folder) -> None:
-    """b loses the repeats it would have got wrong; on the others it looks better."""
+def test_lost_repeats_count_as_their_worst_case_too(folder: Folder) -> None:
+    """b loses the repeats it would have failed; on the others it looks better."""
     assert scripted(folder, [{"a": ["yes", "no"], "b": ["yes", "network"]}] * 30, repeats=2).code == 3
     (verdict,) = report(folder)["verdicts"]
     assert verdict["verdict"] == "inconclusive"
     assert verdict["bounds"] == pytest.approx([0.0, 0.5])
 
 
-def test_timeouts_that_fall_on_one_side_are_told_beside_the_verdict(folder: Folder) -> None:
+def test_timeouts_on_one_side_are_reported_beside_the_verdict(folder: Folder) -> None:
     folder.cases(20)
     folder.write(
         "spec.yaml",
@@ -98,7 +98,7 @@ def test_timeouts_that_fall_on_one_side_are_told_beside_the_verdict(folder: Fold
     assert "censoring" in [item["check"] for item in folder.abreast("validate", "--json").json]
 
 
-def test_no_verdict_where_there_is_no_comparison(folder: Folder) -> None:
+def test_without_a_comparison_there_is_no_verdict(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["crash"]}] * 8
     done = scripted(folder, cases, "--fail-if", "worse")
     assert done.code == 1
@@ -126,7 +126,7 @@ def test_scores_behind_an_effect_are_named_where_variants_lost_different_cases(f
     assert "on the 13 cases that both answered: a 0.0%, b 92.3%" in folder.abreast("report").out
 
 
-def test_few_cases_can_decide_where_they_agree(folder: Folder) -> None:
+def test_few_cases_can_decide_if_they_agree(folder: Folder) -> None:
     scripted(folder, pairs(9, 0, 31))
     (verdict,) = report(folder)["verdicts"]
     assert (verdict["verdict"], verdict["p"]) == ("better", pytest.approx(2 / 2**9, abs=1e-7))
@@ -158,7 +158,7 @@ def test_runs_of_different_weight_are_not_compared(folder: Folder) -> None:
     assert (done.code, "has weight: case" in done.err) == (2, True)
 
 
-def test_a_run_that_is_not_complete_is_compared_by_the_sequence_alone(folder: Folder) -> None:
+def test_an_incomplete_run_is_compared_by_the_sequence_alone(folder: Folder) -> None:
     scripted(folder, pairs(30, 10, 60))
     scripted(folder, [*pairs(10, 30, 60), {"a": ["network"], "b": ["yes"]}], "--fresh")
     by_variant = {row["variant"]: row for row in folder.abreast("compare", "--json").json[0]["verdicts"]}
@@ -178,7 +178,7 @@ def test_a_variant_that_never_answered_has_no_figures_and_no_rank(folder: Folder
     assert better["p_adjusted"] == better["p"], "the only comparison"
 
 
-def test_the_ranking_weighs_as_the_verdict_does(folder: Folder) -> None:
+def test_the_ranking_uses_the_weights_of_the_verdict(folder: Folder) -> None:
     cases = [{**case, "c": ["no" if n % 2 else "yes"]} for n, case in enumerate(unequal_groups())]
     scripted(folder, cases, more="weight: group\n", variants=("a", "b", "c"))
     ranking = [row["variant"] for row in report(folder, "--all-pairs")["ranking"]]

@@ -63,7 +63,7 @@ EXPERIMENTS = {
     ],
 )
 def test_at_most_one_verdict_in_twenty_is_wrong_and_nineteen_intervals_hold(name: str, experiments: int) -> None:
-    """Both allowing for two standard errors; word, estimate, interval and scores agree in every experiment."""
+    """Within two standard errors; verdict, estimate, interval and scores agree in every experiment."""
     summary = simulate(BY_TITLE[name], experiments)
     assert summary.holds, (summary.claims, summary)
 
@@ -74,7 +74,7 @@ def test_a_variant_that_loses_its_wrong_answers_is_not_called_better() -> None:
     assert summary.demoted.share > 0.5, "what they would be called if the lost answers were ignored"
 
 
-def test_runs_that_may_stop_are_as_right_as_others_and_save_cases() -> None:
+def test_runs_that_may_stop_early_are_as_accurate_as_others_and_save_cases() -> None:
     summary = simulate(BY_TITLE["stopped when decided: 500 cases, 25% differ"], 100)
     assert summary.holds, (summary.claims, summary)
     assert summary.saved > 0.25
@@ -138,10 +138,10 @@ def complete_run(store: Path, number: int, scores: Scores, **settings: Any) -> d
     ],
     ids=["unequal groups", "skewed scores", "stopped when decided"],
 )
-def test_of_100_complete_runs_without_a_difference_5_are_wrong(
+def test_at_most_5_of_100_complete_runs_without_a_difference_are_wrong(
     tmp_path: Path, draw: Callable[[np.random.Generator], Scores], settings: dict[str, Any]
 ) -> None:
-    """At most, allowing for two standard errors; and the report agrees with itself in each of them."""
+    """Within two standard errors; every report is consistent."""
     wrong = covered = 0
     for number in range(RUNS):
         report = complete_run(tmp_path / "results.db", number, draw(np.random.default_rng([18, number])), **settings)

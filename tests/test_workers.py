@@ -1,4 +1,4 @@
-"""Threads for what blocks: a result comes back whatever the others do."""
+"""Threads for blocking calls: each result is returned whatever the other calls do."""
 
 from __future__ import annotations
 

@@ -34,18 +34,18 @@ from abreast.targets.workspace.git.scan import LARGE
 
 CASE = Case("c1", "do it")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-SOMEBODY = {f"GIT_{role}_{key}": "x@y" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+GIT_IDENTITY = {f"GIT_{role}_{key}": "x@y" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where workspaces are made during a test."""
+    """The folder for workspaces during a test."""
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
     return tmp_path / "root"
 
 
 def git(folder: Path, *words: str, stdin: str | None = None, check: bool = True, **more: str) -> str:
-    """What an agent or a user sees of git, without the settings of this machine."""
+    """Run git without the settings of this machine."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(
         ["git", *words], cwd=folder, env={**clean, **QUIET, **more}, input=stdin, capture_output=True, text=True
@@ -56,7 +56,7 @@ def git(folder: Path, *words: str, stdin: str | None = None, check: bool = True,
 
 def commit(folder: Path, message: str = "a step") -> str:
     git(folder, "add", "-A")
-    git(folder, "commit", "--quiet", "-m", message, **SOMEBODY)
+    git(folder, "commit", "--quiet", "-m", message, **GIT_IDENTITY)
     return git(folder, "rev-parse", "HEAD")
 
 
@@ -68,7 +68,7 @@ def write(folder: Path, **files: str) -> None:
 
 
 class Project:
-    """A repository with a past, a present that is measured, and a solution in its future and on other branches."""
+    """A repository with a history, a commit to work on, and solutions in later commits and on other branches."""
 
     def __init__(self, path: Path, *init: str) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class Project:
         self.first = commit(path, "first")
         write(path, app_py="print(2)\n", _gitignore="*.log\nbuild/\n")
         self.start = commit(path, "start")
-        git(path, "tag", "-a", "v1", "-m", "annotated", **SOMEBODY)
+        git(path, "tag", "-a", "v1", "-m", "annotated", **GIT_IDENTITY)
         git(path, "branch", "side", self.start)
         write(path, solution_txt="THE SOLUTION\n")
         self.solution = commit(path, "the solution")
@@ -90,7 +90,7 @@ class Project:
         self.aside = commit(path, "another try")
         git(path, "checkout", "--quiet", "trunk")
         write(path, stashed_txt="STASHED\n")
-        git(path, "stash", "--quiet", "--include-untracked", **SOMEBODY)
+        git(path, "stash", "--quiet", "--include-untracked", **GIT_IDENTITY)
 
     def workspaces(self, revision: str | None = None, **more: Any) -> Workspaces:
         return new_workspaces(git=str(self.path), commit=revision or self.start, **more)
@@ -122,7 +122,7 @@ def names(folder: Path) -> set[str]:
 # What a trial begins with
 
 
-def test_an_empty_workspace_is_empty_and_alone_in_the_folder_above_it() -> None:
+def test_an_empty_workspace_is_empty_and_alone_in_its_parent_folder() -> None:
     for setting in (None, "empty"):
         workspaces = Workspaces('variant "v"', setting, Path.cwd())
         first, other = workspaces.make(CASE, "x"), workspaces.make(CASE, "x")
@@ -132,7 +132,7 @@ def test_an_empty_workspace_is_empty_and_alone_in_the_folder_above_it() -> None:
         assert workspaces.problems() == []
 
 
-def test_a_copy_keeps_permissions_dates_and_links_and_follows_none(tmp_path: Path) -> None:
+def test_a_copy_keeps_permissions_dates_and_links_without_following_them(tmp_path: Path) -> None:
     source, outside = tmp_path / "source", tmp_path / "outside"
     outside.mkdir()
     write(outside, secret_txt="secret")
@@ -158,7 +158,7 @@ def test_a_copy_keeps_permissions_dates_and_links_and_follows_none(tmp_path: Pat
     assert any("3 files" in note or "5 files" in note for note in workspaces.notes())
 
 
-def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_is_the_same_without_cp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "source"
     write(source, a_txt="a" * 100_000, sub__b_sh="b", sub__locked__c="c", empty="")
     (source / "link").symlink_to("a.txt")
@@ -218,8 +218,8 @@ def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> No
     assert any("stores and their reports are left out" in note for note in workspaces.notes())
 
 
-def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_no_change(tmp_path: Path) -> None:
-    """What a user put among them is."""
+def test_reports_and_results_in_a_copied_folder_are_hidden_and_do_not_count_as_changes(tmp_path: Path) -> None:
+    """A file that a user put among them is shown."""
     source = tmp_path / "source"
     write(source, a_txt="a")
     before = new_workspaces(copy=str(source)).version
@@ -243,8 +243,8 @@ def test_an_invalid_ledger_hides_nothing_and_does_not_block(tmp_path: Path) -> N
     assert "a.txt" in names(new_workspaces(copy=str(source)).make(CASE, "x").path)
 
 
-def test_settings_of_a_repository_that_would_run_something_are_not_used(tmp_path: Path, project: Project) -> None:
-    """A text conversion, a monitor, hooks and what is called by the address of another repository."""
+def test_repository_settings_that_would_run_programs_are_ignored(tmp_path: Path, project: Project) -> None:
+    """Text conversion, a file monitor, hooks and programs run by the address of another repository."""
     evil = f"touch {tmp_path}/ran; cat"
     write(project.path, _gitattributes="*.txt diff=evil\n.gitattributes diff=evil\n")
     start = commit(project.path, "attributes")
@@ -312,7 +312,7 @@ def assert_only_ancestors(path: Path, project: Project, start: str) -> None:
     assert git(path, "status", "--porcelain") == ""
 
 
-def test_a_checkout_has_nothing_but_the_ancestry_of_its_commit(at_start: Workspace, project: Project) -> None:
+def test_a_checkout_contains_only_the_ancestors_of_its_commit(at_start: Workspace, project: Project) -> None:
     assert_only_ancestors(at_start.path, project, project.start)
     for later in (project.solution, project.aside, "v1", "v2", "trunk", "side", "origin/trunk"):
         assert git(at_start.path, "cat-file", "-t", later, check=False) == ""
@@ -329,16 +329,16 @@ def test_urls_and_packed_bare_and_sha256_repositories_give_the_same_checkout(tmp
     git(project.path, "repack", "-adbq")
     git(tmp_path, "clone", "--quiet", "--bare", str(project.path), "bare.git")
     other = Project(tmp_path / "other", "--object-format=sha256")
-    for whose, address in (
+    for repository, address in (
         (project, str(project.path)),
         (project, f"file://{project.path}"),
         (project, "bare.git"),
         (other, str(other.path)),
     ):
-        workspaces = Workspaces('variant "v"', {"git": address, "commit": whose.start}, tmp_path)
+        workspaces = Workspaces('variant "v"', {"git": address, "commit": repository.start}, tmp_path)
         assert workspaces.problems() == []
         workspace = workspaces.make(CASE, "x")
-        assert_only_ancestors(workspace.path, whose, whose.start)
+        assert_only_ancestors(workspace.path, repository, repository.start)
         write(workspace.path, new_txt="new\n")
         (workspace.path / "app.py").unlink()
         assert workspace.diff().files == ("app.py", "new.txt")
@@ -347,7 +347,7 @@ def test_urls_and_packed_bare_and_sha256_repositories_give_the_same_checkout(tmp
 
 
 def test_a_commit_on_no_branch_is_fetched_if_the_server_allows_it(tmp_path: Path, project: Project) -> None:
-    """One that no branch leads to, as of a pull request: a clone does not have it."""
+    """A commit that is on no branch, such as one of a pull request, and so not in a clone."""
     git(project.path, "update-ref", "refs/pull/1/head", project.aside)
     git(project.path, "branch", "-D", "side")
     workspaces = new_workspaces(git=f"file://{project.path}", commit=project.aside)
@@ -418,7 +418,7 @@ def test_an_agent_can_commit(at_start: Workspace) -> None:
     assert git(at_start.path, "log", "-1", "--format=%an <%ae>") == "agent <agent@localhost>"
 
 
-def test_git_need_not_read_the_files_of_a_fresh_checkout_again(at_start: Workspace) -> None:
+def test_git_does_not_reread_the_files_of_a_fresh_checkout(at_start: Workspace) -> None:
     assert git(at_start.path, "diff-files", "--name-only") == "", "it takes the index as it was copied"
     dates = [
         path.lstat().st_mtime for path in at_start.path.rglob("*") if ".git" not in path.parts and not path.is_dir()
@@ -444,7 +444,7 @@ def test_git_and_the_diff_detect_files_that_swap_names(tmp_path: Path) -> None:
 # Trials do not disturb each other
 
 
-def test_whatever_a_trial_does_to_its_objects_the_others_keep_theirs(project: Project) -> None:
+def test_damage_to_the_objects_of_one_trial_does_not_affect_others(project: Project) -> None:
     workspaces = project.workspaces()
     bad, good = workspaces.make(CASE, "x"), workspaces.make(CASE, "x")
     write(bad.path, app_py="print(3)\n")
@@ -493,8 +493,8 @@ def test_forty_concurrent_workspaces_are_complete_and_prepared_once(project: Pro
     assert list(root.iterdir()) == []
 
 
-def test_workspaces_come_and_go_at_once(root: Path) -> None:
-    """The last that goes takes the folder above with it, where another one is just being made."""
+def test_workspaces_can_be_made_and_removed_concurrently(root: Path) -> None:
+    """Removing the last one also removes the parent folder, in which another is just being created."""
 
     def trials(number: int) -> None:
         workspaces = new_workspaces()
@@ -509,7 +509,7 @@ def test_workspaces_come_and_go_at_once(root: Path) -> None:
     assert list(root.iterdir()) == []
 
 
-def test_every_case_has_the_commit_that_its_input_names(project: Project, root: Path) -> None:
+def test_every_case_gets_the_commit_named_in_its_input(project: Project, root: Path) -> None:
     workspaces = new_workspaces(git=str(project.path), commit="{{ commit }}")
     for start in (project.first, project.start, project.aside):
         value = {"commit": start}
@@ -526,7 +526,7 @@ def test_every_case_has_the_commit_that_its_input_names(project: Project, root: 
             workspaces.make(CASE, {"commit": bad})
 
 
-def test_of_many_commits_only_the_last_used_stay_prepared(tmp_path: Path, root: Path) -> None:
+def test_only_the_most_recently_used_commits_stay_prepared(tmp_path: Path, root: Path) -> None:
     path = tmp_path / "long"
     path.mkdir()
     git(path, "init", "--quiet")
@@ -539,11 +539,11 @@ def test_of_many_commits_only_the_last_used_stay_prepared(tmp_path: Path, root: 
         assert (workspace.path / "n.txt").read_text() == f"{11 - number}\n"
         workspace.remove()
     assert len(list(root.glob("*/templates/*"))) == 8
-    again = workspaces.make(CASE, {"n": 0})
+    recent = workspaces.make(CASE, {"n": 0})
     workspaces.close()
-    write(again.path, n_txt="mine\n")
-    assert again.diff().counts.lines_added == 1, "what a trial needs stays until it is removed"
-    again.remove()
+    write(recent.path, n_txt="mine\n")
+    assert recent.diff().counts.lines_added == 1, "the template of a trial stays until its workspace is removed"
+    recent.remove()
     assert list(root.iterdir()) == []
 
 
@@ -577,8 +577,8 @@ def test_a_diff_shows_new_changed_deleted_renamed_and_binary_files(at_start: Wor
         assert f"\n{line}\n" in diff.text
 
 
-def test_every_changed_file_is_of_one_kind_and_replaced_lines_are_counted(at_start: Workspace) -> None:
-    """A file that may be executed now and nothing else is modified, and so is a link that became a file."""
+def test_every_changed_file_has_one_kind_of_change_and_replaced_lines_are_counted(at_start: Workspace) -> None:
+    """A file that only became executable counts as modified, as does a link replaced by a file."""
     path = at_start.path
     (path / "app.py").chmod(0o755)
     (path / "link").unlink()
@@ -599,21 +599,21 @@ def test_replaced_lines_are_the_deletions_next_to_additions(signs: list[str]) ->
     assert count_replaced_lines(signs) == sum(min(stretch.count("+"), stretch.count("-")) for stretch in stretches)
 
 
-def test_a_diff_that_is_cut_does_not_say_how_many_lines_were_replaced(at_start: Workspace) -> None:
+def test_a_truncated_diff_has_no_count_of_replaced_lines(at_start: Workspace) -> None:
     write(at_start.path, app_py="".join(f"line {n}\n" for n in range(1000)))
     assert at_start.diff(max_bytes=500).counts.lines_modified is None
     assert at_start.diff().counts.lines_modified == 1
 
 
-def as_left(path: Path, how: str, project: Project) -> None:
-    """Do the same work, and then something to git."""
+def change_files(path: Path, how: str, project: Project) -> None:
+    """Change the same files, then do something to git."""
     write(path, app_py="print(9)\n", new_txt="new\n")
     if how == "commits":
         commit(path)
     elif how == "rewrites history":
         commit(path)
         git(path, "checkout", "--quiet", "--orphan", "other")
-        git(path, "commit", "--quiet", "-m", "all of it", **SOMEBODY)
+        git(path, "commit", "--quiet", "-m", "all of it", **GIT_IDENTITY)
         git(path, "branch", "-D", "main")
     elif how == "resets softly":
         git(path, "reset", "--quiet", "--soft", "HEAD~1")
@@ -654,7 +654,7 @@ HOWS = [
 
 @pytest.mark.parametrize("how", HOWS)
 def test_the_diff_is_the_same_whatever_the_agent_does_to_git(at_start: Workspace, project: Project, how: str) -> None:
-    as_left(at_start.path, how, project)
+    change_files(at_start.path, how, project)
     diff = at_start.diff()
     assert (diff.files, diff.problem) == (("app.py", "new.txt"), "")
     counts = DiffCounts(files_added=1, files_modified=1, lines_added=2, lines_deleted=1, lines_modified=1)
@@ -662,7 +662,7 @@ def test_the_diff_is_the_same_whatever_the_agent_does_to_git(at_start: Workspace
     assert not (project.path / "evil").exists()
 
 
-def test_a_change_of_the_same_size_with_the_old_date_is_seen(at_start: Workspace) -> None:
+def test_a_change_with_the_same_size_and_date_is_detected(at_start: Workspace) -> None:
     path = at_start.path / "app.py"
     status = path.stat()
     path.write_text("print(7)\n")
@@ -670,15 +670,15 @@ def test_a_change_of_the_same_size_with_the_old_date_is_seen(at_start: Workspace
     assert at_start.diff().files == ("app.py",)
 
 
-def test_a_diff_leaves_the_workspace_as_it_is(at_start: Workspace) -> None:
+def test_a_diff_does_not_change_the_workspace(at_start: Workspace) -> None:
     write(at_start.path, new_txt="new\n")
 
-    def seen() -> list[Any]:
+    def snapshot() -> list[Any]:
         return sorted((str(path), path.lstat().st_mtime_ns, path.lstat().st_size) for path in at_start.path.rglob("*"))
 
-    before = seen()
+    before = snapshot()
     assert at_start.diff().files == ("new.txt",)
-    assert seen() == before
+    assert snapshot() == before
 
 
 def test_empty_and_copied_workspaces_have_a_diff_too(tmp_path: Path) -> None:
@@ -698,14 +698,16 @@ def test_empty_and_copied_workspaces_have_a_diff_too(tmp_path: Path) -> None:
     assert empty.diff().files == ("hello.txt",)
 
 
-def test_what_the_start_ignores_stays_out_even_if_the_agent_changes_the_rules(at_start: Workspace) -> None:
+def test_files_ignored_at_the_start_stay_out_of_the_diff_whatever_the_agent_ignores(
+    at_start: Workspace,
+) -> None:
     write(at_start.path, _gitignore="*.tmp\n", x_log="log\n", x_tmp="tmp\n", build__out="out\n", x_txt="x\n")
     assert at_start.diff().files == (".gitignore", "x.txt")
     (at_start.path / ".gitignore").unlink()
     assert at_start.diff().files == (".gitignore", "x.tmp", "x.txt")
 
 
-def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspace) -> None:
+def test_repositories_created_inside_hide_nothing_from_the_diff(at_start: Workspace) -> None:
     inner = at_start.path / "tool"
     inner.mkdir()
     git(inner, "init", "--quiet")
@@ -749,8 +751,8 @@ def test_pipes_in_place_of_files_that_git_reads_do_not_block(
         "* text" + " x" * 2_000 + "\n" + "\1 !\n" * 100,
     ],
 )
-def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(project: Project, attributes: str) -> None:
-    """Neither at the top nor deeper, and neither in a checkout nor in a folder that began empty."""
+def test_attributes_written_by_an_agent_do_not_affect_the_diff(project: Project, attributes: str) -> None:
+    """At the top or deeper, in a checkout or in a folder that began empty."""
     for workspaces in (project.workspaces(), new_workspaces()):
         workspace = workspaces.make(CASE, "x")
         write(workspace.path, _gitattributes=attributes, sub___gitattributes=attributes)
@@ -762,7 +764,7 @@ def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(proj
         assert "+größer\n" in diff.text
 
 
-def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pathologically_slow_ignore_rules_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("abreast.targets.workspace.git.scan.IGNORE_RULES_TIMEOUT_S", 0.5)
     deep = "/".join(["aaa"] * 40)
     write(at_start.path, **{f"{deep}/{'a' * 100}": "here\n", "x.log": "log\n"})
@@ -772,7 +774,7 @@ def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, m
     assert set(diff.files) == {".gitignore", f"{deep}/{'a' * 100}"}, "what the start ignores stays out"
 
 
-def test_attributes_of_the_repository_convert_files_for_the_agent_and_not_in_the_diff(project: Project) -> None:
+def test_attributes_of_the_repository_convert_files_for_the_agent_but_not_in_the_diff(project: Project) -> None:
     write(project.path, _gitattributes="*.bat eol=crlf\n*.rc working-tree-encoding=UTF-16LE\n", go_bat="one\ntwo\n")
     (project.path / "app.rc").write_bytes("größe\n".encode("utf-16-le"))
     workspace = project.workspaces(commit(project.path, "files for Windows")).make(CASE, "x")
@@ -804,7 +806,7 @@ def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: P
     assert (project.path / "app.py").exists(), "no link was followed"
 
 
-def test_folders_that_became_links_are_not_followed(at_start: Workspace, tmp_path: Path) -> None:
+def test_folders_replaced_by_links_are_not_followed(at_start: Workspace, tmp_path: Path) -> None:
     write(tmp_path / "elsewhere", deep__x_txt="x\n", secret_txt="secret\n")
     shutil.rmtree(at_start.path / "src")
     (at_start.path / "src").symlink_to(tmp_path / "elsewhere")
@@ -815,7 +817,7 @@ def test_folders_that_became_links_are_not_followed(at_start: Workspace, tmp_pat
     assert (tmp_path / "elsewhere" / "secret.txt").exists()
 
 
-def test_files_and_folders_may_change_into_each_other(at_start: Workspace) -> None:
+def test_files_may_be_replaced_by_folders_and_vice_versa(at_start: Workspace) -> None:
     (at_start.path / "app.py").unlink()
     shutil.rmtree(at_start.path / "src")
     write(at_start.path, app_py__inner_txt="inner\n")
@@ -829,7 +831,7 @@ def test_files_and_folders_may_change_into_each_other(at_start: Workspace) -> No
     assert diff.problem == ""
 
 
-def test_names_of_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start: Workspace) -> None:
+def test_file_names_with_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start: Workspace) -> None:
     top = os.fsencode(at_start.path)
     for name in (b"new\nline", b'quo"te', b"back\\slash", b"not-utf8-\xff\xfe", "grün ✓".encode(), b" spaces ", b"-rf"):
         Path(os.fsdecode(top + b"/" + name)).write_bytes(b"caf\xe9 and some text\n")
@@ -843,7 +845,7 @@ def test_names_of_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start:
     assert "caf� and some text" in diff.text
 
 
-def test_a_diff_that_is_too_long_ends_at_a_line_and_says_so(at_start: Workspace) -> None:
+def test_a_diff_that_is_too_long_is_cut_at_a_line_with_a_note(at_start: Workspace) -> None:
     write(at_start.path, many_txt="".join(f"line {number}\n" for number in range(10_000)))
     diff = at_start.diff(max_bytes=5_000)
     assert diff.counts.lines_modified is None
@@ -884,11 +886,11 @@ def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> Non
         assert diff.files == ("gone.bin", "large.bin")
         assert len(diff.text) < 2_000
         assert diff.counts == DiffCounts(files_modified=1, files_deleted=1, files_binary=2), (
-            "nobody counted their lines"
+            "their lines were not counted"
         )
 
 
-def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
+def test_without_git_folders_work_and_the_missing_diff_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Project
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -917,8 +919,8 @@ CONTENT = st.one_of(
     st.just(b""),
     st.text(alphabet="ab\n é", max_size=40).map(str.encode),
     st.text(alphabet="ab\r\n", max_size=40).map(str.encode),
-    st.binary(max_size=40).map(lambda some: b"\0" + some),
-    st.integers(0, 3).map(lambda which: b"".join(b"line %d of %d\n" % (n, which) for n in range(30))),
+    st.binary(max_size=40).map(lambda content: b"\0" + content),
+    st.integers(0, 3).map(lambda seed: b"".join(b"line %d of %d\n" % (n, seed) for n in range(30))),
 )
 NAME = st.sampled_from(["a", "b", "c.txt", "d/e", "d/f", "d/g/h", "i j", 'k"l', "ü", "m\nn"])
 TREE = st.dictionaries(NAME, st.tuples(CONTENT, st.sampled_from(["plain", "executable", "link"])), max_size=6)
@@ -935,7 +937,7 @@ def put(folder: Path, tree: dict[str, tuple[bytes, str]]) -> None:
             path.chmod(0o755 if kind == "executable" else 0o644)
 
 
-def taken(folder: Path) -> dict[str, Any]:
+def contents_of(folder: Path) -> dict[str, Any]:
     return {
         str(path.relative_to(folder)): str(path.readlink())
         if path.is_symlink()
@@ -947,7 +949,7 @@ def taken(folder: Path) -> dict[str, Any]:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TREE, TREE, st.booleans(), st.lists(st.tuples(NAME, NAME), max_size=2))
-def test_the_text_applied_to_the_start_gives_the_end(
+def test_applying_the_diff_to_the_start_gives_the_end(
     before: dict[str, tuple[bytes, str]],
     after: dict[str, tuple[bytes, str]],
     by_git: bool,
@@ -960,11 +962,11 @@ def test_the_text_applied_to_the_start_gives_the_end(
         if by_git:
             git(source, "init", "--quiet")
             git(source, "add", "-A")
-            git(source, "commit", "--quiet", "--allow-empty", "-m", "start", **SOMEBODY)
+            git(source, "commit", "--quiet", "--allow-empty", "-m", "start", **GIT_IDENTITY)
         shutil.copytree(source, patched, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         workspaces = new_workspaces(git=str(source)) if by_git else new_workspaces(copy=str(source))
         workspace = workspaces.make(CASE, "x")
-        assert taken(workspace.path) == taken(source)
+        assert contents_of(workspace.path) == contents_of(source)
         moved = {new: before[old] for old, new in renames if old in before}
         if by_git:
             for path in workspace.path.iterdir():
@@ -981,8 +983,8 @@ def test_the_text_applied_to_the_start_gives_the_end(
             patch = Path(folder) / "patch"
             patch.write_bytes(diff.text.encode())
             git(patched, "apply", "--binary", "--whitespace=nowarn", str(patch))
-        assert taken(patched) == taken(workspace.path)
-        assert bool(diff.files) == (taken(workspace.path) != taken(source))
+        assert contents_of(patched) == contents_of(workspace.path)
+        assert bool(diff.files) == (contents_of(workspace.path) != contents_of(source))
         workspace.remove()
         workspaces.close()
 
@@ -999,8 +1001,8 @@ os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
 """
 
 
-def as_somebody(code: str) -> None:
-    """Run code as somebody whom permissions stop, even if this is root."""
+def run_unprivileged(code: str) -> None:
+    """Run code as a user who is subject to permissions, even if the tests run as root."""
     folder = Path(tempfile.mkdtemp())
     try:
         source = str(Path(abreast.__file__).parent.parent)
@@ -1023,8 +1025,8 @@ def as_somebody(code: str) -> None:
         remove_tree(folder)
 
 
-def test_everything_an_agent_leaves_is_removed_except_the_targets_of_links() -> None:
-    as_somebody(
+def test_everything_left_by_an_agent_is_removed_except_the_targets_of_links() -> None:
+    run_unprivileged(
         """
         import os
         from pathlib import Path
@@ -1070,8 +1072,8 @@ def test_everything_an_agent_leaves_is_removed_except_the_targets_of_links() -> 
     )
 
 
-def test_unreadable_files_are_reported_and_the_rest_is_in_the_diff() -> None:
-    as_somebody(
+def test_unreadable_files_are_reported_and_the_others_are_in_the_diff() -> None:
+    run_unprivileged(
         """
         from pathlib import Path
         from abreast.model import Case
@@ -1100,7 +1102,7 @@ def test_unreadable_files_are_reported_and_the_rest_is_in_the_diff() -> None:
 
 
 def test_trials_cannot_list_the_folders_of_others() -> None:
-    as_somebody(
+    run_unprivileged(
         """
         import os
         from pathlib import Path
@@ -1192,14 +1194,14 @@ def test_problems_are_reported_before_a_run(tmp_path: Path, project: Project) ->
         workspaces.close()
 
 
-def test_a_root_inside_of_a_repository_is_a_problem(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_inside_a_repository_is_a_problem(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(project.path / "workspaces"))
     ((message, fix),) = new_workspaces().problems()
     assert "which agents would find" in message
     assert fix == "set $ABREAST_WORKSPACES to a folder elsewhere"
 
 
-def test_the_version_is_that_of_the_content(tmp_path: Path, project: Project) -> None:
+def test_the_version_depends_on_the_content(tmp_path: Path, project: Project) -> None:
     def version(**setting: Any) -> str:
         return new_workspaces(**setting).version
 
@@ -1232,7 +1234,7 @@ def test_the_version_is_that_of_the_content(tmp_path: Path, project: Project) ->
     assert version() not in (digest, at, head)
 
 
-def test_notes_say_what_trials_do_not_see_and_what_they_get(project: Project) -> None:
+def test_notes_list_what_is_hidden_from_trials_and_what_they_get(project: Project) -> None:
     workspaces = project.workspaces()
     assert workspaces.notes() == ["each trial gets 5 files (0.0 MB) and their history"]
     write(project.path, app_py="changed", never_added_txt="x")
@@ -1247,7 +1249,7 @@ LEFT_OUT = ["cases/[a]*.jsonl", "ünder way", "link", "link/known.txt", "not the
 
 @pytest.fixture
 def annotated(tmp_path: Path) -> Path:
-    """A repository that also says what is right."""
+    """A repository that also contains the expected answers."""
     folder = tmp_path / "a näme of its own"
     for name in ("app.py", "cases/[a]*.jsonl", "cases/ab.jsonl", "ünder way/x.txt", "real/known.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -1298,7 +1300,7 @@ def test_paths_outside_the_repository_cannot_be_excluded(tmp_path: Path, name: A
         Workspaces("variants.v", {"copy": str(tmp_path), "without": [name]}, tmp_path)
 
 
-def test_a_workspace_that_is_used_again_is_as_new_at_another_path(tmp_path: Path) -> None:
+def test_a_reused_workspace_is_clean_and_has_another_path(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "folder").mkdir(parents=True)
     for name in ("kept", "edited", "removed", "folder/linked"):
