@@ -130,8 +130,8 @@ class Folder:
     def sql(self, query: str, store: str = "results.db") -> list[dict[str, Any]]:
         done = self.abreast("sql", "--json", store, query)
         assert done.code == 0, done.err
-        found: list[dict[str, Any]] = done.json
-        return found
+        rows: list[dict[str, Any]] = done.json
+        return rows
 
 
 @pytest.fixture

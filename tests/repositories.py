@@ -54,7 +54,7 @@ class Project:
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.decode().strip()
 
-    def shown(self, commit: str, path: str) -> str:
+    def file_text(self, commit: str, path: str) -> str:
         """A file of a commit as it is; empty if there is none."""
         done = subprocess.run(["git", "show", f"{commit}:{path}"], cwd=self.path, capture_output=True)
         return done.stdout.decode()

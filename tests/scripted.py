@@ -64,4 +64,4 @@ def scripted(
 def pairs(wins: int, losses: int, ties: int = 0, **extra: Any) -> list[dict[str, Any]]:
     """Cases that b wins, loses, or ties."""
     actual = [("no", "yes")] * wins + [("yes", "no")] * losses + [("yes", "yes")] * ties
-    return [{"a": [one], "b": [other], **extra} for one, other in actual]
+    return [{"a": [a], "b": [b], **extra} for a, b in actual]

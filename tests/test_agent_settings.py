@@ -41,8 +41,8 @@ def prompts(folder: Folder) -> Folder:
 
 def write(folder: Folder, **changed: Any) -> None:
     """A settings file; what is None is not in it."""
-    kept = {key: value for key, value in ({**DOCUMENTED, **changed}).items() if value is not None}
-    folder.write("settings.json", json.dumps(kept, indent=2))
+    content = {key: value for key, value in ({**DOCUMENTED, **changed}).items() if value is not None}
+    folder.write("settings.json", json.dumps(content, indent=2))
 
 
 def read(folder: Folder, **changed: Any) -> SuiteConfig:
@@ -60,15 +60,15 @@ def refused(folder: Folder, *words: str, **changed: Any) -> Done:
 
 
 def test_the_documented_file_means_what_its_documentation_says(prompts: Folder) -> None:
-    made = experiment(read(prompts)).spec
-    assert made.repeats == 10
-    assert (made.limits.per_variant, made.limits.parallel, made.limits.turns) == (4, 8, False)
-    assert list(made.variants) == ["Claude Code", "Augment CLI"]
-    assert [variant["preset"] for variant in made.variants.values()] == ["claude-code", "auggie"]
-    assert made.baseline == "Claude Code", "the first one"
-    assert (made.output, made.suite) == ("bench_results", "coding-agents")
-    assert made.params["workspace"] == "empty"
-    assert made.scorers == [{"success": {"changes": False}}], "no judge, nothing else"
+    spec = experiment(read(prompts)).spec
+    assert spec.repeats == 10
+    assert (spec.limits.per_variant, spec.limits.parallel, spec.limits.turns) == (4, 8, False)
+    assert list(spec.variants) == ["Claude Code", "Augment CLI"]
+    assert [variant["preset"] for variant in spec.variants.values()] == ["claude-code", "auggie"]
+    assert spec.baseline == "Claude Code", "the first one"
+    assert (spec.output, spec.suite) == ("bench_results", "coding-agents")
+    assert spec.params["workspace"] == "empty"
+    assert spec.scorers == [{"success": {"changes": False}}], "no judge, nothing else"
 
 
 def test_what_is_left_out_is_as_documented(prompts: Folder) -> None:
@@ -94,9 +94,9 @@ def test_both_generations_of_keys_are_the_same_experiment(prompts: Folder) -> No
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
-    called = [name for name, meant in PRODUCTS.items() if meant == preset]
-    assert called
-    for name in (*called, preset, called[0].upper(), called[0].replace(" ", "-").lower()):
+    names = [name for name, target in PRODUCTS.items() if target == preset]
+    assert names
+    for name in (*names, preset, names[0].upper(), names[0].replace(" ", "-").lower()):
         assert preset_of(name) == preset
 
 
@@ -220,7 +220,7 @@ def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
     ],
 )
 def test_what_the_original_ignores_is_a_note(prompts: Folder, changed: dict[str, Any], note: str) -> None:
-    assert any(note in one for one in read(prompts, **changed).notes)
+    assert any(note in line for line in read(prompts, **changed).notes)
 
 
 def test_topics_are_prompts_where_there_are_none(folder: Folder) -> None:
@@ -302,9 +302,9 @@ def test_a_file_without_an_end_is_no_settings_file(folder: Folder) -> None:
 
 
 def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:
-    for content, said in ((b" \n", "prompt2.md: empty file"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
+    for content, message in ((b" \n", "prompt2.md: empty file"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
         prompts.write("prompt2.md", content)
-        assert said in refused(prompts).err
+        assert message in refused(prompts).err
 
 
 def test_a_folder_of_prompts_is_found_by_itself(folder: Folder) -> None:
@@ -357,8 +357,8 @@ def test_a_shell_gets_the_file_of_the_prompt_whatever_is_quoted_around_it(templa
     file = tmp_path / 'it\'s "odd" $(touch x) `touch x` *'
     file.write_text("words")
     text = from_template("here", template)["command"]
-    around = {**os.environ, "ABREAST_PROMPT_FILE": str(file)}
-    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, env=around, capture_output=True, text=True)
+    env = {**os.environ, "ABREAST_PROMPT_FILE": str(file)}
+    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.stdout, list(tmp_path.iterdir())) == ("words", [file])
 
 
@@ -476,8 +476,8 @@ def test_another_version_of_an_agent_in_a_template_is_another_question(
     monkeypatch.setenv("PATH", f"{prompts.path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     counts = []
     for claude, mine in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
-        for name, says in (("claude", f"echo {claude}"), ("my-agent", f"echo {mine}")):
-            prompts.write(f"bin/{name}", f"#!/bin/sh\n{says}\n").chmod(0o755)
+        for name, command in (("claude", f"echo {claude}"), ("my-agent", f"echo {mine}")):
+            prompts.write(f"bin/{name}", f"#!/bin/sh\n{command}\n").chmod(0o755)
         assert f"claude {claude}" in prompts.abreast("check", "settings.json").err
         assert prompts.abreast("run", "settings.json").code == 0
         counts.append(prompts.sql("select count(*) as n from trials where reused_from is null")[0]["n"])
@@ -485,14 +485,14 @@ def test_another_version_of_an_agent_in_a_template_is_another_question(
 
 
 def test_a_program_that_is_not_there_is_nobodys_failure_and_a_resume_goes_on_when_it_is(prompts: Folder) -> None:
-    there = prompts.path / "there"
-    late = {"commandTemplate": f"if [ -e '{there}' ]; then cat {{prompt}}; else ./no-such-agent; fi"}
+    installed = prompts.path / "there"
+    late = {"commandTemplate": f"if [ -e '{installed}' ]; then cat {{prompt}}; else ./no-such-agent; fi"}
     write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": late}, runs_per_prompt=1)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 3
     actual = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
     assert actual == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
-    there.touch()
+    installed.touch()
     done = prompts.abreast("resume", "settings.json")
     assert done.code == 0, done.output
     actual = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
@@ -529,13 +529,13 @@ def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(
 def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(prompts: Folder, project: Path) -> None:
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="main", runs_per_prompt=1)
     assert prompts.abreast("run", "settings.json").code == 0
-    seen = prompts.sql("select distinct params_workspace from predictions")
-    assert len(seen) == 1
-    assert len(json.loads(seen[0]["params_workspace"])["commit"]) == 40
+    rows = prompts.sql("select distinct params_workspace from predictions")
+    assert len(rows) == 1
+    assert len(json.loads(rows[0]["params_workspace"])["commit"]) == 40
     (project / "app.py").write_text("print('not committed')\n")
     done = prompts.abreast("check", "settings.json", "--fresh")
-    told = "trials do not see 1 uncommitted change in "
-    assert told in done.err, "once for all agents"
+    note = "trials do not see 1 uncommitted change in "
+    assert note in done.err, "once for all agents"
     done = refused(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="mian")
     assert 'no branch "mian"' in done.err
 
@@ -553,12 +553,14 @@ def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
 
 def test_tasks_by_flags_take_the_place_of_those_of_the_file(prompts: Folder, project: Path) -> None:
     """Whoever asks for pull requests beside a file of prompts means them, and the other way round."""
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
     (project / "app.py").write_text("print('good day')\n")
-    subprocess.run(["git", "-C", str(project), *who, "commit", "-qam", "Greet everybody politely (#7)"], check=True)
+    subprocess.run(
+        ["git", "-C", str(project), *identity, "commit", "-qam", "Greet everybody politely (#7)"], check=True
+    )
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project")
-    asked = prompts.abreast("run", "settings.json", "--pull-requests", "1", "--dry-run")
-    assert "pr-7" in asked.output
+    dry_run = prompts.abreast("run", "settings.json", "--pull-requests", "1", "--dry-run")
+    assert "pr-7" in dry_run.output
     only = dict.fromkeys(("num_prompts", "prompts"))
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", mode="PR_Recreate", **only)
     assert "prompt2.md" in prompts.abreast("run", "settings.json", "--prompts", "prompt2.md", "--dry-run").output
@@ -569,8 +571,8 @@ def project(folder: Folder) -> Path:
     """A repository with one commit."""
     path = folder.path / "project"
     folder.write("project/app.py", "print('hello')\n")
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
-    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "one"]):
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-qm", "one"]):
         subprocess.run(["git", "-C", str(path), *words], check=True)
     return path
 
@@ -582,18 +584,18 @@ def test_a_check_that_agents_could_read_is_pointed_out(prompts: Folder, project:
     prompts.write("checks.py", "")
     agents = {"assistants": list(TWO), "agent_config": TWO, "check": "python3 {folder}/checks.py {case}"}
 
-    def told(repo: str | None) -> bool:
+    def is_warned(repo: str | None) -> bool:
         write(prompts, **agents, repo_path=repo)
         return "agents can read checks.py" in prompts.abreast("check", "settings.json").output
 
-    assert [told("./"), told("project"), told(None)] == [True, False, False]
+    assert [is_warned("./"), is_warned("project"), is_warned(None)] == [True, False, False]
     (prompts.path / "checks.py").rename(project / "checks.py")
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
     agents["check"] = "python3 {folder}/project/checks.py {case}"
-    assert not told("project")  # it is not committed
-    for words in (["add", "-A"], [*who, "commit", "-qm", "two"]):
+    assert not is_warned("project")  # it is not committed
+    for words in (["add", "-A"], [*identity, "commit", "-qm", "two"]):
         subprocess.run(["git", "-C", str(project), *words], check=True)
-    assert told("project")
+    assert is_warned("project")
 
 
 def test_passwords_in_addresses_are_neither_stored_nor_shown(
@@ -602,22 +604,22 @@ def test_passwords_in_addresses_are_neither_stored_nor_shown(
     """The repository is served as plain files, which git can read."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     (project / "app.py").write_text("print('hello, you')\n")
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
-    for words in ([*who, "commit", "-qam", "Greet people by their name (#1)"], ["update-server-info"]):
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in ([*identity, "commit", "-qam", "Greet people by their name (#1)"], ["update-server-info"]):
         subprocess.run(["git", "-C", str(project), *words], check=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(project))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
         agents = {"assistants": list(TWO), "agent_config": TWO}
-        told = refused(prompts, **agents, repo_url=address).output
-        assert "contains a password or token, which would be stored" in told
-        told += refused(prompts, **agents, repo_path=address).output
+        output = refused(prompts, **agents, repo_url=address).output
+        assert "contains a password or token, which would be stored" in output
+        output += refused(prompts, **agents, repo_path=address).output
         write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
         done = prompts.abreast("run", "settings.json", "--repeats", "1")
         assert done.code == 0, done.err
         server.shutdown()
-    told += done.output + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
-    assert told.count("pass-w0rd") == 1  # in the settings themselves
+    output += done.output + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
+    assert output.count("pass-w0rd") == 1  # in the settings themselves
 
 
 class _Files(SimpleHTTPRequestHandler):
@@ -684,9 +686,9 @@ def test_who_judges_comes_from_the_environment_if_nobody_is_named(
 
 
 def test_a_known_agent_may_lie_anywhere(prompts: Folder) -> None:
-    said = '{"type": "item.completed", "item": {"type": "agent_message", "text": "from elsewhere"}}'
+    event = '{"type": "item.completed", "item": {"type": "agent_message", "text": "from elsewhere"}}'
     program = prompts.write(
-        "tools/my-codex", f"#!/bin/sh\n[ \"$1\" = --version ] && echo codex-cli 1.2.3 || echo '{said}'\n"
+        "tools/my-codex", f"#!/bin/sh\n[ \"$1\" = --version ] && echo codex-cli 1.2.3 || echo '{event}'\n"
     )
     program.chmod(0o755)
     write(prompts, assistants=["Codex CLI"], agent_config={"Codex CLI": {"command": str(program)}}, runs_per_prompt=1)

@@ -62,9 +62,9 @@ def test_what_comes_before_and_after_the_program_is_no_time_of_the_trial(
         time.sleep(1.2)
         return make(self, *words)
 
-    def slow_removal(self: Agent, *words: Any, **named: Any) -> None:
+    def slow_removal(self: Agent, *args: Any, **kwargs: Any) -> None:
         time.sleep(1.2)
-        clean(self, *words, **named)
+        clean(self, *args, **kwargs)
 
     monkeypatch.setattr(Workspaces, "make", slow_disk)
     monkeypatch.setattr(Agent, "_clean", slow_removal)

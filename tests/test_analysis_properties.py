@@ -74,8 +74,8 @@ class Shape:
         return self.words[-1] if self.chance.random() < self.lean[variant] else self.chance.choice(self.words)
 
     def cost(self) -> float | None:
-        known = {"known": True, "unknown": False, "partly": self.chance.random() < 0.9}[self.costs]
-        return round(self.chance.random(), 3) if known else None
+        is_known = {"known": True, "unknown": False, "partly": self.chance.random() < 0.9}[self.costs]
+        return round(self.chance.random(), 3) if is_known else None
 
     def case(self, number: int) -> Case:
         tags = {"kind": self.chance.choice(["easy", "hard", "ünï"]), "even": str(number % 2 == 0)}
@@ -121,16 +121,16 @@ def executed(shape: Shape, path: Path, run: int = 1) -> None:
 
 def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
     """The rows, as they lie there."""
-    run = store.run(name)
-    run_id = run["run_id"]
-    spec = json.loads(run["spec"])
+    record = store.run(name)
+    run_id = record["run_id"]
+    spec = json.loads(record["spec"])
     names = [row[0] for row in store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (run_id,))]
     per_case = len(names) * spec["repeats"]
-    found = naive.Run(
+    run = naive.Run(
         names,
         spec["repeats"],
-        run["planned_trials"] // per_case,
-        names.index(run["baseline"]),
+        record["planned_trials"] // per_case,
+        names.index(record["baseline"]),
         spec.get("margin") or 0.0,
         {},
         {},
@@ -145,18 +145,18 @@ def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
     )
     for row in rows:
         case = row["position"] // per_case
-        found.trials[case, row["variant"], row["repeat"]] = row
-        found.tags[case], found.groups[case] = json.loads(row["tags"]), row["case_group"]
-    sizes = Counter(group for group in found.groups.values() if group is not None)
-    stored = json.loads(run["provenance"]).get("largest_group")
-    found.largest_group = stored or max(sizes.values(), default=1)
+        run.trials[case, row["variant"], row["repeat"]] = row
+        run.tags[case], run.groups[case] = json.loads(row["tags"]), row["case_group"]
+    sizes = Counter(group for group in run.groups.values() if group is not None)
+    stored = json.loads(record["provenance"]).get("largest_group")
+    run.largest_group = stored or max(sizes.values(), default=1)
     planned = dict(store.rows("SELECT id, case_group FROM cases"))
-    found.planned_groups = [planned.get(f"c{case}") for case in range(found.planned_cases)]
+    run.planned_groups = [planned.get(f"c{case}") for case in range(run.planned_cases)]
     scores = store.rows("SELECT position, value FROM scores WHERE run_id = ? AND name = ?", (run_id, metric))
     for position, value in scores:
         block, variant = divmod(position, len(names))
-        found.scores[block // spec["repeats"], variant, block % spec["repeats"]] = value
-    return found
+        run.scores[block // spec["repeats"], variant, block % spec["repeats"]] = value
+    return run
 
 
 def near(value: Any, tolerance: float = 1e-6) -> Any:
@@ -241,7 +241,7 @@ def check_variants(store: Store, analysis: Analysis) -> None:
         assert score["mean"] == near(naive.estimate(naive.units_of(run, cases, means)))
         assert 0 <= low <= score["mean"] + 1e-9
         assert score["mean"] - 1e-9 <= high <= 1
-        check_repeats(row, run.repeats, [each for each in by_case.values() if len(each) == run.repeats])
+        check_repeats(row, run.repeats, [scores for scores in by_case.values() if len(scores) == run.repeats])
 
 
 def scores_in_tables(run: naive.Run, variant: int) -> tuple[list[int], list[float]]:
@@ -261,18 +261,18 @@ def scores_in_tables(run: naive.Run, variant: int) -> tuple[list[int], list[floa
     return cases, means
 
 
-def check_repeats(row: dict[str, Any], repeats: int, whole: list[list[float]]) -> None:
-    if repeats == 1 or not whole:
+def check_repeats(row: dict[str, Any], repeats: int, scores_by_case: list[list[float]]) -> None:
+    if repeats == 1 or not scores_by_case:
         assert (row["pass_at_k"], row["consistent"]) == ({}, None)
         return
-    assert row["consistent"] == near(sum(len(set(each)) == 1 for each in whole) / len(whole))
-    if any(score not in (0, 1) for each in whole for score in each):
+    assert row["consistent"] == near(sum(len(set(scores)) == 1 for scores in scores_by_case) / len(scores_by_case))
+    if any(score not in (0, 1) for scores in scores_by_case for score in scores):
         assert row["pass_at_k"] == row["pass_hat_k"] == {}
         return
     for k in range(1, repeats + 1):
-        right = [int(sum(each)) for each in whole]
-        assert row["pass_at_k"][str(k)] == near(sum(pass_at_k(repeats, c, k) for c in right) / len(whole))
-        assert row["pass_hat_k"][str(k)] == near(sum(pass_hat_k(repeats, c, k) for c in right) / len(whole))
+        right = [int(sum(scores)) for scores in scores_by_case]
+        assert row["pass_at_k"][str(k)] == near(sum(pass_at_k(repeats, c, k) for c in right) / len(scores_by_case))
+        assert row["pass_hat_k"][str(k)] == near(sum(pass_hat_k(repeats, c, k) for c in right) / len(scores_by_case))
 
 
 def mean(values: list[float]) -> float | None:
@@ -298,19 +298,19 @@ def check_prices_and_times(store: Store, analysis: Analysis) -> None:
             for index in question:
                 rows = [run.trials[case, index, repeat] for repeat in range(run.repeats)]
                 costs = answered[index]
-                known = [cost for cost in costs if cost is not None]
-                each = []
+                known_costs = [cost for cost in costs if cost is not None]
+                cost_and_score = []
                 for repeat, row in enumerate(rows):
                     score, cost = run.score((case, index, repeat)), row["cost_usd"]
-                    if row["status"] == "error" and row["error_blame"] == "variant" and cost is None and known:
-                        cost = sum(known) / len(known)
-                    if score is not None and cost is not None and len(known) == len(costs):
-                        each.append((cost, score))
-                paid.append([mean([one[at] for one in each]) for at in (0, 1)])
+                    if row["status"] == "error" and row["error_blame"] == "variant" and cost is None and known_costs:
+                        cost = sum(known_costs) / len(known_costs)
+                    if score is not None and cost is not None and len(known_costs) == len(costs):
+                        cost_and_score.append((cost, score))
+                paid.append([mean([pair[at] for pair in cost_and_score]) for at in (0, 1)])
             if None not in sides:
                 times.append(sides)
                 timed_groups.append(group)
-            if all(one is not None for side in paid for one in side):
+            if all(value is not None for side in paid for value in side):
                 prices.append([*paid[0], *paid[1]])
                 priced_groups.append(group)
         latency, cost = item.pairs.latency, item.pairs.cost
@@ -345,21 +345,21 @@ def check_segments(store: Store, analysis: Analysis) -> None:
             expected.append((item.variant, tag, value, len(among), tagged - len(among), ends))
     qs = naive.benjamini_hochberg([ends[2] for *_, ends in expected])
     assert len(analysis.segments) == len(expected)
-    for found, (variant, tag, value, cases, dropped, (low, high, p)), q in zip(
+    for segment, (variant, tag, value, cases, dropped, (low, high, p)), q in zip(
         analysis.segments, expected, qs, strict=True
     ):
-        assert (found.variant, found.tag, found.value, found.cases, found.dropped) == (
+        assert (segment.variant, segment.tag, segment.value, segment.cases, segment.dropped) == (
             variant,
             tag,
             value,
             cases,
             dropped,
         )
-        assert (found.estimate.low, found.estimate.high) == (near(low), near(high))
-        assert (found.estimate.p, found.q) == (near(p, 1e-5), near(q, 1e-4))
-        if found.word != "inconclusive":
+        assert (segment.estimate.low, segment.estimate.high) == (near(low), near(high))
+        assert (segment.estimate.p, segment.q) == (near(p, 1e-5), near(q, 1e-4))
+        if segment.word != "inconclusive":
             assert q <= 0.05 + 1e-4
-            assert low > 0 if found.word == "better" else high < 0
+            assert low > 0 if segment.word == "better" else high < 0
 
 
 def check_words(analysis: Analysis) -> None:
@@ -373,12 +373,12 @@ def check_words(analysis: Analysis) -> None:
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
     summary = json_report.report(analysis)["summary"]
-    asked = catalogue.ReportRequest(analysis)
-    terminal = " ".join(catalogue.text(asked, "terminal").split())
+    request = catalogue.ReportRequest(analysis)
+    terminal = " ".join(catalogue.text(request, "terminal").split())
     for line in summary:
         assert " ".join(line.split()) in terminal
     for form in ("markdown", "junit", "csv"):
-        text = catalogue.text(asked, form)
+        text = catalogue.text(request, form)
         assert "nan" not in text
         for item in analysis.comparisons:
             counts = f"{item.verdict.wins} win"
@@ -424,7 +424,7 @@ def check_across(store: Store, names: list[str]) -> None:
     for name, item in comparisons.items():
         expected = []
         for case_id in set(ids[0]) & set(ids[1]):
-            cases = [known[case_id] for known in ids]
+            cases = [positions[case_id] for positions in ids]
             if not all(case in done for case, done in zip(cases, counted, strict=True)):
                 assert case_id in item.match.unfinished
                 continue

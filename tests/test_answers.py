@@ -140,8 +140,8 @@ def test_answers_about_numbers_are_read_as_a_person_reads_them(file: str, monkey
     rejected, accepted = [], []
     for answer in answers:
         name = answer.get("query") or next(name for part, name in QUERY_OF.items() if part in answer["question"])
-        asked = {"query": name, "question": answer["question"], "columns": {"value": [1.0, 2.0]}, "size": 2}
-        is_right = score(Case(answer["id"], asked, answer["expected"]), Answer(answer["answer"]))["correct"] == 1.0
+        case = {"query": name, "question": answer["question"], "columns": {"value": [1.0, 2.0]}, "size": 2}
+        is_right = score(Case(answer["id"], case, answer["expected"]), Answer(answer["answer"]))["correct"] == 1.0
         if is_right != answer["right"]:
             (accepted if is_right else rejected).append(answer["id"])
     most_rejected, most_accepted, count = MISREAD_NUMBERS[file]

@@ -61,14 +61,14 @@ def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str
 
 
 def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.requests if seen.method == "POST"]
+    return [request.body for request in provider.requests if request.method == "POST"]
 
 
 Responder = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], bytes]]
 
 
 @contextlib.contextmanager
-def server(said: Responder, on_path: Callable[[str], object] = str) -> Iterator[str]:
+def server(respond: Responder, on_path: Callable[[str], object] = str) -> Iterator[str]:
     """A server that says to every request exactly what `said` returns for its headers and its body."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def server(said: Responder, on_path: Callable[[str], object] = str) -> Iterator[
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             on_path(self.path)
-            self._say(*said({name.lower(): value for name, value in self.headers.items()}, body))
+            self._say(*respond({name.lower(): value for name, value in self.headers.items()}, body))
 
         def do_GET(self) -> None:
             self._say(404, {}, b"")
@@ -224,9 +224,9 @@ def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakePro
 
 
 def chat(content: Any = "4", usage: Any = None, message: Any = None, **more: Any) -> dict[str, Any]:
-    told = {"content": content, **(message or {})}
+    fields = {"content": content, **(message or {})}
     used = {"prompt_tokens": 3, "completion_tokens": 2} if usage is None else usage
-    return {"model": "gpt-4.1", "choices": [{"finish_reason": "stop", "message": told}], "usage": used, **more}
+    return {"model": "gpt-4.1", "choices": [{"finish_reason": "stop", "message": fields}], "usage": used, **more}
 
 
 def failed(code: str, **more: Any) -> dict[str, Any]:
@@ -265,11 +265,11 @@ NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
 def scripted(bodies: Mapping[str, Any], status: int = 200) -> Responder:
     """Says what stands under the prompt."""
 
-    def said(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        told = bodies[body["input"] if "input" in body else body["messages"][-1]["content"]]
-        return status, {}, told if isinstance(told, bytes) else json.dumps(told).encode()
+    def respond(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        reply = bodies[body["input"] if "input" in body else body["messages"][-1]["content"]]
+        return status, {}, reply if isinstance(reply, bytes) else json.dumps(reply).encode()
 
-    return said
+    return respond
 
 
 def test_a_good_answer_beside_nonsense_is_an_answer(folder: Folder) -> None:
@@ -383,7 +383,7 @@ def test_a_key_that_expired_is_renewed_once_for_all_requests_under_way(
     file.write_text("old-key-xyz")
     together = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
 
-    def said(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    def respond(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         key = headers["x-api-key"]
         if key == "new-key-xyz":
             content = [{"type": "text", "text": f"4, and the old one was old-key-xyz, the new one {key}"}]
@@ -391,7 +391,7 @@ def test_a_key_that_expired_is_renewed_once_for_all_requests_under_way(
         together.wait(10)
         return 401, {}, json.dumps({"error": {"type": "authentication_error", "message": f"no: {key}"}}).encode()
 
-    with server(said) as url:
+    with server(respond) as url:
         variant = {**FAMILIES["anthropic"], "base_url": url, "key_command": ["cat", str(file)]}
         done = run(folder, ["a", "b", "c", "d"], variant, "--parallel", "4", limits={"breaker": 99})
     assert done.code == 0, done.err
@@ -434,11 +434,11 @@ def test_secrets_in_headers_are_refused(folder: Folder, provider: FakeProvider, 
 def test_a_header_may_name_a_variable_whose_value_stands_nowhere(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def said(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    def respond(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         return 200, {}, json.dumps(chat(f"it is {headers['helicone-auth']}")).encode()
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with server(said) as url:
+    with server(respond) as url:
         headers = {"Helicone-Auth": "Bearer ${GATE}", "x-team": "mine"}
         variant = {**FAMILIES["chat"], "base_url": url, "headers": headers}
         missing = run(folder, ["Hello"], variant)
@@ -457,14 +457,14 @@ def test_a_password_in_an_address_comes_from_the_environment_only_and_stands_now
 ) -> None:
     sent = []
 
-    def said(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    def respond(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         sent.append(headers["authorization"])
         if body["messages"][-1]["content"] == "Hello":
             return 200, {}, json.dumps(chat("open-sesame")).encode()
         return 400, {}, b"not with open-sesame"
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with server(said) as url:
+    with server(respond) as url:
         address = url.replace("http://", "http://me:open-sesame@")
         refused = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": address})
         assert refused.code == 2
@@ -574,8 +574,8 @@ def test_attempts_that_failed_and_were_paid_count_against_the_budget_and_are_tol
     spent = sum(row["usd"] for row in stored)
     assert 3.0 <= spent <= 5.0
     assert f"(and ${stored[1]['usd']:.2f} for failed attempts)" in done.out
-    again = folder.abreast("resume")
-    assert again.code == 3
+    resumed = folder.abreast("resume")
+    assert resumed.code == 3
     assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "a resume knows what was spent"
 
 
@@ -604,20 +604,20 @@ def test_an_address_where_nobody_is_stops_the_run_with_that_address(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeProvider.in_thread() as provider:
-        gone = provider.url
+        url = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    target = {**FAMILIES["anthropic"], "base_url": gone}
+    target = {**FAMILIES["anthropic"], "base_url": url}
     done = run(folder, ["a", "b", "c", "d"], target, "--force", limits={"parallel": 4})
     assert done.code == 3
-    assert gone in done.err
+    assert url in done.err
     assert folder.sql("select distinct error_kind k from predictions") == [{"k": "network"}]
 
 
 def test_a_run_that_only_failed_names_its_first_error(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeProvider.in_thread() as provider:
-        gone = provider.url
+        url = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    target = {**FAMILIES["anthropic"], "base_url": gone}
+    target = {**FAMILIES["anthropic"], "base_url": url}
     limits = {"retries": 0, "parallel": 4}  # too few attempts for the breaker
     done = run(folder, ["a", "b"], target, "--force", limits=limits)
     assert done.code == 3
@@ -756,18 +756,18 @@ PARAMETERS = [
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(which=st.sampled_from(PARAMETERS), value=ANYTHING)
+@given(parameter=st.sampled_from(PARAMETERS), value=ANYTHING)
 def test_whatever_a_parameter_is_there_is_a_target_or_an_error_in_words(
-    tmp_path: Path, which: tuple[str, str], value: Any
+    tmp_path: Path, parameter: tuple[str, str], value: Any
 ) -> None:
-    target, name = which
+    target, name = parameter
     needed = {"command": [os.devnull]} if target == "command" else {"model": "m"}
     try:
-        made = build(Variant("v", target, {**needed, name: value}), 0, {"base": tmp_path})
+        instance = build(Variant("v", target, {**needed, name: value}), 0, {"base": tmp_path})
     except BadInput as error:
         assert error.message  # noqa: PT017
         return
-    assert made.version
+    assert instance.version
 
 
 @pytest.mark.parametrize(

@@ -56,20 +56,20 @@ def test_the_estimate_is_the_judges_mean_plus_the_mean_correction() -> None:
     judge = np.array([1.0, 0.0, 0.5, -1.0, 0.0, 1.0, 0.5, 0.0, -0.5, 0.25] * 8)
     labelled = np.arange(0, 80, 3)
     human = np.round(judge[labelled] * 0.5 + np.sin(labelled) * 0.2, 3)
-    found = ppi(judge, human, labelled)
+    estimate = ppi(judge, human, labelled)
     n, total = len(labelled), len(judge)
     tuning = np.cov(human, judge[labelled])[0, 1] / ((1 + n / total) * judge.var(ddof=1))
-    assert found.tuning == pytest.approx(tuning)
-    assert found.estimate == pytest.approx(tuning * judge.mean() + (human - tuning * judge[labelled]).mean())
-    assert found.labels == n
+    assert estimate.tuning == pytest.approx(tuning)
+    assert estimate.estimate == pytest.approx(tuning * judge.mean() + (human - tuning * judge[labelled]).mean())
+    assert estimate.labels == n
 
 
 def test_a_judge_that_says_nothing_leaves_the_labels_alone() -> None:
     human = [1.0, 0.0, -1.0, 1.0, 1.0, 0.0] * 5
-    found = ppi([0.5] * 200, human, range(30))
-    assert found.tuning == 0
-    assert found.estimate == pytest.approx(np.mean(human))
-    assert found.high - found.low == pytest.approx(paired_t(human).high - paired_t(human).low, rel=0.03)
+    estimate = ppi([0.5] * 200, human, range(30))
+    assert estimate.tuning == 0
+    assert estimate.estimate == pytest.approx(np.mean(human))
+    assert estimate.high - estimate.low == pytest.approx(paired_t(human).high - paired_t(human).low, rel=0.03)
 
 
 def test_a_judge_that_contradicts_people_does_not_count() -> None:

@@ -136,15 +136,15 @@ def test_tags_are_converted_to_text(folder: Folder) -> None:
 
 
 def test_cases_without_ids_are_named_after_their_content(folder: Folder) -> None:
-    one, two = {"input": "one", "expected": "1"}, {"input": {"n": 2}}
-    first = [case.id for case in read(folder, [one, two, one, one])]
-    assert first[2] == f"{first[0]}-2"
-    assert first[3] == f"{first[0]}-3"
-    assert len(set(first)) == 4
-    later = [case.id for case in read(folder, [{"input": "something above"}, two, one])]
-    assert later[1:] == [first[1], first[0]]
-    folder.write("cases.jsonl", json.dumps(one))
-    assert [case.id for case in read(folder, "cases.jsonl")] == first[:1]
+    text_case, mapping_case = {"input": "one", "expected": "1"}, {"input": {"n": 2}}
+    ids = [case.id for case in read(folder, [text_case, mapping_case, text_case, text_case])]
+    assert ids[2] == f"{ids[0]}-2"
+    assert ids[3] == f"{ids[0]}-3"
+    assert len(set(ids)) == 4
+    later_ids = [case.id for case in read(folder, [{"input": "something above"}, mapping_case, text_case])]
+    assert later_ids[1:] == [ids[1], ids[0]]
+    folder.write("cases.jsonl", json.dumps(text_case))
+    assert [case.id for case in read(folder, "cases.jsonl")] == ids[:1]
 
 
 PYTHON = """

@@ -96,7 +96,7 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
 
 
 @pytest.mark.parametrize(
-    ("what", "start", "cheat", "changed"),
+    ("scenario", "start", "cheat", "changed"),
     [
         ("deleted tests come back", {"test_app.py": TEST}, "rm test_app.py; : > test_none.py", ["test_app.py"]),
         (
@@ -166,11 +166,11 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
 )
 @pytest.mark.matrix(quick=4)
 def test_what_pytest_reads_is_restored(
-    folder: Folder, what: str, start: dict[str, str], cheat: str, changed: list[str]
+    folder: Folder, scenario: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
     files = {"app.py": ADD, **start}
     run(folder, files, {"cheat": cheat, "both": f"{RIGHT}; {cheat}"}, {"command": PYTEST})
-    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
+    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, scenario
 
 
 QUIET = (
@@ -243,7 +243,7 @@ MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
 
 
 @pytest.mark.parametrize(
-    ("what", "command", "start", "cheat", "changed"),
+    ("scenario", "command", "start", "cheat", "changed"),
     [
         ("a script by its name", "python3 checks.py", {"checks.py": CHECKS}, "echo > checks.py", ["checks.py"]),
         ("a module", "python3 -m qa.check", {"qa/check.py": CHECKS}, "echo > qa/check.py", ["qa/check.py"]),
@@ -295,15 +295,15 @@ MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
     ],
 )
 def test_what_the_command_names_is_restored(
-    folder: Folder, what: str, command: str, start: dict[str, str], cheat: str, changed: list[str]
+    folder: Folder, scenario: str, command: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
     files = {"app.py": ADD, **start}
     run(folder, files, {"cheat": cheat, "both": f"{RIGHT}; {cheat}"}, {"command": command})
-    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
+    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, scenario
 
 
 @pytest.mark.parametrize(
-    ("what", "command", "start", "work"),
+    ("scenario", "command", "start", "work"),
     [
         (
             "a file that the command looks at is the work",
@@ -345,10 +345,10 @@ def test_what_the_command_names_is_restored(
     ],
 )
 def test_the_agents_own_files_are_not_restored(
-    folder: Folder, what: str, command: str, start: dict[str, str], work: str
+    folder: Folder, scenario: str, command: str, start: dict[str, str], work: str
 ) -> None:
     run(folder, start, {"works": work}, {"command": command, "fails_before": True})
-    assert outcomes(folder) == {"works": (1, [])}, what
+    assert outcomes(folder) == {"works": (1, [])}, scenario
 
 
 def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -> None:
@@ -444,10 +444,10 @@ def test_settings_of_any_content_are_restored_or_kept_entirely(name: str, before
     task = CheckTask(Check("tests", ("make", "test")), ("make", "test"), (), NO_CASE_TESTS)
     with tempfile.TemporaryDirectory() as folder:
         start, work = Path(folder, "start"), Path(folder, "work")
-        for place, content in ((start, before), (work, after)):
-            place.mkdir()
-            (place / name).write_bytes(content)
-            (place / "test_app.py").write_bytes(b"")
+        for directory, content in ((start, before), (work, after)):
+            directory.mkdir()
+            (directory / name).write_bytes(content)
+            (directory / "test_app.py").write_bytes(b"")
         changed = restore(start, work, find_protected(start, task), 0)
         assert changed in ([], [name])
         assert (work / name).read_bytes() == (before if changed else after)

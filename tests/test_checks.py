@@ -72,11 +72,11 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
     outcomes = scores(project)
     assert {name: value for name, (value, _) in outcomes.items()} == {"idle": 0, "wrong": 0, "right": 1}
     assert outcomes["wrong"][1].startswith("exit code 3")
-    shown = project.abreast("show", "latest", "one").out
-    assert "score_tests: 0 exit code 3: " in shown, "and why"
+    details = project.abreast("show", "latest", "one").out
+    assert "score_tests: 0 exit code 3: " in details, "and why"
     (printed,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
     assert printed["content"].startswith("value is wrong in value.txt\n"), "the folder is gone tomorrow"
-    assert "expected" not in shown, "nothing was"
+    assert "expected" not in details, "nothing was"
     (output,) = project.sql("select content from artifacts where name = 'tests' and content like '%value is right%'")
     assert "value is right" in output["content"]
     assert project.sql("select files_changed n from predictions where variant = 'right'")[0]["n"] == 1
@@ -171,7 +171,7 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
 
 
 @pytest.mark.parametrize(
-    ("tests", "more", "code", "said"),
+    ("tests", "more", "code", "message"),
     [
         ({"command": None}, {}, 2, "command must be a string or a list of strings, got None"),
         ({}, {"scorers": ["tests"]}, 2, "command is missing"),
@@ -186,11 +186,11 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
     ],
 )
 def test_a_check_that_cannot_be_run_is_refused(
-    project: Folder, tests: dict[str, Any], more: dict[str, Any], code: int, said: str
+    project: Folder, tests: dict[str, Any], more: dict[str, Any], code: int, message: str
 ) -> None:
     done = run(project, tests, **more)
     assert done.code == code, done.err
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_program_that_is_missing_in_the_workspace_is_not_the_agents_failure(project: Folder) -> None:

@@ -41,8 +41,8 @@ def left_behind(provider: FakeProvider) -> list[str]:
     actual = []
     for process in psutil.process_iter():
         try:
-            around = process.environ()
-            if TRIAL in around and around.get("ANTHROPIC_BASE_URL") == provider.url:
+            env = process.environ()
+            if TRIAL in env and env.get("ANTHROPIC_BASE_URL") == provider.url:
                 actual.append(" ".join(process.cmdline()))
         except (psutil.Error, OSError):
             continue
@@ -62,7 +62,9 @@ def row(folder: Folder) -> dict[str, Any]:
 
 
 def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
+    return [
+        request.body for request in provider.requests if request.method == "POST" and request.path.endswith("/messages")
+    ]
 
 
 def test_a_plain_answer_comes_with_turns_tokens_cost_model_and_version(folder: Folder, provider: FakeProvider) -> None:
@@ -319,5 +321,5 @@ def test_a_failed_trial_keeps_its_workspace_if_that_is_asked_for(folder: Folder)
     result = experiment.run(keep_workspaces=True)
     (actual,) = result.rows()
     assert actual["status"] == "error"
-    kept = Path(actual["workspace"])
-    assert (kept / "note.txt").read_text() == "here\n"
+    workspace = Path(actual["workspace"])
+    assert (workspace / "note.txt").read_text() == "here\n"

@@ -90,11 +90,11 @@ def is_supervisor(process: psutil.Process) -> bool:
         return False
 
 
-def until(condition: Callable[[], Any], what: str, process: subprocess.Popen[str]) -> None:
+def until(condition: Callable[[], Any], description: str, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        assert process.poll() is None, f"ended before: {what}: {process.communicate()}"
+        assert time.monotonic() < deadline, f"still not: {description}"
+        assert process.poll() is None, f"ended before: {description}: {process.communicate()}"
         time.sleep(0.01)
 
 

@@ -62,8 +62,10 @@ def run(folder: Folder, *words: str) -> Done:
     return folder.abreast("run", "code-search", "--repo", "shop", *words)
 
 
-def asked(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
+def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
+    return [
+        request.body for request in provider.requests if request.method == "POST" and request.path.endswith("/messages")
+    ]
 
 
 CASES = ("--case", "search-001", "--case", "nav-001", "--case", "search-003")
@@ -97,7 +99,9 @@ def test_both_arms_are_the_same_but_for_the_server_and_its_tools(shop: Folder, p
     done = run(shop, "--case", "search-003", "--model", "haiku")
     assert done.code == 0, done.err
     first = [
-        body for body in asked(provider) if body.get("tools") and "tool_result" not in json.dumps(body["messages"])
+        body
+        for body in request_bodies(provider)
+        if body.get("tools") and "tool_result" not in json.dumps(body["messages"])
     ]
     tools = [{tool["name"] for tool in body["tools"]} - {"DeferredToolPlaceholder"} for body in first]  # the CLI's own
     servers = {
@@ -124,7 +128,7 @@ def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProv
     assert rows["with_mcp"] == {"variant": "with_mcp", "score": 1.0, "tools": '{"Grep":1}'}
     run_name = shop.sql("select distinct run from predictions")[0]["run"]
     results = shop.abreast("validate", run_name, "--json").json
-    assert not [each for each in results if each["check"] == "differences"]
+    assert not [result for result in results if result["check"] == "differences"]
 
 
 def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, provider: FakeProvider) -> None:
@@ -140,9 +144,9 @@ def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, p
     for words in ((), ("--workspace", "copy")):
         done = run(shop, "--cases", "shop/evals/cases/look.jsonl", "--variant", "without_mcp", *words, "--fresh")
         assert done.code == 0, done.err
-    seen = shop.sql("select answer, files_changed from predictions")
-    assert len(seen) == 2
-    for row in seen:
+    rows = shop.sql("select answer, files_changed from predictions")
+    assert len(rows) == 2
+    for row in rows:
         assert "app/orders.py" in row["answer"]
         assert "look.jsonl" not in row["answer"]
         assert ".abreast" not in row["answer"]
@@ -162,8 +166,8 @@ def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) ->
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
     shop.write("shop/evals/cases/more.jsonl", one_case("more"))
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
-    one = ("--cases", "shop/evals/cases/more.jsonl")
-    assert left_out(shop.path, "--repo", "shop", *one) == [".abreast", "evals/cases"]
+    cases_flag = ("--cases", "shop/evals/cases/more.jsonl")
+    assert left_out(shop.path, "--repo", "shop", *cases_flag) == [".abreast", "evals/cases"]
 
 
 def test_code_beside_cases_and_reports_is_not_left_out(shop: Folder) -> None:
@@ -224,7 +228,7 @@ def test_a_server_that_does_not_start_is_refused_before_anything_is_paid(shop: F
     done = run(shop, "--mcp", "broken=false", "--case", "search-001")
     assert done.code == 4
     assert "broken" in done.err
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
 def test_without_a_login_the_way_without_a_model_is_told(
@@ -285,7 +289,7 @@ def test_an_address_where_nothing_listens_fails_the_check(shop: Folder, provider
     done = run(shop, "--mcp", "near=http://127.0.0.1:9/mcp", "--start-timeout", "5s")
     assert done.code == 4
     assert "near" in done.err
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
 def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:

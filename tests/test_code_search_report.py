@@ -67,7 +67,7 @@ NAMES = ("without_mcp", "with_mcp")
 
 
 def reply(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more: Any) -> dict[str, Any]:
-    """One answer; `turns`, `tools` and `denied` are what it tells of itself."""
+    """One answer; `turns`, `tool_calls`, `tools` and `tools_denied` are its own data."""
     data = {name: more.pop(name) for name in ("turns", "tool_calls", "tools", "tools_denied") if name in more}
     if isinstance(data.get("tools"), dict):
         data.setdefault("tool_calls", sum(data["tools"].values()))
@@ -75,14 +75,12 @@ def reply(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more:
 
 
 def case(without: Any, with_: Any = None, category: str = "search", difficulty: str = "easy") -> dict[str, Any]:
-    """A case with what each variant says to it: an answer, or one for each repeat."""
-    each = {"without_mcp": without, "with_mcp": with_}
-    words = {
-        name: sections if isinstance(sections, list) else [sections]
-        for name, sections in each.items()
-        if sections is not None
+    """A case with the answer of each variant, or a list with one for each repeat."""
+    answers = {"without_mcp": without, "with_mcp": with_}
+    repeats = {
+        name: answer if isinstance(answer, list) else [answer] for name, answer in answers.items() if answer is not None
     }
-    return {"input": words, "tags": {"category": category, "difficulty": difficulty}}
+    return {"input": repeats, "tags": {"category": category, "difficulty": difficulty}}
 
 
 Run = Callable[..., dict[str, Section]]
@@ -90,16 +88,16 @@ Run = Callable[..., dict[str, Section]]
 
 @pytest.fixture
 def run(folder: Folder) -> Run:
-    """Runs these cases for real, and gives the sections of the report by their names."""
+    """A function that runs cases and returns the sections of the report by name."""
     folder.write("agent.py", AGENT)
 
     def report(cases: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
         store = more.pop("store", "rows.db")
-        for number, each in enumerate(cases):
-            each.setdefault("id", f"c{number}")
+        for number, row in enumerate(cases):
+            row.setdefault("id", f"c{number}")
         params = more.pop("params", {name: {"who": name} for name in names})
         variants = {name: {"target": "python:agent:search", **params[name]} for name in names}
-        given = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
+        options = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
         Experiment(
             name="tried",
             suite="code-search",
@@ -107,7 +105,7 @@ def run(folder: Folder) -> Run:
             variants=variants,
             store=store,
             base=folder.path,
-            **given,
+            **options,
         ).run()
         return sections_of(folder, store=store)
 
@@ -115,24 +113,24 @@ def run(folder: Folder) -> Run:
 
 
 def sections_of(folder: Folder, store: str = "rows.db") -> dict[str, Section]:
-    """The sections of the last run: whole tables, and plain JSON."""
-    found = sections(analyse(open_store(folder.path / store), "latest"))
-    for section in found:
+    """The sections of the last run, after checks that tables are rectangular and the data are JSON."""
+    latest = sections(analyse(open_store(folder.path / store), "latest"))
+    for section in latest:
         json.dumps(section.data, allow_nan=False)
         for table in section.tables:
             assert all(len(row) == len(table.head) for row in table.rows), table
-    return {section.name: section for section in found}
+    return {section.name: section for section in latest}
 
 
 def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
-    """A table by its first column."""
+    """The rows of a table by its first column."""
     table = section.tables[at]
     return {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
 
 
 def measure(section: Section, name: str) -> dict[str, Any]:
-    (sections,) = [each for each in section.data["measures"] if each["name"] == name]
-    return dict(sections)
+    (row,) = [row for row in section.data["measures"] if row["name"] == name]
+    return dict(row)
 
 
 def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None:
@@ -268,8 +266,8 @@ def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run:
 
 def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
     cases = [case(reply(usage=(100, 1)), reply(usage=(50, 1))) for _ in range(2)]
-    for each in cases:
-        each["input"]["broken"] = [reply(error="no answer")]
+    for row in cases:
+        row["input"]["broken"] = [reply(error="no answer")]
     sections = run(cases, (*NAMES, "broken"))["arms"]
     last = rows(sections)["cases that all but broken answered"]
     assert (last["with_mcp"], last["broken"]) == ("2", "–")
@@ -277,17 +275,19 @@ def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
 
 
 def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> None:
-    known, unknown = reply(usage=(10, 1), cost=0.5), reply(usage=(10, 1))
-    sections = run([case(known, known), case(known, unknown), case(unknown, known), case(unknown, unknown)])["arms"]
+    priced, unpriced = reply(usage=(10, 1), cost=0.5), reply(usage=(10, 1))
+    sections = run([case(priced, priced), case(priced, unpriced), case(unpriced, priced), case(unpriced, unpriced)])[
+        "arms"
+    ]
     assert rows(sections)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
     assert "input tokens" in rows(sections)
-    apart = run([case(known, unknown), case(unknown, known)])["arms"]
-    assert not [title for title in rows(apart) if title.startswith("cost per trial")]  # of no case that both tell
+    disjoint = run([case(priced, unpriced), case(unpriced, priced)])["arms"]
+    assert not [title for title in rows(disjoint) if title.startswith("cost per trial")]  # of no case that both tell
 
 
 def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
-    one, other = reply(usage=(350, 10, 610, 40)), reply(usage=(200, 10, 740, 60))
-    sections = run([case(one, other), case(one, other)])["arms"]
+    without, with_ = reply(usage=(350, 10, 610, 40)), reply(usage=(200, 10, 740, 60))
+    sections = run([case(without, with_), case(without, with_)])["arms"]
     assert sections.sentences[0] == (
         "prompt tokens: without_mcp read 61 % from the cache, with_mcp 74 %; cached tokens are cheaper and "
         "faster; the order within a block is random"
@@ -337,7 +337,7 @@ def test_the_tools_add_up_to_the_tool_calls_above(run: Run) -> None:
     few, many, failed = reply(tools={"Grep": 1, "Read": 1}), reply(tools={"Grep": 40}), reply(error="no answer")
     sections = run([case(few, few), case(many, failed)])
     above = measure(sections["arms"], "tool_calls")["values"]["without_mcp"]
-    assert above == sum(each["calls"]["without_mcp"] for each in sections["tools"].data["tools"]) == 2
+    assert above == sum(tool["calls"]["without_mcp"] for tool in sections["tools"].data["tools"]) == 2
 
 
 @pytest.mark.parametrize("denied", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
@@ -372,8 +372,8 @@ def test_one_variant_is_compared_with_nothing(run: Run) -> None:
 
 def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> None:
     cases = [case(reply(0.5, (100, 1)), reply(1.0, (50, 1))) for _ in range(3)]
-    for each in cases:
-        each["input"]["other"] = [reply(0.0, (200, 1))]
+    for row in cases:
+        row["input"]["other"] = [reply(0.0, (200, 1))]
     sections = run(cases, (*NAMES, "other"))
     table = rows(sections["arms"])["input tokens"]
     assert (table["change of with_mcp"], table["change of other"]) == ("−50.0 %", "+100.0 %")
@@ -387,8 +387,8 @@ def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> Non
 
 def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, folder: Folder) -> None:
     cases = [case(reply(0.2), reply(0.6 + number / 100)) for number in range(20)]
-    for number, each in enumerate(cases):
-        each["input"]["other"] = [reply(0.2 + number / 100)]
+    for number, row in enumerate(cases):
+        row["input"]["other"] = [reply(0.2 + number / 100)]
     cell = rows(run(cases, (*NAMES, "other"))["arms"])["accuracy (F1)"]["change of with_mcp"]
     verdict = analyse(open_store(folder.path / "rows.db"), "latest").comparisons[0].verdict.interval
     assert verdict is not None
@@ -468,10 +468,10 @@ def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> Non
 
 
 def test_every_format_has_it(run: Run, folder: Folder) -> None:
-    one = reply(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
-    other = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
+    without = reply(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
+    with_ = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
     levels = ("search", "easy"), ("navigate", "hard")
-    run([case(one, other, *levels[number % 2]) for number in range(12)])
+    run([case(without, with_, *levels[number % 2]) for number in range(12)])
     texts = everywhere(folder)
     for form in ("terminal", "markdown", "html"):
         for word in ("The arms side by side", "Case by case", "By category and difficulty", "Tools", "prompt tokens"):
@@ -483,7 +483,7 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
         "html": texts["html"],
     }
     for form, text in written.items():
-        whole = " ".join(html.unescape(text).split())
+        normalized = " ".join(html.unescape(text).split())
         cells = {
             cell
             for section in sections_of(folder).values()
@@ -491,7 +491,7 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
             for row in table.rows
             for cell in row
         }
-        assert not [cell for cell in cells if cell not in whole], form
+        assert not [cell for cell in cells if cell not in normalized], form
     suite = json.loads(texts["json"])["suite"]
     assert (suite["problem"], list(suite["sections"])) == (None, ["arms", "cases", "where", "tools"])
     columns = next(csv.DictReader(io.StringIO(texts["csv"])))
@@ -581,9 +581,9 @@ def test_every_figure_is_what_the_rows_say(
     variants, cases, repeats, grouped = shape
     names, store = tuple(f"v{at}" for at in range(variants)), f"{shape}.db"
     if not (folder.path / store).exists():
-        words = {name: [reply(turns=1, tool_calls=1)] for name in names}
-        asked = [{"input": words, "group": "one" if at < grouped else None} for at in range(cases)]
-        run(asked, names, repeats=repeats, store=store)
+        replies = {name: [reply(turns=1, tool_calls=1)] for name in names}
+        inputs = [{"input": replies, "group": "one" if at < grouped else None} for at in range(cases)]
+        run(inputs, names, repeats=repeats, store=store)
     trials = rewritten(folder.path / store, drawn.draw(st.lists(TRIALS, min_size=variants * cases * repeats)))
     sections = sections_of(folder, store=store)
     ByHand(trials, names).agrees_with(sections)
@@ -596,8 +596,8 @@ def test_every_figure_is_what_the_rows_say(
 
 def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) -> None:
     names = ("v0", "v1")
-    words = {name: [reply(turns=1, tool_calls=1)] for name in names}
-    run([{"input": words, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")
+    replies = {name: [reply(turns=1, tool_calls=1)] for name in names}
+    run([{"input": replies, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")
     trial = {"status": "ok", "score": 1.0, "usage": (1, 1, 0, 0), "cost": 0.1, "reused": None, "data": {}}
     seconds = [(0.5, 7.0), (0.5, 7.0), (0.5, 7.0), (7.0, 0.5), (0.5, 0.5)]
     trials = rewritten(folder.path / "grouped.db", [{**trial, "seconds": s} for pair in seconds for s in pair])
@@ -607,37 +607,37 @@ def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) ->
 
 
 def rewritten(path: Path, drawn: Trials) -> Trials:
-    """The rows of a store of one run, after every trial became what was drawn for it."""
+    """Overwrite the trials of a store that holds one run with the drawn ones; return its rows."""
     with closing(sqlite3.connect(path)) as store, store:
         for (position,) in store.execute("SELECT position FROM trials").fetchall():
-            one = drawn[position]
-            status = one["status"] if one["status"] in ("ok", "skipped") else "error"
-            blame, kind = (one["status"], "crash") if status == "error" else (None, None)
+            trial = drawn[position]
+            status = trial["status"] if trial["status"] in ("ok", "skipped") else "error"
+            blame, kind = (trial["status"], "crash") if status == "error" else (None, None)
             store.execute(
                 "UPDATE trials SET status = ?, error_blame = ?, error_kind = ?, input_tokens = ?, output_tokens = ?, "
                 "cache_read_tokens = ?, cache_write_tokens = ?, cost_usd = ?, service_s = ?, reused_from = ? "
                 "WHERE position = ?",
-                (status, blame, kind, *one["usage"], one["cost"], one["seconds"], one["reused"], position),
+                (status, blame, kind, *trial["usage"], trial["cost"], trial["seconds"], trial["reused"], position),
             )
-            store.execute("UPDATE scores SET value = ? WHERE position = ?", (one["score"], position))
-            store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(one["data"]), position))
+            store.execute("UPDATE scores SET value = ? WHERE position = ?", (trial["score"], position))
+            store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(trial["data"]), position))
         store.row_factory = sqlite3.Row
-        sections = store.execute(
+        cursor = store.execute(
             "SELECT t.*, c.id AS case_id, c.case_group, v.name, s.value AS score, p.data FROM trials t "
             "JOIN cases c ON c.digest = t.case_digest JOIN variants v ON v.variant = t.variant "
             "JOIN payloads p ON p.position = t.position "
             "JOIN scores s ON s.position = t.position AND s.name = 'retrieval_f1' ORDER BY t.position"
         )
-        return [{**dict(row), **json.loads(row["data"])} for row in sections]
+        return [{**dict(row), **json.loads(row["data"])} for row in cursor]
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 class ByHand:
-    """The figures of a finished run, from its rows by plain sums."""
+    """The figures of a finished run, computed from its rows by plain sums."""
 
     def __init__(self, trials: Trials, names: tuple[str, ...]) -> None:
         self.names, self.base = names, names[0]
@@ -650,17 +650,17 @@ class ByHand:
                 row["prompt_tokens"] = tokens["input"] + (tokens["cache_read"] or 0) + (tokens["cache_write"] or 0)
             row["new_s"] = None if row["reused_from"] else row["service_s"]
             self.of[row["name"], row["case_id"]].append(row)
-        self.answered = {key: [row for row in each if row["status"] == "ok"] for key, each in self.of.items()}
-        self.fell = {key for key, each in self.of.items() if any(map(own_failure, each))}
+        self.answered = {key: [row for row in rows if row["status"] == "ok"] for key, rows in self.of.items()}
+        self.failed = {key for key, rows in self.of.items() if any(map(own_failure, rows))}
         self.active = [name for name in names if any(self.answered[name, case] for case in self.cases)]
         self.common = [case for case in self.cases if self.active and all(self.always(n, case) for n in self.active)]
 
     def always(self, name: str, case: str) -> bool:
-        return bool(self.answered[name, case]) and (name, case) not in self.fell
+        return bool(self.answered[name, case]) and (name, case) not in self.failed
 
-    def share(self, name: str, what: Callable[..., float | None]) -> float | None:
-        """Over all cases, repeats first."""
-        return mean(mean(what(row) for row in self.of[name, case]) for case in self.cases)
+    def share(self, name: str, value_of: Callable[..., float | None]) -> float | None:
+        """The mean over all cases, each the mean of its repeats."""
+        return mean(mean(value_of(row) for row in self.of[name, case]) for case in self.cases)
 
     def compared(self, name: str) -> float | None:
         """The mean score over the repeats that are compared with the baseline."""
@@ -668,33 +668,34 @@ class ByHand:
         means = []
         for case in self.cases:
             repeats = range(len(self.of[name, case]))
-            scores = {one: [outcome(row) for row in self.of[one, case]] for one in (name, *partners)}
+            scores = {other: [outcome(row) for row in self.of[other, case]] for other in (name, *partners)}
             has_partner = [
-                not partners or any(scores[one][repeat] is not None for one in partners) for repeat in repeats
+                not partners or any(scores[other][repeat] is not None for other in partners) for repeat in repeats
             ]
             means.append(mean(scores[name][repeat] for repeat in repeats if has_partner[repeat]))
         return mean(means)
 
     def amount(self, field: str) -> dict[str, dict[str, float | None]]:
-        """For each variant what a case takes: the mean over its answers that tell it."""
+        """By variant and case: the mean of a field over the answers that have it."""
         return {
             name: {case: mean(row.get(field) for row in self.answered[name, case]) for case in self.cases}
             for name in self.names
         }
 
-    def on(self, each: dict[str, dict[str, float | None]]) -> list[str]:
-        tellers = [own for own in each.values() if any(value is not None for value in own.values())]
-        return [case for case in self.common if all(own[case] is not None for own in tellers)]
+    def cases_with(self, amounts: dict[str, dict[str, float | None]]) -> list[str]:
+        """The common cases for which every variant that has any amount has one."""
+        reporting = [own for own in amounts.values() if any(value is not None for value in own.values())]
+        return [case for case in self.common if all(own[case] is not None for own in reporting)]
 
     def values(self, field: str, middle: Callable[..., float | None] = mean) -> dict[str, float | None]:
-        each = self.amount(field)
-        cases = self.on(each) if self.common else self.cases
-        return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in each.items()}
+        amounts = self.amount(field)
+        cases = self.cases_with(amounts) if self.common else self.cases
+        return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in amounts.items()}
 
     def faster(self, name: str) -> tuple[float, int] | None:
-        """By the latency ratio, cases of one group taken together."""
-        each = self.amount("new_s")
-        own, base = each[name], each[self.base]
+        """The latency saved and the number of cases, from the latency ratio with cases grouped."""
+        amounts = self.amount("new_s")
+        own, base = amounts[name], amounts[self.base]
         cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
         cases = [case for case in cases if own[case] is not None and base[case] is not None]
         if not cases:
@@ -704,23 +705,23 @@ class ByHand:
         return 1 - ratio.estimate, len(cases)
 
     def saved(self, field: str, name: str) -> tuple[float, int] | None:
-        each = self.amount(field)
-        own, base = each[name], each[self.base]
+        amounts = self.amount(field)
+        own, base = amounts[name], amounts[self.base]
         cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
         cases = [case for case in cases if own[case] is not None and base[case] is not None]
-        there = sum(base[case] or 0 for case in cases)
-        return (1 - sum(own[case] or 0 for case in cases) / there, len(cases)) if there else None
+        base_total = sum(base[case] or 0 for case in cases)
+        return (1 - sum(own[case] or 0 for case in cases) / base_total, len(cases)) if base_total else None
 
     def winner(self, name: str, case: str) -> str | None:
-        both = zip(*([outcome(row) for row in self.of[one, case]] for one in (self.base, name)), strict=True)
-        pairs = [(one, other) for one, other in both if one is not None and other is not None]
+        both = zip(*([outcome(row) for row in self.of[side, case]] for side in (self.base, name)), strict=True)
+        pairs = [(a, b) for a, b in both if a is not None and b is not None]
         if not pairs:
             return None
-        difference = sum(other - one for one, other in pairs) / len(pairs)
+        difference = sum(b - a for a, b in pairs) / len(pairs)
         return "tie" if abs(difference) < 1e-9 else name if difference > 0 else self.base
 
     def price(self, name: str) -> float | None:
-        """Per correct answer; a failure whose cost is not known costs what an answer does."""
+        """The cost per correct answer; a failure of unknown cost counts as the mean cost of an answer."""
         costs = [row["cost_usd"] for case in self.cases for row in self.answered[name, case]]
         if not costs or None in costs:
             return None
@@ -733,11 +734,11 @@ class ByHand:
 
     def agrees_with(self, sections: dict[str, Section]) -> None:
         arms, everybody = sections["arms"], self.names
-        measures = {each["name"]: each for each in arms.data["measures"]}
+        measures = {row["name"]: row for row in arms.data["measures"]}
 
         def same(name: str, values: Mapping[str, float | None]) -> None:
-            shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
-            assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
+            reported = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
+            assert {key: pytest.approx(value) for key, value in values.items()} == reported, name
 
         same(F1, {name: self.compared(name) if name in self.active else None for name in everybody})
         same("success_rate", {name: self.share(name, success) for name in everybody})
@@ -748,28 +749,30 @@ class ByHand:
         for name, field in fields.items():
             same(name, self.values(field))
             changes = measures[name]["improvements"] if name in measures else {}
-            for one, change in changes.items() if not name.startswith("cache") else ():
+            for variant, change in changes.items() if not name.startswith("cache") else ():
                 actual = None if change is None else (change["estimate"], change["cases"])
-                assert actual == pytest.approx(self.saved(field, one)), (name, one)
-        same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
+                assert actual == pytest.approx(self.saved(field, variant)), (name, variant)
+        same("latency_median_s", self.values("new_s", lambda seconds: median(seconds) if seconds else None))
         if "latency_median_s" in measures:
-            for one, change in measures["latency_median_s"]["improvements"].items():
+            for variant, change in measures["latency_median_s"]["improvements"].items():
                 actual = None if change is None else (change["estimate"], change["cases"])
-                assert actual == pytest.approx(self.faster(one)), one
+                assert actual == pytest.approx(self.faster(variant)), variant
         same("cost_per_correct_usd", {name: self.price(name) for name in everybody})
-        for row in trials_that_tell(self.of):
-            row["told_prompt"], row["told_read"] = row["prompt_tokens"], row["cache_read_tokens"]
-        read, prompt = self.amount("told_read"), self.amount("told_prompt")
-        cases = self.on(read) if self.common else self.cases
-        sums = {name: [sum(each[name][case] or 0 for case in cases) for each in (read, prompt)] for name in everybody}
-        shares = {name: part / whole if whole else None for name, (part, whole) in sums.items()}
+        for row in trials_with_cache_tokens(self.of):
+            row["known_prompt"], row["known_read"] = row["prompt_tokens"], row["cache_read_tokens"]
+        read, prompt = self.amount("known_read"), self.amount("known_prompt")
+        cases = self.cases_with(read) if self.common else self.cases
+        sums = {
+            name: [sum(amounts[name][case] or 0 for case in cases) for amounts in (read, prompt)] for name in everybody
+        }
+        shares = {name: part / total if total else None for name, (part, total) in sums.items()}
         assert arms.data["cache_share"] == pytest.approx(shares)
-        self.is_written_so(arms, measures)
+        self.check_cells(arms, measures)
         assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
         for row, case in zip(sections["cases"].data["cases"], self.cases, strict=True):
             assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
             for name in everybody:
-                assert row["scores"][name] == pytest.approx(mean(outcome(each) for each in self.of[name, case]))
+                assert row["scores"][name] == pytest.approx(mean(outcome(trial) for trial in self.of[name, case]))
                 assert row["tokens"][name] == pytest.approx(
                     mean(
                         row["prompt_tokens"] + row["output_tokens"]
@@ -778,30 +781,32 @@ class ByHand:
                     )
                 )
                 failed = sum(row["status"] == "error" for row in self.of[name, case])
-                assert sum(each["trials"] for each in row["failed"][name]) == failed
+                assert sum(failure["trials"] for failure in row["failed"][name]) == failed
         for name in everybody:
-            every = [row for case in self.cases for row in self.of[name, case]]
-            spoiled = sum(row["status"] == "error" and not own_failure(row) for row in every)
+            trials = [row for case in self.cases for row in self.of[name, case]]
+            spoiled = sum(row["status"] == "error" and not own_failure(row) for row in trials)
             assert arms.data["infrastructure"][name] == spoiled
-            assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in every)
-            cost = [row["cost_usd"] for row in every if row["status"] == "error" and row["cost_usd"] is not None]
+            assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in trials)
+            cost = [row["cost_usd"] for row in trials if row["status"] == "error" and row["cost_usd"] is not None]
             assert arms.data["failed"][name]["cost_usd"] == (pytest.approx(sum(cost)) if cost else None)
 
-    def is_written_so(self, arms: Section, measures: Mapping[str, Any]) -> None:
-        """The cells of tokens, to the digit, and the sign of every change."""
-        for row, each in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
-            values = [None if each["values"][name] is None else f"{each['values'][name]:,.0f}" for name in self.names]
-            assert each["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
-            for cell, change in zip(row[1 + len(values) :], each["improvements"].values(), strict=True):
-                direction = 1 if each["kind"] in ("score", "share") else -1  # amounts improve by what is saved
+    def check_cells(self, arms: Section, measures: Mapping[str, Any]) -> None:
+        """Check the cells of tokens digit by digit, and the sign of every change."""
+        for row, measured in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
+            values = [
+                None if measured["values"][name] is None else f"{measured['values'][name]:,.0f}" for name in self.names
+            ]
+            assert measured["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
+            for cell, change in zip(row[1 + len(values) :], measured["improvements"].values(), strict=True):
+                direction = 1 if measured["kind"] in ("score", "share") else -1  # amounts improve by what is saved
                 negative = change is not None and round(direction * change["estimate"], 8) < 0
                 assert cell[0] == ("–" if change is None else "−" if negative else "+"), row
 
 
-def trials_that_tell(of: Mapping[tuple[str, str], Trials]) -> Trials:
-    """Those of which both the prompt and what of it came from the cache are known."""
-    every = [row for each in of.values() for row in each]
-    return [row for row in every if None not in (row["prompt_tokens"], row["cache_read_tokens"])]
+def trials_with_cache_tokens(of: Mapping[tuple[str, str], Trials]) -> Trials:
+    """Trials whose prompt tokens and cache read tokens are both known."""
+    trials = [row for rows in of.values() for row in rows]
+    return [row for row in trials if None not in (row["prompt_tokens"], row["cache_read_tokens"])]
 
 
 def own_failure(row: dict[str, Any]) -> bool:
@@ -809,7 +814,7 @@ def own_failure(row: dict[str, Any]) -> bool:
 
 
 def outcome(row: dict[str, Any]) -> float | None:
-    """What a trial scores; a failure of its own 0, one of infrastructure nothing."""
+    """The score of a trial: 0 for its own failure, None for a failure of infrastructure."""
     return row["score"] if row["status"] == "ok" else 0.0 if own_failure(row) else None
 
 

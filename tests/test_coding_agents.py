@@ -43,11 +43,11 @@ def test_the_verdict_on_agents_of_known_skill_is_the_known_one(folder: Folder) -
     agents = {"good": good, "poor": SKILL.format(every=5, solves="-eq"), "twin": f"{good} "}
     tasks = {f"prompts/task-{n}.md": f"write word-{n}" for n in range(20)}
     write(folder, agents, tasks, check="grep -q word answer.txt", parallel_runs=2)
-    said = run(folder)
-    assert "poor is worse than good" in said
-    assert "twin vs good" in said
-    assert "twin is worse than good" not in said
-    assert "twin is better than good" not in said
+    output = run(folder)
+    assert "poor is worse than good" in output
+    assert "twin vs good" in output
+    assert "twin is worse than good" not in output
+    assert "twin is better than good" not in output
     scores = folder.sql("select variant, sum(score) as solved, count(*) as n from predictions group by variant")
     assert {row["variant"]: (row["solved"], row["n"]) for row in scores} == {
         "good": (18, 20),
@@ -106,11 +106,11 @@ def test_fifty_megabytes_of_output_are_an_answer_like_any_other(folder: Folder) 
 
 def left_over(mark: str) -> list[psutil.Process]:
     """Processes whose words have the mark."""
-    found = []
+    processes = []
     for process in psutil.process_iter(["cmdline"]):
         if any(mark in word for word in process.info["cmdline"] or ()) and process.pid != os.getpid():
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 @pytest.mark.parametrize("ends", ["by itself", "over its time"])
@@ -235,13 +235,13 @@ def test_one_agent_at_a_time_is_that_and_the_report_says_so(folder: Folder) -> N
     agents = {name: f"{RUN} {name}" for name in ("a", "b", "c")}
     prompts = {f"{n}.md": f"task {n}" for n in range(6)}
     write(folder, agents, prompts, parallel_agents=False, parallel_runs=2, runs_per_prompt=2)
-    said = run(folder)
-    assert "not interleaved" in said
+    output = run(folder)
+    assert "not interleaved" in output
     open_now: list[str] = []
     turns: list[str] = []
     for line in notes.read_text().splitlines():
-        name, what = line.split()
-        if what == "begin":
+        name, event = line.split()
+        if event == "begin":
             open_now.append(name)
             turns += [name] if not turns or turns[-1] != name or open_now == [name] else []
         else:
@@ -275,8 +275,8 @@ def test_all_agents_together_are_at_most_so_many_runs_of_each(folder: Folder) ->
     assert "in flight: 4 asked for" in run(folder)
     now = {"a": 0, "b": 0}
     for line in notes.read_text().splitlines():
-        name, what = line.split()
-        now[name] += 1 if what == "begin" else -1
+        name, action = line.split()
+        now[name] += 1 if action == "begin" else -1
         assert now[name] <= 2
     (event,) = folder.sql("select detail from events where kind = 'in_flight'")
     assert json.loads(event["detail"])["asked"] == 4

@@ -105,10 +105,10 @@ def test_no_trial_finds_what_another_left_in_its_folders(folder: Folder) -> None
     assert done.code in (0, 3), done.output
     rows = folder.sql("select case_id, status, answer from predictions order by case_id")
     assert [row["status"] for row in rows] == ["ok"] * 4
-    seen = [row["answer"].rpartition(" ") for row in rows]
+    parts = [row["answer"].rpartition(" ") for row in rows]
     content = ["prompt.txt", "stderr", "stdout", "tmp"]
-    assert [text.strip() for text, _, _ in seen] == [f"{content} {prompt} {prompt}".strip() for prompt in prompts]
-    assert len({name for _, _, name in seen}) == 4
+    assert [text.strip() for text, _, _ in parts] == [f"{content} {prompt} {prompt}".strip() for prompt in prompts]
+    assert len({name for _, _, name in parts}) == 4
 
 
 # -- how a program is called -------------------------------------------------------------------------------------------
@@ -153,9 +153,9 @@ def test_the_program_works_in_its_workspace_with_the_words_it_was_given(folder: 
 
 def test_what_a_program_leaves_in_its_temporary_folder_goes_with_the_trial(folder: Folder) -> None:
     program(folder, "import tempfile; print(tempfile.mkdtemp())")
-    left = Path(answer(folder, {"command": ["agent"]}))
-    assert "abreast" in str(left)
-    assert not left.parent.exists()
+    temporary_folder = Path(answer(folder, {"command": ["agent"]}))
+    assert "abreast" in str(temporary_folder)
+    assert not temporary_folder.parent.exists()
 
 
 def test_a_shell_gets_variables_and_never_the_prompt_as_text(folder: Folder) -> None:
@@ -173,10 +173,10 @@ def test_a_program_on_the_path_is_found_before_one_beside_the_spec(folder: Folde
     program(folder, "print('beside')", "tr")
     program(folder, "print('on the path')", "bin/agent")
     program(folder, "print('beside')", "agent")
-    there = {"PATH": f"{folder.path}/bin:{os.environ['PATH']}"}
+    env = {"PATH": f"{folder.path}/bin:{os.environ['PATH']}"}
     assert answer(folder, {"command": ["tr", "a", "b"]}, "aaa") == "bbb"
     folder.path.joinpath("results.db").unlink()
-    assert answer(folder, {"command": ["agent"], "env": there}) == "on the path"
+    assert answer(folder, {"command": ["agent"], "env": env}) == "on the path"
 
 
 def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> None:
@@ -270,8 +270,8 @@ def test_a_script_beside_the_spec_that_the_workspace_does_not_have_is_pointed_ou
 
 
 def test_answer_tokens_and_cost_stand_at_paths_of_a_json_document(folder: Folder) -> None:
-    told = {"choices": [{"text": "yes"}], "u": {"prompt_tokens": 9, "completion_tokens": 2}, "paid": 0.5}
-    program(folder, f"print('a warning'); print({json.dumps(told)!r})")
+    document = {"choices": [{"text": "yes"}], "u": {"prompt_tokens": 9, "completion_tokens": 2}, "paid": 0.5}
+    program(folder, f"print('a warning'); print({json.dumps(document)!r})")
     paths = {"answer": "choices.0.text", "usage": "u", "cost": "paid"}
     assert answer(folder, {"command": ["agent"], "output": "json", **paths}) == "yes"
     trial = row(folder)
@@ -371,14 +371,14 @@ def test_a_program_may_print_50_megabytes(folder: Folder) -> None:
         """,
     )
     assert answer(folder, {"command": ["agent"], "output": "jsonl", "answer": "answer"}) == "yes"
-    kept = folder.sql("select length(raw_response) as size from predictions")[0]["size"]
-    assert 1_900_000 < kept < 2_100_000
+    size = folder.sql("select length(raw_response) as size from predictions")[0]["size"]
+    assert 1_900_000 < size < 2_100_000
     assert folder.path.joinpath("results.db").stat().st_size < 10_000_000
-    shown = folder.abreast("logs").out
-    assert len(shown) < 10_000, "of a long way the beginning and the end"
-    assert '"type": "noise"' in shown
-    assert f"{kept - 4_000:,} characters left out; --json prints all" in shown
-    assert '{"answer": "yes"}' in shown
+    logs = folder.abreast("logs").out
+    assert len(logs) < 10_000, "of a long way the beginning and the end"
+    assert '"type": "noise"' in logs
+    assert f"{size - 4_000:,} characters left out; --json prints all" in logs
+    assert '{"answer": "yes"}' in logs
 
 
 def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:
@@ -538,16 +538,16 @@ def test_the_workspace_of_a_failed_trial_can_be_kept(folder: Folder, monkeypatch
     )
     experiment = Experiment.load(folder.path / "spec.json")
     experiment.run(Options(keep_workspaces=True))
-    kept = folder.sql("select workspace from predictions")[0]["workspace"]
-    assert Path(kept, "left.txt").read_text() == "x"
+    workspace = folder.sql("select workspace from predictions")[0]["workspace"]
+    assert Path(workspace, "left.txt").read_text() == "x"
 
 
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
 def read(preset: str, out: str | bytes = "", err: str | bytes = "") -> AgentOutput:
-    with tempfile.TemporaryDirectory() as place:
-        files = Path(place, "out"), Path(place, "err")
+    with tempfile.TemporaryDirectory() as directory:
+        files = Path(directory, "out"), Path(directory, "err")
         for file, content in zip(files, (out, err), strict=True):
             file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
         return PRESETS[preset].reads(*files)
@@ -672,8 +672,8 @@ def test_what_aider_read_from_a_cache_or_wrote_to_one_is_no_plain_input() -> Non
     assert read("aider", f"{AIDER.split('hello')[0]}hello\n\n{tokens}\n").usage == Usage(1000, 100, 9000, 2000)
 
 
-def claude_failed(status: int, told: str) -> str:
-    end = {"type": "result", "is_error": True, "api_error_status": status, "result": told, "num_turns": 1}
+def claude_failed(status: int, message: str) -> str:
+    end = {"type": "result", "is_error": True, "api_error_status": status, "result": message, "num_turns": 1}
     return json.dumps(end) + "\n"
 
 
@@ -765,18 +765,18 @@ def damaged(draw: st.DrawFn) -> str:
     actual = []
     for line in draw(st.lists(st.sampled_from(LINES), max_size=6)):
         try:
-            told = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             actual.append(line)
             continue
-        place = told
-        while isinstance(place, dict) and place:
-            key = draw(st.sampled_from(sorted(place)))
-            if draw(st.booleans()) or not isinstance(place[key], dict):
-                place[key] = draw(JSON)
+        node = event
+        while isinstance(node, dict) and node:
+            key = draw(st.sampled_from(sorted(node)))
+            if draw(st.booleans()) or not isinstance(node[key], dict):
+                node[key] = draw(JSON)
                 break
-            place = place[key]
-        actual.append(json.dumps(told))
+            node = node[key]
+        actual.append(json.dumps(event))
     return "\n".join(actual)
 
 
@@ -788,8 +788,8 @@ def test_whatever_a_program_prints_can_be_read(out: str | bytes, err: str | byte
         assert output.text is None or isinstance(output.text, str)
         assert output.error is None or isinstance(output.error, TrialError)
         output.columns()
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place, "out")
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "out")
         file.write_bytes(out if isinstance(out, bytes) else out.encode("utf-8", "surrogatepass"))
         for reads in (
             custom.WholeText(10_000).read,
@@ -842,8 +842,8 @@ def codex(folder: Folder, provider: FakeProvider) -> dict[str, Any]:
         """,
     )
     home = str(folder.path / "codex-home")
-    around = {"CODEX_HOME": home, "CODEX_TEST": "any", "OPENAI_BASE_URL": address}
-    return {"preset": "codex", "command": str(real_cli("codex")), "model": "gpt-5", "env": around}
+    env = {"CODEX_HOME": home, "CODEX_TEST": "any", "OPENAI_BASE_URL": address}
+    return {"preset": "codex", "command": str(real_cli("codex")), "model": "gpt-5", "env": env}
 
 
 def test_codex_answers_and_says_what_it_used(folder: Folder, codex: dict[str, Any]) -> None:

@@ -854,13 +854,13 @@ def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
 
 
 def test_cases_of_one_group_make_no_interval_narrower_and_need_more_cases(folder: Folder) -> None:
-    apart = grouped(folder, groups=False)
+    ungrouped = grouped(folder, groups=False)
     together = grouped(folder, groups=True)
-    for name in apart["variants"]:
-        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (apart, together))
+    for name in ungrouped["variants"]:
+        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (ungrouped, together))
         assert separate["mean"] == documents["mean"]
         assert width(documents) > 1.5 * width(separate)
-    (separate,), (documents,) = apart["verdicts"], together["verdicts"]
+    (separate,), (documents,) = ungrouped["verdicts"], together["verdicts"]
     assert width(documents) > 1.5 * width(separate)
     assert documents["cases_needed"] / separate["cases_needed"] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
         "five cases say what one does"

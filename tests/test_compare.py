@@ -172,9 +172,9 @@ def test_runs_that_share_all_answers_allow_no_comparison(folder: Folder) -> None
     assert f"no comparison: {second}:a vs {first}:a: all 30 answers are shared by both runs (reused)" in done.out
     assert "run it again with --fresh" in done.out
     assert "SIMULATED" in done.out
-    found = folder.abreast("compare", first, second, "--json")
-    assert found.code == 1
-    verdict = compared(found)
+    comparison = folder.abreast("compare", first, second, "--json")
+    assert comparison.code == 1
+    verdict = compared(comparison)
     assert (verdict["verdict"], verdict["regression"], verdict["effect"]) == ("no comparison", "no comparison", None)
     assert verdict["reason"] == "all 30 answers are shared by both runs (reused)"
     assert (verdict["shared_answers"], len(verdict["shared_cases"])) == (30, 30)
@@ -304,8 +304,8 @@ def test_identical_contenders_do_not_share_their_answers(folder: Folder) -> None
     first, second = names(folder)
     (verdict,) = folder.abreast("report", "--format", "json").json["verdicts"]
     for first_verdict, other in ((first, first), (first, second), (second, second)):
-        found = compared(folder.abreast("compare", f"{first_verdict}:a", f"{other}:again", "--json"))
-        assert (found["shared_answers"], found["cases"], found["effect"]) == (0, 40, verdict["effect"])
+        comparison = compared(folder.abreast("compare", f"{first_verdict}:a", f"{other}:again", "--json"))
+        assert (comparison["shared_answers"], comparison["cases"], comparison["effect"]) == (0, 40, verdict["effect"])
         same = compared(folder.abreast("compare", f"{first_verdict}:again", f"{other}:again", "--json"))
         assert (same["shared_answers"], same["cases"]) == (40, 0)
 
@@ -338,8 +338,8 @@ def test_what_fails_a_build_is_named_in_junit(regressed: Folder) -> None:
     first, second = names(regressed)
     words = ["--fail-if", "worse", "--fail-if", "score[b] < 0.6", "--format", "junit"]
     root = ElementTree.fromstring(regressed.abreast("compare", first, second, *words).out)
-    told = [test.get("name") for test in root.iter("testcase")][2:]
-    assert told == [f"{second}:b is worse than {first}:b", "score[b] < 0.6"]
+    cases = [test.get("name") for test in root.iter("testcase")][2:]
+    assert cases == [f"{second}:b is worse than {first}:b", "score[b] < 0.6"]
 
 
 def test_p_values_of_several_contenders_are_adjusted(regressed: Folder) -> None:

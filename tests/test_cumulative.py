@@ -33,12 +33,14 @@ from conftest import Folder
 from virtual import Memory, Rig, run
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-AUTHORSHIP = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+AUTHORSHIP = {
+    f"GIT_{role}_{field}": "ann@example.org" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")
+}
 
 
 def git(path: Path, *words: str, hour: int = 0) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    dates = {f"GIT_{who}_DATE": f"{1_700_000_000 + 3600 * hour} +0000" for who in ("AUTHOR", "COMMITTER")}
+    dates = {f"GIT_{role}_DATE": f"{1_700_000_000 + 3600 * hour} +0000" for role in ("AUTHOR", "COMMITTER")}
     environment = {**clean, **QUIET, **AUTHORSHIP, **dates}
     done = subprocess.run(["git", *words], cwd=path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -553,5 +555,5 @@ def test_chains_are_planned_in_order_and_groups_do_not_mix(
     order = [plan.case(block) for block in range(plan.blocks)]
     assert [groups[case] for case in order] == [groups[case] for case in dispatch_order(groups, seed)]
     for row in before:
-        assert all(order.index(one) < order.index(case) for case, one in enumerate(row) if one != -1)
+        assert all(order.index(previous) < order.index(case) for case, previous in enumerate(row) if previous != -1)
     table.close()

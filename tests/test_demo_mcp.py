@@ -192,7 +192,7 @@ def running(root: Path, *words: str, **extra: Any) -> Iterator[subprocess.Popen[
         process.communicate()
 
 
-def said(root: Path, content: bytes, *words: str, **extra: Any) -> tuple[list[Any], str, int]:
+def run_server(root: Path, content: bytes, *words: str, **extra: Any) -> tuple[list[Any], str, int]:
     """What the process answers to this input, what it says besides, and how it ends."""
     done = subprocess.run([*COMMAND, *words], cwd=root, input=content, capture_output=True, timeout=30, **extra)
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode(), done.returncode
@@ -246,7 +246,7 @@ def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> 
         b"this is no JSON\n",
         line("ping", 3.5).strip(),  # the last line has no end
     ]
-    (hello, result, wrong, pong), errors, code = said(repository, b"".join(talk))
+    (hello, result, wrong, pong), errors, code = run_server(repository, b"".join(talk))
     assert hello["result"]["protocolVersion"] == "2024-11-05"
     assert "python/store.py:9: method Store.get" in result["result"]["content"][0]["text"]
     assert result["id"] == "two"
@@ -257,10 +257,10 @@ def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> 
 
 def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_path: Path) -> None:
     request = line("tools/call", name="search_code", arguments={"pattern": "open_store(path)"})
-    (result,), _, code = said(tmp_path, request, "--root", str(repository))
+    (result,), _, code = run_server(tmp_path, request, "--root", str(repository))
     assert "python/store.py:17: def open_store(path):" in result["result"]["content"][0]["text"]
     assert code == 0
-    assert said(tmp_path, b"", "--root", "nowhere")[1:] == (
+    assert run_server(tmp_path, b"", "--root", "nowhere")[1:] == (
         "error: --root nowhere: no such folder\n       use the folder to search\n",
         2,
     )
@@ -817,7 +817,7 @@ def test_a_line_of_many_megabytes_is_answered(repository: Path) -> None:
     request = (
         line("tools/call", name="search_code", arguments={"pattern": large}) + line("ping", large) + line("ping", 3)
     )
-    (refusal, pong, last), _, code = said(repository, request)
+    (refusal, pong, last), _, code = run_server(repository, request)
     assert refusal["result"]["isError"] is True
     assert len(json.dumps(refusal)) < 1_000
     assert pong["id"] == large
@@ -885,7 +885,7 @@ def requests(draw: Callable[[Any], Any]) -> Any:
 LINES = (
     st.binary(max_size=200)
     | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass"))
-    | (requests() | st.lists(requests(), max_size=3) | JSON).map(lambda asked: json.dumps(asked).encode())
+    | (requests() | st.lists(requests(), max_size=3) | JSON).map(lambda request: json.dumps(request).encode())
 )
 
 

@@ -59,8 +59,8 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
             for line in content.splitlines():
                 assert line.startswith("$ "), f"{page.name}: {line}"
                 if line.startswith("$ abreast ") and not set(line[2:]) & set("|&;<>$`*"):
-                    here = folder.abreast(*shlex.split(line[2:])[1:])  # quicker in this process
-                    code, out, err = here.code, here.out, here.err
+                    result = folder.abreast(*shlex.split(line[2:])[1:])  # quicker in this process
+                    code, out, err = result.code, result.out, result.err
                 else:
                     done = subprocess.run(
                         ["bash", "-c", line[2:]],

@@ -508,16 +508,16 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", FOREIGN)
-def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
-    make, sentence = FOREIGN[what]
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, kind: str) -> None:
+    make, sentence = FOREIGN[kind]
     spec = experiment(folder, cases=1)
     path = folder.path / "results.db"
     make(path)
     before = path.read_bytes() if path.is_file() else None
     for words in (["run", spec], ["check", spec], ["runs", "--store", "results.db"], ["sql", "results.db", "select 1"]):
         done = folder.abreast(*words)
-        if what == "a folder" and words[0] != "run":
+        if kind == "a folder" and words[0] != "run":
             assert done.code in (0, 2)
             continue
         assert done.code == 2, done.output
@@ -536,9 +536,9 @@ DUCKDB_FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DUCKDB_FOREIGN)
-def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
-    make, sentence = DUCKDB_FOREIGN[what]
+@pytest.mark.parametrize("kind", DUCKDB_FOREIGN)
+def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Folder, kind: str) -> None:
+    make, sentence = DUCKDB_FOREIGN[kind]
     spec = experiment(folder, cases=1, store="results.duckdb")
     path = folder.path / "results.duckdb"
     make(path)
@@ -546,7 +546,7 @@ def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Fol
     for words in (["run", spec], ["runs", "--store", "results.duckdb"]):
         done = folder.abreast(*words)
         assert done.code == 2, done.output
-        assert sentence in done.err or (what == "a folder" and "no such store" in done.err)
+        assert sentence in done.err or (kind == "a folder" and "no such store" in done.err)
     assert (path.read_bytes() if path.is_file() else None) == before
     assert sorted(item.name for item in folder.path.glob("results*")) == ["results.duckdb"]
 

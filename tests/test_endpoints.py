@@ -58,7 +58,7 @@ def test_a_live_endpoint_passes_and_is_asked_nothing(folder: Folder) -> None:
         done = folder.abreast("check", "spec.yaml", "--online")
         assert done.code == 0, done.err
         assert f"{provider.url} can be reached" in done.err
-        assert [seen for seen in provider.requests if seen.method != "GET"] == []
+        assert [request for request in provider.requests if request.method != "GET"] == []
 
 
 @pytest.mark.parametrize(

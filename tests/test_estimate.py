@@ -119,8 +119,8 @@ def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> Non
     assert "unknown" not in done.err
     assert "$" not in done.err
     assert numbers(paid)["cost_usd"] is None
-    beside = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
-    paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {beside}\n")
+    variants = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
+    paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {variants}\n")
     assert "cost and time unknown: no earlier trials of b" in paid.abreast("check", "spec.yaml").err
     assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
     assert numbers(paid)["cost_usd"] == pytest.approx(0.08)

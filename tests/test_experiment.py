@@ -30,7 +30,7 @@ CASES = [Case(f"c{number}", {"x": number}, expected=str(number)) for number in r
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABREAST_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -182,17 +182,17 @@ class CancelAfter(Listener):
 
 @pytest.mark.parametrize("target", [slow, sleepy])
 def test_a_cancelled_run_keeps_what_is_finished_and_goes_on_later(target: Any) -> None:
-    def some() -> Experiment:
+    def new_experiment() -> Experiment:
         return experiment(target, {"a": {"delay": 0.01}, "b": {"delay": 0.02}})
 
     async def cancelled() -> None:
         listener = CancelAfter(20)
-        listener.task = asyncio.create_task(some().arun(parallel=2, listeners=[listener]))
+        listener.task = asyncio.create_task(new_experiment().arun(parallel=2, listeners=[listener]))
         await listener.task
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
-    result = asyncio.run(some().arun(parallel=20))
+    result = asyncio.run(new_experiment().arun(parallel=20))
     assert result.status == "complete"
     assert 20 <= result.done_before < 30
     assert result.done_before + result.executed == 80

@@ -109,9 +109,9 @@ def test_cases_that_were_removed_from_the_file_drop_out(folder: Folder) -> None:
     write_cases(folder, range(100))
     first = order(folder, run(folder))
     write_cases(folder, [n for n in range(150) if n % 4])
-    kept = [name for name in first if int(name[1:]) % 4]
+    remaining = [name for name in first if int(name[1:]) % 4]
     second = run(folder)
-    assert order(folder, second)[: len(kept)] == kept
+    assert order(folder, second)[: len(remaining)] == remaining
     assert extends(folder, second) == {
         "run": folder.abreast("runs", "--json").json[0]["run"],
         "cases": 75,
@@ -270,9 +270,9 @@ def test_the_same_cases_again_keep_order_and_rule(folder: Folder) -> None:
     for cases in (60, 120):
         write_cases(folder, range(cases))
         name = run(folder)
-    again = run(folder)
-    assert order(folder, again) == order(folder, name)
-    assert extends(folder, again) == extends(folder, name)
+    rerun = run(folder)
+    assert order(folder, rerun) == order(folder, name)
+    assert extends(folder, rerun) == extends(folder, name)
 
 
 def test_the_same_cases_in_another_order_of_lines_keep_order_and_rule(folder: Folder) -> None:
@@ -280,9 +280,9 @@ def test_the_same_cases_in_another_order_of_lines_keep_order_and_rule(folder: Fo
         write_cases(folder, range(cases))
         name = run(folder)
     write_cases(folder, list(reversed(range(120))))
-    again = run(folder)
-    assert order(folder, again) == order(folder, name)
-    assert extends(folder, again) == extends(folder, name)
+    rerun = run(folder)
+    assert order(folder, rerun) == order(folder, name)
+    assert extends(folder, rerun) == extends(folder, name)
 
 
 @pytest.mark.parametrize("numbers", [range(60), range(59, -1, -1)])

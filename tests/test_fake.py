@@ -118,9 +118,9 @@ def call(path: str, body: dict[str, Any]) -> tuple[str, Any, list[dict[str, Any]
         return block["name"], block["input"], turns
     if path == CHAT:
         message = body["choices"][0]["message"]
-        made = message["tool_calls"][0]
-        turns = [message, {"role": "tool", "tool_call_id": made["id"], "content": "RESULT"}]
-        return made["function"]["name"], json.loads(made["function"]["arguments"]), turns
+        tool_call = message["tool_calls"][0]
+        turns = [message, {"role": "tool", "tool_call_id": tool_call["id"], "content": "RESULT"}]
+        return tool_call["function"]["name"], json.loads(tool_call["function"]["arguments"]), turns
     item = body["output"][-1]
     turns = [item, {"type": "function_call_output", "call_id": item["call_id"], "output": "RESULT"}]
     return item["name"], json.loads(item["arguments"]), turns
@@ -194,13 +194,13 @@ def test_what_clients_ask_at_their_start_is_harmless_and_unknown_paths_are_404(p
 
 @each_form
 def test_a_body_that_is_wrong_is_refused_in_the_providers_form(plain: FakeProvider, path: str) -> None:
-    whole = question(path, "hello")
-    for body in (b"{", [], {}, {**whole, "model": None}, {**whole, "messages": [], "input": []}):
+    valid_body = question(path, "hello")
+    for body in (b"{", [], {}, {**valid_body, "model": None}, {**valid_body, "messages": [], "input": []}):
         got = ask(plain, path, body)
         assert (got.status, got.json["error"]["type"]) == (400, "invalid_request_error"), body
     if path == MESSAGES:
-        del whole["max_tokens"]
-        assert "max_tokens" in ask(plain, path, whole).json["error"]["message"]
+        del valid_body["max_tokens"]
+        assert "max_tokens" in ask(plain, path, valid_body).json["error"]["message"]
 
 
 # streams
@@ -503,8 +503,8 @@ def test_each_request_takes_the_next_reply_of_a_rule_and_the_last_repeats(path: 
 def test_answers_are_found_by_the_longest_part_of_a_prompt(path: str) -> None:
     answers = {"question 1": "one", "question 12": "twelve", "{": '{"a": 1}'}
     with FakeProvider.in_thread(answers=answers) as provider:
-        for body, told in (("question 1", "one"), ("a question 12?", "twelve"), ("a { b", '{"a": 1}')):
-            assert answer_text(path, ask(provider, path, question(path, body)).json) == told
+        for body, expected in (("question 1", "one"), ("a question 12?", "twelve"), ("a { b", '{"a": 1}')):
+            assert answer_text(path, ask(provider, path, question(path, body)).json) == expected
 
 
 @each_form
@@ -592,11 +592,11 @@ def test_announced_rates_are_in_the_headers_and_are_kept(path: str) -> None:
     with FakeProvider.in_thread(rate=Rate(requests=2, tokens=10_000, seconds=3600)) as provider:
         got = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
     assert [item.status for item in got] == [200, 200, 429]
-    told = [rate_limits(item.headers) for item in got]
-    requests = [item.requests for item in told if item and item.requests]
+    limits = [rate_limits(item.headers) for item in got]
+    requests = [item.requests for item in limits if item and item.requests]
     assert [(item.limit, item.remaining) for item in requests] == [(2, 1), (2, 0), (2, 0)]
     assert all(3500 < (item.reset_s or 0) <= 3601 for item in requests)
-    spent = [item.tokens.remaining for item in told if item and item.tokens]
+    spent = [item.tokens.remaining for item in limits if item and item.tokens]
     assert 10_000 > spent[0] > spent[1] == spent[2]
     assert 3500 < (retry_after(got[-1].headers) or 0) <= 3600
 
@@ -702,8 +702,8 @@ def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, message: st
 def test_a_missing_script_and_a_port_in_use_are_one_clear_line(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--script", "none.json"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "error: none.json: No such file or directory\n")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
         done = subprocess.run([*COMMAND, "--port", port], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen on 127.0.0.1:{port}")

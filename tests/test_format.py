@@ -166,13 +166,13 @@ def test_schema_files_are_relative_to_the_spec_and_a_changed_schema_rescores(fol
     assert "schema.json:2: invalid JSON" in folder.abreast("run", "in/spec.yaml").err
     folder.write("in/schema.json", json.dumps(PERSON))
     assert folder.abreast("run", "in/spec.yaml").code == 0
-    assert found(folder, "in/results.db") == {"tidy": 1, "wordy": 0}
+    assert scores_by_variant(folder, "in/results.db") == {"tidy": 1, "wordy": 0}
     folder.write("in/schema.json", json.dumps({**PERSON, "required": ["ages"]}))
     assert folder.abreast("run", "in/spec.yaml", "--json").json[0]["executed"] == 0
-    assert found(folder, "in/results.db") == {"tidy": 0, "wordy": 0}
+    assert scores_by_variant(folder, "in/results.db") == {"tidy": 0, "wordy": 0}
 
 
-def found(folder: Folder, store: str) -> dict[str, Any]:
+def scores_by_variant(folder: Folder, store: str) -> dict[str, Any]:
     """Scores of the last run by variant."""
     last = "(select run from runs order by run_id desc limit 1)"
     rows = folder.sql(f"select variant, score_format from predictions where run = {last}", store)
@@ -188,9 +188,9 @@ def test_the_suite_asks_for_a_form_by_file_and_by_flag(folder: Folder) -> None:
     folder.write("one/settings.json", json.dumps(settings))
     done = folder.abreast("run", "one/settings.json")
     assert done.code == 0, done.output
-    assert found(folder, "one/results.db") == {"tidy": 1, "wordy": 0}
+    assert scores_by_variant(folder, "one/results.db") == {"tidy": 1, "wordy": 0}
     assert folder.abreast("run", "one/settings.json", "--answer-format", "^Ann$").code == 0
-    assert found(folder, "one/results.db") == {"tidy": 0, "wordy": 1}
+    assert scores_by_variant(folder, "one/results.db") == {"tidy": 0, "wordy": 1}
     folder.write("strict.json", json.dumps({"type": "string"}))
     assert folder.abreast("run", "one/settings.json", "--answer-format", "strict.json").code == 0
-    assert found(folder, "one/results.db") == {"tidy": 0, "wordy": 0}
+    assert scores_by_variant(folder, "one/results.db") == {"tidy": 0, "wordy": 0}

@@ -188,8 +188,8 @@ class Box:
         assert self.may_be_damaged or "error: unexpected " not in err, f"{where}: a bug\n{err[-3000:]}"
         for name, text in (("stdout", out), ("stderr", err)):
             raw = RAW.search(text)
-            around = repr(text[max(0, raw.start() - 80) : raw.end() + 40]) if raw else ""
-            assert raw is None, f"{where}: {name} has {raw[0]!r} in {around}"
+            context = repr(text[max(0, raw.start() - 80) : raw.end() + 40]) if raw else ""
+            assert raw is None, f"{where}: {name} has {raw[0]!r} in {context}"
             assert self.is_own or not any(form in text for form in FORMS), f"{where}: {name} shows the secret"
         assert code in codes, f"{where}: exit {code}, not one of {codes}\n{out[-500:]}{err[-1500:]}"
 
@@ -519,12 +519,16 @@ def run_agents(box: Box, plans: dict[str, list[dict[str, Any]]]) -> None:
         {
             "plain": st.lists(behaviours(BYTES), min_size=4, max_size=4),
             "codex": st.lists(
-                behaviours(mutated(CODEX).map(lambda made: lines_of(made) if isinstance(made, list) else dumps(made))),
+                behaviours(
+                    mutated(CODEX).map(lambda value: lines_of(value) if isinstance(value, list) else dumps(value))
+                ),
                 min_size=4,
                 max_size=4,
             ),
             "claude": st.lists(
-                behaviours(mutated(CLAUDE).map(lambda made: lines_of(made) if isinstance(made, list) else dumps(made))),
+                behaviours(
+                    mutated(CLAUDE).map(lambda value: lines_of(value) if isinstance(value, list) else dumps(value))
+                ),
                 min_size=4,
                 max_size=4,
             ),

@@ -43,7 +43,7 @@ scorers: [exact]
 
 
 @pytest.mark.parametrize(
-    ("requirement", "told"),
+    ("requirement", "message"),
     [
         ("worse", "requirement not met: bad is worse than good"),
         ("score < 0.8", "requirement not met: score < 0.8: score of bad is 0"),
@@ -57,10 +57,12 @@ scorers: [exact]
         ("score_other < 0.8", '"score_other < 0.8" cannot be decided: score_other of bad is unknown'),
     ],
 )
-def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(compared: Folder, requirement: str, told: str) -> None:
+def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(
+    compared: Folder, requirement: str, message: str
+) -> None:
     done = compared.abreast("report", "--fail-if", requirement)
     assert done.code == 1
-    assert told in done.err
+    assert message in done.err
     assert compared.abreast("run", "spec.yaml", "--quiet", "--fail-if", requirement).code == 1
 
 
@@ -125,7 +127,7 @@ def test_the_latency_of_reused_answers_is_not_known_and_the_message_says_why(com
 
 
 @pytest.mark.parametrize(
-    ("requirement", "told"),
+    ("requirement", "message"),
     [
         ("wurst", "not understood"),
         ("scoer < 1", 'did you mean "score"'),
@@ -135,14 +137,14 @@ def test_the_latency_of_reused_answers_is_not_known_and_the_message_says_why(com
     ],
 )
 def test_a_requirement_that_makes_no_sense_is_exit_2_before_anything_runs(
-    folder: Folder, requirement: str, told: str
+    folder: Folder, requirement: str, message: str
 ) -> None:
     folder.cases(3)
     folder.write("mine.py", FUNCTION)
     folder.write("spec.yaml", EXPERIMENT)
     done = folder.abreast("run", "spec.yaml", "--fail-if", requirement)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert not (folder.path / "results.db").exists()
 
 

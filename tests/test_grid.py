@@ -326,8 +326,8 @@ def test_the_rows_are_the_same_in_threads_in_processes_and_async(folder: Folder,
 
 
 def test_the_executor_of_an_experiment_applies_to_variants_without_one(folder: Folder) -> None:
-    def executors(**given: Any) -> list[str]:
-        return [variant.executor for variant in Experiment(cases=CASES, **given).variants]
+    def executors(**options: Any) -> list[str]:
+        return [variant.executor for variant in Experiment(cases=CASES, **options).variants]
 
     mine = [Variant("own", executor="thread", params=Params("a")), *grid(Params, model="b")]
     assert executors(variants=mine, target=predict, executor="process") == ["thread", "process"]
@@ -357,8 +357,8 @@ def test_parameters_that_cannot_be_pickled_are_refused_before_the_run(tmp_path: 
     class Local:
         model: str
 
-    def run(**given: Any) -> None:
-        Experiment(cases=CASES, store=tmp_path / "r.db", executor="process", **given).run()
+    def run(**options: Any) -> None:
+        Experiment(cases=CASES, store=tmp_path / "r.db", executor="process", **options).run()
 
     with pytest.raises(BadInput, match=r"Local cannot be sent to another process"):
         run(target=predict, variants=[Local("a"), Local("b")])

@@ -96,7 +96,7 @@ scorers: [exact, contains]
 
 
 @pytest.fixture
-def told(folder: Folder) -> Folder:
+def finished_run(folder: Folder) -> Folder:
     """A run of 60 cases with tags, costs, two scores and a failure; no simulation."""
     lines = [
         {
@@ -114,12 +114,12 @@ def told(folder: Folder) -> Folder:
     return folder
 
 
-def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Folder) -> None:
-    page = page_of(told)
+def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     assert not page.faults
     verdict = next(
         line
-        for line in told.abreast("report").out.splitlines()
+        for line in finished_run.abreast("report").out.splitlines()
         if line.strip().startswith("clever is ") or " clever vs " in line
     )
     sentence = " ".join(verdict.split())[:60]
@@ -157,16 +157,16 @@ def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Fo
     assert MARK not in page.visible_text, "a real run"
 
 
-def test_answers_stand_side_by_side_and_their_difference_needs_no_colour(told: Folder) -> None:
-    page = page_of(told)
+def test_answers_stand_side_by_side_and_their_difference_needs_no_colour(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     assert "no, because the answer to 14 is another one" in page.visible_text
     assert page.within("del")
     assert "yes" in "".join(page.within("ins"))
     assert "expected" in page.visible_text
 
 
-def test_every_case_is_listed_with_its_answers_in_its_group(told: Folder) -> None:
-    page = page_of(told)
+def test_every_case_is_listed_with_its_answers_in_its_group(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     listed = re.findall(r"\bc\d+\b", page.visible_text[page.visible_text.index("All cases") :])
     assert {f"c{n}" for n in range(60)} <= set(listed)
     assert re.search(r"wins \d+", page.visible_text)
@@ -175,16 +175,16 @@ def test_every_case_is_listed_with_its_answers_in_its_group(told: Folder) -> Non
     assert "listed without answers" not in page.visible_text
 
 
-def test_every_picture_has_words_for_those_who_cannot_see_it(told: Folder) -> None:
-    page = page_of(told)
+def test_every_picture_has_words_for_those_who_cannot_see_it(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     drawn = page.all("svg")
     assert len(drawn) >= 14, "seven pictures, each for a desk and for a telephone"
     assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in drawn)
     assert len(page.all("figcaption")) == len(page.all("figure")) == len(drawn) / 2
 
 
-def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
-    page = page_of(told)
+def test_the_page_loads_nothing_and_runs_nothing(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     assert "http" not in page.source
     assert not re.search(r"@import|url\(|expression\(|javascript:", page.source)
     tags = {tag for tag, _ in page.elements}
@@ -197,10 +197,10 @@ def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
     ]
 
 
-def test_the_same_rows_give_the_same_bytes(told: Folder) -> None:
-    first = page_of(told).source
-    second = told.command("report", "--format", "html", "--output", "again").out.strip()
-    assert (told.path / second).read_text(encoding="utf-8") == first
+def test_the_same_rows_give_the_same_bytes(finished_run: Folder) -> None:
+    first = page_of(finished_run).source
+    second = finished_run.command("report", "--format", "html", "--output", "again").out.strip()
+    assert (finished_run.path / second).read_text(encoding="utf-8") == first
 
 
 EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></svg></style><img src=x onerror=alert(2)>"
@@ -327,13 +327,13 @@ def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_on
     assert "stop 1×" in page.visible_text
 
 
-def test_a_margin_is_drawn_and_said(told: Folder) -> None:
-    with open_store(told.path / "results.db") as store:
+def test_a_margin_is_drawn_and_said(finished_run: Folder) -> None:
+    with open_store(finished_run.path / "results.db") as store:
         page = Page(html.page(analyse(store, "latest", margin=0.05)))
     assert "the shaded band is the margin of ±5 points" in page.visible_text
     assert "The margin is 5.0 points." in page.all("svg")[0]["aria-label"]
     assert any(element.get("class") == "margin" for element in page.all("line"))
-    assert "margin" not in page_of(told).visible_text.split("The experiment as executed")[0]
+    assert "margin" not in page_of(finished_run).visible_text.split("The experiment as executed")[0]
 
 
 def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
@@ -407,7 +407,7 @@ class Browser:
         os.close(its_ear)
         os.close(its_end)
         self._answers, self._commands = answers, commands
-        self._held, self._number, self._session = b"", 0, ""
+        self._buffer, self._number, self._session = b"", 0, ""
         self._events: list[dict[str, Any]] = []
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -421,14 +421,14 @@ class Browser:
         os.close(self._commands)
 
     def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._held:
+        while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], 30)
             got = os.read(self._answers, 1 << 20) if ready else b""
             assert got, "the browser says nothing"
-            self._held += got
-        message, self._held = self._held.split(b"\0", 1)
-        found: dict[str, Any] = json.loads(message)
-        return found
+            self._buffer += got
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        event: dict[str, Any] = json.loads(message)
+        return event
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
@@ -436,10 +436,10 @@ class Browser:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._commands, json.dumps(message).encode() + b"\0")
-        while (found := self._next()).get("id") != self._number:
-            self._events.append(found)
-        assert "error" not in found, found
-        result: dict[str, Any] = found["result"]
+        while (reply := self._next()).get("id") != self._number:
+            self._events.append(reply)
+        assert "error" not in reply, reply
+        result: dict[str, Any] = reply["result"]
         return result
 
     def open(self, path: Path, width: int, scheme: str) -> None:
@@ -458,17 +458,17 @@ class Browser:
     def complaints(self) -> list[str]:
         """Errors in the console, and requests beside the one for the page."""
         self.of_page("0")  # what was under way has arrived
-        found = []
+        complaints = []
         requests = [event for event in self._events if event["method"] == "Network.requestWillBeSent"]
         for event in self._events:
-            told = event.get("params", {})
+            params = event.get("params", {})
             if event["method"] == "Runtime.exceptionThrown":
-                found.append("exception")
-            elif event["method"] == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-                found.append("console")
-            elif event["method"] == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-                found.append("log")
-        return found + [event["params"]["request"]["url"] for event in requests[1:]]
+                complaints.append("exception")
+            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+                complaints.append("console")
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                complaints.append("log")
+        return complaints + [event["params"]["request"]["url"] for event in requests[1:]]
 
     def overflow(self) -> int:
         """Pixels that the page is wider than its window."""
@@ -483,8 +483,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no Chromium on this machine")
-    with contextlib.closing(Browser(program, tmp_path_factory.mktemp("profile"))) as found:
-        yield found
+    with contextlib.closing(Browser(program, tmp_path_factory.mktemp("profile"))) as chromium:
+        yield chromium
 
 
 def test_the_browser_sees_a_page_that_is_wrong(browser: Browser, tmp_path: Path) -> None:
@@ -503,8 +503,8 @@ def test_the_browser_sees_a_page_that_is_wrong(browser: Browser, tmp_path: Path)
         assert browser.complaints(), fault
 
 
-def test_the_page_reads_well_in_a_real_browser(browser: Browser, told: Folder) -> None:
-    folder = told
+def test_the_page_reads_well_in_a_real_browser(browser: Browser, finished_run: Folder) -> None:
+    folder = finished_run
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     page = folder.path / done.out.strip()
     papers = {}

@@ -144,11 +144,11 @@ def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> N
     own = Page((home(changed) / "changes" / "easy.html").read_text(encoding="utf-8"))
     for page in (report, own):
         assert not page.faults
-        said = page.output.replace(" : ", ": ")
-        assert "the human: renamed from old.txt to fresh.txt" in said
-        assert "second, repeat 1: deleted" in said
-        assert "first, repeat 1: not changed" in said
-        assert "second, repeat 1: added, binary, not shown" in said
+        text = page.output.replace(" : ", ": ")
+        assert "the human: renamed from old.txt to fresh.txt" in text
+        assert "second, repeat 1: deleted" in text
+        assert "first, repeat 1: not changed" in text
+        assert "second, repeat 1: added, binary, not shown" in text
         assert {"−", "line 10"} <= set(words(page, "del"))
         assert {"+", "human 10", "shared", "first <b>10</b>"} <= set(words(page, "ins"))
         assert "(no line break at the end)" in page.output
@@ -228,7 +228,7 @@ def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], e
     spec = {
         "cases": "cases.jsonl",
         "target": "python:writes:act",
-        "variants": {name: {"told": told} for name, told in variants.items()},
+        "variants": {name: {"told": artifacts} for name, artifacts in variants.items()},
         "scorers": ["exact"],
     }
     folder.write("spec.json", json.dumps(spec))
@@ -238,12 +238,12 @@ def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], e
 
 
 def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(folder: Folder) -> None:
-    seen = HOSTILE.replace("\u001b", "")  # a name has no character that cannot be seen
-    ids = ["../../../etc/passwd", seen, "case", "CASE", "x" * 200, "con", "日本語", "a b", "a?b#c"]
-    header = f"diff --git a/{seen} b/{seen}\nnew file mode 100644\n--- /dev/null\n+++ b/{seen}\n"
+    visible = HOSTILE.replace("\u001b", "")  # a name has no character that cannot be seen
+    ids = ["../../../etc/passwd", visible, "case", "CASE", "x" * 200, "con", "日本語", "a b", "a?b#c"]
+    header = f"diff --git a/{visible} b/{visible}\nnew file mode 100644\n--- /dev/null\n+++ b/{visible}\n"
     diff = f"{header}@@ -0,0 +1 @@\n+{HOSTILE}\n"
-    hostile = {"diff": diff, seen: HOSTILE, "index.html": "<script>alert(3)</script>", "../up": "x"}
-    report = leave(folder, ids, {f"v{seen}": hostile, "b/../..": {**hostile, "diff": HOSTILE}})
+    hostile = {"diff": diff, visible: HOSTILE, "index.html": "<script>alert(3)</script>", "../up": "x"}
+    report = leave(folder, ids, {f"v{visible}": hostile, "b/../..": {**hostile, "diff": HOSTILE}})
     files = links_of(report)
     inside = report.parent.resolve()
     assert len(set(files.values())) == len(ids) * (2 * 4 + 1)
@@ -347,20 +347,20 @@ FEW = SizeLimits(3_000, 40, 60, 500)
 def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
     """Two changes as they stand on a page."""
     first, second = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
-    found = side_by_side(first, second, limits)
+    pairs = side_by_side(first, second, limits)
     plain = [("x", diff.plain[: limits.plain]) for diff in (first, second) if diff and diff.plain]
-    block = Block("" if first is None else "the human", "x", found, second.notes, plain)
+    block = Block("" if first is None else "the human", "x", pairs, second.notes, plain)
     text = BLOCK.render(block=block)
     page = Page(text)
     assert not page.faults
     assert {tag for tag, _ in page.elements} <= TAGS
-    attributes = {name for _, given in page.elements for name in given}
+    attributes = {name for _, attrs in page.elements for name in attrs}
     assert attributes <= {"class", "style"}
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
-    for pair in found.pairs:
+    for pair in pairs.pairs:
         assert not pair.aligned or len(pair.left) == len(pair.right)
         assert max(len(pair.left), len(pair.right)) <= limits.rows
-    return found.pairs, text
+    return pairs.pairs, text
 
 
 odd = st.sampled_from(
@@ -397,26 +397,26 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
     assert pair.aligned
     for side, after in ((pair.left, human), (pair.right, agent)):
         cells = [cell for cell in side if cell.sign]
-        at, told = 0, []
+        at, lines = 0, []
         for cell in cells:
             if cell.sign == GAP:
-                told += before[at : at + int(cell.text.split()[0])]
+                lines += before[at : at + int(cell.text.split()[0])]
                 at += int(cell.text.split()[0])
             elif cell.sign == "+":
-                told.append(cell.text)
+                lines.append(cell.text)
             else:
                 assert (cell.number, cell.text) == (at + 1, before[at])
                 at += 1
-                told += [cell.text] if cell.sign == " " else []
-        assert told + before[at:] == after
-    assert all(one.number == other.number for one, other in zip(pair.left, pair.right, strict=True) if one.number)
+                lines += [cell.text] if cell.sign == " " else []
+        assert lines + before[at:] == after
+    assert all(a.number == b.number for a, b in zip(pair.left, pair.right, strict=True) if a.number)
 
 
 def test_lines_that_both_added_stand_beside_each_other() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
     ((pair,), _) = drawn(first_diff, other)
-    rows = [(trial_artifacts.text, right.text) for trial_artifacts, right in zip(pair.left, pair.right, strict=True)]
+    rows = [(a.text, b.text) for a, b in zip(pair.left, pair.right, strict=True)]
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
 
@@ -458,7 +458,7 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
     shutil.copytree(home(changed), changed.path / "moved away")
     report = changed.path / "moved away" / "report.html"
     own = report.parent / "changes" / "easy.html"
-    place = (
+    selectors = (
         "(() => { const boxes = [...document.querySelectorAll('.two')][0].children; const shown = [...boxes].filter("
         "each => each.getBoundingClientRect().width > 0).map(each => each.getBoundingClientRect());"
         "return [shown[0].left, shown[0].top, shown[shown.length - 1].left, shown[shown.length - 1].bottom] })()"
@@ -468,6 +468,6 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
             browser.open(page, width, scheme)
             assert browser.overflow() <= 0, (page.name, width)
             assert browser.complaints() == []
-            begin, _, end, _ = browser.of_page(place)
+            begin, _, end, _ = browser.of_page(selectors)
             assert (end > begin + 100) == (width > 1_000), "beside each other, or one below the other"
     assert all(path.is_file() for path in links_of(report).values()), "wherever the folder is"

@@ -174,11 +174,11 @@ def test_a_header_cannot_smuggle_in_another() -> None:
 
 
 def test_a_cancelled_request_leaves_no_connection_behind() -> None:
-    asked, closed = asyncio.Event(), asyncio.Event()
+    requested, closed = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        asked.set()
+        requested.set()
         while not reader.at_eof():
             try:
                 await reader.read(100)
@@ -191,7 +191,7 @@ def test_a_cancelled_request_leaves_no_connection_behind() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         request = asyncio.create_task(DirectClient().post(url, {}, b"question", SIZES))
-        await asked.wait()
+        await requested.wait()
         request.cancel()
         await asyncio.wait_for(closed.wait(), 10)
         server.close()

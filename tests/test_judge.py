@@ -624,9 +624,9 @@ def test_a_run_killed_while_it_judges_loses_no_score_and_asks_nothing_twice(fold
     folder.write("repaired", "")
     done = folder.abreast("resume")
     assert done.code == 0, done.err
-    asked = prompts(folder)
-    assert len(set(asked)) == 10
-    assert len(asked) <= 12, "only what was in flight is asked again"
+    sent_prompts = prompts(folder)
+    assert len(set(sent_prompts)) == 10
+    assert len(sent_prompts) <= 12, "only what was in flight is asked again"
     assert scores(folder) == {"alpha": [0.75] * 5, "omega": [0.75] * 5}
 
 
