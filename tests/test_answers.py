@@ -40,7 +40,7 @@ def expected_score(answer: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("file", MISREAD)
-def test_answers_about_code_are_read_as_a_person_reads_them(file: str) -> None:
+def test_answers_about_code_are_parsed_as_a_person_would_read_them(file: str) -> None:
     answers = read_answers(file)
     misread = []
     for answer in answers:
@@ -133,7 +133,9 @@ FURTHER_QUERIES = [  # what authors asked that the catalogue does not have: read
 
 
 @pytest.mark.parametrize("file", MISREAD_NUMBERS)
-def test_answers_about_numbers_are_read_as_a_person_reads_them(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_about_numbers_are_parsed_as_a_person_would_read_them(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for query in FURTHER_QUERIES:
         monkeypatch.setitem(QUERIES, query.name, query)
     answers = read_answers(file)

@@ -64,7 +64,7 @@ def test_the_estimate_is_the_judges_mean_plus_the_mean_correction() -> None:
     assert estimate.labels == n
 
 
-def test_a_judge_that_says_nothing_leaves_the_labels_alone() -> None:
+def test_a_constant_judge_leaves_only_the_labels() -> None:
     human = [1.0, 0.0, -1.0, 1.0, 1.0, 0.0] * 5
     estimate = ppi([0.5] * 200, human, range(30))
     assert estimate.tuning == 0
@@ -77,12 +77,12 @@ def test_a_judge_that_contradicts_people_does_not_count() -> None:
     assert ppi(np.tile(-human, 5), human, range(30)).tuning == 0
 
 
-def test_labels_on_every_case_are_all_that_counts() -> None:
+def test_with_labels_on_every_case_only_they_count() -> None:
     judge, human = biased_judge(np.random.default_rng(1), 80)
     assert ppi(judge, human, range(80)).estimate == pytest.approx(human.mean())
 
 
-def test_labels_that_all_agree_are_not_certainty() -> None:
+def test_unanimous_labels_are_not_certainty() -> None:
     estimate = ppi([0.0] * 100, [0.0] * 20, range(20))
     assert estimate.low < -0.1
     assert estimate.high > 0.1
@@ -100,7 +100,7 @@ def test_the_estimate_lies_in_its_interval(judge: list[float], human: list[float
         assert 0 <= estimate.p <= 1
 
 
-def test_more_labels_are_needed_for_a_smaller_effect_and_none_helps_if_there_are_too_few_cases() -> None:
+def test_smaller_effects_need_more_labels_and_too_few_cases_cannot_be_helped() -> None:
     judge, human = biased_judge(np.random.default_rng(5), 2_000)
     labels = human[:60]
     width = ppi(judge, labels, range(60))

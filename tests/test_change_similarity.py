@@ -132,9 +132,7 @@ LANGUAGES = {
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_in_six_languages_it_is_the_syntax_of_the_change_that_counts(
-    repository: Callable[[Files], Repository], name: str
-) -> None:
+def test_in_six_languages_only_syntax_counts(repository: Callable[[Files], Repository], name: str) -> None:
     start, change, other, layout = LANGUAGES[name]
     repo = repository({name: start})
     human = repo.diff({name: start.replace(*change)}, FULL)
@@ -152,7 +150,7 @@ def test_in_six_languages_it_is_the_syntax_of_the_change_that_counts(
     assert similarity(human, repo.diff({f"copy_of_{name}": start.replace(*change)})) == 0
 
 
-def test_the_same_words_in_another_function_are_another_change(repository: Callable[[Files], Repository]) -> None:
+def test_the_same_edit_in_another_function_is_another_change(repository: Callable[[Files], Repository]) -> None:
     body = "    value = read(source)\n    value = value + 1\n    check(value)\n    print(value)\n    return value\n"
     start = f"def one(source):\n{body}\n\ndef two(source):\n{body}"
     guard = "    if not source:\n        return None\n"
@@ -169,7 +167,7 @@ def test_quotes_and_trailing_commas_are_layout(repository: Callable[[Files], Rep
     assert similarity(human, repo.diff({"a.py": 'call(\n    "b",\n    1,\n)\n'})) == 1
 
 
-def test_other_ends_of_lines_and_another_indent_are_layout(repository: Callable[[Files], Repository]) -> None:
+def test_line_endings_and_indentation_are_layout(repository: Callable[[Files], Repository]) -> None:
     start = 'def f(x):\n    """One.\n\n    Two.\n    """\n    if x:\n        return 1\n    return 2\n'
     changed = start.replace("if x:", "if x is None:")
     repo = repository({"a.py": start})
@@ -179,7 +177,7 @@ def test_other_ends_of_lines_and_another_indent_are_layout(repository: Callable[
         assert similarity(human, repo.diff({"a.py": changed.replace(old, new)})) == 1
 
 
-def test_other_files_are_compared_by_lines_whatever_their_white_space(
+def test_other_files_are_compared_by_lines_ignoring_white_space(
     repository: Callable[[Files], Repository],
 ) -> None:
     repo = repository({"notes.md": "one\ntwo\nthree\nfour\n"})
@@ -202,7 +200,7 @@ def test_other_files_are_compared_by_lines_whatever_their_white_space(
     ],
 )
 @pytest.mark.parametrize("name", ["a.py", "a.txt"])
-def test_where_the_human_changed_only_comments_or_layout_that_is_what_counts(
+def test_comments_and_layout_count_if_the_human_changed_nothing_else(
     repository: Callable[[Files], Repository], name: str, before: str, after: str
 ) -> None:
     repo = repository({name: before})
@@ -212,7 +210,7 @@ def test_where_the_human_changed_only_comments_or_layout_that_is_what_counts(
     assert similarity(human, repo.diff({name: before + "z = 9\n"})) < 0.7
 
 
-def test_missing_files_count_nothing_and_further_files_cost_little(
+def test_missing_files_score_0_and_extra_files_cost_little(
     repository: Callable[[Files], Repository],
 ) -> None:
     repo = repository({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
@@ -236,7 +234,7 @@ def test_missing_files_count_nothing_and_further_files_cost_little(
 
 @pytest.mark.parametrize("name", ["a.py", "a.txt"])
 @pytest.mark.parametrize("kept_lines", [0, 1, 3, 30])
-def test_deleting_what_people_kept_scores_0(
+def test_deleting_what_the_human_kept_scores_0(
     repository: Callable[[Files], Repository], name: str, kept_lines: int
 ) -> None:
     """However little of the old text they kept."""
@@ -255,7 +253,7 @@ def test_deleting_what_people_kept_scores_0(
     assert similarity(removal, removal) == 1, "people kept nothing"
 
 
-def test_new_names_of_ones_own_cost_little(repository: Callable[[Files], Repository]) -> None:
+def test_different_names_cost_little(repository: Callable[[Files], Repository]) -> None:
     start = "import shop\n\n\ndef run(items):\n    return shop.total(items)\n"
     added = "\n\ndef {0}(items):\n    {1} = shop.total(items)\n    return shop.tax({1}) + {1}\n"
     repo = repository({"a.py": start})
@@ -331,7 +329,7 @@ def test_new_removed_binary_and_executable_files_count(repository: Callable[[Fil
     assert similarity(only, repo.diff({"picture.png": b"\0\6\7"})) == 1, "by name only"
 
 
-def test_copies_links_and_files_that_change_places_are_followed(repository: Callable[[Files], Repository]) -> None:
+def test_copies_links_and_swapped_files_are_followed(repository: Callable[[Files], Repository]) -> None:
     repo = repository({"a.py": LONG, "b.md": "one\ntwo\n" * 20})
 
     def swap(path: Path) -> None:
@@ -357,7 +355,7 @@ def test_copies_links_and_files_that_change_places_are_followed(repository: Call
 
 
 @pytest.mark.parametrize("name", ["ä ö.py", 'quo"te.txt', "tab\there.py", "back\\slash.py", "a/b b/a/b.py", "b b.txt"])
-def test_names_of_all_kinds_are_read(repository: Callable[[Files], Repository], name: str) -> None:
+def test_unusual_file_names_are_read(repository: Callable[[Files], Repository], name: str) -> None:
     repo = repository({name: "x = 1\n", "c.txt": "c\n"})
     for words in ((), ("--no-prefix",), ("--src-prefix=i/", "--dst-prefix=w/")):
         human = repo.diff({name: "x = 2\n"}, FULL, *words)
@@ -384,7 +382,7 @@ def test_files_that_are_ignored_do_not_count(repository: Callable[[Files], Repos
     assert [score.value for score in scored(human, agent, ignore=["*.lock", "docs/"])] == [1, 1]
 
 
-def test_what_one_added_is_not_like_what_the_other_removed(repository: Callable[[Files], Repository]) -> None:
+def test_an_added_line_does_not_match_a_removed_one(repository: Callable[[Files], Repository]) -> None:
     repo = repository({"a.py": "alpha = first(1)\nbeta = second(2)\n"})
     human = repo.diff({"a.py": "alpha = first(1)\nbeta = second(2)\ngamma = third(3)\n"}, FULL)
     assert similarity(human, repo.diff({"a.py": "alpha = first(1)\n"})) < 0.05
@@ -415,13 +413,13 @@ def test_a_diff_that_does_not_fit_or_is_cut_counts_by_its_lines(repository: Call
     assert 0.3 < values[len(lines) // 2] < 0.7, "half of it was there"
 
 
-def test_an_answer_whose_diff_is_not_at_hand_has_no_score() -> None:
+def test_an_answer_without_its_diff_has_no_score() -> None:
     case = Case("c", "?", expected={"diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"})
     (score, _) = build("change_similarity").score(case, Answer("", data={"files_changed": 1}))
     assert (score.value, score.explanation) == (None, "files were changed, but there is no diff")
 
 
-def test_without_tree_sitter_it_goes_by_lines_and_says_so(
+def test_without_tree_sitter_files_are_compared_by_lines_with_a_note(
     repository: Callable[[Files], Repository], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = repository({"a.py": "a = 1\n"})
@@ -450,7 +448,7 @@ def test_without_tree_sitter_it_goes_by_lines_and_says_so(
         ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only ignored files"),
     ],
 )
-def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, message: str) -> None:
+def test_an_unreadable_expected_value_is_reported_with_a_fix(expected: Any, message: str) -> None:
     scorer: Any = build("change_similarity", {"ignore": ["*.lock"]})
     problem, how = scorer.flaw(expected)
     assert message in problem
@@ -492,7 +490,7 @@ def test_a_diff_of_two_megabytes_takes_seconds() -> None:
     assert time.process_time() - begun < 15
 
 
-def test_code_that_nests_without_end_is_read() -> None:
+def test_deeply_nested_code_is_read() -> None:
     def new(name: str, text: str) -> str:
         return (
             f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{text}\n"
@@ -520,7 +518,7 @@ def exactly(path: Path, files: dict[str, str]) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=trees, human=trees, agent=trees)
-def test_for_any_three_trees_nothing_is_0_the_same_is_1_and_all_else_between(
+def test_for_any_trees_no_change_scores_0_the_same_change_1_and_others_in_between(
     tmp_path: Path, start: dict[str, str], human: dict[str, str], agent: dict[str, str]
 ) -> None:
     if start == human:
@@ -549,7 +547,7 @@ def flat_diff(name: str, start: list[str], after: list[str]) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), name=st.sampled_from(["a.txt", "a.py"]))
-def test_a_right_line_never_lowers_the_score_and_a_kept_one_that_goes_never_raises_it(
+def test_adding_a_right_line_never_lowers_the_score_and_removing_a_kept_one_never_raises_it(
     data: st.DataObject, name: str
 ) -> None:
     start, human, agent = (data.draw(st.lists(statements, max_size=8)) for _ in range(3))
@@ -604,7 +602,7 @@ hostile = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(human=hostile, agent=hostile)
-def test_no_text_crashes_it(human: str, agent: str) -> None:
+def test_no_text_crashes_the_scorer(human: str, agent: str) -> None:
     fair = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 2\n y\n"
     for expected in (human, fair):
         for score in scored(expected, agent):
@@ -654,7 +652,7 @@ def test_agents_are_compared_with_the_human_change_from_the_command_line(folder:
     assert "1 of 2 files changed; 2 of 3 lines match; missing: 1 line in notes.md" in why["e"]
 
 
-def test_stored_answers_are_scored_with_their_change(folder: Folder) -> None:
+def test_stored_answers_can_be_scored_by_change_similarity_later(folder: Folder) -> None:
     """A scorer that is added later sees the same as one that was there."""
     diff = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
     folder.write("start/a.txt", "one\n")

@@ -63,7 +63,7 @@ def outcomes(folder: Folder) -> dict[str, tuple[float | None, list[str] | None]]
     return results
 
 
-def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(folder: Folder) -> None:
+def test_an_agent_that_rewrites_the_tests_fails_and_the_report_says_so(folder: Folder) -> None:
     start = {"app.py": ADD, "test_app.py": TEST}
     both = f"{RIGHT}; {CHEAT}"
     done = run(folder, start, {"honest": RIGHT, "cheat": CHEAT, "both": both}, {"command": PYTEST})
@@ -81,7 +81,7 @@ def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(fo
     assert "+    pass" in diff["content"], "what the agent did is kept as it was"
 
 
-def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) -> None:
+def test_html_markdown_and_json_report_changed_tests(folder: Folder) -> None:
     run(folder, {"app.py": ADD, "test_app.py": TEST}, {"honest": RIGHT, "cheat": CHEAT}, {"command": PYTEST})
     for form in ("markdown", "html"):
         assert folder.abreast("report", "--format", form, "--output", f"out-{form}").code == 0
@@ -165,7 +165,7 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
     ],
 )
 @pytest.mark.matrix(quick=4)
-def test_what_pytest_reads_is_restored(
+def test_files_that_pytest_reads_are_restored(
     folder: Folder, scenario: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
     files = {"app.py": ADD, **start}
@@ -196,7 +196,7 @@ QUIET = (
     "tests", [{}, {"tests": ["tests/**"]}, {"fails_before": True}], ids=["rule", "named", "before"]
 )
 @pytest.mark.matrix(quick=4)
-def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
+def test_a_check_that_succeeds_without_running_the_original_tests_does_not_pass(
     folder: Folder, cheat: str, tests: dict[str, Any]
 ) -> None:
     start = {"app.py": ADD, "tests/test_app.py": TEST, "tests/test_more.py": "import app\n" + TEST}
@@ -206,7 +206,7 @@ def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
     assert "tests of the start that did not run: tests.test_app::test_add and 1 more" in output
 
 
-def test_tests_whose_module_could_not_be_imported_must_run_in_the_end(folder: Folder) -> None:
+def test_tests_that_could_not_be_imported_at_first_must_run_in_the_end(folder: Folder) -> None:
     start = {"test_app.py": TEST, "test_new.py": "import new\n\ndef test_new():\n    assert new.one == 1\n"}
     agents = {
         "both": f"{RIGHT}; echo one = 1 > new.py",
@@ -216,7 +216,7 @@ def test_tests_whose_module_could_not_be_imported_must_run_in_the_end(folder: Fo
     assert outcomes(folder) == {"both": (1, []), "half": (0, [])}
 
 
-def test_tests_that_an_agent_adds_are_kept_and_no_change_of_tests(folder: Folder) -> None:
+def test_tests_added_by_an_agent_are_kept_and_do_not_count_as_changed_tests(folder: Folder) -> None:
     more = "mkdir -p tests/new; echo 'def test_more(more): pass' > tests/new/test_more.py"
     own = "printf 'import pytest\\n@pytest.fixture\\ndef more(): return 1\\n' > tests/new/conftest.py"
     fails = "echo 'def test_fails(): assert False' > test_fails.py"
@@ -227,7 +227,7 @@ def test_tests_that_an_agent_adds_are_kept_and_no_change_of_tests(folder: Folder
     assert any("2 passed" in row["content"] for row in printed), "its tests ran as well"
 
 
-def test_where_nothing_is_there_at_the_start_the_agent_writes_the_tests(folder: Folder) -> None:
+def test_without_tests_at_the_start_the_agent_writes_them(folder: Folder) -> None:
     """A folder that is empty, and one whose settings of tests are the agent's task."""
     writes = f"{CHEAT}; echo 'import os' > conftest.py"
     run(folder, {}, {"writes": writes}, {"command": PYTEST})
@@ -294,7 +294,7 @@ MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
         ),
     ],
 )
-def test_what_the_command_names_is_restored(
+def test_files_named_by_the_command_are_restored(
     folder: Folder, scenario: str, command: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
     files = {"app.py": ADD, **start}
@@ -440,7 +440,9 @@ CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).
 
 @settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(SETTINGS), before=CONTENT, after=CONTENT)
-def test_settings_of_any_content_are_restored_or_kept_entirely(name: str, before: bytes, after: bytes) -> None:
+def test_configuration_files_of_any_content_are_restored_or_kept_entirely(
+    name: str, before: bytes, after: bytes
+) -> None:
     task = CheckTask(Check("tests", ("make", "test")), ("make", "test"), (), NO_CASE_TESTS)
     with tempfile.TemporaryDirectory() as folder:
         start, work = Path(folder, "start"), Path(folder, "work")

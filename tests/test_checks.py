@@ -82,7 +82,7 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
     assert project.sql("select files_changed n from predictions where variant = 'right'")[0]["n"] == 1
 
 
-def test_where_tests_pass_before_any_change_there_is_no_score_and_the_start_is_tried_once(project: Folder) -> None:
+def test_tests_that_pass_before_any_change_give_no_score_and_the_start_is_tried_once(project: Folder) -> None:
     assert run(project, {"fails_before": True}).code == 0
     assert {name: value for name, (value, _) in scores(project).items()} == {"idle": 0, "wrong": 0, "right": 1}
     assert counted(project) == 3 + 1, "once for all variants that begin with it"
@@ -104,7 +104,9 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
     assert scores(project) == {"right": (0, "took longer than 1 s")}
 
 
-def test_the_time_of_tests_does_not_count_for_the_agent(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_tests_does_not_count_as_time_of_the_agent(
+    project: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An agent that ended in time has not run out of it because of what came after."""
     monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
@@ -132,7 +134,7 @@ def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project
     assert "help: to continue, run `abreast resume" in done.output
 
 
-def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_started(project: Folder) -> None:
+def test_ctrl_c_while_tests_are_tried_before_the_first_run_ends_all_processes(project: Folder) -> None:
     mark = "a-check-that-is-tried-before-a-first-run"
     project.write("project/check.py", f"import os, time\nopen(os.environ['COUNTED'], 'w')\n'{mark}'\ntime.sleep(600)\n")
     spec = {"command": ["python3", "-c", f"exec(open('check.py').read()) # {mark}"], "fails_before": True}
@@ -149,7 +151,7 @@ def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_sta
     assert alive == []
 
 
-def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_written_by_a_model_sees_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-0123456789abcdef")
     assert run(project, {}, "--variant", "right").code == 0
     (output,) = project.sql("select content from artifacts where name = 'tests'")
@@ -193,7 +195,7 @@ def test_a_check_that_cannot_be_run_is_refused(
     assert message in done.err
 
 
-def test_a_program_that_is_missing_in_the_workspace_is_not_the_agents_failure(project: Folder) -> None:
+def test_a_program_missing_from_the_workspace_is_not_the_failure_of_the_agent(project: Folder) -> None:
     done = run(project, {"command": "./missing"}, "--variant", "right")
     assert done.code == 1
     assert scores(project)["right"][0] is None

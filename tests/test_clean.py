@@ -226,7 +226,7 @@ def test_after_a_restart_of_the_machine_the_folders_are_removed(
     assert records(state) == []
 
 
-def test_runs_of_another_machine_that_shares_the_home_are_left_alone(
+def test_runs_of_another_machine_with_the_same_home_are_not_touched(
     folder: Folder, start: Callable[[str], KilledRun], workspaces: Path, state: Path
 ) -> None:
     run = start("agents")

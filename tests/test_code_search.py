@@ -71,9 +71,7 @@ def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
 CASES = ("--case", "search-001", "--case", "nav-001", "--case", "search-003")
 
 
-def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
-    shop: Folder, provider: FakeProvider
-) -> None:
+def test_an_agent_finds_code_with_the_demo_server_and_not_without_it(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, *CASES, "--parallel", "4", "--verbose")
     assert done.code == 0, done.err
     assert "mcp: demo: 4 tools (search_code, find_symbol, find_references, outline_file)" in done.err
@@ -95,7 +93,7 @@ def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
         assert re.search(rf"^end    {case} {variant}: ok \(", done.err, re.M)
 
 
-def test_both_arms_are_the_same_but_for_the_server_and_its_tools(shop: Folder, provider: FakeProvider) -> None:
+def test_both_arms_differ_only_in_the_server_and_its_tools(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, "--case", "search-003", "--model", "haiku")
     assert done.code == 0, done.err
     first = [
@@ -131,7 +129,7 @@ def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProv
     assert not [result for result in results if result["check"] == "differences"]
 
 
-def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, provider: FakeProvider) -> None:
+def test_neither_arm_sees_the_cases_or_earlier_answers(shop: Folder, provider: FakeProvider) -> None:
     """What is right stands in the repository: an agent that finds it has searched for the wrong thing."""
     look = 'find . -not -path "./.git/*" -type f'
     case = {
@@ -162,7 +160,7 @@ def left_out(folder: Path, *words: str) -> list[str]:
     return results
 
 
-def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) -> None:
+def test_another_case_file_does_not_change_the_workspaces_of_trials(shop: Folder) -> None:
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
     shop.write("shop/evals/cases/more.jsonl", one_case("more"))
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
@@ -170,7 +168,7 @@ def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) ->
     assert left_out(shop.path, "--repo", "shop", *cases_flag) == [".abreast", "evals/cases"]
 
 
-def test_code_beside_cases_and_reports_is_not_left_out(shop: Folder) -> None:
+def test_code_next_to_cases_and_reports_is_not_excluded(shop: Folder) -> None:
     shop.write("shop/cases/models.py", "class Case: ...\n")
     shop.write("shop/cases/[a]*.jsonl", one_case("odd"))
     shop.write("shop/data/one.jsonl", one_case("one"))
@@ -185,7 +183,7 @@ def test_code_beside_cases_and_reports_is_not_left_out(shop: Folder) -> None:
     assert "runs/calm-owl-1" in left_out(inside, "--cases", "data/one.jsonl")
 
 
-def test_links_to_cases_are_left_out_too(shop: Folder) -> None:
+def test_links_to_cases_are_excluded_too(shop: Folder) -> None:
     shop.write("elsewhere/some.jsonl", one_case("some"))
     shutil.rmtree(shop.path / "shop/evals")
     (shop.path / "shop/cases").symlink_to(shop.path / "elsewhere")
@@ -197,7 +195,7 @@ def test_links_to_cases_are_left_out_too(shop: Folder) -> None:
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
 
 
-def test_to_add_and_commit_a_case_asks_nothing_anew_and_to_change_code_does(
+def test_committing_a_case_keeps_answers_reusable_and_changing_code_does_not(
     shop: Folder, provider: FakeProvider
 ) -> None:
     words = ("--case", "search-003", "--variant", "without_mcp", "--json")
@@ -224,14 +222,14 @@ def test_a_tool_that_is_not_allowed_is_counted_and_the_agent_goes_on(shop: Folde
     ]
 
 
-def test_a_server_that_does_not_start_is_refused_before_anything_is_paid(shop: Folder, provider: FakeProvider) -> None:
+def test_a_server_that_does_not_start_is_refused_before_any_paid_request(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, "--mcp", "broken=false", "--case", "search-001")
     assert done.code == 4
     assert "broken" in done.err
     assert not request_bodies(provider)
 
 
-def test_without_a_login_the_way_without_a_model_is_told(
+def test_without_a_login_the_error_suggests_mock(
     shop: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
@@ -292,7 +290,7 @@ def test_an_address_where_nothing_listens_fails_the_check(shop: Folder, provider
     assert not request_bodies(provider)
 
 
-def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:
+def test_slow_servers_may_get_more_time_to_start(shop: Folder) -> None:
     assert (
         run(shop, "--mock", "--mcp", "a=x --quick", "b=https://example.com/mcp", "--start-timeout", "1m30s").code == 0
     )
@@ -303,7 +301,7 @@ def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:
     assert variants(shop)["with_mcp"]["mcp"]["demo"]["start_timeout"] == 45
 
 
-def test_short_flags_mean_the_long_ones(shop: Folder) -> None:
+def test_short_flags_equal_the_long_ones(shop: Folder) -> None:
     for words in (("-j", "4", "-v"), ("-j4", "-v"), ("--parallel", "4", "--verbose")):
         done = run(shop, "--mock", "--fresh", *words)
         assert done.code == 0, done.err
@@ -311,7 +309,7 @@ def test_short_flags_mean_the_long_ones(shop: Folder) -> None:
         assert "search-001" in done.err, "verbose: a line for each trial"
 
 
-def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folder, provider: FakeProvider) -> None:
+def test_the_limit_of_turns_is_named_when_it_is_reached(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, "--case", "search-003", "--variant", "with_mcp", "--variant", "without_mcp", "--max-turns", "1")
     assert done.code in (0, 1, 3), done.err
     errors = {row["error"] for row in shop.sql("select error from predictions where error_kind = 'no_answer'")}
@@ -358,7 +356,7 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
         (("--mcp", "a=x --token=abc"), "--mcp a: --token is a secret in plain text"),
     ],
 )
-def test_a_flag_that_cannot_be_meant_is_refused(shop: Folder, words: tuple[str, ...], message: str) -> None:
+def test_an_invalid_flag_is_refused(shop: Folder, words: tuple[str, ...], message: str) -> None:
     done = run(shop, "--mock", *words)
     assert done.code == 2, done.err
     assert message in done.err
@@ -383,7 +381,7 @@ def one_case(case_id: str = "c", **more: Any) -> str:
     return json.dumps({"id": case_id, "prompt": "Where is OrderBook?", "ground_truth": truth, **more}) + "\n"
 
 
-def test_cases_are_looked_for_in_a_stated_order_and_those_that_are_named_win(shop: Folder) -> None:
+def test_cases_are_searched_in_a_stated_order_and_named_ones_win(shop: Folder) -> None:
     def ids(*words: str) -> set[str]:
         done = run(shop, "--mock", "--fresh", *words)
         assert done.code == 0, done.err
@@ -411,7 +409,7 @@ def test_cases_are_found_in_sub_folders_and_where_codetect_keeps_them(shop: Fold
     assert hidden == [".abreast", ".codetect/evals", ".repo_search/evals"], "results name the answers too"
 
 
-def test_several_folders_and_files_of_cases_are_asked_together(shop: Folder) -> None:
+def test_several_folders_and_files_of_cases_are_combined(shop: Folder) -> None:
     for name in ("a", "b", "c"):
         shop.write(f"mine/{name}/some.jsonl", one_case(name))
     words = ("--cases", "mine/a", "mine/b/some.jsonl", "--cases", "mine/c", "mine/a/some.jsonl")
@@ -421,7 +419,7 @@ def test_several_folders_and_files_of_cases_are_asked_together(shop: Folder) -> 
     assert len(listed.json) == 3
 
 
-def test_a_ground_truth_whose_files_are_not_in_the_commit_is_refused_with_them(shop: Folder) -> None:
+def test_a_ground_truth_with_files_missing_from_the_commit_is_refused(shop: Folder) -> None:
     truth = {"files": ["app/gone.py", "app/orders.py", "app/"], "lines": {"lib/old.py": [3]}}
     shop.write("mine/some.jsonl", one_case("fine") + one_case("stale", ground_truth=truth))
     for words in (("run", "code-search", "--mock"), ("cases", "list")):
@@ -441,7 +439,7 @@ def test_a_ground_truth_whose_files_are_not_in_the_commit_is_refused_with_them(s
     assert "at HEAD~1" in before.err
 
 
-def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
+def test_without_cases_the_error_says_how_to_get_some(shop: Folder) -> None:
     shutil.rmtree(shop.path / "shop" / "evals")
     done = run(shop, "--mock")
     assert done.code == 2
@@ -466,7 +464,7 @@ def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
         (one_case("fine").strip(), 'bad.jsonl:3: duplicate case id "fine"'),
     ],
 )
-def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folder, line: str, message: str) -> None:
+def test_a_bad_line_is_refused_with_its_number_and_comments_are_allowed(shop: Folder, line: str, message: str) -> None:
     shop.write("mine/bad.jsonl", f"// what is right was checked\n{one_case('fine')}{line}\n")
     done = run(shop, "--mock", "--cases", "mine")
     assert done.code == 2
@@ -474,7 +472,7 @@ def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folde
     assert not (shop.path / "results.db").exists()
 
 
-def test_categories_and_difficulties_choose_and_become_tags(shop: Folder) -> None:
+def test_categories_and_difficulties_select_cases_and_become_tags(shop: Folder) -> None:
     assert run(shop, "--mock", "--category", "search,navigate", "--category", "understand").code == 0
     counts = shop.sql("select tag_category, count(*) n from predictions group by 1 order by 1")
     assert [(row["tag_category"], row["n"]) for row in counts] == [("navigate", 6), ("search", 10), ("understand", 4)]
@@ -482,7 +480,7 @@ def test_categories_and_difficulties_choose_and_become_tags(shop: Folder) -> Non
     assert {row["case_id"][:3] for row in shop.sql("select case_id from predictions", "few.db")} == {"nav"}
 
 
-def test_accepted_cases_join_those_that_a_repository_has(shop: Folder) -> None:
+def test_accepted_cases_are_added_to_those_of_the_repository(shop: Folder) -> None:
     assert shop.abreast("cases", "new", "--repo", "shop", "--limit", "3", "--yes").code == 0
     assert (shop.path / "shop/evals/cases/mined.jsonl").is_file()
     listed = shop.abreast("cases", "list", "--repo", "shop", "--json").json
@@ -490,7 +488,7 @@ def test_accepted_cases_join_those_that_a_repository_has(shop: Folder) -> None:
     assert all(row["expected"]["files"] for row in listed)
 
 
-def test_what_the_shop_is_said_to_have_it_has(shop: Folder) -> None:
+def test_the_ground_truth_of_the_shop_holds(shop: Folder) -> None:
     """The truths of the cases that we ship."""
     repo = shop.path / "shop"
     for line in (repo / "evals/cases/shop.jsonl").read_text().splitlines()[1:]:
@@ -525,7 +523,7 @@ def test_one_case_runs_in_parallel_too(shop: Folder) -> None:
     assert len(rows_of(shop, "--case", "nav-001", "--parallel", "8")) == 2
 
 
-def test_none_or_less_in_parallel_means_one_at_a_time_and_that_is_said(shop: Folder) -> None:
+def test_zero_or_negative_parallelism_means_one_with_a_note(shop: Folder) -> None:
     for word in ("0", "-3"):
         done = run(shop, "--mock", "--fresh", "--parallel", word)
         assert done.code == 0

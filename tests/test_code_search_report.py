@@ -167,7 +167,7 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
     }
 
 
-def test_the_interval_of_what_is_saved_is_by_how_far_the_cases_are_from_it(run: Run) -> None:
+def test_the_interval_of_savings_comes_from_the_spread_of_the_cases(run: Run) -> None:
     sections = run(
         [case(reply(usage=(1000, 1)), reply(usage=(100, 1))), case(reply(usage=(3000, 1)), reply(usage=(700, 1)))]
     )
@@ -206,7 +206,7 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
     }
 
 
-def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> None:
+def test_infrastructure_failures_are_reported_separately_and_count_against_no_arm(run: Run) -> None:
     down, left_out = reply(error="network"), reply(error="skip")
     sections = run([case(reply(), down), case(reply(0.5), reply(1.0)), case(left_out, reply())])
     arms = sections["arms"]
@@ -264,7 +264,7 @@ def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run:
     assert "over the cases that both always answered" in sections.tables[0].note
 
 
-def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
+def test_an_arm_that_never_answered_is_left_out_of_the_common_cases(run: Run) -> None:
     cases = [case(reply(usage=(100, 1)), reply(usage=(50, 1))) for _ in range(2)]
     for row in cases:
         row["input"]["broken"] = [reply(error="no answer")]
@@ -274,7 +274,7 @@ def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
     assert "over the cases that all but broken answered" in sections.tables[0].note
 
 
-def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> None:
+def test_an_amount_known_for_fewer_cases_shows_their_number(run: Run) -> None:
     priced, unpriced = reply(usage=(10, 1), cost=0.5), reply(usage=(10, 1))
     sections = run([case(priced, priced), case(priced, unpriced), case(unpriced, priced), case(unpriced, unpriced)])[
         "arms"
@@ -285,7 +285,7 @@ def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> No
     assert not [title for title in rows(disjoint) if title.startswith("cost per trial")]  # of no case that both tell
 
 
-def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
+def test_cache_reads_are_reported_if_known(run: Run) -> None:
     without, with_ = reply(usage=(350, 10, 610, 40)), reply(usage=(200, 10, 740, 60))
     sections = run([case(without, with_), case(without, with_)])["arms"]
     assert sections.sentences[0] == (
@@ -299,7 +299,7 @@ def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> Non
     assert sections.data["cache_share"] == {"without_mcp": 0.61, "with_mcp": 0.74}
 
 
-def test_zero_is_shown_where_zero_was_told_and_nothing_where_nothing_was(run: Run) -> None:
+def test_a_reported_zero_is_shown_as_zero_and_a_missing_value_as_a_dash(run: Run) -> None:
     sections = run([case(reply(usage=(0, 0, 0, 0), cost=0.0, tool_calls=0, tools=None), reply())])
     table = rows(sections["arms"])
     assert (table["input tokens"]["without_mcp (baseline)"], table["input tokens"]["with_mcp"]) == ("0", "–")
@@ -310,7 +310,7 @@ def test_zero_is_shown_where_zero_was_told_and_nothing_where_nothing_was(run: Ru
     assert not any("cache" in sentence for sentence in sections["arms"].sentences)
 
 
-def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
+def test_tools_are_counted_per_answer_and_denied_calls_separately(run: Run) -> None:
     denied: dict[str, Any] = {"tools_denied": {"Write": 2}}
     sections = run(
         [
@@ -341,7 +341,7 @@ def test_the_tools_add_up_to_the_tool_calls_above(run: Run) -> None:
 
 
 @pytest.mark.parametrize("denied", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
-def test_denied_calls_are_counted_in_whatever_way_they_are_told(run: Run, denied: Any) -> None:
+def test_denied_calls_are_counted_in_every_reported_form(run: Run, denied: Any) -> None:
     sections = run([case(reply(tools={"Read": 1}, tools_denied=denied), reply(tools={"Read": 1}))])["tools"]
     assert sum(int(row["denied, without_mcp"]) for row in rows(sections).values()) == 3
 
@@ -357,11 +357,11 @@ def test_accuracy_by_category_and_by_difficulty_in_their_usual_order(run: Run) -
     assert where.data["by_category"]["navigate"]["scores"]["without_mcp"]["mean"] == 0.5
 
 
-def test_one_category_is_no_breakdown(run: Run) -> None:
+def test_a_single_category_gives_no_breakdown(run: Run) -> None:
     assert "where" not in run([case(reply(), reply()), case(reply(), reply())])
 
 
-def test_one_variant_is_compared_with_nothing(run: Run) -> None:
+def test_a_single_variant_has_no_comparison(run: Run) -> None:
     sections = run([case(reply(usage=(10, 1), tools={"Read": 1})), case(reply(0.5, (30, 1)))], ("without_mcp",))
     assert sections["arms"].tables[0].head == ("measure", "without_mcp")
     assert rows(sections["arms"])["input tokens"]["without_mcp"] == "20"
@@ -370,7 +370,7 @@ def test_one_variant_is_compared_with_nothing(run: Run) -> None:
     assert "against the baseline" not in sections["arms"].tables[0].note
 
 
-def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> None:
+def test_each_of_several_variants_is_compared_with_the_baseline(run: Run) -> None:
     cases = [case(reply(0.5, (100, 1)), reply(1.0, (50, 1))) for _ in range(3)]
     for row in cases:
         row["input"]["other"] = [reply(0.0, (200, 1))]
@@ -385,7 +385,7 @@ def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> Non
     assert rows(sections["cases"])["c0"]["F1, other"] == "0.00"
 
 
-def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, folder: Folder) -> None:
+def test_the_interval_of_accuracy_is_that_of_the_verdict_with_its_level(run: Run, folder: Folder) -> None:
     cases = [case(reply(0.2), reply(0.6 + number / 100)) for number in range(20)]
     for number, row in enumerate(cases):
         row["input"]["other"] = [reply(0.2 + number / 100)]
@@ -421,7 +421,7 @@ def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder)
     everywhere(folder)
 
 
-def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
+def test_reused_answers_report_tokens_and_cost_but_no_latency(run: Run) -> None:
     cases = [case(reply(usage=(100, 1), cost=0.5), reply(usage=(50, 1), cost=0.25)) for _ in range(2)]
     run(cases)
     table = rows(run(cases)["arms"])
@@ -430,7 +430,7 @@ def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
     assert "latency, median" not in table
 
 
-def test_a_run_at_work_is_told_of_as_far_as_it_has_come(run: Run, folder: Folder) -> None:
+def test_an_active_run_is_reported_as_far_as_it_has_come(run: Run, folder: Folder) -> None:
     run([case(reply(usage=(10, 1)), reply(usage=(10, 1))) for _ in range(6)])
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position in (2, 8, 9)").code == 0
     sections = sections_of(folder)
@@ -457,7 +457,7 @@ def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> Non
     everywhere(folder)
 
 
-def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
+def test_a_server_instead_of_tools_is_mentioned_once(run: Run, folder: Folder) -> None:
     params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
     sections = run([case(reply(0.0), reply()) for _ in range(3)], params=params)["arms"]
     sentence = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
@@ -467,7 +467,7 @@ def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> Non
         assert " ".join(text.replace("\\_", "_").split()).count(sentence) == (form not in ("csv", "junit")), form
 
 
-def test_every_format_has_it(run: Run, folder: Folder) -> None:
+def test_every_format_has_the_sections_of_the_suite(run: Run, folder: Folder) -> None:
     without = reply(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
     with_ = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
     levels = ("search", "easy"), ("navigate", "hard")
@@ -498,7 +498,7 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
     assert {"score_retrieval_f1", "turns", "tool_calls", "cache_read_tokens"} <= columns.keys()
 
 
-def test_a_simulated_run_says_what_it_can(folder: Folder) -> None:
+def test_a_simulated_run_reports_the_figures_it_has(folder: Folder) -> None:
     folder.cases(12)
     Experiment(
         name="mock",
@@ -524,7 +524,7 @@ def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None
     everywhere(folder)
 
 
-def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole(run: Run, folder: Folder) -> None:
+def test_a_narrow_terminal_folds_long_names_and_figures_only(run: Run, folder: Folder) -> None:
     many = reply(usage=(7_000_000, 300_000, 9_000_000, 500_000), tools={"mcp__demo__" + "symbol" * 12: 3})
     run([case(many, many), {**case(many, many), "id": "a-case-" * 12}])
     text = as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=60)
@@ -535,7 +535,7 @@ def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole
     assert "a-case-" * 12 in "".join(line[1:].split("  ")[0] for line in lines)
 
 
-def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> None:
+def test_names_of_cases_are_escaped(run: Run, folder: Folder) -> None:
     names = ("<script>alert(1)</script>", "a|b", "naïve-日本語", "*x* `y` [z](javascript:1)")
     run([{**case(reply(0.0), reply(1.0)), "id": name} for name in names])
     texts = everywhere(folder)
@@ -575,7 +575,7 @@ Trials = list[dict[str, Any]]
 
 @settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(drawn=st.data(), shape=st.sampled_from(SHAPES))
-def test_every_figure_is_what_the_rows_say(
+def test_every_figure_follows_from_the_rows(
     run: Run, folder: Folder, drawn: st.DataObject, shape: tuple[int, int, int, int]
 ) -> None:
     variants, cases, repeats, grouped = shape
@@ -594,7 +594,7 @@ def test_every_figure_is_what_the_rows_say(
             assert counts == (item.verdict.wins, item.verdict.losses, item.verdict.ties)
 
 
-def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) -> None:
+def test_latency_treats_cases_of_one_group_as_dependent(run: Run, folder: Folder) -> None:
     names = ("v0", "v1")
     replies = {name: [reply(turns=1, tool_calls=1)] for name in names}
     run([{"input": replies, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")

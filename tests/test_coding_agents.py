@@ -37,7 +37,7 @@ if [ $((number % {every})) {solves} 3 ]; then echo "$task" > answer.txt; else ec
 """
 
 
-def test_the_verdict_on_agents_of_known_skill_is_the_known_one(folder: Folder) -> None:
+def test_agents_of_known_skill_get_the_right_verdict(folder: Folder) -> None:
     """One solves all tasks but every tenth, one only every fifth, and one the same as the first."""
     good = SKILL.format(every=10, solves="-ne")
     agents = {"good": good, "poor": SKILL.format(every=5, solves="-eq"), "twin": f"{good} "}
@@ -56,7 +56,7 @@ def test_the_verdict_on_agents_of_known_skill_is_the_known_one(folder: Folder) -
     }
 
 
-def test_six_runs_that_end_at_the_same_moment_are_all_there(folder: Folder) -> None:
+def test_six_runs_that_end_at_the_same_moment_are_all_stored(folder: Folder) -> None:
     """They wait for each other, as far as the machine lets them run side by side."""
     meet = folder.path / "meet"
     meet.mkdir()
@@ -82,7 +82,7 @@ def test_six_runs_that_end_at_the_same_moment_are_all_there(folder: Folder) -> N
     assert {(row["files_changed"], row["lines_added"]) for row in rows} == {(1, 1)}
 
 
-def test_fifty_megabytes_of_output_are_an_answer_like_any_other(folder: Folder) -> None:
+def test_fifty_megabytes_of_output_are_an_ordinary_answer(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -139,7 +139,7 @@ def test_a_daemon_does_not_outlive_its_run(folder: Folder, ends: str) -> None:
     assert left_over(mark) == []
 
 
-def test_an_agent_that_deletes_where_it_works_has_deleted_its_own_copy(folder: Folder) -> None:
+def test_an_agent_that_deletes_its_working_folder_deletes_only_its_copy(folder: Folder) -> None:
     folder.write("project/keep.txt", "kept\n")
     folder.write("agent.py", "import os, shutil; shutil.rmtree(os.getcwd()); print('gone')\n")
     agents = {"vandal": RUN, "good": "echo more >> keep.txt; echo done"}
@@ -163,7 +163,7 @@ def test_no_run_sees_what_another_left(folder: Folder) -> None:
     ]
 
 
-def test_runs_that_failed_by_infrastructure_are_tried_again_on_a_clean_tree(folder: Folder) -> None:
+def test_runs_failed_by_infrastructure_are_retried_on_a_clean_tree(folder: Folder) -> None:
     """A preset that is told of a limit at first: what it had written by then is not there the second time."""
     fake = folder.write(
         "bin/codex",
@@ -194,7 +194,7 @@ def test_runs_that_failed_by_infrastructure_are_tried_again_on_a_clean_tree(fold
     assert row == {"status": "ok", "answer": "['start.txt']", "files_changed": 1, "attempts": 2, "input_tokens": 5}
 
 
-def test_what_a_run_took_is_stored(folder: Folder) -> None:
+def test_the_resource_usage_of_a_run_is_stored(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -219,7 +219,7 @@ def test_what_a_run_took_is_stored(folder: Folder) -> None:
     assert {"content": "careful"} in folder.sql("select content from artifacts where name = 'stderr'")
 
 
-def test_one_agent_at_a_time_is_that_and_the_report_says_so(folder: Folder) -> None:
+def test_agents_can_run_one_at_a_time_and_the_report_says_so(folder: Folder) -> None:
     """Each notes when it begins and ends: never two agents at once, and for each prompt an order of its own."""
     notes = folder.path / "notes.txt"
     folder.write(
@@ -257,7 +257,7 @@ def _by_prompt(notes: Path) -> list[list[str]]:
     return [lines[at : at + 12] for at in range(0, len(lines), 12)]
 
 
-def test_all_agents_together_are_at_most_so_many_runs_of_each(folder: Folder) -> None:
+def test_parallel_agents_run_at_most_the_given_number_of_runs_each(folder: Folder) -> None:
     notes = folder.path / "notes.txt"
     folder.write(
         "agent.py",

@@ -119,7 +119,7 @@ def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
 # The agents side by side
 
 
-def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobody(run: Run) -> None:
+def test_failures_of_the_agent_count_and_those_of_infrastructure_do_not(run: Run) -> None:
     crash, network = run_data(error="crash", files=5, cost=9.0), run_data(error="network")
     parts = run(
         [
@@ -162,7 +162,7 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
 
 
-def test_where_nobody_can_win_a_score_a_failure_loses_none(run: Run) -> None:
+def test_a_failure_loses_no_score_that_no_agent_could_win(run: Run) -> None:
     """Pull requests whose tests say nothing: an agent that crashed there has passed as many tests as one that did
     not."""
     nothing = {**run_data(), "score": "none"}
@@ -181,7 +181,7 @@ def test_where_nobody_can_win_a_score_a_failure_loses_none(run: Run) -> None:
     assert scores["t3"] == {"a": 0.0, "b": 0.0}, "what could have been won there nobody knows"
 
 
-def test_what_is_known_of_some_runs_only_is_compared_where_all_have_it(folder: Folder) -> None:
+def test_partly_known_amounts_are_compared_where_all_agents_have_them(folder: Folder) -> None:
     """Of answers that are reused the time is not told again: an agent with new ones at the slow prompt alone is no
     slower than one with new ones at all of them."""
     folder.write("slow.md", "wait")
@@ -293,7 +293,7 @@ def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Fo
     assert sum(item["runs"] for item in parts["changes"].data["unchanged"]) == len(quiet)
 
 
-def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
+def test_intervals_are_shown_only_where_they_can_be_trusted(run: Run) -> None:
     costs = [0.1, 0.2, 0.2, 0.4, 0.5, 0.1]
     agents = run([{"a": run_data(cost=cost), "b": run_data(0)} for cost in costs])["agents"]
     expected = paired_t(costs)
@@ -308,7 +308,7 @@ def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
 # Every agent against every other
 
 
-def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: Run) -> None:
+def test_pairs_have_a_verdict_or_the_reason_for_none(run: Run) -> None:
     """Two solve 14 of 16 tasks, the third none."""
     good = [run_data(float(n % 8 > 0)) for n in range(16)]
     pairs = run([{"a": good[n], "b": run_data(0), "c": good[n]} for n in range(16)])["pairs"]
@@ -329,7 +329,7 @@ def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: R
 # Prompt by prompt
 
 
-def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
+def test_the_winner_of_a_task_comes_from_the_runs_that_all_agents_have(run: Run) -> None:
     network = run_data(error="network")
     parts = run(
         [
@@ -357,7 +357,7 @@ def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
     ]
 
 
-def test_pictures_show_means_and_say_what_they_leave_out(run: Run, folder: Folder) -> None:
+def test_charts_show_means_and_state_what_they_omit(run: Run, folder: Folder) -> None:
     """The last run is not the mean; with many tasks those are drawn that differ most, and the table has all."""
     tasks = [{"a": [run_data(1), run_data(1), run_data(0)], "b": [run_data(0)] * 3} for _ in range(12)]
     tasks[11] = {"a": [run_data(0)] * 3, "b": [run_data(0)] * 3}
@@ -398,7 +398,7 @@ rename to names/old.txt
 """
 
 
-def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
+def test_human_changes_are_shown_beside_those_of_agents(run: Run) -> None:
     expected = [{"diff": DIFF}, {"diff": DIFF.partition("diff --git a/new")[0]}]
     same = run_data(files=1, diff=DIFF, files_added=1)
     parts = run(
@@ -425,7 +425,7 @@ def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
     assert measure(parts["agents"], "change_similarity")["values"]["a"] > 0.5
 
 
-def test_answers_without_files_have_nothing_to_say_of_changes(run: Run) -> None:
+def test_answers_without_files_have_no_section_of_changes(run: Run) -> None:
     assert "changes" not in run([{"a": run_data(files=0), "b": run_data(files=0)}])
     parts = run([{"a": run_data(files=None), "b": run_data(files=None)}])
     assert "changes" not in parts
@@ -463,7 +463,7 @@ def document(folder: Folder, name: str = "bench.json") -> Any:
     return json.loads((folder.path / name).read_text(encoding="utf-8"))
 
 
-def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder: Folder) -> None:
+def test_a_run_writes_its_results_beside_the_store_and_keeps_earlier_ones(folder: Folder) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json")
     assert done.code == 0, done.output
@@ -544,7 +544,7 @@ def check_later_runs(folder: Folder, first: str) -> None:
     assert not list(folder.path.glob(".bench*"))
 
 
-def test_what_was_not_run_is_said_in_the_results(run: Run, folder: Folder) -> None:
+def test_results_list_what_was_not_run(run: Run, folder: Folder) -> None:
     lost = {"a": run_data(error="network"), "b": run_data(error="network")}
     run([{"a": run_data(), "b": run_data()}, *[lost] * 9], output="bench", limits={"retries": 0, "breaker": 2})
     results = document(folder)
@@ -591,7 +591,7 @@ def test_ratings_are_on_their_own_scale_everywhere(run: Run, folder: Folder) -> 
     assert "bench_judge_completeness.svg" in {path.name for path in folder.path.glob("bench*.svg")}
 
 
-def test_similarity_is_there_by_both_of_its_names(run: Run, folder: Folder) -> None:
+def test_similarity_is_available_under_both_names(run: Run, folder: Folder) -> None:
     tasks = [{"a": run_data(diff=DIFF), "b": run_data(files=0)}]
     run(tasks, expected=[{"diff": DIFF}], scorers=["change_similarity"], output="bench")
     a, b = (item["runs"][0] for item in document(folder)["results"])
@@ -599,7 +599,7 @@ def test_similarity_is_there_by_both_of_its_names(run: Run, folder: Folder) -> N
     assert (b["change_similarity"], b["ast_similarity"]) == (0.0, 0.0)
 
 
-def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(folder: Folder) -> None:
+def test_unwritable_results_give_a_warning_and_the_verdict_is_still_printed(folder: Folder) -> None:
     settings(folder)
     (folder.path / "runs").write_text("in the way\n")
     done = folder.abreast("run", "settings.json", "--no-pictures")
@@ -609,7 +609,7 @@ def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(f
 
 
 @pytest.mark.parametrize("name", ["../out", "a/b", ".hidden", ""])
-def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
+def test_the_name_of_results_must_be_a_plain_name(folder: Folder, name: str) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json", "--results", name)
     assert done.code == 2
@@ -617,7 +617,7 @@ def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
     assert "is not a plain name" in done.err
 
 
-def test_a_debug_run_is_no_result(folder: Folder) -> None:
+def test_a_debug_run_writes_no_results(folder: Folder) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json", "--debug", "1", "--quiet", "--no-pictures")
     assert done.code == 0, done.output

@@ -58,7 +58,7 @@ def regressed(folder: Folder) -> Folder:
     return folder
 
 
-def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
+def test_a_regression_is_reported_in_words_and_numbers(regressed: Folder) -> None:
     first, second = names(regressed)
     done = regressed.abreast("compare", first, second, "--variant", "b")
     assert done.code == 0
@@ -95,7 +95,7 @@ def test_requirements_fail_a_build(regressed: Folder) -> None:
     assert regressed.abreast("compare", first, second, "--fail-if", "nonsense").code == 2
 
 
-def test_junit_fails_where_it_is_a_regression(regressed: Folder) -> None:
+def test_junit_fails_on_a_regression(regressed: Folder) -> None:
     first, second = names(regressed)
     root = ElementTree.fromstring(regressed.abreast("compare", first, second, "--format", "junit").out)
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
@@ -149,7 +149,7 @@ def test_cases_with_another_expected_answer_are_listed_and_not_compared(folder: 
     assert "not paired, same input, different expected answer: c0, c1, c2, c3 (4 cases)" in output
 
 
-def test_latest_is_of_one_store(folder: Folder) -> None:
+def test_latest_refers_to_one_store(folder: Folder) -> None:
     for name in ("one.db", "two.db"):
         scripted(folder, pairs(5, 2, 5), "--store", name)
     done = folder.abreast("compare", "latest", "previous", "--store", "one.db", "--store", "two.db")
@@ -246,7 +246,7 @@ def test_different_variants_do_not_share_answers_after_the_cache_is_cleared(fold
     assert "cannot be compared with itself" in folder.abreast("compare", f"{run}:a", f"{run}:a").out
 
 
-def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
+def test_runs_of_two_stores_can_be_compared(folder: Folder) -> None:
     scripted(folder, pairs(5, 2, 5), "--store", "one.db")
     scripted(folder, pairs(5, 2, 5), "--store", "two.db", "--fresh")
     (first,), (second,) = names(folder, "one.db"), names(folder, "two.db")
@@ -257,7 +257,7 @@ def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
     assert f'no run "{second}"' in done.err
 
 
-def test_a_run_that_stopped_when_it_was_decided_is_read_with_care(folder: Folder) -> None:
+def test_a_run_that_stopped_early_gives_a_caution(folder: Folder) -> None:
     folder.cases(120)
     folder.write(
         "spec.yaml",
@@ -279,7 +279,7 @@ def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:
     assert "changed: side: a → b" in output
 
 
-def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
+def test_invalid_comparisons_are_refused_with_the_reason(folder: Folder) -> None:
     scripted(folder, pairs(5, 5, 2), "--variant", "a")
     scripted(folder, pairs(5, 5, 2), "--variant", "b")
     first, second = names(folder)
@@ -310,7 +310,7 @@ def test_identical_contenders_do_not_share_their_answers(folder: Folder) -> None
         assert (same["shared_answers"], same["cases"]) == (40, 0)
 
 
-def test_an_answer_that_was_passed_on_twice_is_still_the_same_one(folder: Folder) -> None:
+def test_an_answer_reused_twice_is_still_the_same_answer(folder: Folder) -> None:
     folder.cases(20)
     folder.write(
         "spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.6}}\nscorers: [exact]\n"
@@ -334,7 +334,7 @@ def test_a_requirement_can_name_a_contender(regressed: Folder) -> None:
     assert (done.code, "no variant c" in done.err) == (2, True)
 
 
-def test_what_fails_a_build_is_named_in_junit(regressed: Folder) -> None:
+def test_junit_names_what_fails_a_build(regressed: Folder) -> None:
     first, second = names(regressed)
     words = ["--fail-if", "worse", "--fail-if", "score[b] < 0.6", "--format", "junit"]
     root = ElementTree.fromstring(regressed.abreast("compare", first, second, *words).out)
@@ -348,7 +348,7 @@ def test_p_values_of_several_contenders_are_adjusted(regressed: Folder) -> None:
     assert (first_verdict["p_adjusted"], other["p_adjusted"]) == (first_verdict["p"], 2 * other["p"])
 
 
-def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
+def test_groups_known_to_either_run_count(folder: Folder) -> None:
     plain = pairs(12, 3, 5)
     scripted(folder, plain)
     scripted(folder, [{**case, "group": f"g{number // 2}"} for number, case in enumerate(plain)], "--fresh")
@@ -370,7 +370,7 @@ def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
     assert latencies[0]["interval"] == pytest.approx([expected.low, expected.high])
 
 
-def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder) -> None:
+def test_failed_cases_are_reported_beside_shared_ones(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["yes"]}] * 5 + [{"a": ["yes"], "b": ["network"]}] * 2
     for _ in range(2):
         scripted(folder, cases, "--fresh")
@@ -385,7 +385,7 @@ def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder)
     assert "not compared, because one run reused them: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in output
 
 
-def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
+def test_cases_that_a_run_has_not_begun_are_not_reported_as_missing(folder: Folder) -> None:
     first, second = two_runs(folder, pairs(5, 5, 5), pairs(5, 5, 5))
     folder.abreast("sql", "--write", "results.db", "delete from trials where run_id = 2 and block >= 14")
     done = folder.abreast("compare", first, second, "--variant", "b")

@@ -102,7 +102,7 @@ def test_commands_flags_suites_and_files_are_completed(hostile: Folder, keys: st
     assert completed in type_in_bash(hostile.path, keys)
 
 
-def test_a_suite_whose_name_is_not_plain_is_not_offered(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suite_with_an_unusual_name_is_not_completed(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write("site/odd-1.0.dist-info/METADATA", "Name: odd\nVersion: 1.0\n")
     names = ["a$(touch executed)", "b`touch executed`", "c;touch executed", "d e", "fine"]
     points = "".join(f"{name} = nothing\n" for name in names)

@@ -128,12 +128,12 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_in_docstrings_are_true(name: str) -> None:
+def test_examples_in_docstrings_are_correct(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
 
-def test_no_file_names_a_place_of_one_machine_or_a_registry() -> None:
+def test_no_file_names_local_paths_or_a_registry() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     hosts = "|".join(("py" + "pi", "python" + "hosted", "npm" + "js"))
     for name in listed:

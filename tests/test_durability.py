@@ -295,7 +295,7 @@ def test_a_second_interrupt_ends_the_process_and_resume_executes_the_cancelled_t
     every_trial_once(folder, "results.db", 2)
 
 
-def test_an_interrupt_from_the_terminal_that_breaks_a_child_of_the_target_is_not_the_variants_failure(
+def test_an_interrupt_that_breaks_a_child_of_the_target_is_not_the_failure_of_the_variant(
     folder: Folder,
 ) -> None:
     """A terminal sends Ctrl-C to all its processes, including children of a target."""
@@ -621,7 +621,7 @@ def incomplete(folder: Folder, store: str = "results.db", cases: int = 16) -> st
 
 
 @pytest.mark.parametrize("command", ["resume", "run"])
-def test_of_two_processes_that_resume_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
+def test_of_two_processes_resuming_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
     spec = incomplete(folder)
     words = ["resume"] if command == "resume" else ["run", spec]
     both = [folder.start(*words) for _ in range(2)]

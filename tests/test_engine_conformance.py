@@ -238,7 +238,7 @@ def test_outcomes_and_prompts_contain_no_secret(build: Build, installed: Path, m
 
 
 @every_engine
-def test_cancel_ends_what_is_in_flight(build: Build, installed: Path) -> None:
+def test_cancel_ends_attempts_in_flight(build: Build, installed: Path) -> None:
     async def action(engine: Engine, ended: Ended) -> None:
         for position in range(4):
             engine.submit(job_of("timeout", position))
@@ -263,7 +263,7 @@ def test_an_engine_without_work_closes_and_leaves_nothing(build: Build, installe
 
 
 @every_engine
-def test_capacity_is_a_number_or_open(build: Build, installed: Path) -> None:
+def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> None:
     async def action(engine: Engine, ended: Ended) -> None:
         capacity = engine.capacity()
         assert capacity is None or capacity >= 1
@@ -353,7 +353,7 @@ def test_the_command_line_chooses_an_engine_that_a_package_adds(installed: Path,
     assert folder.sql("select count(*) n from predictions where status = 'ok'") == [{"n": 4}]
 
 
-def test_an_engine_gets_everything_that_targets_are_built_from(
+def test_an_engine_receives_everything_needed_to_build_targets(
     installed: Path, folder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from abreast import Experiment

@@ -59,7 +59,7 @@ def test_unknown_values_are_called_unknown(paid: Folder) -> None:
     assert "$0" not in stderr
 
 
-def test_earlier_trials_of_the_same_variant_count_before_everything_else(paid: Folder) -> None:
+def test_earlier_trials_of_the_same_variant_take_precedence(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
     estimate = numbers(paid)
     assert (estimate["trials"], estimate["done"]) == (12, 8)
@@ -192,7 +192,7 @@ def test_a_transform_that_says_it_is_quick_is_run_for_an_estimate(paid: Folder, 
     assert "(from the size of the prompts)" in estimate["message"]
 
 
-def test_skipped_trials_take_nothing(paid: Folder) -> None:
+def test_skipped_trials_cost_nothing(paid: Folder) -> None:
     paid.write("paid.py", QUICK)
     variant = "{a: {target: simulated, latency: 2, cost_usd: 0.5, transform: {from: python:paid:change, most: %d}}}"
     for most, trials in ((100, 10), (4, 4), (0, 0)):
@@ -206,7 +206,7 @@ def test_skipped_trials_take_nothing(paid: Folder) -> None:
     assert estimate["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
 
 
-def test_expects_of_the_spec_counts_where_no_earlier_trial_is_known(paid: Folder) -> None:
+def test_expects_of_the_spec_applies_without_earlier_trials(paid: Folder) -> None:
     spec(paid, "expects: {seconds: 3.5, output_tokens: 150}\nlimits: {parallel: 2}\n")
     estimate = numbers(paid)
     assert (estimate["seconds"], estimate["output_tokens"]) == pytest.approx((35.0, 3000))

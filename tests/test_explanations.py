@@ -55,7 +55,9 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     ],
     ids=["spaces", "no-break space", "newline", "case", "decomposed", "cyrillic", "zero width", "two kinds", "any of"],
 )
-def test_texts_that_look_the_same_are_told_apart(folder: Folder, answer: str, expected: Any, difference: str) -> None:
+def test_texts_that_look_the_same_are_distinguished(
+    folder: Folder, answer: str, expected: Any, difference: str
+) -> None:
     line = explain(folder, "exact", answer, expected)
     assert line.startswith("score_exact: 0 ")
     assert difference in line

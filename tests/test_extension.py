@@ -98,7 +98,7 @@ def test_the_order_and_the_answers_do_not_depend_on_parallelism(folder: Folder) 
     assert rows[0] == rows[1]
 
 
-def test_it_does_not_matter_where_in_the_file_new_cases_stand(folder: Folder) -> None:
+def test_the_position_of_new_cases_in_the_file_does_not_matter(folder: Folder) -> None:
     write_cases(folder, range(50, 100))
     first = order(folder, run(folder))
     write_cases(folder, range(100))
@@ -138,7 +138,7 @@ def test_groups_stay_together_and_old_groups_come_first(folder: Folder) -> None:
         assert set(second[at : at + 3]) <= set(first), "the cases that were there before come first in their group"
 
 
-def test_new_groups_are_a_note_and_no_warning(folder: Folder) -> None:
+def test_new_groups_give_a_note_and_no_warning(folder: Folder) -> None:
     write_cases(folder, range(90), group_size=6)
     run(folder)
     write_cases(folder, range(120), group_size=6)
@@ -177,7 +177,7 @@ def interrupted(folder: Folder) -> tuple[str, str, list[str]]:
 
 
 @pytest.mark.parametrize("how", ["resume", "run"])
-def test_a_run_that_was_stopped_goes_on_in_the_same_order(folder: Folder, how: str) -> None:
+def test_a_stopped_run_continues_in_the_same_order(folder: Folder, how: str) -> None:
     _, second, expected = interrupted(folder)
     assert len(order(folder, second)) < 200
     words = ("resume", second) if how == "resume" else ("run", "experiment.yaml")
@@ -186,7 +186,7 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_order(folder: Folder, how: s
     assert order(folder, second) == expected
 
 
-def test_a_run_that_was_killed_goes_on_in_the_same_order(folder: Folder) -> None:
+def test_a_killed_run_continues_in_the_same_order(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC.replace("cost_usd: 0.01", "latency: 0.005"))
     _, expected = grown(folder, 40, 120)
     process = folder.start("run", "experiment.yaml", "--quiet")
@@ -209,7 +209,7 @@ def test_the_order_survives_the_deletion_of_the_extended_run(folder: Folder) -> 
     assert final_spent(folder, second)
 
 
-def test_a_killed_run_is_extended_by_the_cases_that_are_complete_without_a_gap(folder: Folder) -> None:
+def test_extending_a_killed_run_keeps_its_gapless_prefix_of_cases(folder: Folder) -> None:
     write_cases(folder, range(100))
     first = run(folder)
     before = order(folder, first)
@@ -224,7 +224,7 @@ def test_a_killed_run_is_extended_by_the_cases_that_are_complete_without_a_gap(f
     assert not final_spent(folder, second), "nobody saw a final interval"
 
 
-def test_an_extended_run_is_decided_by_what_is_reused(folder: Folder) -> None:
+def test_an_extended_run_can_be_decided_by_reused_answers(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC.replace("0.7", "0.99"))
     write_cases(folder, range(100))
     run(folder)
@@ -266,7 +266,7 @@ def test_check_run_and_report_say_what_is_extended_and_what_decides(folder: Fold
     assert f"extends {first} (100 cases): {rule}" in report["summary"]
 
 
-def test_the_same_cases_again_keep_order_and_rule(folder: Folder) -> None:
+def test_rerunning_the_same_cases_keeps_order_and_rule(folder: Folder) -> None:
     for cases in (60, 120):
         write_cases(folder, range(cases))
         name = run(folder)
@@ -275,7 +275,7 @@ def test_the_same_cases_again_keep_order_and_rule(folder: Folder) -> None:
     assert extends(folder, rerun) == extends(folder, name)
 
 
-def test_the_same_cases_in_another_order_of_lines_keep_order_and_rule(folder: Folder) -> None:
+def test_reordering_the_lines_of_the_case_file_keeps_order_and_rule(folder: Folder) -> None:
     for cases in (60, 120):
         write_cases(folder, range(cases))
         name = run(folder)
@@ -286,7 +286,7 @@ def test_the_same_cases_in_another_order_of_lines_keep_order_and_rule(folder: Fo
 
 
 @pytest.mark.parametrize("numbers", [range(60), range(59, -1, -1)])
-def test_the_same_cases_again_after_a_first_run_extend_nothing(folder: Folder, numbers: range) -> None:
+def test_rerunning_the_same_cases_extends_nothing(folder: Folder, numbers: range) -> None:
     write_cases(folder, range(60))
     run(folder)
     write_cases(folder, numbers)
@@ -342,7 +342,7 @@ def test_debug_runs_are_not_extended(folder: Folder) -> None:
         ("scorers: [exact]", "scorers: [text]"),
     ],
 )
-def test_other_variants_baselines_and_scores_are_another_experiment(folder: Folder, before: str, after: str) -> None:
+def test_other_variants_baselines_and_scores_make_another_experiment(folder: Folder, before: str, after: str) -> None:
     write_cases(folder, range(60))
     run(folder)
     write_cases(folder, range(120))
@@ -379,7 +379,7 @@ def test_the_size_of_the_largest_group_is_stored_with_the_run(folder: Folder) ->
         assert Rows(store, grouped).largest_group == 3
 
 
-def test_of_an_older_run_the_largest_group_is_counted_among_the_cases_with_rows(folder: Folder) -> None:
+def test_for_older_runs_the_largest_group_is_counted_among_cases_with_rows(folder: Folder) -> None:
     write_cases(folder, range(7), group_size=3)
     name = run(folder)
     remove = "update runs set provenance = json_remove(provenance, '$.largest_group')"

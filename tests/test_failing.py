@@ -136,7 +136,7 @@ def test_timeouts_of_every_trial_stop_the_run_and_name_the_limit(folder: Folder)
     assert "raise limits.timeout, or reduce --parallel, then run `abreast run spec.yaml` again" in done.err
 
 
-def test_what_was_fixed_outside_of_the_variant_is_executed_again_in_the_same_run(folder: Folder) -> None:
+def test_after_a_fix_outside_the_variant_the_same_run_repeats_its_failures(folder: Folder) -> None:
     experiment(folder, "from pathlib import Path\n\n\ndef predict(case):\n    return Path('answer.txt').read_text()\n")
     assert folder.abreast("run", "spec.yaml").code == 3
     folder.write("answer.txt", "yes")
@@ -147,7 +147,7 @@ def test_what_was_fixed_outside_of_the_variant_is_executed_again_in_the_same_run
     assert folder.sql("select count(*) n from runs") == [{"n": 1}]
 
 
-def test_failures_that_are_tried_again_on_purpose_stop_nothing(folder: Folder) -> None:
+def test_failures_repeated_on_request_do_not_stop_the_run(folder: Folder) -> None:
     experiment(folder, "def predict(case):\n    return 'yes' if int(case.id[1:]) % 2 else 1 / 0\n")
     assert folder.abreast("run", "spec.yaml").code == 0
     assert folder.abreast("run", "spec.yaml", "--retry-failed").code == 0
@@ -155,7 +155,7 @@ def test_failures_that_are_tried_again_on_purpose_stop_nothing(folder: Folder) -
 
 
 @pytest.mark.parametrize("words", [("aa",), ("run", "--until-decided", "--parallel", "4")], ids=["aa", "until-decided"])
-def test_a_run_of_any_kind_stops(folder: Folder, words: tuple[str, ...]) -> None:
+def test_runs_of_every_kind_stop(folder: Folder, words: tuple[str, ...]) -> None:
     experiment(folder, BROKEN, cases=40)
     spec = (folder.path / "spec.yaml").read_text().replace("baseline: good", "baseline: bad")
     folder.write("spec.yaml", spec)

@@ -137,7 +137,7 @@ def plain() -> Iterator[FakeProvider]:
 
 
 @each_form
-def test_an_answer_has_the_shape_of_its_provider_and_says_that_it_is_a_fake(plain: FakeProvider, path: str) -> None:
+def test_an_answer_has_the_shape_of_its_provider_and_is_marked_as_fake(plain: FakeProvider, path: str) -> None:
     got = ask(plain, path, question(path, "What is 2 + 2?"))
     assert (got.status, got.json["model"], got.headers["x-abreast-fake"]) == (200, "some-model", "1")
     assert answer_text(path, got.json) == answer_text(path, ask(plain, path, question(path, "What is 2 + 2?")).json)
@@ -149,13 +149,13 @@ def test_an_answer_has_the_shape_of_its_provider_and_says_that_it_is_a_fake(plai
 
 
 @each_form
-def test_every_base_path_leads_to_the_same_door(plain: FakeProvider, path: str) -> None:
+def test_every_base_path_reaches_the_same_api(plain: FakeProvider, path: str) -> None:
     for prefix in ("", "/v1", "/proxy/anything/v1"):
         assert ask(plain, prefix + path.removeprefix("/v1"), question(path, "hello")).status == 200
 
 
 @each_form
-def test_a_prompt_names_its_tokens(plain: FakeProvider, path: str) -> None:
+def test_a_prompt_can_set_its_tokens(plain: FakeProvider, path: str) -> None:
     text = '[[fake: say="yes" input=100 output=20 cached=50 cache-write=7 reasoning=5]]'
     body = ask(plain, path, question(path, text)).json
     assert tokens(path, body) == (100, 20, 50)
@@ -174,7 +174,7 @@ def test_tokens_are_counted_as_an_answer_reports_them(plain: FakeProvider) -> No
     assert 450 < counted.json["input_tokens"] < 550
 
 
-def test_models_are_listed_in_the_manner_of_who_asks(plain: FakeProvider) -> None:
+def test_models_are_listed_in_the_format_of_the_client(plain: FakeProvider) -> None:
     assert ask(plain, "/v1/models", method="GET").json["data"][0]["object"] == "model"
     listed = ask(plain, "/v1/models", method="GET", **{"anthropic-version": "2023-06-01"}).json
     assert listed["data"][0]["type"] == "model"
@@ -182,7 +182,7 @@ def test_models_are_listed_in_the_manner_of_who_asks(plain: FakeProvider) -> Non
     assert ask(plain, "/v1/models/any-name", method="GET").json["id"] == "any-name"
 
 
-def test_what_clients_ask_at_their_start_is_harmless_and_unknown_paths_are_404(plain: FakeProvider) -> None:
+def test_start_up_requests_of_clients_are_answered_and_unknown_paths_are_404(plain: FakeProvider) -> None:
     assert ask(plain, "/", method="HEAD", key=None).status == 200
     assert ask(plain, "/api/hello", method="HEAD", key=None).status == 200
     unknown = ask(plain, "/v1/embeddings", {})
@@ -193,7 +193,7 @@ def test_what_clients_ask_at_their_start_is_harmless_and_unknown_paths_are_404(p
 
 
 @each_form
-def test_a_body_that_is_wrong_is_refused_in_the_providers_form(plain: FakeProvider, path: str) -> None:
+def test_an_invalid_body_is_refused_in_the_format_of_the_provider(plain: FakeProvider, path: str) -> None:
     valid_body = question(path, "hello")
     for body in (b"{", [], {}, {**valid_body, "model": None}, {**valid_body, "messages": [], "input": []}):
         got = ask(plain, path, body)
@@ -207,7 +207,7 @@ def test_a_body_that_is_wrong_is_refused_in_the_providers_form(plain: FakeProvid
 
 
 @each_form
-def test_a_streamed_answer_is_the_whole_one_in_pieces(plain: FakeProvider, path: str) -> None:
+def test_a_streamed_answer_adds_up_to_the_complete_one(plain: FakeProvider, path: str) -> None:
     text = "a long answer, in several pieces: äöü 🦦 and so on and so on"
     body = question(path, f"[[fake: say={json.dumps(text)} input=9 output=8 cached=7]]", stream=True)
     if path == CHAT:
@@ -302,7 +302,7 @@ def test_an_error_has_the_type_of_its_provider(
 
 
 @each_form
-def test_a_prompt_fails_so_many_times_and_then_is_answered(plain: FakeProvider, path: str) -> None:
+def test_a_prompt_fails_a_set_number_of_times_and_is_then_answered(plain: FakeProvider, path: str) -> None:
     body = question(path, f'{path} [[fake: status=429 retry-after=1.5 times=2]] [[fake: say="at last"]]')
     got = [ask(plain, path, body) for _ in range(4)]
     assert [item.status for item in got] == [429, 429, 200, 200]
@@ -311,7 +311,7 @@ def test_a_prompt_fails_so_many_times_and_then_is_answered(plain: FakeProvider, 
 
 
 @each_form
-def test_a_prompt_that_is_too_long_is_said_in_the_providers_words(plain: FakeProvider, path: str) -> None:
+def test_an_overlong_prompt_is_refused_in_the_words_of_the_provider(plain: FakeProvider, path: str) -> None:
     got = ask(plain, path, question(path, "[[fake: too-long]]"))
     assert (got.status, got.json["error"]["type"]) == (400, "invalid_request_error")
     if path == MESSAGES:
@@ -327,7 +327,7 @@ def test_a_dropped_connection_has_no_response(plain: FakeProvider, path: str) ->
 
 
 @each_form
-def test_a_hanging_request_ends_when_its_client_goes(path: str) -> None:
+def test_a_hanging_request_ends_when_its_client_disconnects(path: str) -> None:
     async def go() -> None:
         async with FakeProvider(capacity=1) as provider, aiohttp.ClientSession() as session:
             url = provider.url + path
@@ -368,7 +368,7 @@ def test_an_empty_answer_has_no_text(plain: FakeProvider, path: str, stream: boo
 
 
 @each_form
-def test_a_refusal_is_marked_as_the_provider_marks_it(plain: FakeProvider, path: str) -> None:
+def test_a_refusal_is_marked_as_by_the_provider(plain: FakeProvider, path: str) -> None:
     body = ask(plain, path, question(path, '[[fake: refusal say="No."]]')).json
     if path == MESSAGES:
         assert (body["stop_reason"], answer_text(path, body)) == ("refusal", "No.")
@@ -381,7 +381,7 @@ def test_a_refusal_is_marked_as_the_provider_marks_it(plain: FakeProvider, path:
 
 
 @each_form
-def test_an_answer_may_be_cut_at_the_limit_of_tokens(plain: FakeProvider, path: str) -> None:
+def test_an_answer_may_be_truncated_at_the_token_limit(plain: FakeProvider, path: str) -> None:
     body = ask(plain, path, question(path, '[[fake: cut say="half an"]]')).json
     assert answer_text(path, body) == "half an"
     assert ending(path, body) == {MESSAGES: "max_tokens", CHAT: "length", RESPONSES: "incomplete"}[path]
@@ -403,7 +403,7 @@ def test_after_a_tool_the_answer_is_the_text_of_its_result(plain: FakeProvider, 
 
 
 @each_form
-def test_a_prompt_may_ask_for_several_tools_errors_between_them_and_an_end(plain: FakeProvider, path: str) -> None:
+def test_a_prompt_may_script_several_tool_calls_with_errors_in_between(plain: FakeProvider, path: str) -> None:
     prompt = (
         f"{path} [[fake: tool=one times=2]] [[fake: status=529 times=1]] [[fake: tool=two args={{}} then='done it']]"
     )
@@ -438,7 +438,7 @@ def test_each_conversation_goes_through_all_tools_of_a_rule(path: str) -> None:
 
 
 @each_form
-def test_only_the_last_words_of_a_user_are_heeded(plain: FakeProvider, path: str) -> None:
+def test_only_the_last_user_message_counts(plain: FakeProvider, path: str) -> None:
     earlier = [
         {"role": "assistant", "content": "[[fake: status=500]]"},
         {"role": "user", "content": '<system-reminder>[[fake: status=500]]</system-reminder> now [[fake: say="this"]]'},
@@ -456,13 +456,13 @@ def test_only_the_last_words_of_a_user_are_heeded(plain: FakeProvider, path: str
         "Output token limit hit. Resume directly, no apology.",
     ],
 )
-def test_what_an_agent_says_on_its_own_is_not_the_word_of_a_user(plain: FakeProvider, urge: str) -> None:
+def test_messages_added_by_an_agent_do_not_count_as_user_messages(plain: FakeProvider, urge: str) -> None:
     own = {"role": "user", "content": [{"type": "text", "text": urge}]}
     body = question(MESSAGES, "[[fake: refusal]]", {"role": "assistant", "content": "No."}, own)
     assert ask(plain, MESSAGES, body).json["stop_reason"] == "refusal"
 
 
-def test_a_response_goes_on_from_an_earlier_one_by_its_id(plain: FakeProvider) -> None:
+def test_a_response_continues_an_earlier_one_by_id(plain: FakeProvider) -> None:
     first = ask(plain, RESPONSES, {"model": "m", "input": "[[fake: tool=look args={}]]"}).json
     result = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "seen"}
     body = {"model": "m", "previous_response_id": first["id"], "input": [result]}
@@ -508,7 +508,7 @@ def test_answers_are_found_by_the_longest_part_of_a_prompt(path: str) -> None:
 
 
 @each_form
-def test_a_request_for_json_gets_what_the_script_says(plain: FakeProvider, path: str) -> None:
+def test_a_request_for_json_gets_the_scripted_reply(plain: FakeProvider, path: str) -> None:
     wish = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
     body = question(path, '[[fake: say="not JSON"]]', response_format=wish) | {"text": {"format": wish}}
     assert answer_text(path, ask(plain, path, body).json) == "not JSON"
@@ -535,7 +535,7 @@ def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
         ("[[fake: say=x", "directives end with ]]"),
     ],
 )
-def test_a_directive_that_cannot_be_read_says_why(plain: FakeProvider, directive: str, message: str) -> None:
+def test_an_invalid_directive_is_explained(plain: FakeProvider, directive: str, message: str) -> None:
     for path in PATHS:
         got = ask(plain, path, question(path, directive))
         assert got.status == 400
@@ -565,7 +565,7 @@ def test_more_requests_at_once_than_the_capacity_get_a_429(path: str) -> None:
 
 
 @pytest.mark.parametrize("latency", [0.05, (0.05, 0.1), {"low": 0.05, "high": 0.1}])
-def test_an_answer_takes_its_latency_and_a_prompt_may_say_another(latency: Any) -> None:
+def test_an_answer_takes_the_set_latency_unless_the_prompt_sets_another(latency: Any) -> None:
     with FakeProvider.in_thread(latency=latency) as provider:
         began = time.perf_counter()
         ask(provider, MESSAGES, question(MESSAGES, "hello"))
@@ -576,7 +576,7 @@ def test_an_answer_takes_its_latency_and_a_prompt_may_say_another(latency: Any) 
 
 
 @each_form
-def test_keys_are_any_or_those_listed_or_none(path: str) -> None:
+def test_accepted_keys_are_any_listed_or_none(path: str) -> None:
     body = question(path, "hello")
     for keys, answers in (("any", [401, 200, 200]), (["right"], [401, 401, 200]), (None, [200, 200, 200])):
         with FakeProvider.in_thread(keys=keys) as provider:
@@ -588,7 +588,7 @@ def test_keys_are_any_or_those_listed_or_none(path: str) -> None:
 
 
 @each_form
-def test_announced_rates_are_in_the_headers_and_are_kept(path: str) -> None:
+def test_announced_rate_limits_are_in_the_headers_and_enforced(path: str) -> None:
     with FakeProvider.in_thread(rate=Rate(requests=2, tokens=10_000, seconds=3600)) as provider:
         got = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
     assert [item.status for item in got] == [200, 200, 429]
@@ -601,7 +601,7 @@ def test_announced_rates_are_in_the_headers_and_are_kept(path: str) -> None:
     assert 3500 < (retry_after(got[-1].headers) or 0) <= 3600
 
 
-def test_without_announced_rates_no_header_speaks_of_any(plain: FakeProvider) -> None:
+def test_without_announced_rate_limits_there_are_no_such_headers(plain: FakeProvider) -> None:
     assert rate_limits(ask(plain, MESSAGES, question(MESSAGES, "hello")).headers) is None
 
 
@@ -627,7 +627,7 @@ def test_requests_are_kept_up_to_a_bound_without_their_keys() -> None:
         ({"port": 70_000}, "cannot listen on 127.0.0.1:70000"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_nonsensical_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message), FakeProvider.in_thread(**settings):
         pass
 
@@ -645,7 +645,7 @@ COMMAND = [sys.executable, "-m", "abreast.fake"]
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: signal.Signals) -> None:
+def test_the_command_prints_its_address_and_ends_on_a_signal(tmp_path: Path, end: signal.Signals) -> None:
     script = {
         "answers": {"capital": "Paris"},
         "rules": [{"match": "tool", "replies": [{"tool": "look", "args": {}}, {"status": 429, "retry-after": 1}, "x"]}],
@@ -688,7 +688,7 @@ def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: si
         ('{"rate": {"request": 1}}', 'unknown key "request" (did you mean "requests"?)'),
     ],
 )
-def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, message: str) -> None:
+def test_a_bad_script_gives_one_clear_line(tmp_path: Path, script: str, message: str) -> None:
     (tmp_path / "script.json").write_text(script)
     done = subprocess.run(
         [*COMMAND, "--port", "0", "--script", "script.json"], cwd=tmp_path, capture_output=True, text=True
@@ -699,7 +699,7 @@ def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, message: st
     assert done.stderr.count("\n") == 1
 
 
-def test_a_missing_script_and_a_port_in_use_are_one_clear_line(tmp_path: Path) -> None:
+def test_a_missing_script_and_a_port_in_use_give_one_clear_line(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--script", "none.json"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "error: none.json: No such file or directory\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -134,7 +134,7 @@ def test_formulas_are_escaped_in_the_csv_report_and_exact_in_an_export(folder: F
     assert cells((folder.path / "rows.csv").read_bytes().decode()) >= set(answers)
 
 
-def test_an_export_can_escape_formulas_and_taking_one_quote_away_gives_the_text_back(folder: Folder) -> None:
+def test_an_export_can_escape_formulas_reversibly_with_one_quote(folder: Folder) -> None:
     answers = with_answers(folder)
     assert folder.abreast("export", "--escape-formulas", "--output", "rows.csv").code == 0
     text = (folder.path / "rows.csv").read_bytes().decode()

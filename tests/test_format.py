@@ -35,7 +35,7 @@ def mark(settings: dict[str, Any], text: str, value: Any = None) -> tuple[float 
         ({"json_schema": {"patternProperties": {"^(a+)+$": {}}}}, json.dumps({"a" * 60 + "!": 1})),
     ],
 )
-def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
+def test_an_endless_pattern_costs_a_score_but_not_the_run(
     settings: dict[str, Any], answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regex_timeout, "SECONDS", 0.3)
@@ -65,7 +65,9 @@ def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
         ("x" * 100_001, None, "not validated: longer than 100,000 characters"),
     ],
 )
-def test_an_answer_fits_a_schema_or_it_is_said_what_does_not_and_where(text: str, value: float, why: str) -> None:
+def test_an_answer_matches_the_schema_or_the_explanation_says_what_does_not_and_where(
+    text: str, value: float, why: str
+) -> None:
     assert mark({"json_schema": PERSON}, text) == (value, why)
 
 
@@ -179,7 +181,7 @@ def scores_by_variant(folder: Folder, store: str) -> dict[str, Any]:
     return {row["variant"]: row["score_format"] for row in rows}
 
 
-def test_the_suite_asks_for_a_form_by_file_and_by_flag(folder: Folder) -> None:
+def test_the_suite_takes_a_schema_by_file_and_by_flag(folder: Folder) -> None:
     folder.write("one/schema.json", json.dumps(PERSON))
     folder.write("one/prompt.md", "Say a name.\n")
     own = {"tidy": {"commandTemplate": 'echo \'{"name": "Ann"}\''}, "wordy": {"commandTemplate": "echo Ann"}}

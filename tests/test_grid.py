@@ -127,7 +127,7 @@ def test_values_come_from_anything_that_has_an_order(values: Any) -> None:
     assert all(type(value) is int for value in dims)
 
 
-def test_a_field_may_hold_a_list_itself() -> None:
+def test_the_value_of_a_field_may_be_a_list() -> None:
     variants = grid(Loose, model="m", steps=[[1], [1, 2]])
     assert [(v.name, v.params.steps) for v in variants] == [("steps=[1]", [1]), ("steps=[1, 2]", [1, 2])]
 
@@ -190,7 +190,7 @@ def test_a_pydantic_model_validates_itself_and_is_passed_as_an_object(tmp_path: 
         assert rows == {("model=a", "a 256", "a", 256), ("model=b", "b 256", "b", 256)}
 
 
-def test_changes_of_a_function_to_its_parameters_do_not_affect_other_trials(tmp_path: Path) -> None:
+def test_a_function_that_changes_its_parameters_does_not_affect_other_trials(tmp_path: Path) -> None:
     variants = grid(Loose, model=["a", "b"])
     result = Experiment(cases=CASES, target=careless, variants=variants, store=tmp_path / "r.db").run(parallel=4)
     rows = {(row["variant"], row["answer"]) for row in result.rows()}
@@ -366,7 +366,7 @@ def test_parameters_that_cannot_be_pickled_are_refused_before_the_run(tmp_path: 
         run(target=predict_async, variants=grid(Params, model=["a", "b"]))
 
 
-def test_a_grid_that_grows_executes_only_what_is_new(folder: Folder) -> None:
+def test_a_larger_grid_executes_only_new_variants(folder: Folder) -> None:
     ran(folder, "results.db")
     variants = grid(Params, model=["small", "large", "huge"], dim=[256, 768])
     result = Experiment(

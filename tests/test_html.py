@@ -114,7 +114,7 @@ def finished_run(folder: Folder) -> Folder:
     return folder
 
 
-def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(finished_run: Folder) -> None:
+def test_the_page_shows_the_verdict_first_and_then_its_evidence(finished_run: Folder) -> None:
     page = page_of(finished_run)
     assert not page.faults
     verdict = next(
@@ -157,7 +157,7 @@ def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(finished
     assert MARK not in page.visible_text, "a real run"
 
 
-def test_answers_stand_side_by_side_and_their_difference_needs_no_colour(finished_run: Folder) -> None:
+def test_answers_are_side_by_side_and_differences_do_not_depend_on_colour(finished_run: Folder) -> None:
     page = page_of(finished_run)
     assert "no, because the answer to 14 is another one" in page.visible_text
     assert page.within("del")
@@ -175,7 +175,7 @@ def test_every_case_is_listed_with_its_answers_in_its_group(finished_run: Folder
     assert "listed without answers" not in page.visible_text
 
 
-def test_every_picture_has_words_for_those_who_cannot_see_it(finished_run: Folder) -> None:
+def test_every_chart_has_a_text_alternative(finished_run: Folder) -> None:
     page = page_of(finished_run)
     drawn = page.all("svg")
     assert len(drawn) >= 14, "seven pictures, each for a desk and for a telephone"
@@ -183,7 +183,7 @@ def test_every_picture_has_words_for_those_who_cannot_see_it(finished_run: Folde
     assert len(page.all("figcaption")) == len(page.all("figure")) == len(drawn) / 2
 
 
-def test_the_page_loads_nothing_and_runs_nothing(finished_run: Folder) -> None:
+def test_the_page_loads_no_resources_and_runs_no_scripts(finished_run: Folder) -> None:
     page = page_of(finished_run)
     assert "http" not in page.source
     assert not re.search(r"@import|url\(|expression\(|javascript:", page.source)
@@ -208,7 +208,7 @@ EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></sv
 NAME = EVIL.replace("\0", "").replace("\x1b", "")  # an id or a name has no character that cannot be seen
 
 
-def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
+def test_foreign_text_is_shown_and_never_executed(folder: Folder) -> None:
     lines = [
         {"id": f"{n}{NAME}", "input": f"{EVIL} {n}", "expected": "yes", "tags": {"t<i>": f"{EVIL}{n % 2}"}}
         for n in range(30)
@@ -245,7 +245,7 @@ def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0x200B, 0x200E, 0x202E, 0x2066, 0xFEFF, 0xD800, 0xFFFF])
-def test_what_works_in_secret_is_made_visible(code: int) -> None:
+def test_invisible_characters_are_made_visible(code: int) -> None:
     text = printable(f"a{chr(code)}b")
     assert text == f"a{chr(code)}b" if code in (9, 10) else chr(code) not in text
     assert text.encode()
@@ -302,7 +302,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("cases", [2, 40])
 @pytest.mark.parametrize("kind", DEGENERATE)
 @pytest.mark.matrix(quick=6)
-def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> None:
+def test_runs_of_every_kind_have_a_page(folder: Folder, kind: str, cases: int) -> None:
     folder.cases(cases)
     folder.write("spec.yaml", "cases: cases.jsonl\n" + DEGENERATE[kind])
     folder.abreast("run", "spec.yaml", "--yes")
@@ -314,7 +314,7 @@ def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> 
     assert page.source.count(MARK) >= 1 + len(page.all("svg")), "on the page and on every picture"
 
 
-def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_one(simulated: Folder) -> None:
+def test_the_page_shows_what_was_not_run_and_marks_debug_runs(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml", "--debug")
     assert "DEBUG run of a few cases: not a result" in page_of(simulated).visible_text
     simulated.write("experiment.yaml", (simulated.path / "experiment.yaml").read_text() + "limits: {budget_usd: 1}\n")
@@ -327,7 +327,7 @@ def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_on
     assert "stop 1×" in page.visible_text
 
 
-def test_a_margin_is_drawn_and_said(finished_run: Folder) -> None:
+def test_a_margin_is_drawn_and_mentioned(finished_run: Folder) -> None:
     with open_store(finished_run.path / "results.db") as store:
         page = Page(html.page(analyse(store, "latest", margin=0.05)))
     assert "the shaded band is the margin of ±5 points" in page.visible_text
@@ -336,7 +336,7 @@ def test_a_margin_is_drawn_and_said(finished_run: Folder) -> None:
     assert "margin" not in page_of(finished_run).visible_text.split("The experiment as executed")[0]
 
 
-def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
+def test_repeats_pairs_and_ranking_are_shown(folder: Folder) -> None:
     folder.cases(30)
     variants = ", ".join(f"v{n}: {{target: simulated, accuracy: {0.4 + n / 10}}}" for n in range(4))
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{variants}}}\nscorers: [exact]\nrepeats: 3\n")
@@ -346,7 +346,7 @@ def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
         assert part in page.visible_text, part
 
 
-def test_reused_answers_are_told(simulated: Folder) -> None:
+def test_reused_answers_are_mentioned(simulated: Folder) -> None:
     for _ in range(2):
         assert simulated.abreast("run", "experiment.yaml").code == 0
     page = page_of(simulated)
@@ -354,7 +354,7 @@ def test_reused_answers_are_told(simulated: Folder) -> None:
     assert "40" in page.visible_text
 
 
-def test_every_picture_is_a_file_of_its_own_that_says_what_it_is(simulated: Folder) -> None:
+def test_every_chart_is_a_separate_file_that_describes_itself(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     done = simulated.abreast("report", "--format", "svg,png", "--output", "drawn")
     assert done.code == 0, done.err
@@ -487,7 +487,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield chromium
 
 
-def test_the_browser_sees_a_page_that_is_wrong(browser: Browser, tmp_path: Path) -> None:
+def test_the_browser_detects_a_broken_page(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "wrong.html"
     page.write_text("<!doctype html><meta name=viewport content='width=device-width'><div style='width:3000px'>x</div>")
     browser.open(page, 390, "light")

@@ -116,7 +116,7 @@ def words(page: Page, *inside: str) -> list[str]:
     return [text for path, text in page.texts if set(inside) <= set(path.split("/"))]
 
 
-def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the_run(changed: Folder) -> None:
+def test_artifacts_are_linked_unchanged_and_deleted_with_the_run(changed: Folder) -> None:
     report = home(changed) / "report.html"
     files = links_of(report)
     artifacts = {path for href, path in files.items() if href.startswith("artifacts/")}
@@ -139,39 +139,40 @@ def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the
     assert not (changed.path / "runs").exists()
 
 
-def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> None:
+def test_each_change_is_shown_line_by_line_beside_the_human_one(changed: Folder) -> None:
     report = Page((home(changed) / "report.html").read_text(encoding="utf-8"))
     own = Page((home(changed) / "changes" / "easy.html").read_text(encoding="utf-8"))
     for page in (report, own):
         assert not page.faults
-        text = page.output.replace(" : ", ": ")
+        text = page.visible_text.replace(" : ", ": ")
         assert "the human: renamed from old.txt to fresh.txt" in text
         assert "second, repeat 1: deleted" in text
         assert "first, repeat 1: not changed" in text
         assert "second, repeat 1: added, binary, not shown" in text
         assert {"−", "line 10"} <= set(words(page, "del"))
         assert {"+", "human 10", "shared", "first <b>10</b>"} <= set(words(page, "ins"))
-        assert "(no line break at the end)" in page.output
+        assert "(no line break at the end)" in page.visible_text
         assert "line 5" not in words(page, "span"), "far from any change"
-        assert "… 6 lines" in page.output.replace("⋯", "…")
-    assert "first, repeat 2 next to the human" in own.output
-    assert '{"diff"' not in report.output.split("The experiment as executed")[0], "it is shown below"
+        assert "… 6 lines" in page.visible_text.replace("⋯", "…")
+    assert "first, repeat 2 next to the human" in own.visible_text
+    assert '{"diff"' not in report.visible_text.split("The experiment as executed")[0], "it is shown below"
     row = re.search(
-        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.output[report.output.index("Artifacts of trials") :]
+        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b",
+        report.visible_text[report.visible_text.index("Artifacts of trials") :],
     )
     assert row, "outcome, scores and links of each trial"
 
 
-def test_a_page_alone_says_how_to_see_what_is_not_beside_it(changed: Folder) -> None:
+def test_a_page_without_artifact_files_says_how_to_see_them(changed: Folder) -> None:
     done = changed.abreast("report", "--format", "html", "--no-artifacts", "--output", "alone")
     assert [path.name for path in (changed.path / "alone").iterdir()] == ["report.html"]
     page = Page((changed.path / done.out.strip()).read_text(encoding="utf-8"))
     assert not page.all("a")
-    assert "20 artifacts in the store, none written: abreast show" in page.output
+    assert "20 artifacts in the store, none written: abreast show" in page.visible_text
     assert "human 10" in words(page, "ins"), "changes are part of the page"
 
 
-def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(changed: Folder) -> None:
+def test_files_beside_a_page_are_never_overwritten_and_foreign_ones_are_kept(changed: Folder) -> None:
     path = home(changed) / "artifacts" / "easy" / "first-1.diff"
     path.write_text("mine")
     done = changed.abreast("report", "--format", "html")
@@ -183,7 +184,7 @@ def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(chang
     assert path.exists()
 
 
-def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder: Folder) -> None:
+def test_without_a_human_change_the_agents_are_side_by_side(folder: Folder) -> None:
     folder.write("greet.md", "Write a greeting into answer.txt.")
     command = {"commandTemplate": "printf 'hello\\n%s\\n' NAME > answer.txt"}
     names = ("polite", "brief", "silent")
@@ -202,11 +203,11 @@ def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder
     assert folder.abreast("run", "settings.json", "--quiet", "--check", "test -s answer.txt").code == 0
     (path,) = (home(folder) / "changes").iterdir()
     page = Page(path.read_text(encoding="utf-8"))
-    assert "Left: the change of the baseline polite" in page.output
-    assert "brief next to polite" in page.output
+    assert "Left: the change of the baseline polite" in page.visible_text
+    assert "brief next to polite" in page.visible_text
     assert words(page, "ins").count("hello") == 2
     assert {"polite", "brief"} <= set(words(page, "ins"))
-    assert "silent" not in page.output, "it left no change, and nothing was printed"
+    assert "silent" not in page.visible_text, "it left no change, and nothing was printed"
 
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;\u202egnp\u001b[31m</pre></style><img src=x onerror=alert(2)>"
@@ -237,7 +238,7 @@ def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], e
     return home(folder) / "report.html"
 
 
-def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(folder: Folder) -> None:
+def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_executed(folder: Folder) -> None:
     visible = HOSTILE.replace("\u001b", "")  # a name has no character that cannot be seen
     ids = ["../../../etc/passwd", visible, "case", "CASE", "x" * 200, "con", "日本語", "a b", "a?b#c"]
     header = f"diff --git a/{visible} b/{visible}\nnew file mode 100644\n--- /dev/null\n+++ b/{visible}\n"
@@ -260,14 +261,14 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
         assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     own = Page((inside / "changes" / "case.html").read_text(encoding="utf-8"))
-    assert "cannot be parsed as a diff" in own.output
-    assert "‹U+202E›" in own.output
+    assert "cannot be parsed as a diff" in own.visible_text
+    assert "‹U+202E›" in own.visible_text
     assert "<script>alert(1)</script>" in " ".join(words(own, "ins"))
     folder.abreast("delete", home(folder).name, "--yes")
     assert not (folder.path / "runs").exists()
 
 
-def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_artifacts_are_omitted_with_a_note(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_artifacts, "LISTED", 12)
     monkeypatch.setattr(artifact_files, "EACH", 3_000)
     monkeypatch.setattr(artifact_files, "TOTAL", 10_000)
@@ -277,16 +278,16 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
     files = links_of(report)
     written = [path for path in files.values() if path.parent.name != "changes"]
     assert 0 < sum(path.stat().st_size for path in written) <= 10_000
-    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.output
-    assert "diff 6 kB, not written" in page.output
-    assert "--artifact NAME" in page.output
+    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.visible_text
+    assert "diff 6 kB, not written" in page.visible_text
+    assert "--artifact NAME" in page.visible_text
     pages = [path for path in files.values() if path.parent.name == "changes"]
     assert 0 < sum(path.stat().st_size for path in set(pages)) <= 40_000
-    assert re.search(r"\d cases? without a page of changes", page.output)
+    assert re.search(r"\d cases? without a page of changes", page.visible_text)
     assert not page.faults
 
 
-def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
+def test_the_line_limit_is_respected_and_every_case_keeps_its_human_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(artifact_files, "LINES", 200)
@@ -295,10 +296,10 @@ def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
     pages = list((report.parent / "changes").iterdir())
     assert 0 < len(pages) < 5
     for path in pages:
-        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).output
+        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).visible_text
 
 
-def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
+def test_an_unfinished_report_is_removed_with_its_run(changed: Folder) -> None:
     run_folder = home(changed)
     shutil.rmtree(run_folder)
     run_folder.mkdir()
@@ -312,16 +313,16 @@ def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Fo
     assert not (changed.path / "runs").exists()
 
 
-def test_a_diff_that_was_stored_in_part_is_said(folder: Folder) -> None:
+def test_a_partly_stored_diff_is_mentioned(folder: Folder) -> None:
     start = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     lost = start + "@@ -9,999 +9,1 @@\n???\n-lost\n"
     report = leave(folder, ["c"], {"a": {"diff": lost}, "b": {"diff": start * 2}}, {"diff": start})
     page = Page((report.parent / "changes" / "c.html").read_text(encoding="utf-8"))
-    assert "a: parts of the diff cannot be parsed and are left out" in page.output
-    assert "b next to the human" in page.output
+    assert "a: parts of the diff cannot be parsed and are left out" in page.visible_text
+    assert "b next to the human" in page.visible_text
 
 
-def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page(folder: Folder) -> None:
+def test_runs_without_artifacts_and_stores_of_older_versions_have_a_page(folder: Folder) -> None:
     scripted(folder, pairs(3, 2, 2))
     connection = apsw.Connection(str(folder.path / "results.db"))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions")
@@ -332,8 +333,8 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     assert done.code == 0, done.err
     page = Page((folder.path / done.out.strip()).read_text(encoding="utf-8"))
-    assert "Artifacts of trials" not in page.output
-    assert "All cases" in page.output
+    assert "Artifacts of trials" not in page.visible_text
+    assert "All cases" in page.visible_text
     assert [path.name for path in (folder.path / "pages").iterdir()] == ["report.html"]
 
 
@@ -384,7 +385,7 @@ def test_any_text_as_a_diff_is_shown_bounded_and_escaped(human: str | None, agen
 
 @settings(max_examples=150, deadline=None)
 @given(*[st.lists(st.sampled_from(["a", "b", "c", "d", "{", "}", ""]), max_size=12)] * 3)
-def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_before(
+def test_two_changes_of_the_same_lines_are_complete_and_aligned_to_the_original(
     before: list[str], human: list[str], agent: list[str]
 ) -> None:
     def diff(after: list[str], context: int) -> str:
@@ -412,7 +413,7 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
     assert all(a.number == b.number for a, b in zip(pair.left, pair.right, strict=True) if a.number)
 
 
-def test_lines_that_both_added_stand_beside_each_other() -> None:
+def test_lines_added_by_both_are_aligned() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
     ((pair,), _) = drawn(first_diff, other)
@@ -420,7 +421,7 @@ def test_lines_that_both_added_stand_beside_each_other() -> None:
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
 
-def test_changes_that_do_not_begin_with_the_same_lines_are_shown_each_for_itself() -> None:
+def test_changes_of_different_original_lines_are_shown_separately() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     other = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n eins\n-zwei\n+2\n"
     ((pair,), text) = drawn(first_diff, other)
@@ -430,7 +431,7 @@ def test_changes_that_do_not_begin_with_the_same_lines_are_shown_each_for_itself
     assert "one" in text
 
 
-def test_large_changes_are_cut_and_said() -> None:
+def test_large_changes_are_truncated_with_a_note() -> None:
     many = "".join(f"diff --git a/f{n} b/f{n}\nnew file mode 100755\n" for n in range(40_000))
     pairs_, text = drawn(None, many)
     assert 0 < len(pairs_) < 20

@@ -77,13 +77,13 @@ def chunked(body: bytes, size: int, *lines: bytes) -> bytes:
     return b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"Transfer-Encoding: chunked", b"", chunks + b"0\r\n\r\n"])
 
 
-def test_a_connection_is_used_again() -> None:
+def test_a_connection_is_reused() -> None:
     received, connections = exchange([with_length(BODY)], [with_length(BODY)], [with_length(BODY)])
     assert [reply.body for reply in received if isinstance(reply, HttpResponse)] == [BODY] * 3
     assert connections == 1
 
 
-def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
+def test_a_connection_that_the_server_will_close_is_not_reused() -> None:
     closing = with_length(BODY, b"Connection: close")
     received, connections = exchange([closing], [closing], close=True)
     assert all(isinstance(reply, HttpResponse) for reply in received)
@@ -119,13 +119,13 @@ def test_gzip_of_several_members_is_read_to_its_end() -> None:
     assert reply_of(with_length(content, b"content-encoding: gzip")).body == BODY + b" " + BODY
 
 
-def test_headers_are_known_by_their_names_in_lower_case() -> None:
+def test_header_names_are_lower_case() -> None:
     reply = reply_of(with_length(b"", b"X-RateLimit-Remaining: 3", b"Via: a", b"via: b", status=b"429 Slow down"))
     assert reply.status == 429
     assert (reply.headers["x-ratelimit-remaining"], reply.headers["via"]) == ("3", "a, b")
 
 
-def test_what_comes_before_the_final_response_is_skipped() -> None:
+def test_interim_responses_are_skipped() -> None:
     assert reply_of(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + with_length(BODY)).body == BODY
 
 
@@ -138,7 +138,7 @@ def test_what_comes_before_the_final_response_is_skipped() -> None:
     ],
     ids=["length", "chunks", "gzip"],
 )
-def test_of_a_body_above_the_limit_only_the_beginning_is_kept(raw: bytes) -> None:
+def test_a_body_above_the_limit_is_truncated(raw: bytes) -> None:
     reply = reply_of(raw)
     assert (reply.body, reply.is_complete) == (b"x" * 10_000, False)
 
@@ -160,12 +160,12 @@ def test_of_a_body_above_the_limit_only_the_beginning_is_kept(raw: bytes) -> Non
     ],
     ids=count(),
 )
-def test_a_reply_that_is_not_http_is_an_error_of_the_network(raw: bytes) -> None:
+def test_a_reply_that_is_not_http_is_a_network_error(raw: bytes) -> None:
     (error,), _ = exchange([raw], close=True)
     assert isinstance(error, OSError)
 
 
-def test_a_header_cannot_smuggle_in_another() -> None:
+def test_header_injection_is_refused() -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="line break"):
             await DirectClient().post(URL("http://127.0.0.1:1/"), {"x": "a\r\ny: b"}, b"", SIZES)

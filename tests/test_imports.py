@@ -54,7 +54,7 @@ def test_the_tracker_imports_nothing_heavy(tmp_path: Path) -> None:
     assert not modules_after("from abreast import Tracker", tmp_path) & (HEAVY | {"abreast.output", "shutil"})
 
 
-def test_a_tracker_at_work_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_tracking_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "from abreast import Tracker\nTracker('rows.db').track(max, args=[1, 2])"
     assert not modules_after(code, tmp_path) & (HEAVY - {"importlib.metadata"})  # of installed code, the version counts
 
@@ -66,7 +66,7 @@ def test_light_commands_import_nothing_heavy(words: str, tmp_path: Path) -> None
     assert not modules_after(code, tmp_path) & HEAVY
 
 
-def test_a_run_needs_neither_scipy_nor_code_of_agents(tmp_path: Path) -> None:
+def test_a_run_imports_neither_scipy_nor_agents(tmp_path: Path) -> None:
     """A comparison takes quantiles of Student's t, medians and roots: all without scipy."""
     modules = modules_after(ONE_CASE, tmp_path)
     assert not modules & {"aiohttp", "duckdb", "numpy.ma", "pandas", "scipy"}
@@ -132,7 +132,7 @@ rendering.environment().get_template("page.html.j2")
     assert compiled.stat().st_size > 40
 
 
-def test_compiled_templates_of_others_are_not_run(tmp_path: Path) -> None:
+def test_compiled_templates_of_other_users_are_not_run(tmp_path: Path) -> None:
     """A user who can write to the template folder could run code in the report."""
     folder = tmp_path / "state" / "templates"
     folder.mkdir(parents=True)
