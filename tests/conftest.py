@@ -1,4 +1,4 @@
-"""What the tests share: the front door, in this process or as a real command, and the rule on skipping."""
+"""Shared fixtures: running commands in this process or as real processes, and the rule on skipping."""
 
 from __future__ import annotations
 

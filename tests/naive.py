@@ -1,6 +1,6 @@
-"""The analysis once more, as slowly and plainly as it can be written: dictionaries and loops, straight from the rules.
+"""A second analysis, as slow and plain as possible: dictionaries and loops, straight from the rules.
 
-It shares nothing with the product but the distributions of scipy, so that both can be wrong only in different ways.
+It shares only the distributions of scipy with the product, so that both can be wrong only in different ways.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pairs = list[tuple[float, float]]  # scores of baseline and variant, repeat by r
 
 @dataclass
 class Run:
-    """The rows of a run as they lie in the store."""
+    """The rows of a run as stored."""
 
     variants: list[str]
     repeats: int
@@ -45,7 +45,7 @@ class Run:
 
 
 def accuracy(run: Run, variant: int) -> float | None:
-    """The mean score over the trials of a variant; not known if none of them gave an answer."""
+    """The mean score over the trials of a variant; None if none of them gave an answer."""
     mine = [key for key in run.trials if key[1] == variant]
     scores = [score for key in mine if (score := run.score(key)) is not None]
     answered = any(run.trials[key]["status"] == "ok" for key in mine)
@@ -53,7 +53,7 @@ def accuracy(run: Run, variant: int) -> float | None:
 
 
 def counted(run: Run) -> list[int]:
-    """Cases with an outcome everywhere, in the order of starts, up to the first that has not; groups as a whole."""
+    """Complete cases in the order of starts, up to the first incomplete one; only complete groups."""
     turns, started = {}, {row["block"] // run.repeats: case for (case, _, _), row in run.trials.items()}
     for case in range(run.planned_cases):
         rows = [run.trials.get((case, v, k)) for v in range(len(run.variants)) for k in range(run.repeats)]
@@ -78,7 +78,7 @@ def complete(run: Run) -> int:
 
 @dataclass
 class Compared:
-    """One question: a difference for each case that has one, why others have none, and what they could be."""
+    """One comparison: the differences of cases, why others have none, and the bounds of what is missing."""
 
     cases: list[int] = field(default_factory=list)
     scores: list[Pairs] = field(default_factory=list)
@@ -134,7 +134,7 @@ Units = list[tuple[float, float]]  # sum and size
 
 
 def units_of(run: Run, cases: Sequence[int], values: Sequence[float]) -> Units:
-    """Cases, or groups of them, in the order in which they begin."""
+    """Cases or groups as units, in the order of starts."""
     sums: dict[Hashable, list[float]] = {}
     for case, value in zip(cases, values, strict=True):
         sums.setdefault(run.groups[case] or ("alone", case), []).append(value)
@@ -201,7 +201,7 @@ def looks(n: int) -> list[int]:
 
 
 def watched(run: Run, cases: Sequence[int], values: Sequence[float], alpha: float) -> tuple[float, float, float]:
-    """The narrowest bounds of all looks, or those of the last one if they hold the estimate no more."""
+    """The narrowest bounds of all looks, or those of the last one if they no longer contain the estimate."""
     low, high, p = -1.0, 1.0, 1.0
     for at in looks(len(values)):
         prefix = list(cases[:at])
@@ -272,11 +272,11 @@ def gaffke(values: Sequence[float], level: float) -> tuple[float, float, float]:
 
 
 def weighted_gaffke(values: Counter[float], mean: float, level: float) -> tuple[float, float, float]:
-    """The same of values that may count as part of one."""
+    """Like `gaffke`, for values with fractional weights."""
     tail = (1 - level) / 2
 
     def chance(sample: Counter[float], bound: float) -> float:
-        """That the sum of exponential variables, times these distances, is at most 0."""
+        """The probability that exponential variables weighted by these distances sum to at most 0."""
         spread = math.sqrt(sum(count * (value - bound) ** 2 for value, count in sample.items()))
         at, phase, damping = np.exp(np.arange(-30, 24, 0.03)), 0.0, 0.0
         for value, count in sample.items():
@@ -325,7 +325,7 @@ Question = tuple[int, int]
 
 
 def decide(run: Run, questions: Sequence[Question]) -> dict[Question, tuple[Compared, Decided | None]]:
-    """All verdicts by one score, with what lost pairs could have changed."""
+    """All verdicts on one score, weakened where lost pairs could have changed them."""
     everything = {question: compared(run, *question) for question in questions}
     data = {q: comparison for q, comparison in everything.items() if not any(never_answered(run, index) for index in q)}
     plain = decide_all(run, {question: (comparison.cases, comparison.scores) for question, comparison in data.items()})
@@ -366,7 +366,7 @@ def at_the_end(run: Run, sample: Sample, level: float) -> tuple[float, float, fl
 
 
 def is_about_these_cases(run: Run) -> bool:
-    """Whether so few cases cannot decide about others, and their repeats can decide about them."""
+    """Check that the cases are too few to generalize, but their repeats can decide about these cases."""
     comparisons, groups = len(run.variants) - 1, list(run.planned_groups)
     units = len({group for group in groups if group is not None}) + groups.count(None)
     if units < len(groups) and units >= 5 and (run.repeats == 1 or len(groups) >= 60):
@@ -399,7 +399,7 @@ def on_these_cases(run: Run, cases: Sequence[int], pairs: Sequence[Pairs], level
 
 
 def rearrangements(weights: Sequence[float], pairs: Sequence[Pairs]) -> float:
-    """The two-sided p value over every way to say which of a case's scores are the variant's."""
+    """The two-sided p value over all ways to assign the scores of a case to the variant."""
     sums = Counter({0.0: 1})
     for weight, scores in zip(weights, pairs, strict=True):
         k, pool, grown = len(scores), [score for pair in scores for score in pair], Counter[float]()

@@ -1,4 +1,4 @@
-"""Adaptive concurrency in virtual time: the real scheduler and engine against servers that are limited in some way."""
+"""Adaptive concurrency in virtual time: the real scheduler and engine against servers with limits."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Server(Target):
 
 
 def seconds(server: Server, trials: int, parallel: Any = "auto") -> float:
-    """Run the trials, all of which must succeed; return the seconds that took."""
+    """Run the trials, all of which must succeed; return the elapsed seconds."""
     plan, _ = plan_of(trials, [{}], 1)
     watch, elapsed = go(plan, [server], parallel=parallel, retries=50)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
@@ -118,7 +118,7 @@ def test_a_single_refusal_does_not_lower_the_limit(moment: int) -> None:
     seed=st.integers(0, 10_000),
 )
 def test_the_limit_stays_within_its_bounds(least: int, most: int, share: float, is_service: bool, seed: int) -> None:
-    """For any outcomes, in any order and however late."""
+    """For any outcomes in any order and with any delay."""
     chance = random.Random(seed)
     limit = Adaptive(least, 20, most, lambda *_, **__: None, frozenset([0]), is_service)
     most, now, in_flight = max(least, most), 0.0, []

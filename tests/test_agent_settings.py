@@ -1,4 +1,4 @@
-"""`abreast run settings.json`: the settings file of a coding-agent benchmark, as it is; the same by flags."""
+"""`abreast run settings.json`: the settings file of coding-agent benchmarks, and the equivalent flags."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def prompts(folder: Folder) -> Folder:
 
 
 def write(folder: Folder, **changed: Any) -> None:
-    """A settings file; what is None is not in it."""
+    """Write a settings file without the keys that are None."""
     content = {key: value for key, value in ({**DOCUMENTED, **changed}).items() if value is not None}
     folder.write("settings.json", json.dumps(content, indent=2))
 
@@ -51,7 +51,7 @@ def read(folder: Folder, **changed: Any) -> SuiteConfig:
 
 
 def refused(folder: Folder, *words: str, **changed: Any) -> Done:
-    """The command ends with 2 and says why in two lines."""
+    """Run the command, which must exit with 2 and print the reason in two lines."""
     write(folder, **changed)
     done = folder.abreast("run", "settings.json", *words)
     assert done.code == 2, done.output
@@ -165,7 +165,7 @@ def test_invalid_settings_are_refused_with_their_location_and_a_fix(
 
 
 def test_common_variations_of_the_settings_file_are_accepted(prompts: Folder) -> None:
-    """Flags as texts, a name with its ending, what counts as success, prompts that need not be generated."""
+    """Flags as strings, a name with its extension, success criteria, prompts that need no generation."""
     actual = read(
         prompts,
         parallel_agents="false",
@@ -190,7 +190,7 @@ def test_common_variations_of_the_settings_file_are_accepted(prompts: Folder) ->
 
 
 def test_the_file_written_by_the_original_tool_is_read(prompts: Folder) -> None:
-    """Empty texts mean that nothing is set."""
+    """Empty strings count as not set."""
     actual = read(
         prompts,
         mode="standard",
@@ -365,7 +365,7 @@ def test_a_shell_gets_the_path_of_the_prompt_file_whatever_the_quoting(template:
 def test_command_agents_work_in_odd_folders_with_their_own_timeout(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The file of the prompt lies in a folder whose name a shell would split."""
+    """The prompt file is in a folder whose name a shell would split."""
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path_factory.mktemp("work spaces $(touch x)")))
     folder.write("prompt1.md", "say $HOME and `this`")
     own = {
@@ -397,7 +397,7 @@ def test_the_number_of_trials_is_prompts_times_agents_times_runs(prompts: Folder
 
 
 def test_flags_and_the_settings_file_are_equivalent(prompts: Folder) -> None:
-    """All but the name of the experiment and of the results file."""
+    """Except for the names of the experiment and of the results file."""
     same = ["--agents", "claude-code,codex", "--prompts", "prompt1.md", "prompt2.md", "prompt3.md"]
     same += ["--repo", ".", "--repeats", "2", "--parallel-runs", "3", "--timeout", "10m", "--check", "make test"]
     flags = prompts.abreast("run", "coding-agents", *same, "--dry-run")
@@ -554,7 +554,7 @@ def test_an_unreadable_repository_is_refused_with_the_cause(
 
 
 def test_tasks_from_flags_replace_those_of_the_file(prompts: Folder, project: Path) -> None:
-    """Whoever asks for pull requests beside a file of prompts means them, and the other way round."""
+    """Pull requests given by a flag replace the prompts of the file, and the other way round."""
     identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
     (project / "app.py").write_text("print('good day')\n")
     subprocess.run(
@@ -626,7 +626,7 @@ def test_passwords_in_addresses_are_neither_stored_nor_shown(
 
 class _Files(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Not into the output of a test."""
+        """Keep log messages out of the test output."""
 
 
 def test_subjective_metrics_use_a_judge_that_sees_the_change(prompts: Folder) -> None:

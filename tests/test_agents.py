@@ -1,4 +1,4 @@
-"""What holds for every agent, whatever program it is."""
+"""Guarantees that apply to every agent program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the analysis of a run finds, against answers that are known beforehand."""
+"""The analysis of a run, checked against known answers."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def test_if_all_failed_there_is_no_score_and_no_price(folder: Folder) -> None:
 
 
 def test_scores_of_trials_stored_during_the_analysis_are_ignored(folder: Folder) -> None:
-    """A run at work may store further trials and their scores between one look at the store and the next."""
+    """An active run may store more trials and scores between two queries."""
     scripted(folder, pairs(6, 2, 4), "--parallel", "4")
     before = report(folder)["trials"]
     missing = [3, 10, 23]
@@ -350,7 +350,7 @@ def test_bounds_take_every_repeat_that_is_lost(folder: Folder) -> None:
 
 
 def test_a_large_difference_is_not_called_likely_smaller(folder: Folder) -> None:
-    """Five groups that all say the same have no spread, and still are few."""
+    """Five groups that agree have no spread, but are still few."""
     scripted(folder, [{**case, "group": f"g{number % 5}"} for number, case in enumerate(pairs(35, 0))])
     output = folder.abreast("report").out
     assert "inconclusive: b vs a: +100.0 points" in output

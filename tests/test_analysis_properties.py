@@ -1,4 +1,4 @@
-"""Random runs of every kind, analysed by the product and by `naive.py`: both must find the same."""
+"""Random runs of every kind, analysed by the product and by `naive.py`: the results must agree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def brief(text: str) -> float:
 
 
 class Shape:
-    """What kind of a run: everything else follows from the seed."""
+    """The shape of a run; everything else follows from the seed."""
 
     def __init__(self, seed: int, cases: int, variants: int, repeats: int) -> None:
         self.chance = chance = random.Random(seed)
@@ -86,7 +86,7 @@ class Shape:
 
 
 def executed(shape: Shape, path: Path, run: int = 1) -> None:
-    """Run it, and take some rows away as if it had been killed."""
+    """Run an experiment of this shape, then delete some rows as if it had been killed."""
     for number in range(shape.cases):
         for index, side in enumerate(shape.variants):
             _SCRIPT[f"c{number}", side] = [(shape.word(index), shape.cost()) for _ in range(shape.repeats)]
@@ -120,7 +120,7 @@ def executed(shape: Shape, path: Path, run: int = 1) -> None:
 
 
 def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
-    """The rows, as they lie there."""
+    """Read the rows of a run from the store."""
     record = store.run(name)
     run_id = record["run_id"]
     spec = json.loads(record["spec"])
@@ -200,7 +200,7 @@ def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
 
 
 def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> None:
-    """Each planned case is in exactly one place."""
+    """Check that each planned case is counted exactly once."""
     assert row["cases"] == len(data.differences) == row["wins"] + row["losses"] + row["ties"]
     assert row["wins"] == sum(value > 0 for value in data.differences)
     assert row["losses"] == sum(value < 0 for value in data.differences)
@@ -245,7 +245,7 @@ def check_variants(store: Store, analysis: Analysis) -> None:
 
 
 def scores_in_tables(run: naive.Run, variant: int) -> tuple[list[int], list[float]]:
-    """The cases whose scores tables show for a variant, with their means: what it is compared on."""
+    """The cases whose scores the tables show for a variant (those it is compared on), with their means."""
     others = [index for index in range(len(run.variants)) if index != run.baseline]
     partners = others if variant == run.baseline else [run.baseline]
     cases, means = [], []
@@ -363,7 +363,7 @@ def check_segments(store: Store, analysis: Analysis) -> None:
 
 
 def check_words(analysis: Analysis) -> None:
-    """Every format says the same, and nothing that is not a number."""
+    """Check that every format states the same results, and that none prints `nan`."""
     for item in analysis.comparisons:
         result = item.verdict
         if result.interval is None:
@@ -416,7 +416,7 @@ def test_the_analysis_agrees_with_the_naive_one(
 
 
 def check_across(store: Store, names: list[str]) -> None:
-    """Every case of either run is in one place, both ways round, and the differences are those of the rows."""
+    """Check comparisons of two runs in both directions: each case is counted once, and differences match the rows."""
     comparisons = {item.second.variant: item for item in compare([store], names, None, 0.0)}
     back = {item.second.variant: item for item in compare([store], names[::-1], None, 0.0)}
     runs = [read(store, "points", name) for name in names]

@@ -21,7 +21,7 @@ MISREAD = {
     "code_search_4.jsonl": (1, 40),
     "code_search_5.jsonl": (0, 12),
 }
-"""How many answers of a file are misread, and how many it has. A change of the parser must not add to them."""
+"""By file: misread answers, and all answers. A change of the parser must not increase the first number."""
 
 
 def read_answers(file: str) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def claims(fields: dict[str, Any]) -> int:
 
 
 def expected_score(answer: dict[str, Any]) -> float:
-    """F1 of what is noted as right and wrong in an answer."""
+    """F1 of the items annotated as right and wrong in an answer."""
     expected, right, wrong = (claims(answer[name]) for name in ("ground_truth", "found", "wrong"))
     return 2 * right / (expected + right + wrong) if expected else float(not wrong)
 

@@ -53,7 +53,7 @@ def connect(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str, **spec: Any) -> Done:
-    """One variant that is asked these prompts."""
+    """Run one variant on these prompts."""
     cases = [{"id": f"c{n}", "input": prompt, "expected": "4"} for n, prompt in enumerate(prompts)]
     content = {"name": "api", "cases": cases, "variants": {"only": variant}, "scorers": ["exact"], **spec}
     folder.write("experiment.yaml", yaml.safe_dump(content, sort_keys=False))
@@ -69,7 +69,7 @@ Responder = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, s
 
 @contextlib.contextmanager
 def server(respond: Responder, on_path: Callable[[str], object] = str) -> Iterator[str]:
-    """A server that says to every request exactly what `said` returns for its headers and its body."""
+    """A server that answers every request with what `respond` returns for its headers and body."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -263,7 +263,7 @@ NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
 
 
 def scripted(bodies: Mapping[str, Any], status: int = 200) -> Responder:
-    """Says what stands under the prompt."""
+    """A responder that returns the reply listed for the prompt."""
 
     def respond(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         reply = bodies[body["input"] if "input" in body else body["messages"][-1]["content"]]

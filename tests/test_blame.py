@@ -31,7 +31,7 @@ def run(tmp_path: Path, target: Any, variants: Any, cases: int = 200, **options:
 
 
 class ReadTimeout(Exception):
-    """Called as those of requests and httpx are."""
+    """Named like the exceptions of requests and httpx."""
 
 
 class ServiceUnavailable(Exception):

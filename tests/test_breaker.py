@@ -1,4 +1,4 @@
-"""The breaker: what a run does when a service is down, in virtual time and through the command line."""
+"""The breaker: how a run handles a service that is down, in virtual time and through the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALWAYS = (0.0, math.inf)
 
 @dataclass
 class Service:
-    """Answers in `latency_s`, and not at all while it is down: then attempts fail after `fails_in_s`."""
+    """A service that answers in `latency_s`; while it is down, attempts fail after `fails_in_s`."""
 
     down: tuple[float, float] = NEVER
     error: Callable[[], TrialError] = lambda: Transient("connection refused")
@@ -62,7 +62,7 @@ class Service:
 
 @dataclass
 class Ended:
-    """How an execution ended."""
+    """The outcome of an execution."""
 
     watch: Watch
     seconds: float
@@ -100,7 +100,7 @@ class Rows(Memory):
 def execute(
     *services: Service, trials: int = 100, timeout: float = 1000.0, stop_after: float | None = None, **limits: Any
 ) -> Ended:
-    """Execute so many trials of a variant per service."""
+    """Execute this many trials of a variant per service."""
     plan, targets = plan_of(trials, [{} for _ in services], 1)
     for service, target in zip(services, targets, strict=True):
         target.name = service.name
@@ -172,7 +172,7 @@ def test_a_breaker_of_0_never_trips() -> None:
 
 
 def test_an_answer_among_failures_keeps_the_run_going() -> None:
-    """Two of three trials fail at first, the variant's own failures count as answers."""
+    """Two of three trials fail at first; failures of the variant count as answers."""
     service = Service((0.0, 2.0), lambda: Crashed("mine"))
     ended = execute(service, trials=30, parallel=2, allow_failing=True)
     assert ended.stopped is None
@@ -289,7 +289,7 @@ def test_trials_that_always_fail_do_not_pause_the_others_for_long(parallel: int)
 
 
 def test_slow_answers_in_flight_do_not_count_as_an_outage() -> None:
-    """A trial that fails at once, again and again, while the others take minutes."""
+    """One trial fails at once, repeatedly, while the others take minutes."""
     ended = execute(Service(latency_s=300.0, broken=frozenset({5})), trials=64, parallel=8)
     assert not [kind for kind, _ in ended.events if kind == "outage"]
     assert ended.statuses() == {("ok", None): 63, ("error", "infrastructure"): 1}
@@ -329,7 +329,7 @@ def test_a_long_wait_requested_by_the_service_is_respected() -> None:
 
 @pytest.mark.parametrize("seconds", [0.5, 60.0, 900.0])
 def test_a_server_that_serves_fewer_than_are_in_flight_is_kept_busy_and_fails_no_trial(seconds: float) -> None:
-    """Serves four at a time and refuses the rest."""
+    """The server handles four requests at a time and refuses the rest."""
     busy = 0
 
     async def answer(*_: Any) -> Answer:
@@ -386,7 +386,7 @@ def predict(case):
 
 
 def start_in_outage(folder: Folder) -> subprocess.Popen[str]:
-    """A run that has five answers and waits for the rest."""
+    """Start a run that has five answers and waits for the rest."""
     folder.cases(12)
     folder.write("service.py", SERVICE)
     folder.write("down", "")

@@ -1,4 +1,4 @@
-"""A judge corrected by human labels: how often the interval holds the truth, and what it is made of."""
+"""A judge corrected by human labels: the coverage of the interval and how it is computed."""
 
 from __future__ import annotations
 

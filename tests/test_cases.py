@@ -29,7 +29,7 @@ def read(folder: Folder, cases: Any) -> list[Case]:
 
 
 def refused(folder: Folder, cases: str = "cases.jsonl", *options: str) -> str:
-    """The error of a run that refuses these cases; it must not have created anything."""
+    """The error of a run that refuses these cases, after a check that it created nothing."""
     folder.write("experiment.yaml", SPEC.format(cases=cases))
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast("run", "experiment.yaml", *options)

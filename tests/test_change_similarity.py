@@ -1,4 +1,4 @@
-"""The scorer `change_similarity`: how like the change of an agent is to the one that a human made."""
+"""The scorer `change_similarity`: how similar the change of an agent is to that of a human."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOBODY = {
 
 
 class Repository:
-    """A real repository with the start; what somebody made of it is told by the real `git diff`."""
+    """A real repository in its initial state; changes to it are read by the real `git diff`."""
 
     def __init__(self, path: Path, start: Files) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Repository:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def diff(self, change: Files | Callable[[Path], Any], *words: str) -> str:
-        """The diff of a change from the start: contents by name, or what a function does in the folder."""
+        """The diff of a change from the initial state: files by name, or a function that edits the folder."""
         if callable(change):
             change(self.path)
         else:
@@ -237,7 +237,7 @@ def test_missing_files_score_0_and_extra_files_cost_little(
 def test_deleting_what_the_human_kept_scores_0(
     repository: Callable[[Files], Repository], name: str, kept_lines: int
 ) -> None:
-    """However little of the old text they kept."""
+    """Even if the human kept few lines."""
     rest = "".join(f"kept_{n} = {n}\n" for n in range(kept_lines))
     old = "".join(f"old_{n} = read({n})\n" for n in range(10))
     repo = repository({name: old + rest, "other.md": "one\ntwo\nthree\n"})
@@ -653,7 +653,7 @@ def test_agents_are_compared_with_the_human_change_from_the_command_line(folder:
 
 
 def test_stored_answers_can_be_scored_by_change_similarity_later(folder: Folder) -> None:
-    """A scorer that is added later sees the same as one that was there."""
+    """A scorer that is added later sees the same data as one that was present during the run."""
     diff = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
     folder.write("start/a.txt", "one\n")
     folder.write("agent.py", "import pathlib\npathlib.Path('a.txt').write_text('two\\n')\nprint('done')\n")

@@ -29,12 +29,12 @@ PYTEST = "python3 -m pytest -q -p no:cacheprovider"
 
 @pytest.fixture(autouse=True)
 def python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python3` is the one that has pytest."""
+    """Make `python3` the interpreter that has pytest."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
 def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: dict[str, Any], *words: str) -> Done:
-    """A run of agents, each a command for the shell, on a copy of the start."""
+    """Run agents, each a shell command, on a copy of the initial files."""
     shutil.rmtree(folder.path / "start", ignore_errors=True)
     (folder.path / "start").mkdir()
     for name, content in start.items():
@@ -53,7 +53,7 @@ def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: di
 
 
 def outcomes(folder: Folder) -> dict[str, tuple[float | None, list[str] | None]]:
-    """Of each agent of the last run the score, and the test files that it changed (None if nobody looked)."""
+    """By agent of the last run: the score, and the changed test files (None if not checked)."""
     rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
     results = {}
     for row in rows:
@@ -228,7 +228,7 @@ def test_tests_added_by_an_agent_are_kept_and_do_not_count_as_changed_tests(fold
 
 
 def test_without_tests_at_the_start_the_agent_writes_them(folder: Folder) -> None:
-    """A folder that is empty, and one whose settings of tests are the agent's task."""
+    """In an empty folder, and in one where the agent has to configure the tests."""
     writes = f"{CHEAT}; echo 'import os' > conftest.py"
     run(folder, {}, {"writes": writes}, {"command": PYTEST})
     assert outcomes(folder) == {"writes": (1, [])}
@@ -387,7 +387,7 @@ def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -
 
 
 def test_a_renamed_test_does_not_run_twice(folder: Folder) -> None:
-    """Two Go files of one package with the same function would not even compile."""
+    """Two Go files of one package with the same function would not compile."""
     check = "sh -c 'ls *_test.go | wc -l | grep -qx 1'"
     content = "package app\n" + "".join(f"func Test{n}() {{}}\n" for n in range(20))
     run(folder, {"app_test.go": content}, {"renames": "mv app_test.go other_test.go"}, {"command": check})

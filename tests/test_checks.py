@@ -1,4 +1,4 @@
-"""Checks: commands that are run in the workspace of a trial when its agent has ended, and who reads how they went."""
+"""Checks: commands that run in the workspace of a trial after its agent has ended, and how they are scored."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
 def test_the_time_of_tests_does_not_count_as_time_of_the_agent(
     project: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent that ended in time has not run out of it because of what came after."""
+    """An agent that ended in time does not time out because of its tests."""
     monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
     done = run(project, slow, "--variant", "right", limits={"timeout": 1})
@@ -119,7 +119,7 @@ def test_the_time_of_tests_does_not_count_as_time_of_the_agent(
 
 
 def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project: Folder) -> None:
-    """Nobody waits for what is tried once for all trials."""
+    """The run of the check that all trials share does not delay the end."""
     assert run(project, {"fails_before": True}).code == 0, "before a first run it would be tried earlier"
     (project.path / "counted.txt").unlink()
     project.write("project/check.py", "import os, time\nopen(os.environ['COUNTED'], 'w')\ntime.sleep(600)\n")

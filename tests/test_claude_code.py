@@ -24,7 +24,7 @@ PLAIN = {"target": "claude-code", "model": "sonnet"}
 
 @pytest.fixture(autouse=True)
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
-    """A provider that the CLI talks to, an account that is nobody's, and the machine's governor out of the way."""
+    """A fake provider for the CLI, an empty home and a minimal PATH."""
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
@@ -37,7 +37,7 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 
 
 def left_behind(provider: FakeProvider) -> list[str]:
-    """Processes of this test's trials that are still there."""
+    """Processes of this test's trials that still run."""
     actual = []
     for process in psutil.process_iter():
         try:

@@ -1,4 +1,4 @@
-"""What a killed run leaves behind is removed by the next abreast of the same user, whatever its store."""
+"""The remains of a killed run are removed by the next abreast command of the same user, whatever its store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ exec sleep 1000
 
 
 class KilledRun:
-    """A real run of an agent with an MCP server that needs a token, in a folder and with a store of its own."""
+    """A real run of an agent with an MCP server that needs a token, in a separate folder and store."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self.outside = folder.path / f"{name}-outside"
@@ -111,7 +111,7 @@ def workspaces(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def start(folder: Folder, workspaces: Path) -> Iterator[Callable[[str], KilledRun]]:
-    """Start a run that hangs; whatever happens to the test, nothing is left of it."""
+    """Start a run that hangs; it is cleaned up even if the test fails."""
     runs: list[KilledRun] = []
 
     def started(name: str) -> KilledRun:
@@ -207,8 +207,8 @@ def test_a_live_run_is_not_touched_when_a_dead_one_is_cleaned_up(
     assert files_in(workspaces / record.name)
 
 
-def moved(record: Path, host: str | None = None, boot: str | None = None) -> None:
-    """Let the record be of another host, or of an earlier start of this one."""
+def rewrite_record(record: Path, host: str | None = None, boot: str | None = None) -> None:
+    """Rewrite the record as if made on another host or before the last restart."""
     first, *rest = record.read_text().splitlines()
     own_host, own_boot, namespace = json.loads(first)["place"].split("|")
     location = "|".join((host or own_host, boot or own_boot, namespace))
@@ -220,7 +220,7 @@ def test_after_a_restart_of_the_machine_the_folders_are_removed(
 ) -> None:
     start("agents").kill()
     (record,) = records(state)
-    moved(record, boot="an-earlier-boot")
+    rewrite_record(record, boot="an-earlier-boot")
     assert folder.command("clean").code == 0
     assert list(workspaces.iterdir()) == []
     assert records(state) == []
@@ -232,13 +232,13 @@ def test_runs_of_another_machine_with_the_same_home_are_not_touched(
     run = start("agents")
     run.kill()
     (record,) = records(state)
-    moved(record, host="other-host", boot="another-boot")
+    rewrite_record(record, host="other-host", boot="another-boot")
     done = folder.command("clean")
     assert done.code == 0
     assert "other-host" in done.err
     assert run.child_lives
     assert files_in(workspaces)
-    moved(record, host=os.uname().nodename)
+    rewrite_record(record, host=os.uname().nodename)
 
 
 def test_a_workspace_that_the_user_keeps_outlives_a_killed_run(folder: Folder, workspaces: Path) -> None:

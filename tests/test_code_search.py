@@ -1,4 +1,4 @@
-"""The suite code-search through the front door: the real Claude Code CLI, the demo server, the fake provider."""
+"""The suite code-search end to end: the real Claude Code CLI, the demo server and the fake provider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def commit(repo: Path) -> None:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
-    """Whoever is asked calls the tools of the demo server, and says what they returned. Without the server there is no
+    """A model that calls the tools of the demo server and answers what they returned. Without the server there is no
     such tool; for the last question everybody uses Grep, and says it in the form that is asked for."""
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{BIN}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
@@ -130,7 +130,7 @@ def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProv
 
 
 def test_neither_arm_sees_the_cases_or_earlier_answers(shop: Folder, provider: FakeProvider) -> None:
-    """What is right stands in the repository: an agent that finds it has searched for the wrong thing."""
+    """The cases with their answers are in the repository; an agent must not be able to read them there."""
     look = 'find . -not -path "./.git/*" -type f'
     case = {
         "id": "look",
@@ -152,7 +152,7 @@ def test_neither_arm_sees_the_cases_or_earlier_answers(shop: Folder, provider: F
 
 
 def left_out(folder: Path, *words: str) -> list[str]:
-    """What the trials of a run would not get of the repository."""
+    """The paths of the repository that are excluded from the workspaces of trials."""
     parser = argparse.ArgumentParser()
     SUITE.arguments(parser)
     with contextlib.chdir(folder):
@@ -489,7 +489,7 @@ def test_accepted_cases_are_added_to_those_of_the_repository(shop: Folder) -> No
 
 
 def test_the_ground_truth_of_the_shop_holds(shop: Folder) -> None:
-    """The truths of the cases that we ship."""
+    """Check the ground truth of the cases that we ship."""
     repo = shop.path / "shop"
     for line in (repo / "evals/cases/shop.jsonl").read_text().splitlines()[1:]:
         truth = json.loads(line)["ground_truth"]

@@ -1,4 +1,4 @@
-"""What the report of the suite `code-search` says: figures that one can check by hand, and nothing made up."""
+"""The report of the suite `code-search`: its figures are recomputed by hand from the rows."""
 
 from __future__ import annotations
 
@@ -545,7 +545,7 @@ def test_names_of_cases_are_escaped(run: Run, folder: Folder) -> None:
 
 
 def everywhere(folder: Folder) -> dict[str, str]:
-    """The report in all formats that are text; the suite's part is whole in each."""
+    """The report in all text formats, after a check that the part of the suite was created in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
     sections = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
     for form, text in sections.items():

@@ -17,7 +17,7 @@ RUN = f"{sys.executable} $ABREAST_FOLDER/agent.py"
 
 
 def write(folder: Folder, agents: dict[str, Any], prompts: dict[str, str], **more: Any) -> None:
-    """A settings file with its prompts; an agent is a command, or its whole configuration."""
+    """Write a settings file and its prompts; an agent is a command or its full configuration."""
     for name, text in prompts.items():
         folder.write(name, text)
     own = {name: {"commandTemplate": agent} if isinstance(agent, str) else agent for name, agent in agents.items()}
@@ -38,7 +38,7 @@ if [ $((number % {every})) {solves} 3 ]; then echo "$task" > answer.txt; else ec
 
 
 def test_agents_of_known_skill_get_the_right_verdict(folder: Folder) -> None:
-    """One solves all tasks but every tenth, one only every fifth, and one the same as the first."""
+    """One agent solves all tasks except every tenth, one only every fifth, and one the same as the first."""
     good = SKILL.format(every=10, solves="-ne")
     agents = {"good": good, "poor": SKILL.format(every=5, solves="-eq"), "twin": f"{good} "}
     tasks = {f"prompts/task-{n}.md": f"write word-{n}" for n in range(20)}
@@ -57,7 +57,7 @@ def test_agents_of_known_skill_get_the_right_verdict(folder: Folder) -> None:
 
 
 def test_six_runs_that_end_at_the_same_moment_are_all_stored(folder: Folder) -> None:
-    """They wait for each other, as far as the machine lets them run side by side."""
+    """The runs wait for each other, as far as the machine can run them in parallel."""
     meet = folder.path / "meet"
     meet.mkdir()
     folder.write(
@@ -105,7 +105,7 @@ def test_fifty_megabytes_of_output_are_an_ordinary_answer(folder: Folder) -> Non
 
 
 def left_over(mark: str) -> list[psutil.Process]:
-    """Processes whose words have the mark."""
+    """Processes that have the mark in their command line."""
     processes = []
     for process in psutil.process_iter(["cmdline"]):
         if any(mark in word for word in process.info["cmdline"] or ()) and process.pid != os.getpid():
@@ -115,7 +115,7 @@ def left_over(mark: str) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("ends", ["by itself", "over its time"])
 def test_a_daemon_does_not_outlive_its_run(folder: Folder, ends: str) -> None:
-    """It leaves the session, forks twice and closes everything, as daemons do."""
+    """The daemon leaves the session, forks twice and closes its files, as daemons do."""
     mark = f"a-daemon-of-a-coding-agent-{ends.replace(' ', '-')}"
     folder.write(
         "agent.py",
@@ -153,7 +153,7 @@ def test_an_agent_that_deletes_its_working_folder_deletes_only_its_copy(folder: 
 
 
 def test_no_run_sees_what_another_left(folder: Folder) -> None:
-    """Each says what it finds, and leaves something for the next to find."""
+    """Each run prints what it finds and leaves a file that the next could find."""
     folder.write("project/start.txt", "start\n")
     folder.write("agent.py", "import os; print(sorted(os.listdir())); open(f'{os.getpid()}.txt', 'w').write('x')\n")
     write(folder, {"a": RUN, "b": RUN}, {"1.md": "one", "2.md": "two"}, repo_path="project", runs_per_prompt=3)
@@ -164,7 +164,7 @@ def test_no_run_sees_what_another_left(folder: Folder) -> None:
 
 
 def test_runs_failed_by_infrastructure_are_retried_on_a_clean_tree(folder: Folder) -> None:
-    """A preset that is told of a limit at first: what it had written by then is not there the second time."""
+    """A preset hits a rate limit first; files it had written by then are gone on the second attempt."""
     fake = folder.write(
         "bin/codex",
         f"""\
@@ -220,7 +220,7 @@ def test_the_resource_usage_of_a_run_is_stored(folder: Folder) -> None:
 
 
 def test_agents_can_run_one_at_a_time_and_the_report_says_so(folder: Folder) -> None:
-    """Each notes when it begins and ends: never two agents at once, and for each prompt an order of its own."""
+    """Each run logs its begin and end: never two agents at once, and a separate order for each prompt."""
     notes = folder.path / "notes.txt"
     folder.write(
         "agent.py",

@@ -1,4 +1,4 @@
-"""What a run of the suite `coding-agents` says at the end: figures that one can check by hand, and files of results."""
+"""The report of the suite `coding-agents`, with figures that can be checked by hand, and its results files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TESTS = {"python:agent:judge": {"name": "tests"}}
 
 
 def run_data(score: float = 1.0, files: int | None = 1, **more: Any) -> dict[str, Any]:
-    """One run; whatever else it tells are its data."""
+    """One run; further keywords are its data."""
     counts = {} if files is None else {"files_changed": files, "lines_added": 3 * files, "lines_deleted": files}
     return {"score": score, **counts, **more}
 
@@ -70,11 +70,11 @@ Run = Callable[..., dict[str, Section]]
 
 @pytest.fixture
 def run(folder: Folder) -> Run:
-    """Runs these tasks for real, and gives the sections of the report by their names."""
+    """A function that runs tasks and returns the sections of the report by name."""
     folder.write("agent.py", AGENT)
 
     def report(tasks: list[dict[str, Any]], expected: Any = None, **more: Any) -> dict[str, Section]:
-        """A task has for each agent a run, or one for each repeat."""
+        """Run these tasks, which have for each agent one run or a list with one per repeat."""
         agent_runs = [{name: own if isinstance(own, list) else [own] for name, own in task.items()} for task in tasks]
         right = expected or [None] * len(agent_runs)
         cases = [{"id": f"t{n}", "input": task, "expected": right[n]} for n, task in enumerate(agent_runs)]
@@ -95,7 +95,7 @@ def run(folder: Folder) -> Run:
 
 
 def last_sections(folder: Folder) -> dict[str, Section]:
-    """The sections of the last run: whole tables, and plain JSON."""
+    """The sections of the last run, after checks that tables are rectangular and the data are JSON."""
     analysis = analyse(open_store(folder.path / "results.db"), "latest")
     as_text(analysis)  # which draws every picture
     report_sections = sections(analysis)
@@ -151,7 +151,7 @@ def test_failures_of_the_agent_count_and_those_of_infrastructure_do_not(run: Run
 
 
 def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
-    """Who gives up at hard tasks does not look cheap for it."""
+    """An agent that gives up on hard tasks does not look cheaper for it."""
     hard, easy = run_data(turns=90, cost=9.0), run_data(turns=10, cost=1.0)
     parts = run([{"brave": easy, "weak": easy}, {"brave": hard, "weak": run_data(error="crash", turns=1, cost=0.1)}])
     agents = parts["agents"]
@@ -163,8 +163,7 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
 
 
 def test_a_failure_loses_no_score_that_no_agent_could_win(run: Run) -> None:
-    """Pull requests whose tests say nothing: an agent that crashed there has passed as many tests as one that did
-    not."""
+    """Pull requests without meaningful tests: a crashed agent has passed as many of them as any other."""
     nothing = {**run_data(), "score": "none"}
     parts = run(
         [
@@ -252,7 +251,7 @@ def recomputed(rows: list[dict[str, Any]], names: list[str]) -> dict[str, dict[s
 
 
 def ranked(rows: list[dict[str, Any]], name: str, share: float) -> float | None:
-    """The nearest rank."""
+    """Percentile by the nearest-rank method."""
     times = sorted(row["service_s"] for row in rows if row["variant"] == name)
     return times[max(0, math.ceil(share * len(times)) - 1)] if times else None
 
@@ -309,7 +308,7 @@ def test_intervals_are_shown_only_where_they_can_be_trusted(run: Run) -> None:
 
 
 def test_pairs_have_a_verdict_or_the_reason_for_none(run: Run) -> None:
-    """Two solve 14 of 16 tasks, the third none."""
+    """Two agents solve 14 of 16 tasks, the third none."""
     good = [run_data(float(n % 8 > 0)) for n in range(16)]
     pairs = run([{"a": good[n], "b": run_data(0), "c": good[n]} for n in range(16)])["pairs"]
     by = {(item["variant"], item["baseline"]): item for item in pairs.data["pairs"]}
@@ -358,7 +357,7 @@ def test_the_winner_of_a_task_comes_from_the_runs_that_all_agents_have(run: Run)
 
 
 def test_charts_show_means_and_state_what_they_omit(run: Run, folder: Folder) -> None:
-    """The last run is not the mean; with many tasks those are drawn that differ most, and the table has all."""
+    """The last run is not the mean; of many tasks only those that differ most are drawn, and the table has all."""
     tasks = [{"a": [run_data(1), run_data(1), run_data(0)], "b": [run_data(0)] * 3} for _ in range(12)]
     tasks[11] = {"a": [run_data(0)] * 3, "b": [run_data(0)] * 3}
     parts = run(tasks)
@@ -517,7 +516,7 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_earlier_ones(folder
 
 
 def check_later_runs(folder: Folder, first: str) -> None:
-    """Later runs of the same name: the newest is beside the store, all are kept, and nobody else's is touched."""
+    """Check later runs of the same name: the newest results are beside the store, and foreign files are kept."""
     before = {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")}
     assert folder.abreast("report", "--no-pictures").code == 0
     assert {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")} == before, "nothing is new"

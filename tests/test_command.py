@@ -1,4 +1,4 @@
-"""`target: command`: any program is a target, whatever it prints, leaves behind or does not do."""
+"""`target: command`: any program can be a target, whatever it prints, leaves behind or fails to do."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PYTHON = f"#!{sys.executable}\n"
 
 
 def program(folder: Folder, content: str, name: str = "agent") -> Path:
-    """A program beside the spec, in Python."""
+    """Write a Python program beside the spec."""
     path = folder.write(name, PYTHON + textwrap.dedent(content))
     path.chmod(0o755)
     return path
 
 
 def run(folder: Folder, variant: dict[str, Any], *words: str, prompt: Any = "yes", **more: Any) -> Done:
-    """An experiment of one case that expects `yes` and of one variant."""
+    """Run an experiment with one variant and one case that expects `yes`."""
     cases = more.pop("cases", [{"id": "one", "input": prompt, "expected": "yes"}])
     spec = {
         "cases": cases,
@@ -78,7 +78,7 @@ def left_over(word: str) -> list[psutil.Process]:
 
 
 def test_no_trial_sees_files_of_another_in_its_folders(folder: Folder) -> None:
-    """Folders are used again, but under another name and empty."""
+    """Folders are reused, but emptied and under another name."""
     program(
         folder,
         """
@@ -761,7 +761,7 @@ JSON = st.recursive(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """Lines as agents print them, with values in them that are of another kind."""
+    """Lines as agents print them, with some values replaced by ones of another type."""
     actual = []
     for line in draw(st.lists(st.sampled_from(LINES), max_size=6)):
         try:
@@ -826,7 +826,7 @@ def provider() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def codex(folder: Folder, provider: FakeProvider) -> dict[str, Any]:
-    """A variant with the real codex, which talks to the fake provider."""
+    """Parameters of a variant with the real codex, which talks to the fake provider."""
     address = provider.environment["OPENAI_BASE_URL"]
     folder.write(
         "codex-home/config.toml",

@@ -1,4 +1,4 @@
-"""The commands, each through the front door."""
+"""The commands, run as users run them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAME = "case_id, variant, repeat, status, error_kind, error_blame, error, score,
 
 
 def outcome_rows(folder: Folder) -> list[dict[str, Any]]:
-    """What must not depend on how a run was executed."""
+    """The columns that must not depend on how a run was executed."""
     return folder.sql(
         f"select {SAME} from predictions where run = (select run from runs order by run_id desc limit 1) "
         "order by case_id, variant, repeat"
@@ -319,7 +319,7 @@ limits: {retries: 0}
 
 @pytest.fixture
 def moody(folder: Folder) -> Folder:
-    """A run of twelve cases whose second variant fails in every way."""
+    """A folder with a run of twelve cases whose second variant fails in every way."""
     folder.cases(12)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC)
@@ -771,7 +771,7 @@ def test_a_closed_pipe_is_no_traceback(simulated: Folder) -> None:
 
 
 def in_terminal(folder: Folder, width: int, *words: str) -> list[str]:
-    """What the real command writes into a terminal of this width, line by line, colours taken away."""
+    """The lines that the real command writes to a terminal of this width, without colours."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder.path)
@@ -835,7 +835,7 @@ scorers: [exact]
 
 
 def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
-    """Forty cases in eight documents; the cases of a document are all alike."""
+    """A run of forty cases in eight documents; the cases of one document are all alike."""
     lines = [
         {"id": f"c{n}", "input": n // 5, "expected": "yes", **({"group": f"document {n // 5}"} if groups else {})}
         for n in range(40)

@@ -1,4 +1,4 @@
-"""Runs against each other: what is paired, what is listed, and what counts as a regression."""
+"""Comparing runs: which cases are paired, which are listed, and what counts as a regression."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compared(done: Done) -> dict[str, Any]:
 
 
 def two_runs(folder: Folder, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    """The same variant b on both, its answers changed in between as a new model would."""
+    """Two runs of variant b, whose answers change in between as with a new model."""
     scripted(folder, before)
     scripted(folder, after, "--fresh")
     return names(folder)

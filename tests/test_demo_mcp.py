@@ -1,4 +1,4 @@
-"""abreast-demo-mcp: the protocol, what its tools find, what it refuses, and that nothing ends it."""
+"""abreast-demo-mcp: the protocol, what its tools find and refuse, and its robustness."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def filled(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sources in five languages, which no test changes."""
+    """A repository with sources in five languages; tests must not change it."""
     return filled(tmp_path_factory.mktemp("repository"))
 
 
@@ -153,7 +153,7 @@ def ask(server: McpServer, method: str, params: Any = None) -> Any:
 
 
 def call(root: Path | McpServer, tool: str, **arguments: Any) -> str:
-    """What a tool finds."""
+    """Call a tool; return its text."""
     text, failed = call_tool(root, tool, **arguments)
     assert not failed, text
     return text
@@ -173,7 +173,7 @@ def call_tool(root: Path | McpServer, tool: str, **arguments: Any) -> tuple[str,
 
 
 def hits(text: str) -> list[str]:
-    """Lines that name a place, as `path:line`."""
+    """The locations in a result, as `path:line`."""
     return [match[1] for line in text.splitlines() if (match := re.match(r"(?:defined at )?(\S[^:]*:\d+):", line))]
 
 
@@ -193,7 +193,7 @@ def running(root: Path, *words: str, **extra: Any) -> Iterator[subprocess.Popen[
 
 
 def run_server(root: Path, content: bytes, *words: str, **extra: Any) -> tuple[list[Any], str, int]:
-    """What the process answers to this input, what it says besides, and how it ends."""
+    """Run the server on this input; return its answers, stderr and exit code."""
     done = subprocess.run([*COMMAND, *words], cwd=root, input=content, capture_output=True, timeout=30, **extra)
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode(), done.returncode
 
@@ -283,7 +283,7 @@ def test_a_signal_ends_the_server_quietly(repository: Path, number: signal.Signa
 
 
 def busy_child(pid: int) -> psutil.Process:
-    """A process that it has started and that has worked for a while."""
+    """A child of the server that has been busy for a while."""
     until = time.monotonic() + 8
     while time.monotonic() < until:
         for child in psutil.Process(pid).children():
@@ -319,7 +319,7 @@ def test_a_disconnected_client_ends_the_server_quietly(repository: Path) -> None
 
 
 def test_the_server_starts_without_the_rest_of_the_product(repository: Path) -> None:
-    """Nor anything else that is slow to load."""
+    """And without anything else that is slow to load."""
     code = "import sys; import abreast.suites.code_search.server; print(*sys.modules)"
     loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
     assert not loaded & {
@@ -617,7 +617,7 @@ def test_globs_have_their_usual_meaning(glob: str, path: str, fits: bool) -> Non
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository beside a secret, with links to it of all kinds."""
+    """A repository next to a secret file, with links of every kind to it."""
     outer = tmp_path_factory.mktemp("outer")
     (outer / "secret.py").write_text("def secret(): pass\n")
     (outer / "folder").mkdir()
@@ -872,7 +872,7 @@ METHODS = st.sampled_from(["initialize", "ping", "tools/list", "tools/call", "no
 
 @st.composite
 def requests(draw: Callable[[Any], Any]) -> Any:
-    """Nearly what a client asks."""
+    """Almost valid requests of a client."""
     params = draw(st.fixed_dictionaries({"name": st.sampled_from(NAMES) | JSON, "arguments": ARGUMENTS | JSON}) | JSON)
     request = {"jsonrpc": "2.0", "id": draw(JSON), "method": draw(METHODS), "params": params}
     for key in draw(st.sets(st.sampled_from(sorted(request)), max_size=2)):

@@ -1,4 +1,4 @@
-"""Whatever happens to a run, no row is lost or duplicated, nothing is paid for twice, and no process is left.
+"""Durability: no row is lost or duplicated, nothing is paid for twice, and no process is left behind.
 
 Real processes, real signals, real disks: the target appends a line to a file for every call, so that what was executed
 is known from outside.
@@ -136,7 +136,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 30.0) -> Done:
 
 @pytest.fixture(autouse=True)
 def _nothing_left(folder: Folder) -> Iterator[None]:
-    """Kill what a failed test left."""
+    """Kill the processes that a failed test left behind."""
     yield
     for pid in alive(children(folder)):
         os.kill(pid, signal.SIGKILL)
@@ -374,7 +374,7 @@ class Disk:
         subprocess.run(["mount", *words, str(self.path)], check=True, capture_output=True)
 
     def fill(self, leave: int = 0) -> None:
-        """Take all the space but so many bytes."""
+        """Fill the disk except for this many bytes."""
         with (self.path / "ballast").open("ab") as file:
             while True:
                 free = shutil.disk_usage(self.path).free - leave
@@ -914,7 +914,7 @@ def children(folder: Folder) -> list[int]:
 
 @pytest.fixture
 def bystanders() -> Iterator[None]:
-    """Processes that must not be killed: one with another mark, one without."""
+    """Processes that must not be killed: one with another mark, one without a mark."""
     processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, "ABREAST_RUN": "somebody-elses-1"}),
         subprocess.Popen(["sleep", "1000"]),
@@ -1021,7 +1021,7 @@ def test_a_run_that_ends_leaves_the_children_of_another_run_of_the_same_process_
 
 
 def test_a_notebook_can_resume_after_the_store_failed(folder: Folder, disk: Disk) -> None:
-    """The process is alive after its run ended; the run must not look active."""
+    """The process outlives its run, which must not look active."""
     experiment(folder, target="large", cases=150, parallel=2, store="disk/results.db", scorer="contains")
     script = folder.write(
         "notebook.py",

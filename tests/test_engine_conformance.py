@@ -38,7 +38,7 @@ ENDINGS = {
 
 
 async def behave(case: str) -> Answer:
-    """An attempt with any ending."""
+    """Perform an attempt that ends as the input says."""
     if case == "error":
         raise RateLimited("slow down")
     if case == "skipped":
@@ -50,7 +50,7 @@ async def behave(case: str) -> Answer:
 
 
 class Scripted(Target):
-    """A target that behaves as the input of the case says."""
+    """A target whose behaviour is set by the input of the case."""
 
     name, version, simulated, sees, transforms, place = "scripted", "1", False, "input", False, "loop"
     is_service = False
@@ -148,7 +148,7 @@ def number(setup, complete):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Another package: one file, and its entry points."""
+    """Another installed package: one file and its entry points."""
     (tmp_path / "their_engine.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "their_engine-1.0.dist-info"
     info.mkdir()
@@ -274,7 +274,7 @@ def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> Non
 
 @pytest.mark.parametrize("build", [local_engine, partial(local_engine, transforms=True), virtual_engine, third_engine])
 def test_preparing_ahead_is_harmless(build: Build, installed: Path) -> None:
-    """Whether prepared jobs start, start later or never."""
+    """Prepared jobs may start now, later or never."""
 
     async def action(engine: Engine, ended: Ended) -> None:
         jobs = [job_of("answer", position) for position in range(4)]
@@ -319,7 +319,7 @@ def test_another_process_builds_the_same_targets_from_the_setup() -> None:
 
 
 def test_a_third_engine_executes_a_run(installed: Path, folder: Any) -> None:
-    """One file of another package, found by its entry point, in a complete run."""
+    """The engine is one file of another package, found by its entry point."""
     from abreast import Case, Experiment
 
     cases = [Case(f"c{number}", f"{number} + 1", str(number + 1)) for number in range(5)]

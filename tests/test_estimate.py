@@ -33,7 +33,7 @@ def spec(folder: Folder, more: str = "", variants: str = "{a: {price: 0.01}, b: 
 
 @pytest.fixture
 def paid(folder: Folder) -> Folder:
-    """A folder with a function that says what it costs, and ten cases."""
+    """A folder with a function that reports its cost, and ten cases."""
     folder.write("paid.py", PAID)
     folder.cases(10)
     spec(folder)

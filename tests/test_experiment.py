@@ -270,7 +270,7 @@ def test_a_run_prints_nothing_without_progress(capsys: pytest.CaptureFixture[str
 
 @dataclass
 class Cell:
-    """What a kernel would show below a cell: the stand-in for IPython, which is not a dependency."""
+    """Output that a kernel would show below a cell; replaces IPython, which is not a dependency."""
 
     contents: list[str]
 

@@ -1,4 +1,4 @@
-"""Runs that extend earlier ones: what was looked at keeps its order, and the final interval is used once."""
+"""Runs that extend earlier ones: earlier cases keep their order, and the final interval is used once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ scorers: [exact]
 
 
 def write_cases(folder: Folder, numbers: range | list[int], group_size: int = 0) -> None:
-    """Cases c0, c1, ... in the file; `group_size` puts that many neighbours into one group."""
+    """Write cases c0, c1, ...; `group_size` puts that many neighbours into one group."""
     lines = [
         {
             "id": f"c{n}",
@@ -41,7 +41,7 @@ def write_cases(folder: Folder, numbers: range | list[int], group_size: int = 0)
 
 
 def run(folder: Folder, *words: str, code: int = 0) -> str:
-    """The name of the run."""
+    """Run the experiment; return the name of the run."""
     if not (folder.path / "experiment.yaml").exists():
         folder.write("experiment.yaml", SPEC)
     done = folder.abreast("run", "experiment.yaml", "--quiet", "--json", *words)

@@ -1,4 +1,4 @@
-"""The fake provider looks like Anthropic's and OpenAI's APIs, does what its script says, and says that it is a fake."""
+"""The fake provider mimics the APIs of Anthropic and OpenAI, follows its script, and marks its answers as fake."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Got:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What was streamed; each event's name is the type that its data says."""
+        """The streamed events, after a check that the name of each is the type in its data."""
         actual = []
         for block in self.raw.strip().split("\n\n"):
             lines = dict(line.split(": ", 1) for line in block.splitlines())
@@ -74,7 +74,7 @@ def ask(provider: FakeProvider, path: str, body: Any = None, method: str = "POST
 
 
 def question(path: str, text: str, *more: dict[str, Any], **extra: Any) -> dict[str, Any]:
-    """A request in the form of its path."""
+    """A request body in the format of the API at this path."""
     turn = {"role": "user", "content": text}
     body: dict[str, Any] = {"input": [turn, *more]} if path == RESPONSES else {"messages": [turn, *more]}
     if path == MESSAGES:
@@ -98,7 +98,7 @@ def ending(path: str, body: dict[str, Any]) -> str:
 
 
 def tokens(path: str, body: dict[str, Any]) -> tuple[int, int, int]:
-    """Input, output and cached tokens, by the provider's own names."""
+    """Input, output and cached tokens, read by the provider's own field names."""
     used = body["usage"]
     if path == MESSAGES:
         return used["input_tokens"], used["output_tokens"], used["cache_read_input_tokens"]
@@ -109,7 +109,7 @@ def tokens(path: str, body: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def call(path: str, body: dict[str, Any]) -> tuple[str, Any, list[dict[str, Any]]]:
-    """The tool that is called, with what, and the messages with which the conversation goes on after it."""
+    """The called tool, its arguments, and the messages that continue the conversation."""
     if path == MESSAGES:
         block = body["content"][-1]
         result = {"type": "tool_result", "tool_use_id": block["id"], "content": [{"type": "text", "text": "RESULT"}]}

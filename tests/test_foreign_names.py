@@ -99,7 +99,7 @@ def cells(text: str) -> set[str]:
 
 
 def with_answers(folder: Folder) -> list[str]:
-    """A store whose answers are formulas and other texts, and the answers."""
+    """A store whose answers are formulas and other texts, with these answers."""
     answers = [*FORMULAS, *PLAIN]
     folder.cases(len(answers))
     folder.write("answers.json", json.dumps(answers))

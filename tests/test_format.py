@@ -1,4 +1,4 @@
-"""The scorer `format`: whether answers have the form that was asked for."""
+"""The scorer `format`: check that answers have the requested form."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def dumps(value: Any) -> bytes:
 
 
 def paths_in(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every part of a JSON value, itself included."""
+    """The paths of all parts of a JSON value, including the value itself."""
     yield above
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -341,7 +341,7 @@ def replies(template: dict[str, Any]) -> st.SearchStrategy[Reply]:
 
 @contextlib.contextmanager
 def serving(chosen: dict[str, list[Reply]]) -> Iterator[str]:
-    """A local server that sends the reply of a path with the number in the prompt, `case-N`."""
+    """A local server that sends the reply for the path and the number N in the prompt, `case-N`."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:

@@ -1,4 +1,4 @@
-"""Requirements on a result: `--fail-if` fails a build, and never lets through what it could not check."""
+"""Requirements on a result: `--fail-if` fails a build, and an uncheckable requirement is never met."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Checked(pydantic.BaseModel):
 
 
 def predict(item: str, params: Params) -> dict[str, Any]:
-    """Correct for the large model, and for the small one if the question is even."""
+    """Answer correctly as the large model, and as the small one for even questions."""
     number = int(item.split()[-1])
     if params.dim > 1_000:
         raise Refused("too large") if number % 2 else ValueError("too large")
@@ -77,7 +77,7 @@ def of_checked(item: str, params: Checked) -> str:
 
 
 def careless(item: str, params: Loose) -> str:
-    """Changes its parameters."""
+    """Change its own parameters."""
     params.steps.append(len(params.steps))
     params.model += "!"
     return f"{params.model} {params.steps}"
@@ -271,7 +271,7 @@ def test_the_baseline_is_the_first_unless_one_is_named() -> None:
 
 
 def ran(folder: Folder, store: str, target: Any = predict, **settings: Any) -> list[dict[str, Any]]:
-    """The rows of a run of four variants over eight cases."""
+    """Run four variants over eight cases; return the rows."""
     variants = grid(Params, model=["small", "large"], dim=[256, 768])
     Experiment(
         cases=CASES, target=target, variants=variants, scorers=["exact"], store=folder.path / store, **settings

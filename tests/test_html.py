@@ -1,4 +1,4 @@
-"""The HTML report and its pictures: whole, harmless, small, the same every time, and readable in a real browser."""
+"""The HTML report and its charts: complete, safe, small, reproducible, and readable in a real browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VOID = {"meta", "br", "link", "img", "hr", "input", "line", "rect", "circle", "p
 
 
 class Page(HTMLParser):
-    """What a page holds: its elements in order, and the text inside of each kind."""
+    """A parsed page: its elements in order, and the text inside each kind of element."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -390,7 +390,7 @@ _INTO = (
 
 
 class Browser:
-    """Chromium without a window: opens pages at any width, light or dark, and tells what it thinks of them."""
+    """Headless Chromium: opens pages at any width, light or dark, and reports problems."""
 
     def __init__(self, program: str, profile: Path) -> None:
         answers, its_end = os.pipe()
@@ -443,7 +443,7 @@ class Browser:
         return result
 
     def open(self, path: Path, width: int, scheme: str) -> None:
-        """Load a page, and fold out everything in it."""
+        """Load a page and expand everything in it."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self._events.clear()
@@ -456,7 +456,7 @@ class Browser:
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def complaints(self) -> list[str]:
-        """Errors in the console, and requests beside the one for the page."""
+        """Errors in the console, and requests other than the one for the page."""
         self.of_page("0")  # what was under way has arrived
         complaints = []
         requests = [event for event in self._events if event["method"] == "Network.requestWillBeSent"]
@@ -471,7 +471,7 @@ class Browser:
         return complaints + [event["params"]["request"]["url"] for event in requests[1:]]
 
     def overflow(self) -> int:
-        """Pixels that the page is wider than its window."""
+        """The number of pixels by which the page is wider than its window."""
         return int(self.of_page("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def picture(self) -> bytes:

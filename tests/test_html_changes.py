@@ -1,4 +1,4 @@
-"""What agents left: files beside the page, and their changes side by side with the human's, whatever is in them."""
+"""Artifacts of agents: files beside the page, and their changes side by side with those of a human."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ repeats: 2
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two agents that changed files where a human did too; each case twice."""
+    """A run of two agents that changed files that a human changed, too; two repeats."""
     path = tmp_path_factory.mktemp("ended")
     cases = [{"id": name, "input": "Do it.", "expected": {"diff": HUMAN}} for name in ("easy", "a/b <i>")]
     (path / "start").mkdir()
@@ -98,7 +98,7 @@ def home(folder: Folder) -> Path:
 
 
 def links_of(path: Path) -> dict[str, Path]:
-    """The links of a page, and the files that they lead to."""
+    """The links of a page, with the files they refer to."""
     hrefs = [link["href"] for link in Page(path.read_text(encoding="utf-8")).all("a")]
     assert all(re.fullmatch(r"(\.\./)?(artifacts|changes)/[A-Za-z0-9._/-]+", href) for href in hrefs), hrefs
     return {href: path.parent / unquote(href) for href in hrefs}
@@ -223,7 +223,7 @@ def act(case, told):
 
 
 def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], expected: Any = "done") -> Path:
-    """Run trials that leave these artifacts; the page of the run."""
+    """Run trials that leave these artifacts; return the page of the run."""
     folder.write("cases.jsonl", "".join(json.dumps({"id": i, "input": "?", "expected": expected}) + "\n" for i in ids))
     folder.write("writes.py", WRITES)
     spec = {
@@ -346,7 +346,7 @@ FEW = SizeLimits(3_000, 40, 60, 500)
 
 
 def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
-    """Two changes as they stand on a page."""
+    """Render two changes side by side; return their file pairs and the HTML."""
     first, second = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
     pairs = side_by_side(first, second, limits)
     plain = [("x", diff.plain[: limits.plain]) for diff in (first, second) if diff and diff.plain]

@@ -1,4 +1,4 @@
-"""The HTTP client, against servers that frame their replies in every way HTTP/1.1 allows, and in some it does not."""
+"""The HTTP client, against servers that frame replies in every way HTTP/1.1 allows, and in some it does not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pieces = list[bytes]
 def exchange(
     *replies: Pieces, sizes: Sizes = SIZES, close: bool = False
 ) -> tuple[list[HttpResponse | BaseException], int]:
-    """Post once for each reply, one after the other; the replies as read, and how many connections it took."""
+    """Post once for each reply, in sequence; return the replies as read and the number of connections."""
     waiting, connections = list(replies), 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

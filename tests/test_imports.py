@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 
 def modules_after(code: str, folder: Path) -> set[str]:
-    """The modules that a new interpreter has imported after this code."""
+    """The modules that a new interpreter has imported after running this code."""
     report = "\nimport json, sys\njson.dump(sorted(sys.modules), open('modules.json', 'w'))\n"
     environment = {**os.environ, "ABREAST_STATE": str(folder / "state")}
     subprocess.run([sys.executable, "-c", code + report], cwd=folder, env=environment, check=True, capture_output=True)
@@ -67,7 +67,7 @@ def test_light_commands_import_nothing_heavy(words: str, tmp_path: Path) -> None
 
 
 def test_a_run_imports_neither_scipy_nor_agents(tmp_path: Path) -> None:
-    """A comparison takes quantiles of Student's t, medians and roots: all without scipy."""
+    """A comparison needs quantiles of Student's t, medians and roots: all without scipy."""
     modules = modules_after(ONE_CASE, tmp_path)
     assert not modules & {"aiohttp", "duckdb", "numpy.ma", "pandas", "scipy"}
     assert not modules & {
@@ -116,7 +116,7 @@ assert result.rows()[0]["answer"] == "[]", result.rows()[0]["answer"]
 
 
 def test_templates_are_compiled_once(tmp_path: Path) -> None:
-    """The second report loads what the first one compiled; a damaged file is compiled again."""
+    """The second report loads the templates that the first one compiled; a damaged file is recompiled."""
     code = """
 from abreast.report.page import rendering
 rendering.environment().get_template("page.html.j2")

@@ -43,7 +43,7 @@ def write_experiment(folder: Folder, cases: int, parallel: int) -> None:
 
 
 def rows_in_copy(folder: Folder, store: str, query: str) -> list[tuple[Any, ...]]:
-    """What a copy of the one file holds, read without abreast."""
+    """The rows in a copy of the one file, read without abreast."""
     copy = folder.path / "elsewhere" / store
     copy.parent.mkdir(exist_ok=True)
     shutil.copyfile(folder.path / store, copy)

@@ -1,4 +1,4 @@
-"""A judge: what it is shown, what is made of its replies, and that its calls are work like any other."""
+"""Judges: what they see, how their replies are scored, and how their calls are limited, stored and paid."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ RUBRIC = "rubric: Is it a good answer?"
 def spec(
     folder: Folder, judge: str, cases: int = 4, limits: str = "", plain: str = "", better: str = "", **top: Any
 ) -> str:
-    """Two variants, of which one says `better`, and a judge of `mine.py` with these settings."""
+    """Write a spec with two variants, of which one answers `better`, and a judge with these settings."""
     folder.write("mine.py", MODULE)
     folder.cases(cases)
     written = {
@@ -155,7 +155,7 @@ def prompts(folder: Folder) -> list[str]:
 
 
 def scores(folder: Folder, column: str = "score") -> dict[str, list[float | None]]:
-    """By variant, in the order of the cases, of the last run."""
+    """Scores of the last run by variant, in case order."""
     rows = folder.sql(
         f"select variant, {column} as value from predictions where run = (select run from runs order by run_id desc "
         "limit 1) order by case_id, repeat"
@@ -449,7 +449,7 @@ def test_rescore_judges_within_the_budget_and_continues_where_it_stopped(folder:
 
 
 def judge_usage(folder: Folder) -> dict[str, tuple[int, int, float | None, int | None]]:
-    """By judge: calls, what was reused, dollars and tokens of the input, as the report has them."""
+    """By judge: calls, reused calls, dollars and input tokens, as in the report."""
     (report,) = folder.abreast("report", "--json").json
     return {
         entry["scorer"]: (entry["calls"], entry["reused"], entry["cost_usd"], entry["input_tokens"])
