@@ -241,11 +241,11 @@ def test_the_ref_of_the_settings_is_checked_out(prompts: Folder, project: Path) 
     (project / "later.txt").write_text("later")
     for words in (["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Later"]):
         subprocess.run(["git", *words], cwd=project, check=True)
-    both = {"assistants": list(TWO), "agent_config": TWO, "repo_path": str(project)}
-    write(prompts, **both, branch="main", ref=first)
+    settings = {"assistants": list(TWO), "agent_config": TWO, "repo_path": str(project)}
+    write(prompts, **settings, branch="main", ref=first)
     spec = prompts.abreast("check", "settings.json", "--verbose")
     assert spec.code == 0, spec.output
-    assert read(prompts, **both, branch="main", ref=first).branch == first
+    assert read(prompts, **settings, branch="main", ref=first).branch == first
 
 
 def test_limits_in_the_file_and_flags_of_run_apply_as_in_any_spec(prompts: Folder) -> None:
@@ -255,9 +255,9 @@ def test_limits_in_the_file_and_flags_of_run_apply_as_in_any_spec(prompts: Folde
     assert "at most 1 trial in flight" in prompts.abreast("check", "settings.json", "--parallel", "1").output
     flag = prompts.abreast("check", "settings.json", "--parallel-runs", "2").output
     assert "at most 4 trials in flight" in flag, "the flag takes the place of the file's limit"
-    stopped = prompts.abreast("run", "settings.json", "--on-quota", "stop")
-    assert stopped.code == 3
-    assert "the quota of 4 in 1 h is used up" in stopped.output
+    done = prompts.abreast("run", "settings.json", "--on-quota", "stop")
+    assert done.code == 3
+    assert "the quota of 4 in 1 h is used up" in done.output
     other = prompts.abreast("run", "settings.json", "--fresh", "--quota", "5/2h", "--on-quota", "stop", "--yes")
     assert other.code == 3, "what was used before counts for the account"
     assert "the quota of 5 in 2 h is used up" in other.output
@@ -475,8 +475,8 @@ def test_another_version_of_an_agent_in_a_template_is_not_reused(
     write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
     monkeypatch.setenv("PATH", f"{prompts.path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     counts = []
-    for claude, mine in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
-        for name, command in (("claude", f"echo {claude}"), ("my-agent", f"echo {mine}")):
+    for claude, own_version in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
+        for name, command in (("claude", f"echo {claude}"), ("my-agent", f"echo {own_version}")):
             prompts.write(f"bin/{name}", f"#!/bin/sh\n{command}\n").chmod(0o755)
         assert f"claude {claude}" in prompts.abreast("check", "settings.json").err
         assert prompts.abreast("run", "settings.json").code == 0

@@ -103,9 +103,9 @@ def test_keys_that_an_agent_can_read_are_stored_nowhere(
     for code in ("0", "3"):
         run(folder, {"command": ["python", "{folder}/tell.py", code], "output": "json", "answer": "answer"})
         assert folder.sql("select count(*) n from artifacts where name = 'diff'")[0]["n"] > 0
-    written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
-    assert key.encode() not in written
-    assert key[:20].encode() not in written
+    stored_bytes = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert key.encode() not in stored_bytes
+    assert key[:20].encode() not in stored_bytes
 
 
 def test_a_word_that_is_also_a_password_is_an_answer(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

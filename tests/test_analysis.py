@@ -70,8 +70,8 @@ def test_several_variants_are_adjusted_by_holms_method(folder: Folder) -> None:
     assert verdicts["b"]["interval"] == pytest.approx([wide.low, wide.high])
     assert verdicts["b"]["verdict"] == "inconclusive"
     scripted(folder, cases, "--variant", "a", "--variant", "b", variants=("a", "b", "c"))
-    (alone,) = report(folder)["verdicts"]
-    assert (alone["verdict"], alone["level"]) == ("better", 0.95)
+    (verdict,) = report(folder)["verdicts"]
+    assert (verdict["verdict"], verdict["level"]) == ("better", 0.95)
 
 
 def test_all_pairs_are_compared_on_request_and_ranked(folder: Folder) -> None:

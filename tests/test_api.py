@@ -381,14 +381,14 @@ def test_an_expired_key_is_renewed_once_for_all_requests_in_flight(
     monkeypatch.setattr(keys, "RENEW_S", 0.0)
     file = tmp_path_factory.mktemp("outside") / "key"
     file.write_text("old-key-xyz")
-    together = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
+    barrier = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
 
     def respond(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         key = headers["x-api-key"]
         if key == "new-key-xyz":
             content = [{"type": "text", "text": f"4, and the old one was old-key-xyz, the new one {key}"}]
             return 200, {}, json.dumps({"model": "m", "content": content}).encode()
-        together.wait(10)
+        barrier.wait(10)
         return 401, {}, json.dumps({"error": {"type": "authentication_error", "message": f"no: {key}"}}).encode()
 
     with server(respond) as url:
@@ -398,9 +398,9 @@ def test_an_expired_key_is_renewed_once_for_all_requests_in_flight(
     assert folder.sql("select distinct status, attempts, answer from predictions") == [
         {"status": "ok", "attempts": 2, "answer": "4, and the old one was [key], the new one [key]"}
     ]
-    written = everything_written(folder.path)
-    assert b"old-key-xyz" not in written
-    assert b"new-key-xyz" not in written
+    content = everything_written(folder.path)
+    assert b"old-key-xyz" not in content
+    assert b"new-key-xyz" not in content
 
 
 def test_a_key_that_is_invalid_in_a_header_is_reported_without_showing_it(
@@ -455,10 +455,10 @@ def test_a_header_may_name_a_variable_whose_value_is_stored_nowhere(
 def test_a_password_in_an_address_comes_only_from_the_environment_and_is_stored_nowhere(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = []
+    headers_sent = []
 
     def respond(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        sent.append(headers["authorization"])
+        headers_sent.append(headers["authorization"])
         if body["messages"][-1]["content"] == "Hello":
             return 200, {}, json.dumps(chat("open-sesame")).encode()
         return 400, {}, b"not with open-sesame"
@@ -474,7 +474,7 @@ def test_a_password_in_an_address_comes_only_from_the_environment_and_is_stored_
         assert "open-sesame" not in broken.output
         monkeypatch.setenv("OPENAI_BASE_URL", address)
         done = run(folder, ["Hello", "Goodbye"], FAMILIES["chat"])
-    assert sent[0] == "Basic " + base64.b64encode(b"me:open-sesame").decode()
+    assert headers_sent[0] == "Basic " + base64.b64encode(b"me:open-sesame").decode()
     assert folder.sql("select answer from predictions where status = 'ok'") == [{"answer": "[OPENAI_BASE_URL]"}]
     assert "open-sesame" not in done.output
     spec = folder.path / "experiment.yaml"
@@ -546,9 +546,9 @@ def test_usage_included_in_a_subscription_does_not_count_against_a_budget(folder
     free = run(folder, list("abcdefgh"), {"target": "python:mine:included"}, limits={"budget_usd": 2.0})
     assert free.code == 0, free.err
     assert "$8.00 included" in free.out
-    paid = run(folder, list("abcdefgh"), {"target": "python:mine:paid"}, limits={"budget_usd": 2.0})
-    assert paid.code == 3
-    assert "budget $2.00" in paid.err
+    done = run(folder, list("abcdefgh"), {"target": "python:mine:paid"}, limits={"budget_usd": 2.0})
+    assert done.code == 3
+    assert "budget $2.00" in done.err
 
 
 def test_paid_attempts_that_failed_count_against_the_budget_and_are_reported(folder: Folder) -> None:
@@ -570,12 +570,12 @@ def test_paid_attempts_that_failed_count_against_the_budget_and_are_reported(fol
     limits = {"budget_usd": 5.0, "retries": 1}
     done = run(folder, list("abcdefgh"), {"target": "python:mine:flaky"}, limits=limits)
     assert done.code == 3, "eight would cost $12"
-    stored = folder.sql("select total(cost_usd) usd from predictions") + folder.sql(
+    totals = folder.sql("select total(cost_usd) usd from predictions") + folder.sql(
         "select total(cost_usd) usd from attempts"
     )
-    spent = sum(row["usd"] for row in stored)
+    spent = sum(row["usd"] for row in totals)
     assert 3.0 <= spent <= 5.0
-    assert f"(and ${stored[1]['usd']:.2f} for failed attempts)" in done.out
+    assert f"(and ${totals[1]['usd']:.2f} for failed attempts)" in done.out
     resumed = folder.abreast("resume")
     assert resumed.code == 3
     assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "a resume knows what was spent"

@@ -264,11 +264,11 @@ def test_a_key_refused_during_a_run_stops_it_at_once() -> None:
 
 
 def test_an_outage_does_not_delay_other_services() -> None:
-    alone = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
+    baseline = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
     both = execute(Service(name="up"), Service((10.0, 60.0), name="down"), trials=200, parallel=100, per_variant=4)
     assert both.stopped is None
     last = max(job.dispatched_at for job, _ in both.rows if job.variant == 0)
-    assert last < alone.seconds + 2
+    assert last < baseline.seconds + 2
 
 
 def test_a_stop_during_a_pause_ends_the_run_at_once() -> None:

@@ -45,8 +45,8 @@ def test_groups_are_taken_into_account(weight: str) -> None:
         labelled = random.choice(len(groups), 60, replace=False)
         estimate = ppi(judge, human[labelled], labelled, groups=groups.tolist(), weight=weight)  # type: ignore[arg-type]
         covered += estimate.low <= 0 <= estimate.high
-        plain = ppi(judge, human[labelled], labelled)
-        ignored += plain.low <= 0 <= plain.high
+        labels_only = ppi(judge, human[labelled], labelled)
+        ignored += labels_only.low <= 0 <= labels_only.high
     error = math.sqrt(0.95 * 0.05 / experiments)
     assert covered / experiments >= 0.95 - 2 * error
     assert ignored / experiments < 0.9

@@ -136,9 +136,9 @@ def test_in_six_languages_only_syntax_counts(repository: Callable[[Files], Repos
     start, change, other, layout = LANGUAGES[name]
     repo = repository({name: start})
     human = repo.diff({name: start.replace(*change)}, FULL)
-    same = scored(human, repo.diff({name: start.replace(*change)}))[0]
-    assert same.value == 1
-    assert "2 of 2 lines match; compared by syntax: 1" in same.explanation
+    unchanged = scored(human, repo.diff({name: start.replace(*change)}))[0]
+    assert unchanged.value == 1
+    assert "2 of 2 lines match; compared by syntax: 1" in unchanged.explanation
     assert similarity(human, None) == 0
     assert similarity(human, repo.diff({name: start.replace(*layout)})) == 0, "layout and comments are no change"
     assert similarity(human, repo.diff({name: start.replace(*change).replace(*layout)})) == pytest.approx(1, abs=0.2)
@@ -227,9 +227,9 @@ def test_missing_files_score_0_and_extra_files_cost_little(
     edited = scored(human, repo.diff({**right, "c.py": "c = 2\n"}))[0]
     assert 0.5 < (edited.value or 0) < 0.8, "a line that people kept was replaced"
     assert "removed but kept by people: 1 line in c.py" in edited.explanation
-    nothing = scored(human, None)
-    assert [score.value for score in nothing] == [0, 0]
-    assert "0 of 2 files changed; 0 of 4 lines match; missing: 4 lines in a.py, b.py" in nothing[0].explanation
+    no_diff = scored(human, None)
+    assert [score.value for score in no_diff] == [0, 0]
+    assert "0 of 2 files changed; 0 of 4 lines match; missing: 4 lines in a.py, b.py" in no_diff[0].explanation
 
 
 @pytest.mark.parametrize("name", ["a.py", "a.txt"])
@@ -485,9 +485,9 @@ def test_a_diff_of_two_megabytes_takes_seconds() -> None:
     body = "".join(f"-{line}+{line.replace('x', 'z')}" if n % 40 == 0 else f" {line}" for n, line in enumerate(lines))
     human = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,{len(lines)} +1,{len(lines)} @@\n{body}"
     assert len(human) > 1_800_000
-    begun = time.process_time()
+    start_time = time.process_time()
     assert 0 < similarity(human, human.replace("z", "w")) < 1
-    assert time.process_time() - begun < 15
+    assert time.process_time() - start_time < 15
 
 
 def test_deeply_nested_code_is_read() -> None:

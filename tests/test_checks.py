@@ -62,7 +62,7 @@ def scores(folder: Folder) -> dict[str, tuple[Any, str]]:
     return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(query)}
 
 
-def counted(folder: Folder) -> int:
+def check_runs(folder: Folder) -> int:
     return len((folder.path / "counted.txt").read_text().splitlines())
 
 
@@ -74,8 +74,8 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
     assert outcomes["wrong"][1].startswith("exit code 3")
     details = project.abreast("show", "latest", "one").out
     assert "score_tests: 0 exit code 3: " in details, "and why"
-    (printed,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
-    assert printed["content"].startswith("value is wrong in value.txt\n"), "the folder is gone tomorrow"
+    (artifact,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
+    assert artifact["content"].startswith("value is wrong in value.txt\n"), "the folder is gone tomorrow"
     assert "expected" not in details, "nothing was"
     (output,) = project.sql("select content from artifacts where name = 'tests' and content like '%value is right%'")
     assert "value is right" in output["content"]
@@ -85,7 +85,7 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
 def test_tests_that_pass_before_any_change_give_no_score_and_the_start_is_tried_once(project: Folder) -> None:
     assert run(project, {"fails_before": True}).code == 0
     assert {name: value for name, (value, _) in scores(project).items()} == {"idle": 0, "wrong": 0, "right": 1}
-    assert counted(project) == 3 + 1, "once for all variants that begin with it"
+    assert check_runs(project) == 3 + 1, "once for all variants that begin with it"
     project.write("project/value.txt", "right\n")
     done = run(project, {"fails_before": True})
     assert done.code == 1
@@ -169,7 +169,7 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
     assert run(project, {}, "--json").json[0]["executed"] == 3
     assert run(project, {}, "--json").json[0]["executed"] == 0
     assert run(project, {"timeout": 30}, "--json").json[0]["executed"] == 3
-    assert counted(project) == 6
+    assert check_runs(project) == 6
 
 
 @pytest.mark.parametrize(

@@ -291,8 +291,8 @@ def test_the_key_stays_out_of_the_store_although_the_agent_can_read_it(folder: F
     assert folder.sql("select content from artifacts where name = 'diff'")[0]["content"].endswith(
         "+[ANTHROPIC_API_KEY]\n"
     )
-    written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
-    assert b"sk-nobody-0123456789" not in written
+    stored_bytes = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert b"sk-nobody-0123456789" not in stored_bytes
 
 
 @pytest.mark.parametrize(

@@ -112,17 +112,17 @@ def workspaces(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.fixture
 def start(folder: Folder, workspaces: Path) -> Iterator[Callable[[str], KilledRun]]:
     """Start a run that hangs; it is cleaned up even if the test fails."""
-    runs: list[KilledRun] = []
+    killed_runs: list[KilledRun] = []
 
-    def started(name: str) -> KilledRun:
-        runs.append(KilledRun(folder, name))
-        return runs[-1]
+    def start_run(name: str) -> KilledRun:
+        killed_runs.append(KilledRun(folder, name))
+        return killed_runs[-1]
 
-    yield started
-    for run in runs:
+    yield start_run
+    for run in killed_runs:
         run.kill()
     folder.command("clean")
-    for run in runs:
+    for run in killed_runs:
         if run.child_lives:
             os.kill(run.child, signal.SIGKILL)
 

@@ -114,8 +114,8 @@ def test_both_arms_differ_only_in_the_server_and_its_tools(shop: Folder, provide
     assert questions == [True, True]
     variants = shop.sql("select name, params from variants")
     text = {row["name"]: json.loads(row["params"]) for row in variants}
-    same = ("model", "max_turns", "prompt", "workspace", "on_denied")
-    assert all(text["with_mcp"][key] == text["without_mcp"][key] for key in same)
+    shared = ("model", "max_turns", "prompt", "workspace", "on_denied")
+    assert all(text["with_mcp"][key] == text["without_mcp"][key] for key in shared)
     assert (text["with_mcp"]["model"], text["with_mcp"]["max_turns"]) == ("haiku", 20)
 
 
@@ -151,7 +151,7 @@ def test_neither_arm_sees_the_cases_or_earlier_answers(shop: Folder, provider: F
         assert row["files_changed"] == 0, "what was left out is no change of the agent's"
 
 
-def left_out(folder: Path, *words: str) -> list[str]:
+def excluded_paths(folder: Path, *words: str) -> list[str]:
     """The paths of the repository that are excluded from the workspaces of trials."""
     parser = argparse.ArgumentParser()
     SUITE.arguments(parser)
@@ -161,11 +161,11 @@ def left_out(folder: Path, *words: str) -> list[str]:
 
 
 def test_another_case_file_does_not_change_the_workspaces_of_trials(shop: Folder) -> None:
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
     shop.write("shop/evals/cases/more.jsonl", one_case("more"))
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
     cases_flag = ("--cases", "shop/evals/cases/more.jsonl")
-    assert left_out(shop.path, "--repo", "shop", *cases_flag) == [".abreast", "evals/cases"]
+    assert excluded_paths(shop.path, "--repo", "shop", *cases_flag) == [".abreast", "evals/cases"]
 
 
 def test_code_next_to_cases_and_reports_is_not_excluded(shop: Folder) -> None:
@@ -173,26 +173,26 @@ def test_code_next_to_cases_and_reports_is_not_excluded(shop: Folder) -> None:
     shop.write("shop/cases/[a]*.jsonl", one_case("odd"))
     shop.write("shop/data/one.jsonl", one_case("one"))
     shop.write("shop/data/two.jsonl", "{}\n")
-    hidden = left_out(shop.path, "--repo", "shop", "--cases", "shop/data/one.jsonl")
+    hidden = excluded_paths(shop.path, "--repo", "shop", "--cases", "shop/data/one.jsonl")
     assert hidden == [".abreast", "cases/[a]*.jsonl", "data/one.jsonl", "evals/cases"]
-    inside = shop.path / "shop"
-    assert "runs" in left_out(inside, "--cases", "data/one.jsonl")
+    shop_folder = shop.path / "shop"
+    assert "runs" in excluded_paths(shop_folder, "--cases", "data/one.jsonl")
     shop.write("shop/runs/engine.py", "def run(): ...\n")
-    assert "runs" not in left_out(inside, "--cases", "data/one.jsonl")
+    assert "runs" not in excluded_paths(shop_folder, "--cases", "data/one.jsonl")
     shop.write("shop/runs/calm-owl-1/.abreast.json", "{}")
-    assert "runs/calm-owl-1" in left_out(inside, "--cases", "data/one.jsonl")
+    assert "runs/calm-owl-1" in excluded_paths(shop_folder, "--cases", "data/one.jsonl")
 
 
 def test_links_to_cases_are_excluded_too(shop: Folder) -> None:
     shop.write("elsewhere/some.jsonl", one_case("some"))
     shutil.rmtree(shop.path / "shop/evals")
     (shop.path / "shop/cases").symlink_to(shop.path / "elsewhere")
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "cases"]
     (shop.path / "shop/cases").unlink()
     (shop.path / "shop/cases").mkdir()
     shop.write("shop/cases/code.py", "")
     (shop.path / "shop/cases/x.jsonl").symlink_to(shop.path / "elsewhere/some.jsonl")
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
 
 
 def test_committing_a_case_keeps_answers_reusable_and_changing_code_does_not(
@@ -405,7 +405,7 @@ def test_cases_are_found_in_sub_folders_and_where_codetect_keeps_them(shop: Fold
         shop.write(f"shop/{folder_name}/../results/2026-01-01-results.json", "{}")
         listed = shop.abreast("cases", "list", "--repo", "shop", "--json")
         assert [row["id"] for row in listed.json] == ["api", "auth"], listed.err
-    hidden = left_out(shop.path, "--repo", "shop")
+    hidden = excluded_paths(shop.path, "--repo", "shop")
     assert hidden == [".abreast", ".codetect/evals", ".repo_search/evals"], "results name the answers too"
 
 
@@ -499,8 +499,8 @@ def test_the_ground_truth_of_the_shop_holds(shop: Folder) -> None:
             lines = (repo / path).read_text().splitlines()
             assert all(lines[number - 1].strip() for number in numbers), path
         for symbol in truth.get("symbols", []):
-            inside = texts or [path.read_text() for path in (repo / truth["files"][0]).glob("*.py")]
-            assert any(re.search(rf"\b{symbol.rpartition('.')[2]}\b", text) for text in inside), symbol
+            shop_folder = texts or [path.read_text() for path in (repo / truth["files"][0]).glob("*.py")]
+            assert any(re.search(rf"\b{symbol.rpartition('.')[2]}\b", text) for text in shop_folder), symbol
         assert all(any(content in text for text in texts) for content in truth.get("content", []))
 
 

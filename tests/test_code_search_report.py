@@ -207,8 +207,8 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
 
 
 def test_infrastructure_failures_are_reported_separately_and_count_against_no_arm(run: Run) -> None:
-    down, left_out = reply(error="network"), reply(error="skip")
-    sections = run([case(reply(), down), case(reply(0.5), reply(1.0)), case(left_out, reply())])
+    down, skipped = reply(error="network"), reply(error="skip")
+    sections = run([case(reply(), down), case(reply(0.5), reply(1.0)), case(skipped, reply())])
     arms = sections["arms"]
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": 1.0}
     assert (
@@ -257,8 +257,12 @@ def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
 
 
 def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run: Run) -> None:
-    cheap, dear, failed = reply(usage=(10, 1), cost=0.1), reply(usage=(9_990, 1), cost=9.9), reply(error="no answer")
-    sections = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
+    cheap, expensive, failed = (
+        reply(usage=(10, 1), cost=0.1),
+        reply(usage=(9_990, 1), cost=9.9),
+        reply(error="no answer"),
+    )
+    sections = run([case([cheap, expensive], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
     assert rows(sections)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "change": "+0.0 %"}
     assert rows(sections)["cases that both always answered"]["with_mcp"] == "1"
     assert "over the cases that both always answered" in sections.tables[0].note
@@ -418,7 +422,7 @@ def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder)
     sections = run([case(down, down), case(down, reply(error="no answer"))])
     assert rows(sections["arms"])["success rate"]["with_mcp"].startswith("0.0%")
     assert sections["arms"].data["answered_by_all"] is None
-    everywhere(folder)
+    text_reports(folder)
 
 
 def test_reused_answers_report_tokens_and_cost_but_no_latency(run: Run) -> None:
@@ -437,7 +441,7 @@ def test_an_active_run_is_reported_as_far_as_it_has_come(run: Run, folder: Folde
     assert sections["cases"].data["not_begun"] == 1
     assert "1 case not begun" in sections["cases"].sentences
     assert len(rows(sections["cases"])) == 5
-    everywhere(folder)
+    text_reports(folder)
 
 
 def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> None:
@@ -451,10 +455,10 @@ def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> Non
     }
     assert sections["arms"].data["answered_by_all"] is None
     assert sections["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
-    everywhere(folder)
+    text_reports(folder)
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials").code == 0
     assert sections_of(folder)["cases"].data["not_begun"] == 4
-    everywhere(folder)
+    text_reports(folder)
 
 
 def test_a_server_instead_of_tools_is_mentioned_once(run: Run, folder: Folder) -> None:
@@ -463,7 +467,7 @@ def test_a_server_instead_of_tools_is_mentioned_once(run: Run, folder: Folder) -
     sentence = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
     assert sections.sentences[0] == sections.data["design"] == sentence
     assert folder.abreast("validate", "--store", "rows.db").out.count(sentence) == 1
-    for form, text in everywhere(folder).items():
+    for form, text in text_reports(folder).items():
         assert " ".join(text.replace("\\_", "_").split()).count(sentence) == (form not in ("csv", "junit")), form
 
 
@@ -472,17 +476,17 @@ def test_every_format_has_the_sections_of_the_suite(run: Run, folder: Folder) ->
     with_ = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
     levels = ("search", "easy"), ("navigate", "hard")
     run([case(without, with_, *levels[number % 2]) for number in range(12)])
-    texts = everywhere(folder)
+    texts = text_reports(folder)
     for form in ("terminal", "markdown", "html"):
         for word in ("The arms side by side", "Case by case", "By category and difficulty", "Tools", "prompt tokens"):
             assert word in texts[form], (form, word)
         assert "wins 12, loses 0, ties 0 of 12 cases" in texts[form].replace("&#39;", "'")
-    written = {
+    reports = {
         "terminal": as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=300),
         "markdown": re.sub(r"\\(.)", r"\1", texts["markdown"]),
         "html": texts["html"],
     }
-    for form, text in written.items():
+    for form, text in reports.items():
         normalized = " ".join(html.unescape(text).split())
         cells = {
             cell
@@ -514,14 +518,14 @@ def test_a_simulated_run_reports_the_figures_it_has(folder: Folder) -> None:
     assert "accuracy (exact)" in rows(sections["arms"])
     assert "estimated from characters" in sections["arms"].tables[0].note
     assert "tools" not in sections
-    assert "SIMULATED" in everywhere(folder)["terminal"]
+    assert "SIMULATED" in text_reports(folder)["terminal"]
 
 
 def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None:
     sections = run([case(reply(usage=(10, 1)), reply(usage=(5, 1)))], scorers=[])
     assert rows(sections["arms"])["input tokens"]["change"] == "−50.0 %"
     assert "winner" not in sections["cases"].tables[0].head
-    everywhere(folder)
+    text_reports(folder)
 
 
 def test_a_narrow_terminal_folds_long_names_and_figures_only(run: Run, folder: Folder) -> None:
@@ -538,13 +542,13 @@ def test_a_narrow_terminal_folds_long_names_and_figures_only(run: Run, folder: F
 def test_names_of_cases_are_escaped(run: Run, folder: Folder) -> None:
     names = ("<script>alert(1)</script>", "a|b", "naïve-日本語", "*x* `y` [z](javascript:1)")
     run([{**case(reply(0.0), reply(1.0)), "id": name} for name in names])
-    texts = everywhere(folder)
+    texts = text_reports(folder)
     assert "<script>alert" not in texts["html"] + texts["markdown"]
     assert [line.replace("\\|", "").count("|") for line in texts["markdown"].splitlines() if "a\\|b" in line] == [7, 4]
     assert all("naïve-日本語" in text for text in texts.values())
 
 
-def everywhere(folder: Folder) -> dict[str, str]:
+def text_reports(folder: Folder) -> dict[str, str]:
     """The report in all text formats, after a check that the part of the suite was created in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
     sections = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
@@ -725,23 +729,23 @@ class ByHand:
         costs = [row["cost_usd"] for case in self.cases for row in self.answered[name, case]]
         if not costs or None in costs:
             return None
-        usual, paid, right = sum(costs) / len(costs), 0.0, 0.0
+        mean_cost, paid, right = sum(costs) / len(costs), 0.0, 0.0
         for case in self.cases:
             judged = [row for row in self.of[name, case] if outcome(row) is not None]
-            paid += mean(usual if row["cost_usd"] is None else row["cost_usd"] for row in judged) or 0.0
+            paid += mean(mean_cost if row["cost_usd"] is None else row["cost_usd"] for row in judged) or 0.0
             right += mean(outcome(row) for row in judged) or 0.0
         return paid / right if paid and right else None
 
     def agrees_with(self, sections: dict[str, Section]) -> None:
-        arms, everybody = sections["arms"], self.names
+        arms, names = sections["arms"], self.names
         measures = {row["name"]: row for row in arms.data["measures"]}
 
         def same(name: str, values: Mapping[str, float | None]) -> None:
-            reported = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
+            reported = measures[name]["values"] if name in measures else dict.fromkeys(names)
             assert {key: pytest.approx(value) for key, value in values.items()} == reported, name
 
-        same(F1, {name: self.compared(name) if name in self.active else None for name in everybody})
-        same("success_rate", {name: self.share(name, success) for name in everybody})
+        same(F1, {name: self.compared(name) if name in self.active else None for name in names})
+        same("success_rate", {name: self.share(name, success) for name in names})
         fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
         fields |= {name: name for name in ("input_tokens", "output_tokens")}
         if "cache_share" in measures:
@@ -757,21 +761,19 @@ class ByHand:
             for variant, change in measures["latency_median_s"]["improvements"].items():
                 actual = None if change is None else (change["estimate"], change["cases"])
                 assert actual == pytest.approx(self.faster(variant)), variant
-        same("cost_per_correct_usd", {name: self.price(name) for name in everybody})
+        same("cost_per_correct_usd", {name: self.price(name) for name in names})
         for row in trials_with_cache_tokens(self.of):
             row["known_prompt"], row["known_read"] = row["prompt_tokens"], row["cache_read_tokens"]
         read, prompt = self.amount("known_read"), self.amount("known_prompt")
         cases = self.cases_with(read) if self.common else self.cases
-        sums = {
-            name: [sum(amounts[name][case] or 0 for case in cases) for amounts in (read, prompt)] for name in everybody
-        }
+        sums = {name: [sum(amounts[name][case] or 0 for case in cases) for amounts in (read, prompt)] for name in names}
         shares = {name: part / total if total else None for name, (part, total) in sums.items()}
         assert arms.data["cache_share"] == pytest.approx(shares)
         self.check_cells(arms, measures)
         assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
         for row, case in zip(sections["cases"].data["cases"], self.cases, strict=True):
-            assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
-            for name in everybody:
+            assert row["winners"] == {name: self.winner(name, case) for name in names[1:]}
+            for name in names:
                 assert row["scores"][name] == pytest.approx(mean(outcome(trial) for trial in self.of[name, case]))
                 assert row["tokens"][name] == pytest.approx(
                     mean(
@@ -782,7 +784,7 @@ class ByHand:
                 )
                 failed = sum(row["status"] == "error" for row in self.of[name, case])
                 assert sum(failure["trials"] for failure in row["failed"][name]) == failed
-        for name in everybody:
+        for name in names:
             trials = [row for case in self.cases for row in self.of[name, case]]
             spoiled = sum(row["status"] == "error" and not own_failure(row) for row in trials)
             assert arms.data["infrastructure"][name] == spoiled

@@ -104,7 +104,7 @@ def test_fifty_megabytes_of_output_are_an_ordinary_answer(folder: Folder) -> Non
     assert len(errors["content"]) < 10_000
 
 
-def left_over(mark: str) -> list[psutil.Process]:
+def processes_with(mark: str) -> list[psutil.Process]:
     """Processes that have the mark in their command line."""
     processes = []
     for process in psutil.process_iter(["cmdline"]):
@@ -136,7 +136,7 @@ def test_a_daemon_does_not_outlive_its_run(folder: Folder, ends: str) -> None:
     run(folder, code=0 if ends == "by itself" else 1)
     (row,) = folder.sql("select status, error_kind, answer from predictions where variant = 'forks'")
     assert row["status"] == ("ok" if ends == "by itself" else "error")
-    assert left_over(mark) == []
+    assert processes_with(mark) == []
 
 
 def test_an_agent_that_deletes_its_working_folder_deletes_only_its_copy(folder: Folder) -> None:
@@ -237,17 +237,17 @@ def test_agents_can_run_one_at_a_time_and_the_report_says_so(folder: Folder) -> 
     write(folder, agents, prompts, parallel_agents=False, parallel_runs=2, runs_per_prompt=2)
     output = run(folder)
     assert "not interleaved" in output
-    open_now: list[str] = []
+    active: list[str] = []
     turns: list[str] = []
     for line in notes.read_text().splitlines():
         name, event = line.split()
         if event == "begin":
-            open_now.append(name)
-            turns += [name] if not turns or turns[-1] != name or open_now == [name] else []
+            active.append(name)
+            turns += [name] if not turns or turns[-1] != name or active == [name] else []
         else:
-            open_now.remove(name)
-        assert len(set(open_now)) <= 1, "one agent at a time"
-        assert len(open_now) <= 2, "so many of its runs"
+            active.remove(name)
+        assert len(set(active)) <= 1, "one agent at a time"
+        assert len(active) <= 2, "so many of its runs"
     orders = {tuple(dict.fromkeys(line.split()[0] for line in part)) for part in _by_prompt(notes)}
     assert len(orders) > 1, "in another order for another prompt"
 
@@ -272,7 +272,7 @@ def test_parallel_agents_run_at_most_the_given_number_of_runs_each(folder: Folde
     )
     agents = {name: f"{RUN} {name}" for name in ("a", "b")}
     write(folder, agents, {f"{n}.md": f"task {n}" for n in range(4)}, parallel_runs=2, runs_per_prompt=2)
-    assert "in flight: 4 asked for" in run(folder)
+    assert "in flight: 4 requested" in run(folder)
     now = {"a": 0, "b": 0}
     for line in notes.read_text().splitlines():
         name, action = line.split()

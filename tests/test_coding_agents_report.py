@@ -164,12 +164,12 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
 
 def test_a_failure_loses_no_score_that_no_agent_could_win(run: Run) -> None:
     """Pull requests without meaningful tests: a crashed agent has passed as many of them as any other."""
-    nothing = {**run_data(), "score": "none"}
+    unscored = {**run_data(), "score": "none"}
     parts = run(
         [
             {"a": run_data(1), "b": run_data(1)},
             {"a": run_data(0), "b": run_data(1)},
-            {"a": nothing, "b": run_data(error="crash")},
+            {"a": unscored, "b": run_data(error="crash")},
             {"a": run_data(error="crash"), "b": run_data(error="crash")},
         ]
     )
@@ -273,22 +273,22 @@ def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Fo
 
     names = ["a", "b", "c"]
     parts = run([{name: [any_run() for _ in range(3)] for name in names} for _ in range(6)])
-    stored = folder.sql("select * from predictions")
-    assert len(stored) == 54
+    predictions = folder.sql("select * from predictions")
+    assert len(predictions) == 54
     agents = parts["agents"]
-    for name, expected in recomputed(stored, names).items():
+    for name, expected in recomputed(predictions, names).items():
         assert measure(agents, name)["values"] == pytest.approx(expected), name
     for case in parts["prompts"].data["cases"]:
         for agent in names:
-            mine = [row for row in stored if row["case_id"] == case["id"] and row["variant"] == agent]
-            scores = [row["score"] for row in mine if row["score"] is not None]
-            times = [row["service_s"] for row in mine if row["status"] == "ok"]
+            own_rows = [row for row in predictions if row["case_id"] == case["id"] and row["variant"] == agent]
+            scores = [row["score"] for row in own_rows if row["score"] is not None]
+            times = [row["service_s"] for row in own_rows if row["status"] == "ok"]
             assert case["scores"][agent] == (pytest.approx(mean(scores)) if scores else None)
             assert (case["passed"][agent] or 0, case["runs"][agent]) == (scores.count(1.0), len(scores))
             assert case["seconds"][agent] == (pytest.approx(mean(times)) if times else None)
             failed = sum(item["runs"] for item in case["failed"][agent])
-            assert failed == sum(row["status"] == "error" for row in mine)
-    quiet = [row for row in stored if row["status"] == "ok" and row["files_changed"] == 0]
+            assert failed == sum(row["status"] == "error" for row in own_rows)
+    quiet = [row for row in predictions if row["status"] == "ok" and row["files_changed"] == 0]
     assert sum(item["runs"] for item in parts["changes"].data["unchanged"]) == len(quiet)
 
 
@@ -399,9 +399,9 @@ rename to names/old.txt
 
 def test_human_changes_are_shown_beside_those_of_agents(run: Run) -> None:
     expected = [{"diff": DIFF}, {"diff": DIFF.partition("diff --git a/new")[0]}]
-    same = run_data(files=1, diff=DIFF, files_added=1)
+    small = run_data(files=1, diff=DIFF, files_added=1)
     parts = run(
-        [{"a": same, "b": run_data(files=0)}, {"a": same, "b": same}],
+        [{"a": small, "b": run_data(files=0)}, {"a": small, "b": small}],
         expected=expected,
         scorers=["change_similarity", "success"],
     )

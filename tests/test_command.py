@@ -68,7 +68,7 @@ def answer(folder: Folder, variant: dict[str, Any], prompt: Any = "yes", **more:
     return str(trial["answer"])
 
 
-def left_over(word: str) -> list[psutil.Process]:
+def processes_with(word: str) -> list[psutil.Process]:
     """Processes that have this word in their command line."""
     actual = []
     for process in psutil.process_iter(["cmdline", "status"]):
@@ -297,7 +297,7 @@ def test_in_json_lines_the_last_line_with_the_path_counts(folder: Folder) -> Non
 
 
 @pytest.mark.parametrize(
-    ("printed", "output", "message"),
+    ("stdout", "output", "message"),
     [
         ("print()", {}, "an empty answer"),
         ("print('{\"b\": 1}')", {"output": "json", "answer": "a"}, 'no "a" in the output'),
@@ -307,9 +307,9 @@ def test_in_json_lines_the_last_line_with_the_path_counts(folder: Folder) -> Non
     ],
 )
 def test_output_without_an_answer_is_an_error(
-    folder: Folder, printed: str, output: dict[str, Any], message: str
+    folder: Folder, stdout: str, output: dict[str, Any], message: str
 ) -> None:
-    program(folder, printed)
+    program(folder, stdout)
     run(folder, {"command": str(folder.path / "agent") if "preset" in output else ["agent"], **output})
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"]) == ("no_answer", "variant")
@@ -450,7 +450,7 @@ def test_a_daemon_does_not_outlive_its_trial(folder: Folder) -> None:
         """,
     )
     assert answer(folder, {"command": ["agent"]}) == "yes"
-    assert left_over("a-daemon-of-a-command-test") == []
+    assert processes_with("a-daemon-of-a-command-test") == []
 
 
 def test_an_agent_may_remove_its_own_workspace(folder: Folder) -> None:
@@ -502,7 +502,7 @@ def test_an_agent_that_ignores_sigterm_is_killed(folder: Folder) -> None:
     trial = row(folder)
     assert (trial["error_kind"], trial["answer"]) == ("timeout", "half")
     assert "+begun" in artifacts(folder)["diff"]
-    assert left_over("a-stubborn-agent-of-a-test") == []
+    assert processes_with("a-stubborn-agent-of-a-test") == []
 
 
 def test_eight_parallel_agents_have_separate_folders(folder: Folder) -> None:
@@ -791,12 +791,12 @@ def test_any_output_of_a_program_can_be_read(out: str | bytes, err: str | bytes)
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "out")
         file.write_bytes(out if isinstance(out, bytes) else out.encode("utf-8", "surrogatepass"))
-        for reads in (
+        for reader in (
             custom.WholeText(10_000).read,
             JsonPaths("result", "usage", "c").of_lines,
             JsonPaths("stats.models", "usage").of_document,
         ):
-            reads(file, file)
+            reader(file, file)
 
 
 def test_limits_can_name_a_preset(folder: Folder) -> None:

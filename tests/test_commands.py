@@ -53,12 +53,12 @@ def test_results_are_identical_for_any_parallelism(simulated: Folder) -> None:
     )
     simulated.write("experiment.yaml", noisy.replace("plain", "'plain'"))
     once = simulated.abreast("run", "experiment.yaml", "--repeats", "2", "--fresh")
-    alone = outcome_rows(simulated)
-    assert len(alone) == 160
+    single = outcome_rows(simulated)
+    assert len(single) == 160
     for flags in WAYS:
         done = simulated.abreast("run", "experiment.yaml", "--repeats", "2", "--fresh", *flags)
         assert done.code in (0, 3), done.err
-        assert outcome_rows(simulated) == alone, flags
+        assert outcome_rows(simulated) == single, flags
         assert verdict_of(done.out) == verdict_of(once.out), flags
 
 
@@ -531,7 +531,7 @@ def test_export_gives_the_same_rows_in_every_format(simulated: Folder) -> None:
 
 def test_rescore_scores_stored_answers_and_runs_nothing(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
-    started = simulated.sql("select sum(started_at) s from trials")
+    start_sum = simulated.sql("select sum(started_at) s from trials")
     done = simulated.abreast("rescore", "--scorer", "contains")
     assert "scored 80 answers; nothing was run again" in done.out
     assert simulated.sql("select count(score_contains) n, count(score_exact) m from predictions") == [
@@ -545,7 +545,7 @@ def test_rescore_scores_stored_answers_and_runs_nothing(simulated: Folder) -> No
     simulated.abreast("rescore")
     assert simulated.sql("select avg(score) s from predictions") == [{"s": 0.0}]
     assert simulated.sql("select count(*) n from old_scores where name = 'regex' and value = 1.0") == [{"n": 80}]
-    assert simulated.sql("select sum(started_at) s from trials") == started
+    assert simulated.sql("select sum(started_at) s from trials") == start_sum
 
 
 def test_a_crashing_scorer_keeps_answers_intact_and_can_be_fixed(folder: Folder) -> None:
@@ -703,18 +703,19 @@ def test_an_error_is_followed_by_a_help_line(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "near"),
+    ("words", "suggestion"),
     [
         (["run", "experiment.yaml", "--paralel", "4"], "--parallel"),
         (["run", "experiment.yaml", "--quite"], "--quiet"),
         (["report", "--formt=json"], "--format"),
     ],
 )
-def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], near: str) -> None:
+def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], suggestion: str) -> None:
     refused = simulated.abreast(*words)
     assert refused.code == 2
     assert (
-        f'unrecognized arguments: {" ".join(words[1 + (words[0] == "run") :])} (did you mean "{near}"?)' in refused.err
+        f'unrecognized arguments: {" ".join(words[1 + (words[0] == "run") :])} (did you mean "{suggestion}"?)'
+        in refused.err
     )
     assert f"help: run `abreast {words[0]} --help`" in refused.err
 
@@ -776,13 +777,13 @@ def in_terminal(folder: Folder, width: int, *words: str) -> list[str]:
     if pid == 0:
         os.chdir(folder.path)
         os.execve(ABREAST[0], [*ABREAST, *words], {**os.environ, "TERM": "xterm", "COLUMNS": str(width)})
-    written = b""
+    output_bytes = b""
     with contextlib.suppress(OSError):  # its end
         while chunk := os.read(terminal, 65536):
-            written += chunk
+            output_bytes += chunk
     os.waitpid(pid, 0)
     os.close(terminal)
-    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode()))
+    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output_bytes.decode()))
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
@@ -855,17 +856,19 @@ def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
 
 def test_grouped_cases_do_not_narrow_the_interval_and_need_more_cases(folder: Folder) -> None:
     ungrouped = grouped(folder, groups=False)
-    together = grouped(folder, groups=True)
+    grouped_run = grouped(folder, groups=True)
     for name in ungrouped["variants"]:
-        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (ungrouped, together))
+        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (ungrouped, grouped_run))
         assert separate["mean"] == documents["mean"]
         assert width(documents) > 1.5 * width(separate)
-    (separate,), (documents,) = ungrouped["verdicts"], together["verdicts"]
+    (separate,), (documents,) = ungrouped["verdicts"], grouped_run["verdicts"]
     assert width(documents) > 1.5 * width(separate)
     assert documents["cases_needed"] / separate["cases_needed"] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
         "five cases say what one does"
     )
-    assert f"you need about {documents['cases_needed']:,} cases; this run compares 40" in "\n".join(together["summary"])
+    assert f"you need about {documents['cases_needed']:,} cases; this run compares 40" in "\n".join(
+        grouped_run["summary"]
+    )
 
 
 def width(scores: dict[str, Any]) -> float:

@@ -68,10 +68,10 @@ def test_a_regression_is_reported_in_words_and_numbers(regressed: Folder) -> Non
     verdict = compared(regressed.abreast("compare", first, second, "--variant", "b", "--json"))
     assert (verdict["regression"], verdict["verdict"], verdict["effect"]) == ("regression", "worse", -0.3)
     assert (verdict["wins"], verdict["losses"], verdict["ties"]) == (2, 14, 24)
-    back = compared(regressed.abreast("compare", second, first, "--variant", "b", "--json"))
-    assert (back["regression"], back["effect"]) == ("improvement", 0.3)
-    both = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
-    assert [(row["variant"], row["regression"]) for row in both] == [("a", "not known"), ("b", "regression")]
+    reverse = compared(regressed.abreast("compare", second, first, "--variant", "b", "--json"))
+    assert (reverse["regression"], reverse["effect"]) == ("improvement", 0.3)
+    verdicts = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
+    assert [(row["variant"], row["regression"]) for row in verdicts] == [("a", "not known"), ("b", "regression")]
 
 
 def test_without_names_the_latest_run_is_compared_with_the_previous_one(regressed: Folder) -> None:
@@ -112,10 +112,10 @@ def test_markdown_lists_the_cases_that_changed(regressed: Folder) -> None:
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json", "junit"])
 def test_a_comparison_can_be_written_to_a_file(regressed: Folder, form: str) -> None:
-    printed = regressed.abreast("compare", "previous", "latest", "--format", form)
+    report = regressed.abreast("compare", "previous", "latest", "--format", form)
     done = regressed.abreast("compare", "previous", "latest", "--format", form, "--output", "comparison.txt")
-    assert (done.code, done.out) == (printed.code, "comparison.txt\n")
-    assert (regressed.path / "comparison.txt").read_text(encoding="utf-8") == printed.out
+    assert (done.code, done.out) == (report.code, "comparison.txt\n")
+    assert (regressed.path / "comparison.txt").read_text(encoding="utf-8") == report.out
     refused = regressed.abreast("compare", "previous", "latest", "--output", "nowhere/comparison.txt")
     assert refused.code == 2
     assert "nowhere/comparison.txt: cannot write the comparison" in refused.err
@@ -356,8 +356,8 @@ def test_groups_known_to_either_run_count(folder: Folder) -> None:
     reverse = compared(folder.abreast("compare", f"{first}:a", f"{second}:b", "--json"))
     back = compared(folder.abreast("compare", f"{second}:b", f"{first}:a", "--json"))
     assert back["interval"] == pytest.approx([-end for end in reversed(reverse["interval"])])
-    (alone,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
-    assert reverse["p"] != alone["p"], "by the clustered error"
+    (done,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
+    assert reverse["p"] != done["p"], "by the clustered error"
     latencies = reverse["latency_ratio"], back["latency_ratio"]
     assert latencies[0]["estimate"] == pytest.approx(1 / latencies[1]["estimate"])
     rows = folder.sql("select run, variant, service_s from predictions order by run, variant, case_id")

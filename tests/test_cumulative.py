@@ -374,18 +374,18 @@ def test_files_of_every_kind_are_carried_exactly(workspaces: Workspaces) -> None
         (work / "sub").symlink_to("link")
         subprocess.run(["rm", "-rf", ".git"], cwd=work, check=True)
 
-    def nothing(work: Path) -> None:
+    def no_change(work: Path) -> None:
         git(work, "commit", "--quiet", "--allow-empty", "-m", "nothing")
 
-    def everything(work: Path) -> None:
+    def remove_all(work: Path) -> None:
         subprocess.run(["rm", "-rf", str(work)], check=True)
         work.mkdir()
 
     state_one = state_after(workspaces, None, first)
     two = state_after(workspaces, state_one, second)
-    assert state_after(workspaces, two, nothing) == two
-    state_after(workspaces, two, everything)
-    assert state_after(workspaces, None, nothing).objects == b""
+    assert state_after(workspaces, two, no_change) == two
+    state_after(workspaces, two, remove_all)
+    assert state_after(workspaces, None, no_change).objects == b""
 
 
 def test_submodules_and_large_files_stay_and_a_clone_may_be_shallow(

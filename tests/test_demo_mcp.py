@@ -321,8 +321,8 @@ def test_a_disconnected_client_ends_the_server_quietly(repository: Path) -> None
 def test_the_server_starts_without_the_rest_of_the_product(repository: Path) -> None:
     """And without anything else that is slow to load."""
     code = "import sys; import abreast.suites.code_search.server; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
-    assert not loaded & {
+    modules = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    assert not modules & {
         "pandas",
         "numpy",
         "pydantic",
@@ -498,10 +498,10 @@ def test_hits_are_those_of_git_grep(repository: Path, arguments: dict[str, Any],
 
 
 def test_more_hits_than_the_limit_are_counted(repository: Path) -> None:
-    everything = len(hits(call(repository, "search_code", pattern="e", limit=500)))
+    total = len(hits(call(repository, "search_code", pattern="e", limit=500)))
     *result, last = call(repository, "search_code", pattern="e", limit=5).splitlines()
     assert len(result) == 5
-    assert last.startswith(f"[5 shown, {everything - 5} more; {everything} hits in ")
+    assert last.startswith(f"[5 shown, {total - 5} more; {total} hits in ")
 
 
 def test_context_is_shown_as_rg_shows_it(repository: Path) -> None:

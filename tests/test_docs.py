@@ -48,7 +48,7 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
     environment = dict(os.environ)
     if page == ROOT / "README.md":  # its first job begins with the files that init writes
         subprocess.run(["abreast", "init", "function"], cwd=tmp_path, env=environment, check=True, capture_output=True)
-    ran = 0
+    commands_run = 0
     for language, name, content in blocks(page):
         if name:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,8 +72,8 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
                     )
                     code, out, err = done.returncode, done.stdout, done.stderr
                 assert code == 0, f"{page.name}: {line}\n{out}{err}"
-                ran += 1
-    assert ran
+                commands_run += 1
+    assert commands_run
 
 
 def test_reference_pages_are_the_generated_ones() -> None:
@@ -116,10 +116,10 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > len(list((ROOT / "docs").rglob("*.md")))
     for page in pages:
-        loaded = re.findall(
+        resources = re.findall(
             r"<(?:script|img|link rel=.?stylesheet.?)[^>]*?(?:src|href)=.?(https?://[^\s\">]+)", page.read_text()
         )
-        assert not loaded, f"{page.name} loads {loaded}"
+        assert not resources, f"{page.name} loads {resources}"
     assert "Execute what is missing" in (tmp_path / "site/reference/python-api/index.html").read_text()
 
 

@@ -624,8 +624,8 @@ def incomplete(folder: Folder, store: str = "results.db", cases: int = 16) -> st
 def test_of_two_processes_resuming_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
     spec = incomplete(folder)
     words = ["resume"] if command == "resume" else ["run", spec]
-    both = [folder.start(*words) for _ in range(2)]
-    ends = sorted([(ended(process), process.pid) for process in both], key=lambda end: end[0].code)
+    processes = [folder.start(*words) for _ in range(2)]
+    ends = sorted([(ended(process), process.pid) for process in processes], key=lambda end: end[0].code)
     (winner, pid), (loser, _) = ends
     assert (winner.code, loser.code) == (0, 2), (winner.output, loser.output)
     assert f"is being executed by process {pid}" in loser.err
@@ -635,8 +635,8 @@ def test_of_two_processes_resuming_a_run_one_executes_and_the_other_names_it(fol
 
 def test_of_two_processes_that_start_the_same_plan_only_one_executes(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.2, cases=10, parallel=2)
-    both = [folder.start("run", spec) for _ in range(2)]
-    codes = sorted(ended(process).code for process in both)
+    processes = [folder.start("run", spec) for _ in range(2)]
+    codes = sorted(ended(process).code for process in processes)
     assert codes == [0, 2]
     assert len(calls(folder)) == 20
     every_trial_once(folder, "results.db", 10)
@@ -660,10 +660,10 @@ def test_several_runs_write_to_one_store_while_others_read_it(folder: Folder, st
     ends = [ended(process) for process in processes]
     assert [done.code for done in ends] == [0, 0, 0], [done.err for done in ends]
     assert read >= 3
-    counted = folder.sql(
+    counts = folder.sql(
         "select run, variant, count(*) as n, avg(score_exact) as s from predictions group by 1, 2", store
     )
-    assert [(row["n"], row["s"]) for row in counted] == [(80, 1.0)] * 6
+    assert [(row["n"], row["s"]) for row in counts] == [(80, 1.0)] * 6
     assert len(calls(folder)) == 480
     assert plain_count(folder.path / store) == 480
 
@@ -804,8 +804,8 @@ def test_a_row_that_cannot_be_stored_does_not_affect_others(tmp_path: Path) -> N
     failures: list[StoreError] = []
     writer = Writer(store, lease, committed.extend, failures.append)
     for number in range(50):
-        odd = object() if number == 20 else "{}"
-        writer.put_together([("events", (lease.run_id, float(number), "kind", odd))], number)
+        value = object() if number == 20 else "{}"
+        writer.put_together([("events", (lease.run_id, float(number), "kind", value))], number)
     with pytest.raises(StoreError, match="cannot be stored"):
         writer.close()
     assert committed == [number for number in range(50) if number != 20]

@@ -371,7 +371,7 @@ def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, mon
 
 
 @pytest.fixture
-def dear(paid: Folder) -> Folder:
+def expensive(paid: Folder) -> Folder:
     """Two dollars per trial, known from one trial; then forty more cases."""
     spec(paid, variants="{a: {price: 2}}")
     assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
@@ -380,21 +380,21 @@ def dear(paid: Folder) -> Folder:
     return paid
 
 
-def test_high_costs_are_refused_without_a_terminal(dear: Folder) -> None:
-    done = dear.abreast("run", "spec.yaml", "--store", "known.db")
+def test_high_costs_are_refused_without_a_terminal(expensive: Folder) -> None:
+    done = expensive.abreast("run", "spec.yaml", "--store", "known.db")
     assert done.code == 4
     assert "this will cost about $80.00 (40 trials), more than limits.ask_above_usd ($5.00)" in done.err
     assert "--yes" in done.err
-    assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == 1, "no run was begun"
-    assert dear.abreast("aa", "spec.yaml", "--store", "known.db").code == 4
-    assert dear.abreast("check", "spec.yaml", "--store", "known.db").code == 0, "a check spends nothing"
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--dry-run").code == 0
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
+    assert len(expensive.abreast("runs", "--store", "known.db", "--json").json) == 1, "no run was begun"
+    assert expensive.abreast("aa", "spec.yaml", "--store", "known.db").code == 4
+    assert expensive.abreast("check", "spec.yaml", "--store", "known.db").code == 0, "a check spends nothing"
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db", "--dry-run").code == 0
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
 
 
-def test_a_budget_below_the_threshold_needs_no_confirmation(dear: Folder) -> None:
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
-    more = dear.abreast("resume", "--store", "known.db", "--budget", "30")
+def test_a_budget_below_the_threshold_needs_no_confirmation(expensive: Folder) -> None:
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
+    more = expensive.abreast("resume", "--store", "known.db", "--budget", "30")
     assert more.code == 4
     assert re_dollars(more.err) == ["$76.00", "$26.00"]
 
@@ -404,11 +404,11 @@ def re_dollars(text: str) -> list[str]:
     return [word.strip(",") for word in line.split("more than")[0].split() if word.startswith("$")]
 
 
-def test_the_threshold_is_the_users_own(dear: Folder) -> None:
-    spec(dear, "limits: {ask_above_usd: 100}\n", "{a: {price: 2}}")
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db").code == 0
-    spec(dear, "limits: {ask_above_usd: -1}\n", "{a: {price: 2}}")
-    assert "ask_above_usd must be dollars of at least 0" in dear.abreast("run", "spec.yaml").err
+def test_the_threshold_is_the_users_own(expensive: Folder) -> None:
+    spec(expensive, "limits: {ask_above_usd: 100}\n", "{a: {price: 2}}")
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db").code == 0
+    spec(expensive, "limits: {ask_above_usd: -1}\n", "{a: {price: 2}}")
+    assert "ask_above_usd must be dollars of at least 0" in expensive.abreast("run", "spec.yaml").err
 
 
 def test_a_simulated_run_never_asks(folder: Folder) -> None:
@@ -418,13 +418,13 @@ def test_a_simulated_run_never_asks(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("typed", "code", "runs"), [("y\n", 0, 2), ("\n", 4, 1), ("no\n", 4, 1)])
-def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, code: int, runs: int) -> None:
+def test_high_costs_need_confirmation_on_a_terminal(expensive: Folder, typed: str, code: int, runs: int) -> None:
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode())
         done = subprocess.run(
             [*ABREAST, "run", "spec.yaml", "--store", "known.db", "--json"],
-            cwd=dear.path,
+            cwd=expensive.path,
             stdin=theirs,
             capture_output=True,
             text=True,
@@ -435,7 +435,7 @@ def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, co
         os.close(theirs)
     assert done.returncode == code, done.stderr
     assert "this will cost about $80.00 (40 trials): continue? [y/N]" in done.stderr
-    assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == runs
+    assert len(expensive.abreast("runs", "--store", "known.db", "--json").json) == runs
     if code == 0:
         assert json.loads(done.stdout)[0]["executed"] == 40, "the question is not on standard output"
     else:

@@ -20,8 +20,8 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     assert done.code == 0, done.err
     screen = folder.abreast("show", "latest", "c").out
     line = next(line for line in screen.splitlines() if line.startswith(f"score_{scorer}"))
-    stored = folder.abreast("logs", "--json").json[0]["scores"][0]
-    assert stored["explanation"] in line, "nothing is lost on the way to the terminal"
+    score = folder.abreast("logs", "--json").json[0]["scores"][0]
+    assert score["explanation"] in line, "nothing is lost on the way to the terminal"
     return line
 
 

@@ -159,7 +159,7 @@ def test_the_bound_on_the_size_of_groups_never_shrinks(folder: Folder) -> None:
 # -- runs that stopped -------------------------------------------------------------------------------------------------
 
 
-def grown(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
+def extended(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
     """A run, more cases in the file, and the order in which a run that extends the first would start them."""
     write_cases(folder, range(first))
     name = run(folder)
@@ -172,7 +172,7 @@ def grown(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
 
 def interrupted(folder: Folder) -> tuple[str, str, list[str]]:
     """A run of 100 cases, one that extends it to 200 and stopped, and the order it would have had uninterrupted."""
-    first, expected = grown(folder, 100, 200)
+    first, expected = extended(folder, 100, 200)
     return first, run(folder, "--budget", "0.5", code=3), expected
 
 
@@ -188,7 +188,7 @@ def test_a_stopped_run_continues_in_the_same_order(folder: Folder, how: str) -> 
 
 def test_a_killed_run_continues_in_the_same_order(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC.replace("cost_usd: 0.01", "latency: 0.005"))
-    _, expected = grown(folder, 40, 120)
+    _, expected = extended(folder, 40, 120)
     process = folder.start("run", "experiment.yaml", "--quiet")
     rows = "SELECT COUNT(*) FROM trials t JOIN runs r USING (run_id) WHERE r.planned_trials = 240"
     with open_store(folder.path / "results.db") as store:

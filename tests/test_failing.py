@@ -52,12 +52,12 @@ def test_ten_crashes_stop_the_run_and_say_what_broke_and_where(folder: Folder) -
     assert "help: fix it, then run `abreast run spec.yaml` again; answers of unchanged variants are reused" in done.err
     counts = trials(folder)
     assert counts["bad", "error"] == 10
-    answered = counts["good", "ok"]
+    good_answers = counts["good", "ok"]
 
     folder.write("bad.py", BROKEN.replace("inputt", "input"))
     fixed = folder.rerun("run", "spec.yaml")
     assert fixed.code == 0
-    assert f"reusing {answered} answers of earlier runs" in fixed.err
+    assert f"reusing {good_answers} answers of earlier runs" in fixed.err
     assert trials(folder) == {("good", "ok"): 30, ("bad", "ok"): 30}
     assert folder.sql("select count(*) n from runs") == [{"n": 2}]
 
@@ -115,12 +115,12 @@ def test_only_a_variant_that_nearly_always_fails_in_one_way_stops_the_run(
 ) -> None:
     experiment(folder, COUNTING.format(body=body), cases, limits)
     done = folder.abreast("run", "spec.yaml")
-    stopped = 'variant "bad" failed in' in done.err
-    assert stopped == (failed is not None or "parallel" in limits)
+    has_stopped = 'variant "bad" failed in' in done.err
+    assert has_stopped == (failed is not None or "parallel" in limits)
     counts = trials(folder)
     if failed is not None:
         assert (done.code, counts["bad", "error"]) == (3, failed)
-    elif stopped:
+    elif has_stopped:
         assert 10 <= counts["bad", "error"] <= 13, "what was in flight is finished"
     else:
         assert sum(number for (name, _), number in counts.items() if name == "bad") == cases

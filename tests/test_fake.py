@@ -61,8 +61,10 @@ async def send(
     if key is not None:
         headers |= {"x-api-key": key} if "/messages" in url else {"authorization": f"Bearer {key}"}
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    async with session.request(method, url, data=data, headers=headers) as got:
-        return Got(got.status, {name.lower(): value for name, value in got.headers.items()}, await got.text())
+    async with session.request(method, url, data=data, headers=headers) as response:
+        return Got(
+            response.status, {name.lower(): value for name, value in response.headers.items()}, await response.text()
+        )
 
 
 def ask(provider: FakeProvider, path: str, body: Any = None, method: str = "POST", **extra: Any) -> Got:
@@ -138,14 +140,16 @@ def plain() -> Iterator[FakeProvider]:
 
 @each_form
 def test_an_answer_has_the_shape_of_its_provider_and_is_marked_as_fake(plain: FakeProvider, path: str) -> None:
-    got = ask(plain, path, question(path, "What is 2 + 2?"))
-    assert (got.status, got.json["model"], got.headers["x-abreast-fake"]) == (200, "some-model", "1")
-    assert answer_text(path, got.json) == answer_text(path, ask(plain, path, question(path, "What is 2 + 2?")).json)
-    assert str(answer_text(path, got.json)).startswith("fake answer")
-    assert ending(path, got.json) == {MESSAGES: "end_turn", CHAT: "stop", RESPONSES: "completed"}[path]
-    assert got.headers["request-id" if path == MESSAGES else "x-request-id"].startswith("req_")
-    assert got.json["id"].startswith({MESSAGES: "msg_", CHAT: "chatcmpl-", RESPONSES: "resp_"}[path])
-    assert min(tokens(path, got.json)[:2]) > 0
+    response = ask(plain, path, question(path, "What is 2 + 2?"))
+    assert (response.status, response.json["model"], response.headers["x-abreast-fake"]) == (200, "some-model", "1")
+    assert answer_text(path, response.json) == answer_text(
+        path, ask(plain, path, question(path, "What is 2 + 2?")).json
+    )
+    assert str(answer_text(path, response.json)).startswith("fake answer")
+    assert ending(path, response.json) == {MESSAGES: "end_turn", CHAT: "stop", RESPONSES: "completed"}[path]
+    assert response.headers["request-id" if path == MESSAGES else "x-request-id"].startswith("req_")
+    assert response.json["id"].startswith({MESSAGES: "msg_", CHAT: "chatcmpl-", RESPONSES: "resp_"}[path])
+    assert min(tokens(path, response.json)[:2]) > 0
 
 
 @each_form
@@ -169,9 +173,9 @@ def test_a_prompt_can_set_its_tokens(plain: FakeProvider, path: str) -> None:
 
 def test_tokens_are_counted_as_an_answer_reports_them(plain: FakeProvider) -> None:
     body = question(MESSAGES, "word " * 400, system="Be brief.")
-    counted = ask(plain, "/v1/messages/count_tokens", {key: body[key] for key in ("model", "messages", "system")})
-    assert counted.json == {"input_tokens": tokens(MESSAGES, ask(plain, MESSAGES, body).json)[0]}
-    assert 450 < counted.json["input_tokens"] < 550
+    count = ask(plain, "/v1/messages/count_tokens", {key: body[key] for key in ("model", "messages", "system")})
+    assert count.json == {"input_tokens": tokens(MESSAGES, ask(plain, MESSAGES, body).json)[0]}
+    assert 450 < count.json["input_tokens"] < 550
 
 
 def test_models_are_listed_in_the_format_of_the_client(plain: FakeProvider) -> None:
@@ -196,8 +200,8 @@ def test_start_up_requests_of_clients_are_answered_and_unknown_paths_are_404(pla
 def test_an_invalid_body_is_refused_in_the_format_of_the_provider(plain: FakeProvider, path: str) -> None:
     valid_body = question(path, "hello")
     for body in (b"{", [], {}, {**valid_body, "model": None}, {**valid_body, "messages": [], "input": []}):
-        got = ask(plain, path, body)
-        assert (got.status, got.json["error"]["type"]) == (400, "invalid_request_error"), body
+        response = ask(plain, path, body)
+        assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error"), body
     if path == MESSAGES:
         del valid_body["max_tokens"]
         assert "max_tokens" in ask(plain, path, valid_body).json["error"]["message"]
@@ -212,15 +216,15 @@ def test_a_streamed_answer_adds_up_to_the_complete_one(plain: FakeProvider, path
     body = question(path, f"[[fake: say={json.dumps(text)} input=9 output=8 cached=7]]", stream=True)
     if path == CHAT:
         body["stream_options"] = {"include_usage": True}
-    got = ask(plain, path, body)
-    assert got.headers["content-type"].startswith("text/event-stream")
-    assert got.headers["x-abreast-fake"] == "1"
-    events = got.events
+    response = ask(plain, path, body)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["x-abreast-fake"] == "1"
+    events = response.events
     kinds = [event.get("type") for event in events]
     if path == MESSAGES:
         pieces = [event["delta"]["text"] for event in events if event["type"] == "content_block_delta"]
-        middle = ["content_block_start", *["content_block_delta"] * len(pieces), "content_block_stop"]
-        assert kinds == ["message_start", "ping", *middle, "message_delta", "message_stop"]
+        middle_events = ["content_block_start", *["content_block_delta"] * len(pieces), "content_block_stop"]
+        assert kinds == ["message_start", "ping", *middle_events, "message_delta", "message_stop"]
         assert events[0]["message"]["model"] == "some-model"
         assert events[-2]["delta"]["stop_reason"] == "end_turn"
         assert tokens(path, events[-2]) == (9, 8, 7)
@@ -290,34 +294,34 @@ def test_an_error_has_the_type_of_its_provider(
     plain: FakeProvider, path: str, status: int, anthropic: str, openai: str
 ) -> None:
     for stream in (False, True):
-        got = ask(plain, path, question(path, f"[[fake: status={status}]]", stream=stream))
-        assert (got.status, got.json["error"]["type"]) == (status, anthropic if path == MESSAGES else openai)
-        assert got.json["error"]["message"]
-        assert "retry-after" not in got.headers
+        response = ask(plain, path, question(path, f"[[fake: status={status}]]", stream=stream))
+        assert (response.status, response.json["error"]["type"]) == (status, anthropic if path == MESSAGES else openai)
+        assert response.json["error"]["message"]
+        assert "retry-after" not in response.headers
     if path == MESSAGES:
-        assert got.json["type"] == "error"
-        assert got.json["request_id"] == got.headers["request-id"]
+        assert response.json["type"] == "error"
+        assert response.json["request_id"] == response.headers["request-id"]
     elif status in (401, 429):
-        assert got.json["error"]["code"] == {401: "invalid_api_key", 429: "rate_limit_exceeded"}[status]
+        assert response.json["error"]["code"] == {401: "invalid_api_key", 429: "rate_limit_exceeded"}[status]
 
 
 @each_form
 def test_a_prompt_fails_a_set_number_of_times_and_is_then_answered(plain: FakeProvider, path: str) -> None:
     body = question(path, f'{path} [[fake: status=429 retry-after=1.5 times=2]] [[fake: say="at last"]]')
-    got = [ask(plain, path, body) for _ in range(4)]
-    assert [item.status for item in got] == [429, 429, 200, 200]
-    assert [retry_after(item.headers) for item in got] == [1.5, 1.5, None, None]
-    assert answer_text(path, got[-1].json) == "at last"
+    response = [ask(plain, path, body) for _ in range(4)]
+    assert [item.status for item in response] == [429, 429, 200, 200]
+    assert [retry_after(item.headers) for item in response] == [1.5, 1.5, None, None]
+    assert answer_text(path, response[-1].json) == "at last"
 
 
 @each_form
 def test_an_overlong_prompt_is_refused_in_the_words_of_the_provider(plain: FakeProvider, path: str) -> None:
-    got = ask(plain, path, question(path, "[[fake: too-long]]"))
-    assert (got.status, got.json["error"]["type"]) == (400, "invalid_request_error")
+    response = ask(plain, path, question(path, "[[fake: too-long]]"))
+    assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error")
     if path == MESSAGES:
-        assert got.json["error"]["message"].startswith("prompt is too long: 200001 tokens > 200000")
+        assert response.json["error"]["message"].startswith("prompt is too long: 200001 tokens > 200000")
     else:
-        assert got.json["error"]["code"] == "context_length_exceeded"
+        assert response.json["error"]["code"] == "context_length_exceeded"
 
 
 @each_form
@@ -359,12 +363,12 @@ def test_a_hanging_request_does_not_keep_the_provider_from_closing() -> None:
 @each_form
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_empty_answer_has_no_text(plain: FakeProvider, path: str, stream: bool) -> None:
-    got = ask(plain, path, question(path, "[[fake: empty]]", stream=stream))
-    assert got.status == 200
+    response = ask(plain, path, question(path, "[[fake: empty]]", stream=stream))
+    assert response.status == 200
     if stream:
-        assert not [event for event in got.events if "delta" in str(event.get("type")) and "text" in str(event)]
+        assert not [event for event in response.events if "delta" in str(event.get("type")) and "text" in str(event)]
     else:
-        assert answer_text(path, got.json) == ""
+        assert answer_text(path, response.json) == ""
 
 
 @each_form
@@ -408,18 +412,18 @@ def test_a_prompt_may_script_several_tool_calls_with_errors_in_between(plain: Fa
         f"{path} [[fake: tool=one times=2]] [[fake: status=529 times=1]] [[fake: tool=two args={{}} then='done it']]"
     )
     turns: list[dict[str, Any]] = []
-    happened: list[Any] = []
+    outcomes: list[Any] = []
     for _ in range(5):
-        got = ask(plain, path, question(path, prompt, *turns))
-        if got.status != 200:
-            happened.append(got.status)
-        elif answer_text(path, got.json):
-            happened.append(answer_text(path, got.json))
+        response = ask(plain, path, question(path, prompt, *turns))
+        if response.status != 200:
+            outcomes.append(response.status)
+        elif answer_text(path, response.json):
+            outcomes.append(answer_text(path, response.json))
         else:
-            name, _, more = call(path, got.json)
-            happened.append(name)
+            name, _, more = call(path, response.json)
+            outcomes.append(name)
             turns += more
-    assert happened == ["one", "one", 529, "two", "done it"]
+    assert outcomes == ["one", "one", 529, "two", "done it"]
 
 
 @each_form
@@ -492,10 +496,10 @@ def test_each_request_takes_the_next_reply_of_a_rule_and_the_last_repeats(path: 
         r"flaky \d", [Reply(status=429, retry_after=3), Reply(kind="empty"), Reply(status=500, times=2), "fine"]
     )
     with FakeProvider.in_thread([rule, Rule("flaky", ["second rule"])]) as provider:
-        got = [ask(provider, path, question(path, f"a flaky {n} one")) for n in range(6)]
-        assert [item.status for item in got] == [429, 200, 500, 500, 200, 200]
-        assert got[0].headers["retry-after"] == "3"
-        assert [answer_text(path, got[at].json) for at in (1, 4, 5)] == ["", "fine", "fine"]
+        response = [ask(provider, path, question(path, f"a flaky {n} one")) for n in range(6)]
+        assert [item.status for item in response] == [429, 200, 500, 500, 200, 200]
+        assert response[0].headers["retry-after"] == "3"
+        assert [answer_text(path, response[at].json) for at in (1, 4, 5)] == ["", "fine", "fine"]
         assert answer_text(path, ask(provider, path, question(path, "flaky")).json) == "second rule"
 
 
@@ -516,8 +520,8 @@ def test_a_request_for_json_gets_the_scripted_reply(plain: FakeProvider, path: s
 
 def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
     text = "of each model [[fake: status=500 times=1]]"
-    got = [ask(plain, CHAT, question(CHAT, text, model=model)).status for model in ("a", "b", "a", "b")]
-    assert got == [500, 500, 200, 200]
+    response = [ask(plain, CHAT, question(CHAT, text, model=model)).status for model in ("a", "b", "a", "b")]
+    assert response == [500, 500, 200, 200]
 
 
 @pytest.mark.parametrize(
@@ -537,9 +541,9 @@ def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
 )
 def test_an_invalid_directive_is_explained(plain: FakeProvider, directive: str, message: str) -> None:
     for path in PATHS:
-        got = ask(plain, path, question(path, directive))
-        assert got.status == 400
-        assert message in got.json["error"]["message"]
+        response = ask(plain, path, question(path, directive))
+        assert response.status == 400
+        assert message in response.json["error"]["message"]
 
 
 # settings
@@ -553,8 +557,8 @@ def test_more_requests_at_once_than_the_capacity_get_a_429(path: str) -> None:
             hanging = [asyncio.create_task(send(session, url, hang)) for _ in range(3)]
             while len(provider.requests) < 3:  # noqa: ASYNC110 - both ends are in this loop
                 await asyncio.sleep(0)
-            got = await asyncio.gather(*(send(session, url, question(path, f"{n}")) for n in range(5)))
-            assert [(item.status, item.headers["retry-after"]) for item in got] == [(429, "2")] * 5
+            response = await asyncio.gather(*(send(session, url, question(path, f"{n}")) for n in range(5)))
+            assert [(item.status, item.headers["retry-after"]) for item in response] == [(429, "2")] * 5
             hanging.pop().cancel()
             while (await send(session, url, question(path, "later"))).status != 200:
                 pass
@@ -580,8 +584,8 @@ def test_accepted_keys_are_any_listed_or_none(path: str) -> None:
     body = question(path, "hello")
     for keys, answers in (("any", [401, 200, 200]), (["right"], [401, 401, 200]), (None, [200, 200, 200])):
         with FakeProvider.in_thread(keys=keys) as provider:
-            got = [ask(provider, path, body, key=key) for key in (None, "wrong", "right")]
-            assert [item.status for item in got] == answers
+            response = [ask(provider, path, body, key=key) for key in (None, "wrong", "right")]
+            assert [item.status for item in response] == answers
     with FakeProvider.in_thread(keys=["right"]) as provider:
         kind = "authentication_error" if path == MESSAGES else "invalid_request_error"
         assert ask(provider, path, body, key="wrong").json["error"]["type"] == kind
@@ -590,15 +594,15 @@ def test_accepted_keys_are_any_listed_or_none(path: str) -> None:
 @each_form
 def test_announced_rate_limits_are_in_the_headers_and_enforced(path: str) -> None:
     with FakeProvider.in_thread(rate=Rate(requests=2, tokens=10_000, seconds=3600)) as provider:
-        got = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
-    assert [item.status for item in got] == [200, 200, 429]
-    limits = [rate_limits(item.headers) for item in got]
+        response = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
+    assert [item.status for item in response] == [200, 200, 429]
+    limits = [rate_limits(item.headers) for item in response]
     requests = [item.requests for item in limits if item and item.requests]
     assert [(item.limit, item.remaining) for item in requests] == [(2, 1), (2, 0), (2, 0)]
     assert all(3500 < (item.reset_s or 0) <= 3601 for item in requests)
     spent = [item.tokens.remaining for item in limits if item and item.tokens]
     assert 10_000 > spent[0] > spent[1] == spent[2]
-    assert 3500 < (retry_after(got[-1].headers) or 0) <= 3600
+    assert 3500 < (retry_after(response[-1].headers) or 0) <= 3600
 
 
 def test_without_announced_rate_limits_there_are_no_such_headers(plain: FakeProvider) -> None:
@@ -666,10 +670,10 @@ def test_the_command_prints_its_address_and_ends_on_a_signal(tmp_path: Path, end
                 url = variables["OPENAI_BASE_URL"] + "/chat/completions"
                 return await send(session, url, question(CHAT, "the capital?"), key=None)
 
-        got = asyncio.run(go())
+        response = asyncio.run(go())
         running.send_signal(end)
         rest, _ = running.communicate(timeout=20)
-    assert (answer_text(CHAT, got.json), got.headers["x-ratelimit-remaining-requests"]) == ("Paris", "59")
+    assert (answer_text(CHAT, response.json), response.headers["x-ratelimit-remaining-requests"]) == ("Paris", "59")
     assert (running.returncode, rest) == (0, "")
 
 

@@ -197,8 +197,8 @@ class Box:
         """Check that nothing changed outside, nothing was executed and no secret was written."""
         assert sorted(path.name for path in self.outer.iterdir()) == ["home", "work"], "written outside of the folder"
         assert not list(self.outer.rglob("executed")), "a name was executed"
-        outside = [path for path in self.outer.rglob("outside*") if path.parent != self.outer / "work" / "runs"]
-        assert not outside, "written outside of its own folder"
+        outside_paths = [path for path in self.outer.rglob("outside*") if path.parent != self.outer / "work" / "runs"]
+        assert not outside_paths, "written outside of its own folder"
         for path in () if self.is_own else self.path.rglob("*"):
             if path.is_file() and (
                 path.suffix in (".db", ".html", ".csv", ".jsonl") or path.name.startswith("results.db")
@@ -410,7 +410,7 @@ def test_every_fragment_as_the_text_and_as_the_error_of_a_provider(boxes: Iterat
 def test_answers_of_ten_megabytes(boxes: Iterator[Box]) -> None:
     long = ["\x1b[31m" + "a" * 10_000_000, "[" * 10_000_000]
     text = replaced(MESSAGES, ("content", 0, "text"), long[0])
-    usual = [Reply(200, b"OK", (), dumps(CHAT))] * 3
+    good_replies = [Reply(200, b"OK", (), dumps(CHAT))] * 3
     messages = [
         Reply(200, b"OK", (), dumps(text)),
         Reply(200, b"OK", (), long[1].encode()),
@@ -418,7 +418,7 @@ def test_answers_of_ten_megabytes(boxes: Iterator[Box]) -> None:
     ]
     ask_providers(
         next(boxes),
-        {"messages": messages, "completions": usual, "responses": [Reply(200, b"OK", (), dumps(RESPONSES))] * 3},
+        {"messages": messages, "completions": good_replies, "responses": [Reply(200, b"OK", (), dumps(RESPONSES))] * 3},
     )
 
 

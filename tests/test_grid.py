@@ -138,13 +138,26 @@ class Size(enum.Enum):
 
 
 def test_names_are_short_unique_and_stable_for_any_values() -> None:
-    odd = [1, "1", True, None, "", "two\nlines\tand \x07", Size.LARGE, len, Path("a"), {"k": [1]}, 0.1, "x" * 500]
-    names = [variant.name for variant in grid(Params, model=odd)]
-    assert len(set(names)) == len(odd)
+    values = [
+        1,
+        "1",
+        True,
+        None,
+        "",
+        "two\nlines\tand \x07",
+        Size.LARGE,
+        len,
+        Path("a"),
+        {"k": [1]},
+        0.1,
+        "x" * 500,
+    ]
+    names = [variant.name for variant in grid(Params, model=values)]
+    assert len(set(names)) == len(values)
     assert all(len(name) <= 120 and name.isprintable() for name in names)
     assert names[:2] == ["model=1#1", "model=1#2"], "what looks alike is numbered"
     assert names[5:8] == ["model=two lines and", "model=LARGE", "model=len"]
-    assert names == [variant.name for variant in grid(Params, model=odd)]
+    assert names == [variant.name for variant in grid(Params, model=values)]
 
 
 def test_names_of_many_fields_stay_short() -> None:
@@ -270,7 +283,7 @@ def test_the_baseline_is_the_first_unless_one_is_named() -> None:
 # -- the two tables ----------------------------------------------------------------------------------------------------
 
 
-def ran(folder: Folder, store: str, target: Any = predict, **settings: Any) -> list[dict[str, Any]]:
+def run_grid(folder: Folder, store: str, target: Any = predict, **settings: Any) -> list[dict[str, Any]]:
     """Run four variants over eight cases; return the rows."""
     variants = grid(Params, model=["small", "large"], dim=[256, 768])
     Experiment(
@@ -281,7 +294,7 @@ def ran(folder: Folder, store: str, target: Any = predict, **settings: Any) -> l
 
 @pytest.mark.parametrize("store", ENGINES)
 def test_a_grid_writes_predictions_and_metrics_without_a_loop(folder: Folder, store: str) -> None:
-    rows = ran(folder, store)
+    rows = run_grid(folder, store)
     assert len(rows) == 32
     assert {(row["variant"], row["params_model"], row["params_dim"], row["params_note"]) for row in rows} == {
         (f"model={model},dim={dim}", model, dim, "plain") for model in ("small", "large") for dim in (256, 768)
@@ -318,7 +331,7 @@ def test_the_rows_are_the_same_in_threads_in_processes_and_async(folder: Folder,
     for number, (target, settings) in enumerate(
         [(predict, {}), (predict, {"executor": "thread"}), (predict, {"executor": "process"}), (predict_async, {})]
     ):
-        rows = ran(folder, f"{number}{store}", target, **settings)
+        rows = run_grid(folder, f"{number}{store}", target, **settings)
         results.append(sorted((row["variant"], row["case_id"], row["answer"], row["confidence"]) for row in rows))
         processes = {row["where"].split(".")[0] for row in rows}
         assert (str(os.getpid()) in processes) == (settings.get("executor") != "process")
@@ -329,14 +342,14 @@ def test_the_executor_of_an_experiment_applies_to_variants_without_one(folder: F
     def executors(**options: Any) -> list[str]:
         return [variant.executor for variant in Experiment(cases=CASES, **options).variants]
 
-    mine = [Variant("own", executor="thread", params=Params("a")), *grid(Params, model="b")]
-    assert executors(variants=mine, target=predict, executor="process") == ["thread", "process"]
+    variants = [Variant("own", executor="thread", params=Params("a")), *grid(Params, model="b")]
+    assert executors(variants=variants, target=predict, executor="process") == ["thread", "process"]
     mixed = {"one": {"target": "simulated"}, "two": {"target": "python:mine:predict"}}
     assert executors(variants=mixed, executor="process") == ["auto", "process"]
     with pytest.raises(BadInput, match="executor: only for Python functions, and no variant has one"):
         executors(variants={"one": {"target": "simulated"}}, executor="process")
     with pytest.raises(BadInput, match="executor must be auto, thread or process"):
-        executors(variants=mine, target=predict, executor="proces")
+        executors(variants=variants, target=predict, executor="proces")
 
 
 def test_a_spec_may_set_the_executor_of_all_variants(folder: Folder) -> None:
@@ -367,7 +380,7 @@ def test_parameters_that_cannot_be_pickled_are_refused_before_the_run(tmp_path: 
 
 
 def test_a_larger_grid_executes_only_new_variants(folder: Folder) -> None:
-    ran(folder, "results.db")
+    run_grid(folder, "results.db")
     variants = grid(Params, model=["small", "large", "huge"], dim=[256, 768])
     result = Experiment(
         cases=CASES, target=predict, variants=variants, scorers=["exact"], store=folder.path / "results.db"
@@ -376,7 +389,7 @@ def test_a_larger_grid_executes_only_new_variants(folder: Folder) -> None:
 
 
 def test_any_sqlite_client_reads_the_metrics_of_a_grid(folder: Folder) -> None:
-    ran(folder, "results.db")
+    run_grid(folder, "results.db")
     with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
         confidences = dict(connection.execute("select variant, mean_confidence from metrics").fetchall())
     assert confidences["model=large,dim=768"] == 0.75

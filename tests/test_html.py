@@ -177,10 +177,10 @@ def test_every_case_is_listed_with_its_answers_in_its_group(finished_run: Folder
 
 def test_every_chart_has_a_text_alternative(finished_run: Folder) -> None:
     page = page_of(finished_run)
-    drawn = page.all("svg")
-    assert len(drawn) >= 14, "seven pictures, each for a desk and for a telephone"
-    assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in drawn)
-    assert len(page.all("figcaption")) == len(page.all("figure")) == len(drawn) / 2
+    charts = page.all("svg")
+    assert len(charts) >= 14, "seven pictures, each for a desk and for a telephone"
+    assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in charts)
+    assert len(page.all("figcaption")) == len(page.all("figure")) == len(charts) / 2
 
 
 def test_the_page_loads_no_resources_and_runs_no_scripts(finished_run: Folder) -> None:
@@ -359,9 +359,9 @@ def test_every_chart_is_a_separate_file_that_describes_itself(simulated: Folder)
     done = simulated.abreast("report", "--format", "svg,png", "--output", "drawn")
     assert done.code == 0, done.err
     paths = [simulated.path / line for line in done.out.split()]
-    drawn = [path for path in paths if path.suffix == ".svg"]
-    assert {path.stem for path in drawn} >= {"difference", "outcomes", "closing-in-1-better"}
-    for path in drawn:
+    charts = [path for path in paths if path.suffix == ".svg"]
+    assert {path.stem for path in charts} >= {"difference", "outcomes", "closing-in-1-better"}
+    for path in charts:
         text = path.read_text(encoding="utf-8")
         root = ElementTree.fromstring(text)
         texts = {element.tag.split("}")[1]: element.text or "" for element in root.iter()}
@@ -372,7 +372,7 @@ def test_every_chart_is_a_separate_file_that_describes_itself(simulated: Folder)
         assert text.count("http") == 1, "only the name of the format"
         assert "var(" not in text
     pixels = [path for path in paths if path.suffix == ".png"]
-    assert {path.stem for path in pixels} == {path.stem for path in drawn}
+    assert {path.stem for path in pixels} == {path.stem for path in charts}
     for path in pixels:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.stat().st_size > 5_000
@@ -423,9 +423,9 @@ class Browser:
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], 30)
-            got = os.read(self._answers, 1 << 20) if ready else b""
-            assert got, "the browser says nothing"
-            self._buffer += got
+            chunk = os.read(self._answers, 1 << 20) if ready else b""
+            assert chunk, "the browser says nothing"
+            self._buffer += chunk
         message, self._buffer = self._buffer.split(b"\0", 1)
         event: dict[str, Any] = json.loads(message)
         return event

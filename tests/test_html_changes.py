@@ -71,7 +71,7 @@ repeats: 2
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two agents that changed files that a human changed, too; two repeats."""
     path = tmp_path_factory.mktemp("ended")
     cases = [{"id": name, "input": "Do it.", "expected": {"diff": HUMAN}} for name in ("easy", "a/b <i>")]
@@ -87,8 +87,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def changed(folder: Folder, ended: Path) -> Folder:
-    shutil.copytree(ended, folder.path, dirs_exist_ok=True)
+def changed(folder: Folder, finished_run: Path) -> Folder:
+    shutil.copytree(finished_run, folder.path, dirs_exist_ok=True)
     return folder
 
 
@@ -104,7 +104,7 @@ def links_of(path: Path) -> dict[str, Path]:
     return {href: path.parent / unquote(href) for href in hrefs}
 
 
-def stored(folder: Folder) -> list[dict[str, Any]]:
+def stored_artifacts(folder: Folder) -> list[dict[str, Any]]:
     return folder.sql(
         "select c.id, v.name variant, t.repeat, a.name, a.content from artifacts a "
         "join trials t on t.run_id = a.run_id and t.position = a.position join cases c on c.digest = t.case_digest "
@@ -121,7 +121,7 @@ def test_artifacts_are_linked_unchanged_and_deleted_with_the_run(changed: Folder
     files = links_of(report)
     artifacts = {path for href, path in files.items() if href.startswith("artifacts/")}
     assert all(path.is_file() for path in files.values())
-    rows = stored(changed)
+    rows = stored_artifacts(changed)
     assert len(rows) == len(artifacts) == 2 * (2 * 2 + 2 * 3)
     for row in rows:
         suffix = ".diff" if row["name"] == "diff" else f".{row['name']}.txt"
@@ -345,7 +345,7 @@ TAGS = {"div", "p", "h5", "span", "ins", "del", "i", "b", "small", "pre"}
 FEW = SizeLimits(3_000, 40, 60, 500)
 
 
-def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
+def render(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
     """Render two changes side by side; return their file pairs and the HTML."""
     first, second = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
     pairs = side_by_side(first, second, limits)
@@ -364,7 +364,7 @@ def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list
     return pairs.pairs, text
 
 
-odd = st.sampled_from(
+odd_lines = st.sampled_from(
     [
         *("diff --git a/x b/x", "diff --git a/x b/y", 'diff --git "a/\\303" "b/\\"', "diff --cc x", "diff --git "),
         *("--- a/x", "+++ b/x", "--- /dev/null", "+++ /dev/null", "rename from x", "rename to <b>", "copy from x"),
@@ -373,13 +373,13 @@ odd = st.sampled_from(
         *(" kept", "-gone", "+new", "+<script>x</script>", "\\ No newline at end of file", "", "\r", "\x00", "-" * 300),
     ]
 )
-diffs = st.one_of(st.text(max_size=80), st.lists(odd | st.text(max_size=9), max_size=40).map("\n".join))
+diffs = st.one_of(st.text(max_size=80), st.lists(odd_lines | st.text(max_size=9), max_size=40).map("\n".join))
 
 
 @settings(max_examples=250, deadline=None)
 @given(diffs | st.none(), diffs)
 def test_any_text_as_a_diff_is_shown_bounded_and_escaped(human: str | None, agent: str) -> None:
-    _, text = drawn(human, agent)
+    _, text = render(human, agent)
     assert len(text.encode()) < 40_000
 
 
@@ -394,7 +394,7 @@ def test_two_changes_of_the_same_lines_are_complete_and_aligned_to_the_original(
 
     if before in (human, agent):
         return
-    (pair,), _ = drawn(diff(human, 1_000), diff(agent, 3), ON_ITS_OWN)
+    (pair,), _ = render(diff(human, 1_000), diff(agent, 3), ON_ITS_OWN)
     assert pair.aligned
     for side, after in ((pair.left, human), (pair.right, agent)):
         cells = [cell for cell in side if cell.sign]
@@ -416,7 +416,7 @@ def test_two_changes_of_the_same_lines_are_complete_and_aligned_to_the_original(
 def test_lines_added_by_both_are_aligned() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
-    ((pair,), _) = drawn(first_diff, other)
+    ((pair,), _) = render(first_diff, other)
     rows = [(a.text, b.text) for a, b in zip(pair.left, pair.right, strict=True)]
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
@@ -424,7 +424,7 @@ def test_lines_added_by_both_are_aligned() -> None:
 def test_changes_of_different_original_lines_are_shown_separately() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     other = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n eins\n-zwei\n+2\n"
-    ((pair,), text) = drawn(first_diff, other)
+    ((pair,), text) = render(first_diff, other)
     assert not pair.aligned
     assert "did not start from the same lines" in text
     assert "zwei" in text
@@ -433,15 +433,15 @@ def test_changes_of_different_original_lines_are_shown_separately() -> None:
 
 def test_large_changes_are_truncated_with_a_note() -> None:
     many = "".join(f"diff --git a/f{n} b/f{n}\nnew file mode 100755\n" for n in range(40_000))
-    pairs_, text = drawn(None, many)
+    pairs_, text = render(None, many)
     assert 0 < len(pairs_) < 20
     assert re.search(r"files not shown: f\d+, .* and 39,9\d\d further files", text)
     line = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "<" * 2_000_000 + "\n"
-    _, text = drawn(None, line)
+    _, text = render(None, line)
     assert len(text) < 2_000
     assert "(2,000,000 characters in all)" in text
     tall = "--- a/x\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "+x\n" * 100_000
-    _, text = drawn(tall, tall)
+    _, text = render(tall, tall)
     assert text.count("<ins>") <= 2 * FEW.rows
     assert "further lines of this file are left out" in text
 

@@ -78,15 +78,15 @@ def chunked(body: bytes, size: int, *lines: bytes) -> bytes:
 
 
 def test_a_connection_is_reused() -> None:
-    received, connections = exchange([with_length(BODY)], [with_length(BODY)], [with_length(BODY)])
-    assert [reply.body for reply in received if isinstance(reply, HttpResponse)] == [BODY] * 3
+    replies, connections = exchange([with_length(BODY)], [with_length(BODY)], [with_length(BODY)])
+    assert [reply.body for reply in replies if isinstance(reply, HttpResponse)] == [BODY] * 3
     assert connections == 1
 
 
 def test_a_connection_that_the_server_will_close_is_not_reused() -> None:
     closing = with_length(BODY, b"Connection: close")
-    received, connections = exchange([closing], [closing], close=True)
-    assert all(isinstance(reply, HttpResponse) for reply in received)
+    replies, connections = exchange([closing], [closing], close=True)
+    assert all(isinstance(reply, HttpResponse) for reply in replies)
     assert connections == 2
 
 

@@ -131,20 +131,20 @@ RUBRIC = "rubric: Is it a good answer?"
 
 
 def spec(
-    folder: Folder, judge: str, cases: int = 4, limits: str = "", plain: str = "", better: str = "", **top: Any
+    folder: Folder, judge: str, cases: int = 4, limits: str = "", plain_params: str = "", better: str = "", **top: Any
 ) -> str:
     """Write a spec with two variants, of which one answers `better`, and a judge with these settings."""
     folder.write("mine.py", MODULE)
     folder.cases(cases)
-    written = {
+    spec_content = {
         "name": "judged",
         "cases": "cases.jsonl",
         "target": "python:mine:answer",
         "variants": None,
         **top,
     }
-    head = "".join(f"{key}: {value}\n" for key, value in written.items() if value is not None)
-    variants = f"variants:\n  alpha: {{word: plain{plain}}}\n  omega: {{word: better{better}}}\n"
+    head = "".join(f"{key}: {value}\n" for key, value in spec_content.items() if value is not None)
+    variants = f"variants:\n  alpha: {{word: plain{plain_params}}}\n  omega: {{word: better{better}}}\n"
     settings = "".join(f"      {line.strip()}\n" for line in judge.strip().splitlines())
     folder.write("experiment.yaml", f"{head}{variants}scorers:\n  - judge:\n{settings}limits: {{{limits}}}\n")
     return "experiment.yaml"
