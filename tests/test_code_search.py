@@ -305,7 +305,7 @@ def test_short_flags_equal_the_long_ones(shop: Folder) -> None:
     for words in (("-j", "4", "-v"), ("-j4", "-v"), ("--parallel", "4", "--verbose")):
         done = run(shop, "--mock", "--fresh", *words)
         assert done.code == 0, done.err
-        assert "4 asked for" in done.err
+        assert "4 requested" in done.err
         assert "search-001" in done.err, "verbose: a line for each trial"
 
 
