@@ -183,7 +183,7 @@ def test_common_variations_of_the_settings_file_are_accepted(prompts: Folder) ->
     assert actual.passing == {"output_quality": 7}
     assert actual.form == {"regex": "^.{1,}$"}
     completed = read(prompts, metrics_config={"agent_success": {"mode": "completion"}})
-    assert completed.passing == {}, "who ended well is told anyway"
+    assert completed.passing == {}, "agents that ended well are reported anyway"
     tasks = {"num_prs": 3, "generate_prompts": True}
     prs = read(prompts, num_prompts=None, prompts=None, mode="PR_Recreate", repo_path=".", PR_Recreate=tasks)
     assert (prs.pull_requests.last, prs.pull_requests.tasks) == (3, None)
@@ -254,12 +254,12 @@ def test_limits_in_the_file_and_flags_of_run_apply_as_in_any_spec(prompts: Folde
     assert "at most 3 trials in flight" in prompts.abreast("check", "settings.json").output
     assert "at most 1 trial in flight" in prompts.abreast("check", "settings.json", "--parallel", "1").output
     flag = prompts.abreast("check", "settings.json", "--parallel-runs", "2").output
-    assert "at most 4 trials in flight" in flag, "the flag takes the place of the file's limit"
+    assert "at most 4 trials in flight" in flag, "the flag replaces the limit of the file"
     done = prompts.abreast("run", "settings.json", "--on-quota", "stop")
     assert done.code == 3
     assert "the quota of 4 in 1 h is used up" in done.output
     other = prompts.abreast("run", "settings.json", "--fresh", "--quota", "5/2h", "--on-quota", "stop", "--yes")
-    assert other.code == 3, "what was used before counts for the account"
+    assert other.code == 3, "earlier usage counts for the account"
     assert "the quota of 5 in 2 h is used up" in other.output
     limits = json.loads(prompts.sql("select spec from runs order by run_id desc")[0]["spec"])["limits"]
     assert (limits["quota"], limits["budget_usd"], limits["parallel"]) == ("5/2h", 2, 3)
@@ -481,7 +481,7 @@ def test_another_version_of_an_agent_in_a_template_is_not_reused(
         assert f"claude {claude}" in prompts.abreast("check", "settings.json").err
         assert prompts.abreast("run", "settings.json").code == 0
         counts.append(prompts.sql("select count(*) as n from trials where reused_from is null")[0]["n"])
-    assert counts == [6, 6, 9, 12], "three prompts, and each agent is asked anew only if it changed"
+    assert counts == [6, 6, 9, 12], "three prompts, and each agent runs again only if it changed"
 
 
 def test_a_missing_program_is_no_failure_of_the_variant_and_resume_continues_once_it_is_installed(

@@ -216,7 +216,7 @@ def test_reused_answers_add_no_latency_and_no_cost(folder: Folder) -> None:
     assert content["variants"]["a"]["latency_s"] == {"p50": None, "p90": None, "p95": None, "p99": None}
     assert content["verdicts"][0]["latency_ratio"] is None
     assert content["variants"]["a"]["cost_per_correct"] == pytest.approx(0.02), (
-        "what an answer cost is known all the same"
+        "the cost of an answer is known nevertheless"
     )
 
 

@@ -23,7 +23,7 @@ from abreast.report.formats import catalogue, json_report
 from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k
 from abreast.store import Store, open_store
 
-_SCRIPT: dict[tuple[str, str], list[tuple[str, float | None]]] = {}  # what is answered, and at what cost
+_SCRIPT: dict[tuple[str, str], list[tuple[str, float | None]]] = {}  # answers and their costs
 
 
 def scripted(case: Case, side: str) -> Answer:

@@ -111,7 +111,7 @@ def test_an_answer_has_its_tokens_cost_and_provenance(folder: Folder, provider: 
     (row,) = folder.sql("select * from predictions")
     assert (row["status"], row["answer"], row["score"]) == ("ok", "4", 1.0)
     assert row["model"] == FAMILIES[family]["model"]
-    fresh = 1000 if family == "anthropic" else 600  # OpenAI counts what was cached as input too
+    fresh = 1000 if family == "anthropic" else 600  # OpenAI counts cached tokens as input, too
     assert (row["input_tokens"], row["output_tokens"], row["cache_read_tokens"]) == (fresh, 50, 400)
     prices = {"anthropic": (1, 0.1, 5), "chat": (2, 0.5, 8), "responses": (1.25, 0.125, 10)}[family]
     assert row["cost_usd"] == pytest.approx((fresh * prices[0] + 400 * prices[1] + 50 * prices[2]) / 1e6)
@@ -578,7 +578,7 @@ def test_paid_attempts_that_failed_count_against_the_budget_and_are_reported(fol
     assert f"(and ${totals[1]['usd']:.2f} for failed attempts)" in done.out
     resumed = folder.abreast("resume")
     assert resumed.code == 3
-    assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "a resume knows what was spent"
+    assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "resume counts earlier spending"
 
 
 # -- limits, marks, reuse ------------------------------------------------------------------------------------------

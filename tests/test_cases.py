@@ -253,7 +253,7 @@ def test_a_function_with_arguments_works_from_python_too(folder: Folder) -> None
     experiment = Experiment(cases=call, variants=variants, scorers=["exact"], base=folder.path)
     assert [row["case_id"] for row in experiment.run().rows()] == ["c0", "c1"]
     assert [case.input for case in read(folder, call)] == ["question 0 [7]", "question 1 [7]"]
-    assert call["sizes"] == [7, 8], "what the function does to its arguments is its own business"
+    assert call["sizes"] == [7, 8], "changes of the function to its arguments do not leak"
 
 
 @pytest.mark.parametrize(

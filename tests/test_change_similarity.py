@@ -23,7 +23,7 @@ from conftest import Folder
 
 Files = dict[str, str | bytes]
 FULL = "-U1000000"
-NOBODY = {
+IDENTITY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     **{f"GIT_{role}_{field}": "nobody@example.org" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")},
@@ -46,7 +46,7 @@ class Repository:
             ["git", "-c", "core.autocrlf=false", *words],
             cwd=self.path,
             capture_output=True,
-            env={**os.environ, **NOBODY},
+            env={**os.environ, **IDENTITY},
             check=True,
         )
         return done.stdout.decode("utf-8", "replace")
@@ -140,7 +140,7 @@ def test_in_six_languages_only_syntax_counts(repository: Callable[[Files], Repos
     assert unchanged.value == 1
     assert "2 of 2 lines match; compared by syntax: 1" in unchanged.explanation
     assert similarity(human, None) == 0
-    assert similarity(human, repo.diff({name: start.replace(*layout)})) == 0, "layout and comments are no change"
+    assert similarity(human, repo.diff({name: start.replace(*layout)})) == 0, "layout and comments do not count"
     assert similarity(human, repo.diff({name: start.replace(*change).replace(*layout)})) == pytest.approx(1, abs=0.2)
     assert similarity(human, repo.diff({name: start.replace(*other)})) < 0.1
     more = similarity(human, repo.diff({name: start.replace(*change).replace(*other)}))
@@ -222,8 +222,8 @@ def test_missing_files_score_0_and_extra_files_cost_little(
     scratch = {f"scratch{n}.py": "".join(f"n{n} = {n}\n" for n in range(n)) for n in (1, 96, 5_000)}
     values = [similarity(human, repo.diff({**right, name: text})) for name, text in scratch.items()]
     assert 1 > values[0] > values[1] > values[2] > 0.8
-    besides = scored(human, repo.diff({**right, "new.md": "one\ntwo\n"}))[0].explanation
-    assert "4 of 4 lines match; extra: 2 lines in new.md" in besides
+    explanation = scored(human, repo.diff({**right, "new.md": "one\ntwo\n"}))[0].explanation
+    assert "4 of 4 lines match; extra: 2 lines in new.md" in explanation
     edited = scored(human, repo.diff({**right, "c.py": "c = 2\n"}))[0]
     assert 0.5 < (edited.value or 0) < 0.8, "a line that people kept was replaced"
     assert "removed but kept by people: 1 line in c.py" in edited.explanation
@@ -299,7 +299,7 @@ def test_renames_are_followed(repository: Callable[[Files], Repository]) -> None
     assert under_the_old[1].value == 1, "it is the same file"
     assert 0 < similarity(human, repo.diff(renamed(LONG))) < 0.5, "renamed, but not edited"
     assert 0.7 < similarity(human, repo.diff(renamed(edited, "elsewhere.py"))) < 1
-    assert similarity(human, repo.diff({"new.py": edited})) < 0.5, "a copy is no rename"
+    assert similarity(human, repo.diff({"new.py": edited})) < 0.5, "a copy is not a rename"
     mere = repo.diff(renamed(LONG), FULL)
     assert similarity(mere, repo.diff(renamed(LONG))) == 1
     assert similarity(mere, repo.diff(renamed(LONG), "--no-renames")) == 1

@@ -38,7 +38,7 @@ def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: di
     shutil.rmtree(folder.path / "start", ignore_errors=True)
     (folder.path / "start").mkdir()
     for name, content in start.items():
-        folder.write(f"start/{name}", content.encode())  # as it is: tabs matter in makefiles
+        folder.write(f"start/{name}", content.encode())  # unchanged: tabs matter in makefiles
     spec = {
         "cases": [{"id": "one", "input": "Make add work."}],
         "target": "command",

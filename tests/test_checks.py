@@ -120,7 +120,7 @@ def test_the_time_of_tests_does_not_count_as_time_of_the_agent(
 
 def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project: Folder) -> None:
     """The run of the check that all trials share does not delay the end."""
-    assert run(project, {"fails_before": True}).code == 0, "before a first run it would be tried earlier"
+    assert run(project, {"fails_before": True}).code == 0, "otherwise the first run would try it earlier"
     (project.path / "counted.txt").unlink()
     project.write("project/check.py", "import os, time\nopen(os.environ['COUNTED'], 'w')\ntime.sleep(600)\n")
     assert run(project, {"fails_before": True}, "--dry-run").code == 0

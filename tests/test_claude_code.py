@@ -199,7 +199,7 @@ def test_a_hanging_cli_is_ended_by_the_timeout_and_leaves_nothing(folder: Folder
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"]) == ("network", "infrastructure"), "it never answered"
     assert "no answer within 12 s" in folder.abreast("logs", "--errors").out
-    assert trial["model"].startswith("claude-sonnet")  # what it had said until then is kept
+    assert trial["model"].startswith("claude-sonnet")  # output up to then is kept
     assert not left_behind(provider)
 
 

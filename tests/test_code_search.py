@@ -148,7 +148,7 @@ def test_neither_arm_sees_the_cases_or_earlier_answers(shop: Folder, provider: F
         assert "app/orders.py" in row["answer"]
         assert "look.jsonl" not in row["answer"]
         assert ".abreast" not in row["answer"]
-        assert row["files_changed"] == 0, "what was left out is no change of the agent's"
+        assert row["files_changed"] == 0, "excluded files do not count as changes of the agent"
 
 
 def excluded_paths(folder: Path, *words: str) -> list[str]:

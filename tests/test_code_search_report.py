@@ -286,7 +286,7 @@ def test_an_amount_known_for_fewer_cases_shows_their_number(run: Run) -> None:
     assert rows(sections)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
     assert "input tokens" in rows(sections)
     disjoint = run([case(priced, unpriced), case(unpriced, priced)])["arms"]
-    assert not [title for title in rows(disjoint) if title.startswith("cost per trial")]  # of no case that both tell
+    assert not [title for title in rows(disjoint) if title.startswith("cost per trial")]  # known in no common case
 
 
 def test_cache_reads_are_reported_if_known(run: Run) -> None:
@@ -800,7 +800,7 @@ class ByHand:
             ]
             assert measured["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
             for cell, change in zip(row[1 + len(values) :], measured["improvements"].values(), strict=True):
-                direction = 1 if measured["kind"] in ("score", "share") else -1  # amounts improve by what is saved
+                direction = 1 if measured["kind"] in ("score", "share") else -1  # amounts improve by savings
                 negative = change is not None and round(direction * change["estimate"], 8) < 0
                 assert cell[0] == ("–" if change is None else "−" if negative else "+"), row
 

@@ -247,7 +247,7 @@ def test_agents_can_run_one_at_a_time_and_the_report_says_so(folder: Folder) -> 
         else:
             active.remove(name)
         assert len(set(active)) <= 1, "one agent at a time"
-        assert len(active) <= 2, "so many of its runs"
+        assert len(active) <= 2, "at most two runs of it"
     orders = {tuple(dict.fromkeys(line.split()[0] for line in part)) for part in _by_prompt(notes)}
     assert len(orders) > 1, "in another order for another prompt"
 

@@ -147,7 +147,7 @@ def test_failures_of_the_agent_count_and_those_of_infrastructure_do_not(run: Run
     assert "not counted for or against any agent: 1 run of a failed by infrastructure" in agents.sentences
     assert rows(agents)["runs"] == {"a (baseline)": "4 (1 failed)", "b": "4 (1 failed)"}
     assert "an agent's failure scores 0" in agents.tables[0].note
-    assert "pairs" not in parts, "of two agents the verdict says it"
+    assert "pairs" not in parts, "with two agents the verdict covers it"
 
 
 def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
@@ -177,7 +177,7 @@ def test_a_failure_loses_no_score_that_no_agent_could_win(run: Run) -> None:
     assert measure(parts["agents"], "error_rate")["values"] == {"a": 0.25, "b": 0.5}
     scores = {item["id"]: item["scores"] for item in parts["prompts"].data["cases"]}
     assert scores["t2"] == {"a": None, "b": None}
-    assert scores["t3"] == {"a": 0.0, "b": 0.0}, "what could have been won there nobody knows"
+    assert scores["t3"] == {"a": 0.0, "b": 0.0}, "no agent could win a score there"
 
 
 def test_partly_known_amounts_are_compared_where_all_agents_have_them(folder: Folder) -> None:
@@ -408,7 +408,7 @@ def test_human_changes_are_shown_beside_those_of_agents(run: Run) -> None:
     changes = parts["changes"]
     assert changes.data["people"] == {
         "files_changed": 2.0,
-        "files_added": 0.0,  # of the one task that both agents tell it of
+        "files_added": 0.0,  # from the only task for which both agents report it
         "files_modified": 1.0,
         "files_deleted": 0.0,
         "files_renamed": 0.5,
@@ -417,7 +417,7 @@ def test_human_changes_are_shown_beside_those_of_agents(run: Run) -> None:
         "lines_deleted": 1.0,
         "lines_modified": 1.0,
     }
-    assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "of b one run tells it"
+    assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "only one run of b reports it"
     assert changes.data["unchanged"] == [{"case": "t0", "agent": "b", "runs": 1, "of": 1}]
     assert changes.sentences == ("1 run completed without changing anything: b at t0",)
     assert rows(changes)["lines added"] == {"a": "3", "b": "1.50", "people": "2.50"}
@@ -537,7 +537,7 @@ def check_later_runs(folder: Folder, first: str) -> None:
     written = folder.abreast("report", "--format", "markdown,json", "--output", "elsewhere", "--no-pictures")
     assert "elsewhere/bench.json" in written.out
     assert folder.abreast("delete", second, "--yes").code == 0
-    assert not (folder.path / "bench.json").exists(), "it goes with its run"
+    assert not (folder.path / "bench.json").exists(), "it is deleted with its run"
     assert not (folder.path / "bench-2.md").exists()
     assert (folder.path / "bench.md").exists()
     assert not list(folder.path.glob(".bench*"))

@@ -377,7 +377,7 @@ def test_a_program_may_print_50_megabytes(folder: Folder) -> None:
     assert 1_900_000 < size < 2_100_000
     assert folder.path.joinpath("results.db").stat().st_size < 10_000_000
     logs = folder.abreast("logs").out
-    assert len(logs) < 10_000, "of a long way the beginning and the end"
+    assert len(logs) < 10_000, "only the head and tail of long output"
     assert '"type": "noise"' in logs
     assert f"{size - 4_000:,} characters left out; --json prints all" in logs
     assert '{"answer": "yes"}' in logs
@@ -407,7 +407,7 @@ def test_large_output_is_read_without_holding_it_in_memory(tmp_path: Path) -> No
         print(peak() - before)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 90_000  # kB: less than a document and a line of what is looked at
+    assert int(done.stdout) < 90_000  # kB: less than a document and one inspected line
 
 
 # -- what it does ------------------------------------------------------------------------------------------------------

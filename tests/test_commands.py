@@ -366,7 +366,7 @@ def test_logs_show_where_in_the_users_code_a_crash_happened(folder: Folder, func
     assert 'moody.py:13 in predict: return parsed("{")' in output
     assert "moody.py:5 in parsed: return json.loads(text)" in output
     assert re.search(r"^    json/decoder.py:\d+ in raw_decode", output, re.M), "and where it was raised"
-    assert "abreast" not in output, "our own calls are nobody's business"
+    assert "abreast" not in output, "our own frames are not shown"
     (row,) = folder.abreast("logs", "--case", "c3", "--variant", "moody", "--json").json
     assert row["error_detail"].startswith("moody.py:")
     assert folder.sql("select count(error_detail) n from trials where error_kind <> 'crash'") == [{"n": 0}]
@@ -586,7 +586,7 @@ def test_the_self_test_detects_a_set_up_that_favours_one_side(folder: Folder) ->
         "sticky.py",
         """
         seen = {}
-        def predict(case):  # remembers the first answer: whoever comes second profits
+        def predict(case):  # remembers the first answer, which favours the second caller
             seen[case.id] = seen.get(case.id, 0) + 1
             return "yes" if seen[case.id] > 1 else "no"
         """,
@@ -635,7 +635,7 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_on
     calls = (folder.path / "calls.txt").read_text().split()
     assert sorted(calls) == sorted([f"c{n}" for n in range(12)] + ["c3", "c5"])
     assert folder.sql("select status, count(*) n from predictions group by status") == [{"status": "ok", "n": 12}]
-    assert folder.rerun("resume").code == 2, "there is nothing to go on with"
+    assert folder.rerun("resume").code == 2, "there is nothing to resume"
 
 
 def test_failures_of_a_variant_are_repeated_only_on_request_and_the_report_says_so(folder: Folder) -> None:

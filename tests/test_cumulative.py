@@ -138,8 +138,8 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
     assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in rows]
     assert bench.abreast("report", "--format", "markdown").out.count("one chain") == 1
     names = {path.name for path in bench.path.glob("runs/*/artifacts/**/*") if path.is_file()}
-    assert names, "changes lie beside the page"
-    assert not [name for name in names if "state" in name], "what is for programs does not"
+    assert names, "changes are beside the page"
+    assert not [name for name in names if "state" in name], "columns for programs do not"
 
 
 def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> None:
@@ -154,7 +154,7 @@ def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> Non
     assert logs == [["a-1-", "a-2-"], ["b-1-", "b-2-"]]
     changed = "update payloads set data = json_set(data, '$.state_after', 'other') where position = 1"  # b's of pr-1
     assert bench.abreast("sql", "--write", "results.db", f"{changed} and run_id = 2").code == 0
-    assert "6 already done" in bench.abreast("check", "settings.json").output, "of the first run it still is"
+    assert "6 already done" in bench.abreast("check", "settings.json").output, "it is still that of the first run"
     assert bench.abreast("sql", "--write", "results.db", changed).code == 0
     assert "4 already done" in bench.abreast("check", "settings.json").output, "without b's of pr-2 and pr-3"
     assert bench.abreast("run", "settings.json", "--fresh", "--variant", "b").code == 0

@@ -338,7 +338,7 @@ def test_trials_that_finish_after_an_interrupt_are_scored(folder: Folder) -> Non
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) == 2, "two calls in flight", process)
     process.send_signal(signal.SIGINT)
-    assert ended(process).code == 0, "nothing is left to do"
+    assert ended(process).code == 0, "nothing remains to be done"
     assert folder.sql("select count(*) n, count(score) scored from predictions") == [{"n": 2, "scored": 2}]
 
 
@@ -463,7 +463,7 @@ def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
         shutil.copytree(disk.path, folder.path / "copy")  # a reader of the store itself would complete it
         stored = only_run(folder, f"copy/results.{engine}")["trials"]
         assert any(log.stat().st_size > 0 for log in disk.path.glob("*-wal"))
-        if ending == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
+        if ending == "killed and copied":  # a copy of a store includes the log, but not the index in shared memory
             for index in disk.path.glob("*-shm"):
                 index.unlink()
     disk.mount("-o", "remount,ro")
@@ -586,7 +586,7 @@ def test_a_damaged_store_gives_a_message_and_never_a_traceback(folder: Folder, s
         ["run", spec],
         ["cache", "stats"],
     ):
-        done = folder.abreast(*words)  # asserts that there is no traceback
+        done = folder.abreast(*words)  # asserts that no traceback is printed
         assert done.code in (0, 2, 3), (words, done.output)
         assert done.code == 0 or "error:" in done.err
 
@@ -629,7 +629,7 @@ def test_of_two_processes_resuming_a_run_one_executes_and_the_other_names_it(fol
     (winner, pid), (loser, _) = ends
     assert (winner.code, loser.code) == (0, 2), (winner.output, loser.output)
     assert f"is being executed by process {pid}" in loser.err
-    assert len(calls(folder)) <= 32 + 2 * 2  # what was in flight at the kill, and nothing else twice
+    assert len(calls(folder)) <= 32 + 2 * 2  # only attempts in flight at the kill are repeated
     every_trial_once(folder, "results.db", 16)
 
 

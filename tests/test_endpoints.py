@@ -150,7 +150,7 @@ def test_progress_lines_show_the_wait_for_the_first_answer(capsys: pytest.Captur
     from abreast.errors import Transient, classify
 
     ended(display, Outcome("error", failure=classify(Transient("no connection"))))
-    assert "waiting for the first answer, 100 s" in display.sentence(), "a failed connection is no answer"
+    assert "waiting for the first answer, 100 s" in display.sentence(), "a failed connection is not an answer"
     ended(display, Outcome("ok"))
     clock.now += 1_000.0
     display.tick()

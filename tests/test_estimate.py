@@ -203,7 +203,7 @@ def test_skipped_trials_cost_nothing(paid: Folder) -> None:
     spec(paid, variants="{a: {transform: {from: python:paid:change, most: 4}}}", more="expects: {seconds: 5}\n")
     estimate = numbers(paid)
     assert (estimate["input_tokens"], estimate["seconds"]) == pytest.approx((100, 20.0))
-    assert estimate["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
+    assert estimate["cost_usd"] is None, "an unknown cost does not become 0 because other trials are skipped"
 
 
 def test_expects_of_the_spec_applies_without_earlier_trials(paid: Folder) -> None:
@@ -277,7 +277,7 @@ def test_prices_and_expects_give_dollars_before_the_first_run(folder: Folder, mo
     assert not (folder.path / "results.db").exists()
     assert estimate_of(params=f", system: {'y' * 4000}")["cost_usd"] == pytest.approx(40 + 30), "it is sent each time"
     assert estimate_of("{seconds: 2}")["cost_usd"] is None
-    assert estimate_of(params=", images: ['{{ input }}']")["cost_usd"] is None, "nobody knows what pictures take"
+    assert estimate_of(params=", images: ['{{ input }}']")["cost_usd"] is None, "the tokens of images are unknown"
 
 
 def test_expects_is_part_of_the_stored_spec(paid: Folder) -> None:
@@ -347,7 +347,7 @@ def test_more_than_the_budget_is_a_warning_and_the_budget_holds(paid: Folder) ->
     assert "the budget is $0.16: about 8 of 16 trials fit" in done.err
     assert done.code == 3
     second = paid.abreast("check", "spec.yaml")
-    assert "already spent" in second.err, "what the run that goes on has spent counts"
+    assert "already spent" in second.err, "earlier spending of the resumed run counts"
 
 
 def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, monkeypatch: Any) -> None:
@@ -355,7 +355,7 @@ def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, mon
     monkeypatch.setenv("ABREAST_STATE", str(state))
     spec(paid, "limits: {quota: 50/5h}\n")
     assert "needs 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
-    assert not state.exists(), "looking makes nothing"
+    assert not state.exists(), "a check creates nothing"
     assert paid.abreast("run", "spec.yaml").code == 0
     assert "needs 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
     paid.cases(40)

@@ -117,7 +117,7 @@ def test_in_a_notebook_foreign_names_and_messages_are_escaped() -> None:
     assert "<img" not in page
     assert "<script" not in page
     assert html.escape(hostile) in page
-    assert "$" not in page, "a notebook would take it for a formula"
+    assert "$" not in page, "a notebook would render it as a formula"
     assert "no trial gave an answer" in page
     assert "<td>b</td>" in page
 

@@ -21,7 +21,7 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     screen = folder.abreast("show", "latest", "c").out
     line = next(line for line in screen.splitlines() if line.startswith(f"score_{scorer}"))
     score = folder.abreast("logs", "--json").json[0]["scores"][0]
-    assert score["explanation"] in line, "nothing is lost on the way to the terminal"
+    assert score["explanation"] in line, "the terminal shows the full explanation"
     return line
 
 

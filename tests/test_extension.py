@@ -135,7 +135,7 @@ def test_groups_stay_together_and_old_groups_come_first(folder: Folder) -> None:
     assert groups[:15] == [name for name, _ in groupby(int(case[1:]) // 6 for case in first)]
     assert [case for case in second if case in first] == first
     for at in range(0, 90, 6):
-        assert set(second[at : at + 3]) <= set(first), "the cases that were there before come first in their group"
+        assert set(second[at : at + 3]) <= set(first), "earlier cases come first in their group"
 
 
 def test_new_groups_give_a_note_and_no_warning(folder: Folder) -> None:
@@ -221,7 +221,7 @@ def test_extending_a_killed_run_keeps_its_gapless_prefix_of_cases(folder: Folder
     assert actual[:40] == before[:40]
     assert actual[40:100] != before[40:]
     assert (extends(folder, second) or {})["cases"] == 40
-    assert not final_spent(folder, second), "nobody saw a final interval"
+    assert not final_spent(folder, second), "no final interval was shown"
 
 
 def test_an_extended_run_can_be_decided_by_reused_answers(folder: Folder) -> None:

@@ -70,7 +70,7 @@ def test_allow_failing_continues(folder: Folder) -> None:
     assert folder.abreast("resume", "--allow-failing").code != 3
     assert trials(folder) == {("good", "ok"): 30, ("bad", "error"): 30}
     second = folder.abreast("run", "spec.yaml")
-    assert second.code != 3, "failures that are reused stop nothing"
+    assert second.code != 3, "reused failures do not stop the run"
     assert "reusing 60 answers" in second.err
 
 
@@ -121,7 +121,7 @@ def test_only_a_variant_that_nearly_always_fails_in_one_way_stops_the_run(
     if failed is not None:
         assert (done.code, counts["bad", "error"]) == (3, failed)
     elif has_stopped:
-        assert 10 <= counts["bad", "error"] <= 13, "what was in flight is finished"
+        assert 10 <= counts["bad", "error"] <= 13, "attempts in flight are finished"
     else:
         assert sum(number for (name, _), number in counts.items() if name == "bad") == cases
 

@@ -155,7 +155,7 @@ class Box:
     """The folder of an example, inside another folder in which nothing may change."""
 
     outer: Path
-    is_own: bool = False  # what is fed is the user's own, a secret in it too
+    is_own: bool = False  # the input belongs to the user, including any secret in it
     may_be_damaged: bool = False  # a store that something else wrote to
 
     @property
@@ -198,7 +198,7 @@ class Box:
         assert sorted(path.name for path in self.outer.iterdir()) == ["home", "work"], "written outside of the folder"
         assert not list(self.outer.rglob("executed")), "a name was executed"
         outside_paths = [path for path in self.outer.rglob("outside*") if path.parent != self.outer / "work" / "runs"]
-        assert not outside_paths, "written outside of its own folder"
+        assert not outside_paths, "written outside the folder"
         for path in () if self.is_own else self.path.rglob("*"):
             if path.is_file() and (
                 path.suffix in (".db", ".html", ".csv", ".jsonl") or path.name.startswith("results.db")
@@ -562,7 +562,7 @@ def case_file(suffix: str, rows: list[Any]) -> bytes:
 def test_any_case_file_is_handled(boxes: Iterator[Box], suffix: str, rows: list[Any], numbered: bool) -> None:
     box = next(boxes)
     box.is_own = True
-    if numbered:  # so that ids are no reason to refuse all of it
+    if numbered:  # so that bad ids do not cause the whole file to be refused
         rows = [{**row, "id": f"c{n}"} if isinstance(row, dict) else row for n, row in enumerate(rows)]
     box.write(f"cases.{suffix}", case_file(suffix, rows))
     spec = {"cases": f"cases.{suffix}", "variants": VARIANTS, "scorers": ["exact"], "limits": LIMITS}

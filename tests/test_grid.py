@@ -111,7 +111,7 @@ def test_a_grid_in_python_has_the_names_of_one_in_a_spec() -> None:
 
 def test_names_contain_only_what_varies() -> None:
     assert [v.name for v in grid(Params, model="large", dim=[1, 2])] == ["dim=1", "dim=2"]
-    assert [v.name for v in grid(Params, model=["large"])] == ["model=large"], "or all that is given, if nothing varies"
+    assert [v.name for v in grid(Params, model=["large"])] == ["model=large"], "or all values, if nothing varies"
 
 
 @pytest.mark.parametrize("value", ["large", ["large"], ("large",), iter(["large"])])
@@ -155,7 +155,7 @@ def test_names_are_short_unique_and_stable_for_any_values() -> None:
     names = [variant.name for variant in grid(Params, model=values)]
     assert len(set(names)) == len(values)
     assert all(len(name) <= 120 and name.isprintable() for name in names)
-    assert names[:2] == ["model=1#1", "model=1#2"], "what looks alike is numbered"
+    assert names[:2] == ["model=1#1", "model=1#2"], "names that look alike are numbered"
     assert names[5:8] == ["model=two lines and", "model=LARGE", "model=len"]
     assert names == [variant.name for variant in grid(Params, model=values)]
 

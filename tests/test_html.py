@@ -178,7 +178,7 @@ def test_every_case_is_listed_with_its_answers_in_its_group(finished_run: Folder
 def test_every_chart_has_a_text_alternative(finished_run: Folder) -> None:
     page = page_of(finished_run)
     charts = page.all("svg")
-    assert len(charts) >= 14, "seven pictures, each for a desk and for a telephone"
+    assert len(charts) >= 14, "seven charts, each for wide and for narrow screens"
     assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in charts)
     assert len(page.all("figcaption")) == len(page.all("figure")) == len(charts) / 2
 
@@ -457,7 +457,7 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """Errors in the console, and requests other than the one for the page."""
-        self.of_page("0")  # what was under way has arrived
+        self.of_page("0")  # wait until pending events have arrived
         complaints = []
         requests = [event for event in self._events if event["method"] == "Network.requestWillBeSent"]
         for event in self._events:

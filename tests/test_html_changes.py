@@ -133,7 +133,7 @@ def test_artifacts_are_linked_unchanged_and_deleted_with_the_run(changed: Folder
     second = changed.command("report", "--format", "html", "--output", "again").out.strip()
     for path in (changed.path / "again").rglob("*.*"):
         assert path.read_bytes() == (home(changed) / path.relative_to(changed.path / "again")).read_bytes()
-    assert second == "again/report.html", "one line, however many files lie beside it"
+    assert second == "again/report.html", "one line, however many files are beside it"
     assert changed.abreast("report", "--format", "html").out.strip().endswith("report.html"), "nothing new, no new file"
     changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
@@ -471,4 +471,4 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
             assert browser.complaints() == []
             begin, _, end, _ = browser.of_page(selectors)
             assert (end > begin + 100) == (width > 1_000), "beside each other, or one below the other"
-    assert all(path.is_file() for path in links_of(report).values()), "wherever the folder is"
+    assert all(path.is_file() for path in links_of(report).values()), "links work wherever the folder is"

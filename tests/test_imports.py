@@ -76,7 +76,7 @@ def test_a_run_imports_neither_scipy_nor_agents(tmp_path: Path) -> None:
         "abreast.targets.mcp",
         "abreast.suites",
     }
-    assert "abreast.report.page.html" not in modules, "pages are for commands that write one"
+    assert "abreast.report.page.html" not in modules, "only commands that write a page import it"
 
 
 def test_the_command_imports_only_what_its_run_needs(tmp_path: Path) -> None:

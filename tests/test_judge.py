@@ -119,7 +119,7 @@ def costly_mumbler(case):
     return {"answer": "Well.", "cost_usd": 1.0, "input_tokens": 100, "output_tokens": 10}
 
 def stuck_after_five(case):
-    with LOCK:  # each counts for itself
+    with LOCK:  # calls are counted one by one
         note("prompts.txt", case.input)
         number = asked()
     if number > 5 and not os.path.exists("repaired"):
@@ -227,7 +227,7 @@ def test_a_judge_with_position_bias_prefers_neither_side_and_is_reported(folder:
 
 def test_in_pairwise_judging_an_answer_beats_a_failed_baseline(folder: Folder) -> None:
     judge = f"target: python:mine:prefers\n{RUBRIC}\npairwise: true"
-    folder.abreast("run", spec(folder, judge, plain=", fails: c1", better=", fails: c2"))
+    folder.abreast("run", spec(folder, judge, plain_params=", fails: c1", better=", fails: c2"))
     assert scores(folder) == {"alpha": [0.5, 0.0, 0.5, 0.5], "omega": [1.0, 1.0, 0.0, 1.0]}
     assert "the baseline gave no answer" in explanations(folder)
     assert len(prompts(folder)) == 4
@@ -237,7 +237,7 @@ def test_in_pairwise_judging_a_baseline_broken_by_infrastructure_is_not_judged_u
     folder: Folder,
 ) -> None:
     judge = f"target: python:mine:prefers\n{RUBRIC}\npairwise: true"
-    done = folder.abreast("run", spec(folder, judge, plain=", breaks: c1", limits="retries: 0"))
+    done = folder.abreast("run", spec(folder, judge, plain_params=", breaks: c1", limits="retries: 0"))
     assert done.code == 3
     assert scores(folder) == {"alpha": [0.5, None, 0.5, 0.5], "omega": [1.0, None, 1.0, 1.0]}
     folder.write("repaired", "")
@@ -247,7 +247,7 @@ def test_in_pairwise_judging_a_baseline_broken_by_infrastructure_is_not_judged_u
 
 
 def test_a_trial_without_an_answer_is_not_judged(folder: Folder) -> None:
-    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", plain=", fails: c0")).code == 0
+    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", plain_params=", fails: c0")).code == 0
     assert len(prompts(folder)) == 7
     assert scores(folder)["alpha"] == [0.0, 0.25, 0.25, 0.25]
 
@@ -401,7 +401,7 @@ def test_the_budget_stops_a_judge_and_resume_continues(folder: Folder) -> None:
     assert "budget $4.00 reached: $4.00 spent" in done.err
     assert len(prompts(folder)) == 4
     assert folder.abreast("resume").code == 3
-    assert len(prompts(folder)) == 4, "what was spent before counts"
+    assert len(prompts(folder)) == 4, "earlier spending counts"
     assert folder.abreast("resume", "--budget", "20", "--yes").code == 0
     assert len(prompts(folder)) == 10
     assert folder.sql("select sum(cost_usd) as paid from judgements") == [{"paid": 10.0}]
@@ -492,7 +492,7 @@ def test_merged_stores_hold_the_judge_calls_of_both(folder: Folder, store: str) 
 
 @pytest.mark.parametrize("store", ["other.db", "other.duckdb"])
 def test_a_merge_that_takes_the_other_answer_keeps_all_judge_calls(folder: Folder, store: str) -> None:
-    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1, plain=", breaks: c0", limits="retries: 0")
+    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1, plain_params=", breaks: c0", limits="retries: 0")
     assert folder.abreast("run", name).code == 3
     assert folder.abreast("merge", "results.db", "--into", store).code == 0
     folder.write("repaired", "")
@@ -626,7 +626,7 @@ def test_a_run_killed_while_judging_loses_no_score_and_repeats_no_call(folder: F
     assert done.code == 0, done.err
     sent_prompts = prompts(folder)
     assert len(set(sent_prompts)) == 10
-    assert len(sent_prompts) <= 12, "only what was in flight is asked again"
+    assert len(sent_prompts) <= 12, "only calls in flight are repeated"
     assert scores(folder) == {"alpha": [0.75] * 5, "omega": [0.75] * 5}
 
 
