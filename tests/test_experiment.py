@@ -387,7 +387,7 @@ def test_a_function_with_a_dataclass_that_mistakes_the_input_for_the_case_gets_a
         return item.input
 
     result = experiment(predict, {"a": Params()}).run(limit=2)
-    assert "the function receives case.input itself" in str(result.verdict)
+    assert "the function receives case.input, not the case" in str(result.verdict)
 
 
 def two_parameters(item: Any, params: Any) -> str:

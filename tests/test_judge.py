@@ -131,7 +131,7 @@ RUBRIC = "rubric: Is it a good answer?"
 
 
 def spec(
-    folder: Folder, judge: str, cases: int = 4, limits: str = "", plain_params: str = "", better: str = "", **top: Any
+    folder: Folder, judge: str, cases: int = 4, limits: str = "", plain: str = "", better: str = "", **top: Any
 ) -> str:
     """Write a spec with two variants, of which one answers `better`, and a judge with these settings."""
     folder.write("mine.py", MODULE)
@@ -144,7 +144,7 @@ def spec(
         **top,
     }
     head = "".join(f"{key}: {value}\n" for key, value in spec_content.items() if value is not None)
-    variants = f"variants:\n  alpha: {{word: plain{plain_params}}}\n  omega: {{word: better{better}}}\n"
+    variants = f"variants:\n  alpha: {{word: plain{plain}}}\n  omega: {{word: better{better}}}\n"
     settings = "".join(f"      {line.strip()}\n" for line in judge.strip().splitlines())
     folder.write("experiment.yaml", f"{head}{variants}scorers:\n  - judge:\n{settings}limits: {{{limits}}}\n")
     return "experiment.yaml"
@@ -227,7 +227,7 @@ def test_a_judge_with_position_bias_prefers_neither_side_and_is_reported(folder:
 
 def test_in_pairwise_judging_an_answer_beats_a_failed_baseline(folder: Folder) -> None:
     judge = f"target: python:mine:prefers\n{RUBRIC}\npairwise: true"
-    folder.abreast("run", spec(folder, judge, plain_params=", fails: c1", better=", fails: c2"))
+    folder.abreast("run", spec(folder, judge, plain=", fails: c1", better=", fails: c2"))
     assert scores(folder) == {"alpha": [0.5, 0.0, 0.5, 0.5], "omega": [1.0, 1.0, 0.0, 1.0]}
     assert "the baseline gave no answer" in explanations(folder)
     assert len(prompts(folder)) == 4
@@ -237,7 +237,7 @@ def test_in_pairwise_judging_a_baseline_broken_by_infrastructure_is_not_judged_u
     folder: Folder,
 ) -> None:
     judge = f"target: python:mine:prefers\n{RUBRIC}\npairwise: true"
-    done = folder.abreast("run", spec(folder, judge, plain_params=", breaks: c1", limits="retries: 0"))
+    done = folder.abreast("run", spec(folder, judge, plain=", breaks: c1", limits="retries: 0"))
     assert done.code == 3
     assert scores(folder) == {"alpha": [0.5, None, 0.5, 0.5], "omega": [1.0, None, 1.0, 1.0]}
     folder.write("repaired", "")
@@ -247,7 +247,7 @@ def test_in_pairwise_judging_a_baseline_broken_by_infrastructure_is_not_judged_u
 
 
 def test_a_trial_without_an_answer_is_not_judged(folder: Folder) -> None:
-    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", plain_params=", fails: c0")).code == 0
+    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", plain=", fails: c0")).code == 0
     assert len(prompts(folder)) == 7
     assert scores(folder)["alpha"] == [0.0, 0.25, 0.25, 0.25]
 
@@ -492,7 +492,7 @@ def test_merged_stores_hold_the_judge_calls_of_both(folder: Folder, store: str) 
 
 @pytest.mark.parametrize("store", ["other.db", "other.duckdb"])
 def test_a_merge_that_takes_the_other_answer_keeps_all_judge_calls(folder: Folder, store: str) -> None:
-    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1, plain_params=", breaks: c0", limits="retries: 0")
+    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1, plain=", breaks: c0", limits="retries: 0")
     assert folder.abreast("run", name).code == 3
     assert folder.abreast("merge", "results.db", "--into", store).code == 0
     folder.write("repaired", "")
