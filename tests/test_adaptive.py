@@ -37,7 +37,7 @@ class Server(Target):
     knee: float = math.inf
     sigma: float = 0.0
     latency: float = LATENCY
-    announced: int = 0  # requests at once, as its headers say
+    announced: int = 0  # parallel requests announced in the headers
     is_service: bool = True
     seed: int = 1
     name: str = "server"

@@ -185,9 +185,7 @@ def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
             effect = naive.estimate(naive.units_of(run, data.cases, data.differences))
             assert row["effect"] == approx(effect)
             assert row["scores"]["variant"] - row["scores"]["baseline"] == approx(effect)
-            is_sampled = (
-                row["population"] == "these cases"
-            )  # of many rearrangements a sample, and the oracle counts all
+            is_sampled = row["population"] == "these cases"  # the oracle counts all rearrangements
             assert row["p"] == approx(decided.p, 0.02 if is_sampled else 1e-5)
             if is_sampled and abs(decided.p - (1 - decided.level)) < 0.02:
                 continue  # the sample may decide otherwise
@@ -464,7 +462,7 @@ def test_comparisons_of_runs_agree_with_the_naive_analysis(seed: int, cases: lis
         path = Path(folder) / "results.db"
         for number, count in enumerate(cases):
             shape = Shape(seed + number, count, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
-            shape.group_size *= 1 - number  # where both know groups, those of the first count
+            shape.group_size *= 1 - number  # if both runs have groups, those of the first count
             shape.weight = "case" if seed % 2 else "group"
             executed(shape, path, number + 1)
         with open_store(path) as store:

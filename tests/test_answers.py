@@ -58,7 +58,7 @@ def test_answers_about_code_are_parsed_as_a_person_would_read_them(file: str) ->
 MISREAD_NUMBERS = {"numbers.jsonl": (3, 0, 300), "numbers_2.jsonl": (2, 0, 60)}
 """Right answers that are rejected and wrong ones that are accepted, at most, and how many answers a file has."""
 
-QUERY_OF = {  # how the answers' authors put the questions of the catalogue; the first that a question contains counts
+QUERY_OF = {  # phrases of questions and the query they ask for; the first match counts
     "largest drawdown": "drawdown",
     "return from the first": "return_percent",
     "volume-weighted": "vwap",
@@ -101,7 +101,7 @@ def no_truth(_columns: Any) -> None:
     return None
 
 
-FURTHER_QUERIES = [  # what authors asked that the catalogue does not have: read by the same rules
+FURTHER_QUERIES = [  # queries that the catalogue lacks, read by the same rules
     Query("ratio", "What is the standard deviation divided by the mean?", no_truth, "hard", rel=0.05),
     Query("percentage", "What percentage of the values lies above 60?", no_truth, "easy", unit="percent"),
     Query("share", "What share of the values is positive?", no_truth, "easy", unit="share"),

@@ -155,7 +155,7 @@ def test_errors_are_classified_and_only_transient_ones_are_retried(
     (row,) = folder.sql("select * from predictions")
     assert (row["error_kind"], row["error_blame"], row["attempts"]) == (kind, blame, attempts), row["error"]
     assert row["status"] == ("ok" if kind is None else "error")
-    if kind in ("no_answer", "refused"):  # it was paid all the same
+    if kind in ("no_answer", "refused"):  # paid nevertheless
         assert row["cost_usd"] > 0
         assert row["raw_response"]
 
@@ -234,7 +234,7 @@ def failed(code: str, **more: Any) -> dict[str, Any]:
     return {"status": "failed", "error": error, "output": [], "usage": None, "model": "gpt-5", **more}
 
 
-ANSWERS: dict[str, Any] = {  # all of them say 4
+ANSWERS: dict[str, Any] = {  # the answer of each is 4
     "an empty refusal": chat(message={"refusal": ""}),
     "a model that is a number": chat(model=5),
     "a model that is a list": chat(model=["x"]),
@@ -248,7 +248,7 @@ ANSWERS: dict[str, Any] = {  # all of them say 4
     "a reason that is a mapping": {"choices": [{"finish_reason": {}, "message": {"content": "4"}}]},
     "an empty error": chat(error={}),
 }
-NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
+NO_ANSWERS: dict[str, Any] = {  # none of them is the fault of the variant
     "content that is a number": chat(42),
     "content that is a mapping": chat({"a": 1}),
     "parts that are texts": chat(["4"]),

@@ -55,7 +55,7 @@ class Service:
             await asyncio.sleep(self.fails_in_s * jitter)
             raise self.error()
         await asyncio.sleep(self.latency_s * jitter)
-        if self.is_down():  # the connection breaks
+        if self.is_down():  # the connection is lost
             raise self.error()
         return Answer("yes")
 

@@ -558,7 +558,7 @@ def test_filters_apply_before_cases_are_stored(folder: Folder) -> None:
         ids(tags={"even": "maybe"})
 
 
-# Anything at all as a case file.
+# Arbitrary content as a case file.
 
 FUZZ = settings(
     max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None

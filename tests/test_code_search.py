@@ -88,7 +88,7 @@ def test_an_agent_finds_code_with_the_demo_server_and_not_without_it(shop: Folde
     assert {row["model"] for row in rows.values()} == {rows["search-001", "with_mcp"]["model"]}
     assert "with_mcp vs without_mcp" in done.out
     assert "SIMULATED" in done.out
-    for case, variant in rows:  # verbose lines say which case and variant starts and ends
+    for case, variant in rows:  # verbose lines name the case and variant that starts or ends
         assert re.search(rf"^start  {case} {variant}$", done.err, re.M)
         assert re.search(rf"^end    {case} {variant}: ok \(", done.err, re.M)
 

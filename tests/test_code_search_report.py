@@ -307,7 +307,7 @@ def test_a_reported_zero_is_shown_as_zero_and_a_missing_value_as_a_dash(run: Run
     sections = run([case(reply(usage=(0, 0, 0, 0), cost=0.0, tool_calls=0, tools=None), reply())])
     table = rows(sections["arms"])
     assert (table["input tokens"]["without_mcp (baseline)"], table["input tokens"]["with_mcp"]) == ("0", "–")
-    assert "prompt read from cache" not in table  # of nothing
+    assert "prompt read from cache" not in table  # nothing was read
     assert table["tool calls"] == {"without_mcp (baseline)": "0.0", "with_mcp": "–", "change": "–"}
     assert "turns" not in table
     assert measure(sections["arms"], "input_tokens")["improvements"] == {"with_mcp": None}
@@ -534,7 +534,7 @@ def test_a_narrow_terminal_folds_long_names_and_figures_only(run: Run, folder: F
     text = as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=60)
     lines = [line.rstrip() for line in text.splitlines() if "abreast show" not in line]
     assert max(map(len, lines)) <= 60
-    assert not [line for line in lines if len(line.strip()) == 1]  # no name a letter a line
+    assert not [line for line in lines if len(line.strip()) == 1]  # no name is split into one letter per line
     assert sum(line.startswith(" without_mcp  ") for line in lines) >= 2
     assert "a-case-" * 12 in "".join(line[1:].split("  ")[0] for line in lines)
 

@@ -97,7 +97,7 @@ def run(folder: Folder) -> Run:
 def last_sections(folder: Folder) -> dict[str, Section]:
     """The sections of the last run, after checks that tables are rectangular and the data are JSON."""
     analysis = analyse(open_store(folder.path / "results.db"), "latest")
-    as_text(analysis)  # which draws every picture
+    as_text(analysis)  # draws every chart
     report_sections = sections(analysis)
     for section in report_sections:
         json.dumps(section.data, allow_nan=False)
@@ -431,7 +431,7 @@ def test_answers_without_files_have_no_section_of_changes(run: Run) -> None:
     assert "no-change rate" not in rows(parts["agents"])
 
 
-# The files of results
+# The results files
 
 PROMPTS = {"greet.md": "Write a greeting.", "count.md": "Count to three."}
 AGENTS = {

@@ -386,7 +386,7 @@ def test_a_program_may_print_50_megabytes(folder: Folder) -> None:
 def test_large_output_is_read_without_holding_it_in_memory(tmp_path: Path) -> None:
     text, lines = tmp_path / "text", tmp_path / "lines"
     with text.open("wb") as file:
-        file.truncate(200_000_000)  # zeros that take no place
+        file.truncate(200_000_000)  # zeros that take no disk space
     with lines.open("wb") as file:
         line = b'{"type": "noise", "text": "' + b"x" * 10_000 + b'"}\n'
         for _ in range(50):
@@ -652,7 +652,9 @@ def test_opencode_is_read() -> None:
     output = read("opencode", OPENCODE)
     assert (output.text, output.usage, output.cost_usd) == ("hello", Usage(60, 23, 70, 1, 2), 0.75)
     assert (output.turns, output.tools) == (2, {"bash": 1})
-    assert read("opencode", OPENCODE.replace("0.5", "0").replace("0.25", "0")).cost_usd is None  # it knows no price
+    assert (
+        read("opencode", OPENCODE.replace("0.5", "0").replace("0.25", "0")).cost_usd is None
+    )  # OpenCode knows no price
 
 
 def test_auggie_and_cursor_are_read() -> None:
@@ -857,9 +859,7 @@ def test_codex_answers_and_reports_its_usage(folder: Folder, codex: dict[str, An
 
 def test_codex_edits_files_of_its_workspace(folder: Folder, codex: dict[str, Any]) -> None:
     folder.write("start/a.txt", "old\n")
-    call = {
-        "cmd": "(echo x > /tmp/$$) 2>&- || cat > a.txt <<'END'\nnew\nEND\necho x > $TMPDIR/x"
-    }  # /tmp is everybody's
+    call = {"cmd": "(echo x > /tmp/$$) 2>&- || cat > a.txt <<'END'\nnew\nEND\necho x > $TMPDIR/x"}  # /tmp is shared
     prompt = f'[[fake: tool=exec_command args={json.dumps(call)} then="yes"]]'
     assert answer(folder, {**codex, "workspace": {"copy": "start"}}, prompt) == "yes"
     assert "-old\n+new\n" in artifacts(folder)["diff"]

@@ -778,7 +778,7 @@ def in_terminal(folder: Folder, width: int, *words: str) -> list[str]:
         os.chdir(folder.path)
         os.execve(ABREAST[0], [*ABREAST, *words], {**os.environ, "TERM": "xterm", "COLUMNS": str(width)})
     output_bytes = b""
-    with contextlib.suppress(OSError):  # its end
+    with contextlib.suppress(OSError):  # end of output
         while chunk := os.read(terminal, 65536):
             output_bytes += chunk
     os.waitpid(pid, 0)

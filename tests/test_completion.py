@@ -67,7 +67,7 @@ def read_until(terminal: int, mark: str | None) -> str:
     try:
         while mark is None or not screen.endswith(mark):
             screen += os.read(terminal, 1).decode(errors="replace").replace("\r", "")
-    except OSError:  # bash has ended
+    except OSError:  # bash has exited
         assert mark is None, screen
     return screen
 

@@ -516,7 +516,7 @@ def test_a_trial_starts_when_the_previous_one_is_stored_and_final_and_nothing_ha
     variants = [Variant(f"v{n}", "simulated") for n in range(2)]
     plan = Plan(table, variants, ["x", "y"], repeats, seed, None, np.array(before))
     chance = random.Random(seed)
-    for position in range(len(plan)):  # a resume: some are done, none of them without the one before
+    for position in range(len(plan)):  # a resume: done trials form a prefix of their chain
         earlier = plan.before(position)
         plan.done[position] = chance.random() < 0.3 and (earlier is None or bool(plan.done[earlier]))
     done = plan.done.copy()

@@ -244,7 +244,7 @@ def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> 
         b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n',
         line("tools/call", "two", name="find_symbol", arguments={"name": "Store.get"}),
         b"this is no JSON\n",
-        line("ping", 3.5).strip(),  # the last line has no end
+        line("ping", 3.5).strip(),  # the last line has no line break
     ]
     (hello, result, wrong, pong), errors, code = run_server(repository, b"".join(talk))
     assert hello["result"]["protocolVersion"] == "2024-11-05"

@@ -187,7 +187,7 @@ def test_a_run_killed_repeatedly_loses_nothing_and_repeats_only_what_was_in_flig
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(chance.uniform(0.0, 0.1))
         process.kill()
-        if ended(process).code != -signal.SIGKILL:  # it was quicker
+        if ended(process).code != -signal.SIGKILL:  # the run ended before the kill
             break
         kills += 1
         words = ["resume", "--store", store]
@@ -682,9 +682,9 @@ def plain_count(path: Path) -> int | None:
             return int(rows[0][0])
         finally:
             reader.close()
-    except duckdb.IOException:  # a flush has it for a moment
+    except duckdb.IOException:  # locked by a flush for a moment
         return None
-    except apsw.SQLError:  # it is being made
+    except apsw.SQLError:  # it is being created
         return None
 
 

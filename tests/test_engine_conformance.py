@@ -80,7 +80,7 @@ def virtual_engine(complete: Complete) -> Engine:
             return 1000.0, Outcome("ok", Answer("too late"))
         steps = behave(case)
         try:
-            steps.send(None)  # up to where it would wait
+            steps.send(None)  # up to its first wait
         except Skipped as reason:
             return 0.0, Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
         finally:

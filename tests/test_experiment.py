@@ -409,7 +409,7 @@ def misspelt(case: Case, styel: str = "") -> str:
 def test_a_function_with_wrong_parameters_is_refused_with_the_right_signature(target: Any, fix: str) -> None:
     with pytest.raises(BadInput, match="cannot be called with these parameters") as caught:
         experiment(target, {"a": {"style": "brief"}}).run()
-    (note,) = caught.value.__notes__  # what a traceback shows below the message
+    (note,) = caught.value.__notes__  # shown by a traceback below the message
     assert note == caught.value.fix
     assert re.search(fix, note)
 

@@ -42,7 +42,7 @@ def test_an_endless_pattern_costs_a_score_but_not_the_run(
     value, why = mark(settings, answer)
     assert value is None
     assert "took longer than" in why
-    assert mark(settings, "[]")[0] is not None  # the next one is tried as ever
+    assert mark(settings, "[]")[0] is not None  # the next one is checked as usual
 
 
 @pytest.mark.parametrize(

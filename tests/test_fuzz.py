@@ -156,7 +156,7 @@ class Box:
 
     outer: Path
     is_own: bool = False  # the input belongs to the user, including any secret in it
-    may_be_damaged: bool = False  # a store that something else wrote to
+    may_be_damaged: bool = False  # a store modified by another program
 
     @property
     def path(self) -> Path:
@@ -616,7 +616,7 @@ def test_any_spec_is_handled(boxes: Iterator[Box], spec: Any, suffix: str, varia
     if isinstance(spec, dict) and isinstance(spec.get("variants"), dict):
         spec = {**spec, "variants": {**spec["variants"], variant: {"target": "simulated"}}}
     if isinstance(spec, dict) and spec.get("store") != "results.db":
-        spec = {**spec, "store": "results.db"}  # a path is the user's own choice
+        spec = {**spec, "store": "results.db"}  # the user chooses the path
     box.write(f"spec.{suffix}", dumps(spec))
     box.abreast("check", f"spec.{suffix}", codes=(0, 2, 4))
     box.abreast("run", f"spec.{suffix}", "--yes", "--force", "--verbose", codes=(0, 1, 2))

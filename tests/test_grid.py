@@ -264,7 +264,7 @@ def test_an_invalid_grid_is_refused(build: Any, message: str) -> None:
 
 def test_a_field_without_stable_content_is_refused_with_a_fix(tmp_path: Path) -> None:
     variants = grid(Params, model=[names, test_names_are_short_unique_and_stable_for_any_values])
-    with pytest.raises(BadInput, match="a field of Params cannot be told from another") as caught:
+    with pytest.raises(BadInput, match="a field of Params has no stable digest") as caught:
         Experiment(cases=CASES, target=predict, variants=variants, store=tmp_path / "r.db").run()
     assert "in a mapping" in caught.value.fix
 

@@ -36,7 +36,7 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.source = text
         self.elements: list[tuple[str, dict[str, str]]] = []
-        self.texts: list[tuple[str, str]] = []  # the elements around it, and the text
+        self.texts: list[tuple[str, str]] = []  # path of enclosing elements, and text
         self._open: list[str] = []
         self.faults: list[str] = []
         self.feed(text)
@@ -205,7 +205,7 @@ def test_the_same_rows_give_the_same_bytes(finished_run: Folder) -> None:
 
 EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></svg></style><img src=x onerror=alert(2)>"
 
-NAME = EVIL.replace("\0", "").replace("\x1b", "")  # an id or a name has no character that cannot be seen
+NAME = EVIL.replace("\0", "").replace("\x1b", "")  # ids and names have no invisible characters
 
 
 def test_foreign_text_is_shown_and_never_executed(folder: Folder) -> None:
@@ -378,7 +378,7 @@ def test_every_chart_is_a_separate_file_that_describes_itself(simulated: Folder)
         assert path.stat().st_size > 5_000
 
 
-# A real browser, spoken to through a pipe.
+# A real browser, controlled through a pipe.
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _INTO = (

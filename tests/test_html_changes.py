@@ -239,7 +239,7 @@ def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], e
 
 
 def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_executed(folder: Folder) -> None:
-    visible = HOSTILE.replace("\u001b", "")  # a name has no character that cannot be seen
+    visible = HOSTILE.replace("\u001b", "")  # names have no invisible characters
     ids = ["../../../etc/passwd", visible, "case", "CASE", "x" * 200, "con", "日本語", "a b", "a?b#c"]
     header = f"diff --git a/{visible} b/{visible}\nnew file mode 100644\n--- /dev/null\n+++ b/{visible}\n"
     diff = f"{header}@@ -0,0 +1 @@\n+{HOSTILE}\n"
@@ -338,7 +338,7 @@ def test_runs_without_artifacts_and_stores_of_older_versions_have_a_page(folder:
     assert [path.name for path in (folder.path / "pages").iterdir()] == ["report.html"]
 
 
-# Any text at all.
+# Arbitrary text.
 
 BLOCK = environment().from_string('{% import "diff.html.j2" as diff %}{{ diff.block(block) }}')
 TAGS = {"div", "p", "h5", "span", "ins", "del", "i", "b", "small", "pre"}
