@@ -110,8 +110,9 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
     bench.settle({"a": agent, "b": agent}, runs_per_prompt=2, parallel_runs=2)
     done = bench.abreast("run", "settings.json")
     assert done.code == 0, done.output
-    assert "with one chain the cases are dependent and no interval can be trusted" in done.out
-    assert "run without --cumulative" in done.out
+    output = " ".join(done.out.split())
+    assert "with one chain the cases are dependent and no interval can be trusted" in output
+    assert "run without --cumulative" in output
     assert "3 cases in 1 chain" in done.err
     rows = bench.rows("variant, repeat, case_id, answer, carried_from, state_before, state_after, files_changed")
     words = set()
