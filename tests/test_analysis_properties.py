@@ -400,9 +400,7 @@ def check_words(analysis: Analysis) -> None:
     st.booleans(),
 )
 @pytest.mark.heavy
-def test_the_analysis_agrees_with_the_naive_one(
-    seed: int, cases: int, variants: int, repeats: int, pairs: bool
-) -> None:
+def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: int, repeats: int, pairs: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.db"
         executed(Shape(seed, cases, variants, repeats), path)
@@ -457,7 +455,7 @@ def check_across(store: Store, names: list[str]) -> None:
 
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 40), min_size=2, max_size=2), st.data())
-def test_comparisons_of_runs_agree_with_the_naive_analysis(seed: int, cases: list[int], data: st.DataObject) -> None:
+def test_runs_are_compared_as_the_rules_say(seed: int, cases: list[int], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.db"
         for number, count in enumerate(cases):
