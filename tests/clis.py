@@ -15,7 +15,7 @@ BUBBLEWRAP = PROJECT / ".tools" / "bubblewrap" / "usr" / "bin"
 
 
 def real_cli(name: str) -> Path:
-    """The program, as `make test` installed it into the project's own cache; without it the test fails."""
+    """The path of the program that `make test` installed into the project's cache; fail the test without it."""
     folder = Path(os.environ.get("ABREAST_TEST_CLIS") or CACHE)
     path = folder / "node_modules" / ".bin" / name
     if not path.exists():
@@ -24,7 +24,7 @@ def real_cli(name: str) -> Path:
 
 
 def bubblewrap_folder() -> Path:
-    """The folder of `bwrap`; where it cannot work, the test is skipped."""
+    """The folder of `bwrap`; skip the test where it cannot work."""
     actual = shutil.which("bwrap") or shutil.which("bwrap", path=str(BUBBLEWRAP))
     if actual is None:
         pytest.skip("bubblewrap cannot be installed here")

@@ -1,4 +1,4 @@
-"""What the tests share: the front door, in this process or as a real command, and the rule on skipping."""
+"""Shared fixtures: running commands in this process or as real processes, and the rule on skipping."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class Folder:
     def sql(self, query: str, store: str = "results.db") -> list[dict[str, Any]]:
         done = self.abreast("sql", "--json", store, query)
         assert done.code == 0, done.err
-        found: list[dict[str, Any]] = done.json
-        return found
+        rows: list[dict[str, Any]] = done.json
+        return rows
 
 
 @pytest.fixture

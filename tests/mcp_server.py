@@ -1,4 +1,4 @@
-"""A real MCP server over stdio, in plain Python, for tests. How it misbehaves is said by environment variables.
+"""A real MCP server over stdio, in plain Python, for tests. Environment variables make it misbehave.
 
 MCP_FAIL=text       ends at once with exit code 3 and this text on stderr
 MCP_HANG=1          never answers initialize
@@ -8,8 +8,8 @@ MCP_EXIT=1          ends with exit code 5 after it answered initialize
 MCP_PAGES=1         lists its tools in two pages; with `endless`, in pages without an end
 MCP_ASK=1           asks the client for ping and roots/list before it lists tools, and describes one by the root
 MCP_EMPTY=1         offers no tools; with `undeclared`, does not declare them either
-MCP_CHILD=FILE      starts a process that ends for nobody, and writes its id to this file; with MCP_DETACH=1
-                    in a session of its own
+MCP_CHILD=FILE      starts a process that ignores signals, and writes its id to this file; with MCP_DETACH=1
+                    in a new session
 MCP_DEAF=1          does not end when its input ends
 MCP_SAY=NAME        prints the value of this environment variable on stderr, and then ends with exit code 4
 """
@@ -52,7 +52,7 @@ def say(message: dict[str, Any]) -> None:
 
 
 def ask(method: str) -> Any:
-    """Of the client, whose answer is the next line."""
+    """Send a request to the client, whose answer is the next line."""
     say({"id": f"ours-{method}", "method": method})
     return json.loads(sys.stdin.readline())["result"]
 
@@ -83,7 +83,7 @@ def listed(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """None if there is no such method."""
+    """The result of a method, or None if it is unknown."""
     if method == "initialize":
         capabilities = {} if setting("MCP_EMPTY") == "undeclared" else {"tools": {}}
         server = {"name": "secrets", "version": "1.2.3"}

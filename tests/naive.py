@@ -1,6 +1,6 @@
-"""The analysis once more, as slowly and plainly as it can be written: dictionaries and loops, straight from the rules.
+"""A second analysis, as slow and plain as possible: dictionaries and loops, straight from the rules.
 
-It shares nothing with the product but the distributions of scipy, so that both can be wrong only in different ways.
+It shares only the distributions of scipy with the product, so that both can be wrong only in different ways.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pairs = list[tuple[float, float]]  # scores of baseline and variant, repeat by r
 
 @dataclass
 class Run:
-    """The rows of a run as they lie in the store."""
+    """The rows of a run as stored."""
 
     variants: list[str]
     repeats: int
@@ -45,7 +45,7 @@ class Run:
 
 
 def accuracy(run: Run, variant: int) -> float | None:
-    """The mean score over the trials of a variant; not known if none of them gave an answer."""
+    """The mean score over the trials of a variant; None if none of them gave an answer."""
     mine = [key for key in run.trials if key[1] == variant]
     scores = [score for key in mine if (score := run.score(key)) is not None]
     answered = any(run.trials[key]["status"] == "ok" for key in mine)
@@ -53,7 +53,7 @@ def accuracy(run: Run, variant: int) -> float | None:
 
 
 def counted(run: Run) -> list[int]:
-    """Cases with an outcome everywhere, in the order of starts, up to the first that has not; groups as a whole."""
+    """Complete cases in the order of starts, up to the first incomplete one; only complete groups."""
     turns, started = {}, {row["block"] // run.repeats: case for (case, _, _), row in run.trials.items()}
     for case in range(run.planned_cases):
         rows = [run.trials.get((case, v, k)) for v in range(len(run.variants)) for k in range(run.repeats)]
@@ -72,13 +72,13 @@ def counted(run: Run) -> list[int]:
 
 
 def complete(run: Run) -> int:
-    there = Counter(case for (case, _, _), row in run.trials.items() if row["status"] != "cancelled")
-    return sum(number == len(run.variants) * run.repeats for number in there.values())
+    finished = Counter(case for (case, _, _), row in run.trials.items() if row["status"] != "cancelled")
+    return sum(number == len(run.variants) * run.repeats for number in finished.values())
 
 
 @dataclass
 class Compared:
-    """One question: a difference for each case that has one, why others have none, and what they could be."""
+    """One comparison: the differences of cases, why others have none, and the bounds of what is missing."""
 
     cases: list[int] = field(default_factory=list)
     scores: list[Pairs] = field(default_factory=list)
@@ -100,7 +100,7 @@ def mean_difference(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def compared(run: Run, base: int, other: int) -> Compared:
-    found = Compared()
+    comparison = Compared()
     for case in counted(run):
         cells, usable = [], []
         for k in range(run.repeats):
@@ -111,30 +111,30 @@ def compared(run: Run, base: int, other: int) -> Compared:
                 usable.append(scores)
         both = [(a, b) for a, b in cells if a is not None and b is not None]
         if usable:
-            found.all_cases.append(case)
-            found.is_lossy = found.is_lossy or any(None in scores for scores in usable)
-            found.worst.append([(1 if a is None else a, 0 if b is None else b) for a, b in usable])
-            found.best.append([(0 if a is None else a, 1 if b is None else b) for a, b in usable])
+            comparison.all_cases.append(case)
+            comparison.is_lossy = comparison.is_lossy or any(None in scores for scores in usable)
+            comparison.worst.append([(1 if a is None else a, 0 if b is None else b) for a, b in usable])
+            comparison.best.append([(0 if a is None else a, 1 if b is None else b) for a, b in usable])
         if both:
-            found.cases.append(case)
-            found.scores.append(both)
-            found.repeats_left_out += run.repeats - len(both)
+            comparison.cases.append(case)
+            comparison.scores.append(both)
+            comparison.repeats_left_out += run.repeats - len(both)
             continue
         rows = [run.trials[case, v, k] for v in (base, other) for k in range(run.repeats)]
         if any(row["status"] == "error" and row["error_blame"] != "variant" for row in rows):
-            found.dropped["failed"] += 1
+            comparison.dropped["failed"] += 1
         elif any(row["status"] == "skipped" for row in rows):
-            found.dropped["skipped"] += 1
+            comparison.dropped["skipped"] += 1
         else:
-            found.dropped["unscored"] += 1
-    return found
+            comparison.dropped["unscored"] += 1
+    return comparison
 
 
 Units = list[tuple[float, float]]  # sum and size
 
 
 def units_of(run: Run, cases: Sequence[int], values: Sequence[float]) -> Units:
-    """Cases, or groups of them, in the order in which they begin."""
+    """Cases or groups as units, in the order of starts."""
     sums: dict[Hashable, list[float]] = {}
     for case, value in zip(cases, values, strict=True):
         sums.setdefault(run.groups[case] or ("alone", case), []).append(value)
@@ -147,12 +147,12 @@ def estimate(units: Units) -> float:
     return sum(total for total, _ in units) / sum(size for _, size in units)
 
 
-def bounds(run: Run, found: Compared) -> tuple[float, float] | None:
-    if not found.is_lossy:
+def bounds(run: Run, comparison: Compared) -> tuple[float, float] | None:
+    if not comparison.is_lossy:
         return None
     low, high = (
-        estimate(units_of(run, found.all_cases, differences((found.all_cases, scores))))
-        for scores in (found.worst, found.best)
+        estimate(units_of(run, comparison.all_cases, differences((comparison.all_cases, scores))))
+        for scores in (comparison.worst, comparison.best)
     )
     return low, high
 
@@ -164,11 +164,11 @@ def log_wealth(units: Units, largest: float, m: float, above: bool) -> float:
     """The logarithm of W⁺(m), or of W⁻(m)."""
     logs = []
     for u in BETS:
-        made = 0.0
+        growth = 0.0
         for (total, size), number in Counter(units).items():
             bet = u * (total - m * size) / largest
-            made += number * math.log1p(bet / (1 + m) if above else -bet / (1 - m))
-        logs.append(made)
+            growth += number * math.log1p(bet / (1 + m) if above else -bet / (1 - m))
+        logs.append(growth)
     top = max(logs)
     return top + math.log(sum(math.exp(log - top) for log in logs) / len(logs))
 
@@ -193,26 +193,26 @@ def sequence(units: Units, alpha: float, largest: float) -> tuple[float, float, 
 
 
 def looks(n: int) -> list[int]:
-    found, at = [], 10
+    sizes, at = [], 10
     while at < n:
-        found.append(at)
+        sizes.append(at)
         at += max(10, at // 20)
-    return [*found, n] if n else []
+    return [*sizes, n] if n else []
 
 
 def watched(run: Run, cases: Sequence[int], values: Sequence[float], alpha: float) -> tuple[float, float, float]:
-    """The narrowest bounds of all looks, or those of the last one if they hold the estimate no more."""
+    """The narrowest bounds of all looks, or those of the last one if they no longer contain the estimate."""
     low, high, p = -1.0, 1.0, 1.0
     for at in looks(len(values)):
-        seen = list(cases[:at])
+        prefix = list(cases[:at])
         if is_grouped(run):  # the last group is open
-            last = run.groups[seen[-1]]
-            seen = seen[:-1] if last is None else [case for case in seen if run.groups[case] != last]
-        samples = [seen, list(cases)] if at == len(values) else [seen]
+            last = run.groups[prefix[-1]]
+            prefix = prefix[:-1] if last is None else [case for case in prefix if run.groups[case] != last]
+        samples = [prefix, list(cases)] if at == len(values) else [prefix]
         for sample in samples:
             if sample:
-                one = sequence(units_of(run, sample, values[: len(sample)]), alpha, largest(run))
-                low, high, p = max(low, one[0]), min(high, one[1]), min(p, one[2])
+                look = sequence(units_of(run, sample, values[: len(sample)]), alpha, largest(run))
+                low, high, p = max(low, look[0]), min(high, look[1]), min(p, look[2])
     units = units_of(run, cases, values)
     if not low <= estimate(units) <= high:
         return sequence(units, alpha, largest(run))
@@ -229,11 +229,11 @@ def largest(run: Run) -> float:
 
 def t_error(units: Units) -> tuple[float, float]:
     """CR2 and Bell and McCaffrey's degrees of freedom, from the matrices of their definition."""
-    whole, mean = sum(size for _, size in units), estimate(units)
-    shares = [size / whole for _, size in units]
-    square = sum(((s - mean * n) / whole) ** 2 / (1 - p) for (s, n), p in zip(units, shares, strict=True))
+    total_size, mean = sum(size for _, size in units), estimate(units)
+    shares = [size / total_size for _, size in units]
+    square = sum(((s - mean * n) / total_size) ** 2 / (1 - p) for (s, n), p in zip(units, shares, strict=True))
     gram = [
-        [((p if g == h else 0) - p * q) / math.sqrt((1 - p) * (1 - q)) / whole for h, q in enumerate(shares)]
+        [((p if g == h else 0) - p * q) / math.sqrt((1 - p) * (1 - q)) / total_size for h, q in enumerate(shares)]
         for g, p in enumerate(shares)
     ]
     trace = sum(gram[g][g] for g in range(len(units)))
@@ -272,11 +272,11 @@ def gaffke(values: Sequence[float], level: float) -> tuple[float, float, float]:
 
 
 def weighted_gaffke(values: Counter[float], mean: float, level: float) -> tuple[float, float, float]:
-    """The same of values that may count as part of one."""
+    """Like `gaffke`, for values with fractional weights."""
     tail = (1 - level) / 2
 
     def chance(sample: Counter[float], bound: float) -> float:
-        """That the sum of exponential variables, times these distances, is at most 0."""
+        """The probability that exponential variables weighted by these distances sum to at most 0."""
         spread = math.sqrt(sum(count * (value - bound) ** 2 for value, count in sample.items()))
         at, phase, damping = np.exp(np.arange(-30, 24, 0.03)), 0.0, 0.0
         for value, count in sample.items():
@@ -325,12 +325,14 @@ Question = tuple[int, int]
 
 
 def decide(run: Run, questions: Sequence[Question]) -> dict[Question, tuple[Compared, Decided | None]]:
-    """All verdicts by one score, with what lost pairs could have changed."""
+    """All verdicts on one score, weakened where lost pairs could have changed them."""
     everything = {question: compared(run, *question) for question in questions}
-    data = {q: found for q, found in everything.items() if not any(never_answered(run, index) for index in q)}
-    plain = decide_all(run, {question: (found.cases, found.scores) for question, found in data.items()})
-    worst = decide_all(run, {question: (found.all_cases, found.worst) for question, found in data.items()})
-    best = decide_all(run, {question: (found.all_cases, found.best) for question, found in data.items()})
+    data = {q: comparison for q, comparison in everything.items() if not any(never_answered(run, index) for index in q)}
+    plain = decide_all(run, {question: (comparison.cases, comparison.scores) for question, comparison in data.items()})
+    worst = decide_all(
+        run, {question: (comparison.all_cases, comparison.worst) for question, comparison in data.items()}
+    )
+    best = decide_all(run, {question: (comparison.all_cases, comparison.best) for question, comparison in data.items()})
     for question, result in plain.items():
         low, high = worst[question], best[question]
         if result is not None and data[question].is_lossy:
@@ -364,7 +366,7 @@ def at_the_end(run: Run, sample: Sample, level: float) -> tuple[float, float, fl
 
 
 def is_about_these_cases(run: Run) -> bool:
-    """Whether so few cases cannot decide about others, and their repeats can decide about them."""
+    """Check that the cases are too few to generalize, but their repeats can decide about these cases."""
     comparisons, groups = len(run.variants) - 1, list(run.planned_groups)
     units = len({group for group in groups if group is not None}) + groups.count(None)
     if units < len(groups) and units >= 5 and (run.repeats == 1 or len(groups) >= 60):
@@ -397,7 +399,7 @@ def on_these_cases(run: Run, cases: Sequence[int], pairs: Sequence[Pairs], level
 
 
 def rearrangements(weights: Sequence[float], pairs: Sequence[Pairs]) -> float:
-    """The two-sided p value over every way to say which of a case's scores are the variant's."""
+    """The two-sided p value over all ways to assign the scores of a case to the variant."""
     sums = Counter({0.0: 1})
     for weight, scores in zip(weights, pairs, strict=True):
         k, pool, grown = len(scores), [score for pair in scores for score in pair], Counter[float]()
@@ -406,9 +408,11 @@ def rearrangements(weights: Sequence[float], pairs: Sequence[Pairs]) -> float:
             for chosen, number in ways.items():
                 grown[round(total + weight / k * chosen, 9)] += count * number
         sums = grown
-    here = sum(weight * sum(b for _, b in scores) / len(scores) for weight, scores in zip(weights, pairs, strict=True))
-    above = sum(count for total, count in sums.items() if total >= here - 1e-9)
-    below = sum(count for total, count in sums.items() if total <= here + 1e-9)
+    actual = sum(
+        weight * sum(b for _, b in scores) / len(scores) for weight, scores in zip(weights, pairs, strict=True)
+    )
+    above = sum(count for total, count in sums.items() if total >= actual - 1e-9)
+    below = sum(count for total, count in sums.items() if total <= actual + 1e-9)
     return min(1.0, 2 * min(above, below) / sums.total())
 
 
@@ -463,11 +467,11 @@ def _decided(run: Run, sample: Sample, ended: bool, alpha: float, end: float) ->
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    found, most = [0.0] * len(ps), 0.0
+    adjusted, most = [0.0] * len(ps), 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
         most = max(most, ps[index] * (len(ps) - rank))
-        found[index] = min(1.0, most)
-    return found
+        adjusted[index] = min(1.0, most)
+    return adjusted
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:

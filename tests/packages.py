@@ -18,6 +18,6 @@ def install(folder: Folder, name: str, points: Mapping[str, Mapping[str, str]], 
 
 
 def install_project(folder: Folder, pyproject: str, site: str) -> None:
-    """The same from the `pyproject.toml` of a package whose modules are in `site` already."""
+    """Write the metadata from the `pyproject.toml` of a package whose modules are already in `site`."""
     project = tomllib.loads(pyproject)["project"]
     install(folder, project["name"], project["entry-points"], site)

@@ -54,8 +54,8 @@ class Project:
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.decode().strip()
 
-    def shown(self, commit: str, path: str) -> str:
-        """A file of a commit as it is; empty if there is none."""
+    def file_text(self, commit: str, path: str) -> str:
+        """The text of a file at a commit; empty if it does not exist."""
         done = subprocess.run(["git", "show", f"{commit}:{path}"], cwd=self.path, capture_output=True)
         return done.stdout.decode()
 
@@ -94,7 +94,7 @@ def app(*lines: str) -> str:
 
 
 class Shop(Project):
-    """Six pull requests, two of each style, among everything that is none."""
+    """A repository with six pull requests, two of each style, among other commits."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

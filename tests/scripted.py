@@ -1,4 +1,4 @@
-"""Experiments whose every answer is written down beforehand, so that a test can say what the analysis must find."""
+"""Experiments in which every answer is scripted, so that a test knows what the analysis must find."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scripted(
     more: str = "",
     name: str = "spec.yaml",
 ) -> Done:
-    """Run cases that say what each variant answers, a list with a word for each repeat; `yes` is right."""
+    """Run cases that script the answers of each variant, one word per repeat; `yes` is right."""
     lines = [
         {
             "id": case.get("id", f"c{number}"),
@@ -62,6 +62,6 @@ def scripted(
 
 
 def pairs(wins: int, losses: int, ties: int = 0, **extra: Any) -> list[dict[str, Any]]:
-    """Cases that b wins, loses, or ties."""
+    """Cases that b wins, loses or ties."""
     actual = [("no", "yes")] * wins + [("yes", "no")] * losses + [("yes", "yes")] * ties
-    return [{"a": [one], "b": [other], **extra} for one, other in actual]
+    return [{"a": [a], "b": [b], **extra} for a, b in actual]

@@ -1,4 +1,4 @@
-"""Adaptive concurrency in virtual time: the real scheduler and engine against servers that are limited in some way."""
+"""Adaptive concurrency in virtual time: the real scheduler and engine against servers with limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Server(Target):
     knee: float = math.inf
     sigma: float = 0.0
     latency: float = LATENCY
-    announced: int = 0  # requests at once, as its headers say
+    announced: int = 0  # parallel requests announced in the headers
     is_service: bool = True
     seed: int = 1
     name: str = "server"
@@ -79,7 +79,7 @@ class Server(Target):
 
 
 def seconds(server: Server, trials: int, parallel: Any = "auto") -> float:
-    """Run the trials, all of which must succeed; return the seconds that took."""
+    """Run the trials, all of which must succeed; return the elapsed seconds."""
     plan, _ = plan_of(trials, [{}], 1)
     watch, elapsed = go(plan, [server], parallel=parallel, retries=50)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
@@ -118,7 +118,7 @@ def test_a_single_refusal_does_not_lower_the_limit(moment: int) -> None:
     seed=st.integers(0, 10_000),
 )
 def test_the_limit_stays_within_its_bounds(least: int, most: int, share: float, is_service: bool, seed: int) -> None:
-    """For any outcomes, in any order and however late."""
+    """For any outcomes in any order and with any delay."""
     chance = random.Random(seed)
     limit = Adaptive(least, 20, most, lambda *_, **__: None, frozenset([0]), is_service)
     most, now, in_flight = max(least, most), 0.0, []
@@ -145,7 +145,7 @@ def test_the_limit_stays_within_its_bounds(least: int, most: int, share: float, 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_answers_of_varying_length_are_not_taken_for_a_queue(seed: int) -> None:
+def test_answers_of_varying_length_are_not_mistaken_for_a_queue(seed: int) -> None:
     fixed = seconds(Server(sigma=1.0, seed=seed), 3_000, parallel=64)
     auto = seconds(Server(sigma=1.0, seed=seed), 3_000)
     assert fixed / auto >= 0.95
@@ -159,7 +159,7 @@ def test_a_queue_is_kept_short_and_the_server_busy(knee: int) -> None:
     assert sum(server.latencies) / trials / LATENCY <= 1.5
 
 
-def test_a_server_that_becomes_slower_is_not_taken_for_a_queue() -> None:
+def test_a_server_that_becomes_slower_is_not_mistaken_for_a_queue() -> None:
     """Everything takes longer from the third second on; a limit that latency lowered is raised again."""
 
     class Slower(Server):
@@ -188,7 +188,7 @@ def test_latency_is_ignored_for_targets_that_are_not_services() -> None:
     ],
     ids=["20", "halving twice", "a dip", "late refusals"],
 )
-def test_a_hidden_capacity_is_found_and_followed(
+def test_a_hidden_capacity_is_found_and_tracked(
     capacity: Callable[[float], int], refused_after: float, trials: int, ideal: float, share: float, refused: float
 ) -> None:
     server = Server(capacity, refused_after)
@@ -212,7 +212,7 @@ def test_a_capacity_is_used_once_it_is_found(capacity: int, latency: float) -> N
 
 @settings(max_examples=10, deadline=None)
 @given(capacity=st.integers(8, 40), depth=st.floats(0.3, 0.7), rounds=st.floats(10, 25), seed=st.integers(0, 10_000))
-def test_a_temporary_dip_of_capacity_is_followed(capacity: int, depth: float, rounds: float, seed: int) -> None:
+def test_a_temporary_dip_of_capacity_is_tracked(capacity: int, depth: float, rounds: float, seed: int) -> None:
     begin, end = 3.0, 3.0 + rounds * LATENCY
     low = math.ceil(depth * capacity)
     server = Server(lambda now: low if begin <= now < end else capacity, seed=seed)
@@ -342,7 +342,7 @@ def test_without_a_queue_there_is_no_knee(seed: int, sigma: float, slope: float)
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000))
-def test_longer_answers_at_higher_levels_are_no_queue(seed: int) -> None:
+def test_longer_answers_at_higher_levels_do_not_count_as_a_queue(seed: int) -> None:
     chance, curve = random.Random(seed), LatencyCurve()
     for _ in range(1_500):
         level = chance.randint(1, 64)

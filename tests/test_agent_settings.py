@@ -1,4 +1,4 @@
-"""`abreast run settings.json`: the settings file of a coding-agent benchmark, as it is; the same by flags."""
+"""`abreast run settings.json`: the settings file of coding-agent benchmarks, and the equivalent flags."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def prompts(folder: Folder) -> Folder:
 
 
 def write(folder: Folder, **changed: Any) -> None:
-    """A settings file; what is None is not in it."""
-    kept = {key: value for key, value in ({**DOCUMENTED, **changed}).items() if value is not None}
-    folder.write("settings.json", json.dumps(kept, indent=2))
+    """Write a settings file without the keys that are None."""
+    content = {key: value for key, value in ({**DOCUMENTED, **changed}).items() if value is not None}
+    folder.write("settings.json", json.dumps(content, indent=2))
 
 
 def read(folder: Folder, **changed: Any) -> SuiteConfig:
@@ -51,7 +51,7 @@ def read(folder: Folder, **changed: Any) -> SuiteConfig:
 
 
 def refused(folder: Folder, *words: str, **changed: Any) -> Done:
-    """The command ends with 2 and says why in two lines."""
+    """Run the command, which must exit with 2 and print the reason in two lines."""
     write(folder, **changed)
     done = folder.abreast("run", "settings.json", *words)
     assert done.code == 2, done.output
@@ -59,19 +59,19 @@ def refused(folder: Folder, *words: str, **changed: Any) -> Done:
     return done
 
 
-def test_the_documented_file_means_what_its_documentation_says(prompts: Folder) -> None:
-    made = experiment(read(prompts)).spec
-    assert made.repeats == 10
-    assert (made.limits.per_variant, made.limits.parallel, made.limits.turns) == (4, 8, False)
-    assert list(made.variants) == ["Claude Code", "Augment CLI"]
-    assert [variant["preset"] for variant in made.variants.values()] == ["claude-code", "auggie"]
-    assert made.baseline == "Claude Code", "the first one"
-    assert (made.output, made.suite) == ("bench_results", "coding-agents")
-    assert made.params["workspace"] == "empty"
-    assert made.scorers == [{"success": {"changes": False}}], "no judge, nothing else"
+def test_the_documented_settings_file_has_the_documented_meaning(prompts: Folder) -> None:
+    spec = experiment(read(prompts)).spec
+    assert spec.repeats == 10
+    assert (spec.limits.per_variant, spec.limits.parallel, spec.limits.turns) == (4, 8, False)
+    assert list(spec.variants) == ["Claude Code", "Augment CLI"]
+    assert [variant["preset"] for variant in spec.variants.values()] == ["claude-code", "auggie"]
+    assert spec.baseline == "Claude Code", "the first one"
+    assert (spec.output, spec.suite) == ("bench_results", "coding-agents")
+    assert spec.params["workspace"] == "empty"
+    assert spec.scorers == [{"success": {"changes": False}}], "no judge, nothing else"
 
 
-def test_what_is_left_out_is_as_documented(prompts: Folder) -> None:
+def test_omitted_keys_have_the_documented_defaults(prompts: Folder) -> None:
     actual = read(prompts, num_prompts=None, runs_per_prompt=None, parallel_runs=None, parallel_agents=None)
     assert (actual.runs, actual.parallel_runs, actual.parallel_agents, actual.mode) == (1, 1, True, "LLM_Evaluator")
     limits = experiment(actual).spec.limits
@@ -93,10 +93,10 @@ def test_both_generations_of_keys_are_the_same_experiment(prompts: Folder) -> No
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
-    called = [name for name, meant in PRODUCTS.items() if meant == preset]
-    assert called
-    for name in (*called, preset, called[0].upper(), called[0].replace(" ", "-").lower()):
+def test_every_preset_has_a_product_name(preset: str) -> None:
+    names = [name for name, target in PRODUCTS.items() if target == preset]
+    assert names
+    for name in (*names, preset, names[0].upper(), names[0].replace(" ", "-").lower()):
         assert preset_of(name) == preset
 
 
@@ -156,7 +156,7 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"metrics_config": {"output_format": {"json_schema_path": {}}}}, "must be the path of a file"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
+def test_invalid_settings_are_refused_with_their_location_and_a_fix(
     prompts: Folder, changed: dict[str, Any], message: str
 ) -> None:
     done = refused(prompts, **changed)
@@ -164,8 +164,8 @@ def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
     assert not (prompts.path / "results.db").exists()
 
 
-def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
-    """Flags as texts, a name with its ending, what counts as success, prompts that need not be generated."""
+def test_common_variations_of_the_settings_file_are_accepted(prompts: Folder) -> None:
+    """Flags as strings, a name with its extension, success criteria, prompts that need no generation."""
     actual = read(
         prompts,
         parallel_agents="false",
@@ -183,14 +183,14 @@ def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
     assert actual.passing == {"output_quality": 7}
     assert actual.form == {"regex": "^.{1,}$"}
     completed = read(prompts, metrics_config={"agent_success": {"mode": "completion"}})
-    assert completed.passing == {}, "who ended well is told anyway"
+    assert completed.passing == {}, "agents that ended well are reported anyway"
     tasks = {"num_prs": 3, "generate_prompts": True}
     prs = read(prompts, num_prompts=None, prompts=None, mode="PR_Recreate", repo_path=".", PR_Recreate=tasks)
     assert (prs.pull_requests.last, prs.pull_requests.tasks) == (3, None)
 
 
-def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
-    """Empty texts mean that nothing is set."""
+def test_the_file_written_by_the_original_tool_is_read(prompts: Folder) -> None:
+    """Empty strings count as not set."""
     actual = read(
         prompts,
         mode="standard",
@@ -219,11 +219,11 @@ def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
         ({"mode": "pr_recreate", "target_repo_url": "https://h/x.git"}, "num_prompts is ignored"),
     ],
 )
-def test_what_the_original_ignores_is_a_note(prompts: Folder, changed: dict[str, Any], note: str) -> None:
-    assert any(note in one for one in read(prompts, **changed).notes)
+def test_keys_that_the_original_tool_ignores_give_a_note(prompts: Folder, changed: dict[str, Any], note: str) -> None:
+    assert any(note in line for line in read(prompts, **changed).notes)
 
 
-def test_topics_are_prompts_where_there_are_none(folder: Folder) -> None:
+def test_topics_replace_missing_prompts(folder: Folder) -> None:
     topics = {"prompt_topics": ["Write unit tests", "Write a guide"]}
     write(folder, prompts=None, num_prompts=2, LLM_Evaluator=topics, assistants=list(TWO), agent_config=TWO)
     listed = folder.abreast("cases", "list", "settings.json", "--json").json
@@ -236,30 +236,30 @@ def test_topics_are_prompts_where_there_are_none(folder: Folder) -> None:
     assert read(folder, prompts=None, num_prompts=1, LLM_Evaluator=topics).topics == [], "files come first"
 
 
-def test_a_ref_is_what_is_checked_out(prompts: Folder, project: Path) -> None:
+def test_the_ref_of_the_settings_is_checked_out(prompts: Folder, project: Path) -> None:
     first = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True).stdout.strip()
     (project / "later.txt").write_text("later")
     for words in (["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Later"]):
         subprocess.run(["git", *words], cwd=project, check=True)
-    both = {"assistants": list(TWO), "agent_config": TWO, "repo_path": str(project)}
-    write(prompts, **both, branch="main", ref=first)
+    settings = {"assistants": list(TWO), "agent_config": TWO, "repo_path": str(project)}
+    write(prompts, **settings, branch="main", ref=first)
     spec = prompts.abreast("check", "settings.json", "--verbose")
     assert spec.code == 0, spec.output
-    assert read(prompts, **both, branch="main", ref=first).branch == first
+    assert read(prompts, **settings, branch="main", ref=first).branch == first
 
 
-def test_limits_of_the_file_and_flags_of_the_run_hold_as_in_any_spec(prompts: Folder) -> None:
+def test_limits_in_the_file_and_flags_of_run_apply_as_in_any_spec(prompts: Folder) -> None:
     agents = {"assistants": list(TWO), "agent_config": TWO, "runs_per_prompt": 1}
     write(prompts, **agents, limits={"parallel": 3, "quota": "4/1h", "budget_usd": 2})
     assert "at most 3 trials in flight" in prompts.abreast("check", "settings.json").output
     assert "at most 1 trial in flight" in prompts.abreast("check", "settings.json", "--parallel", "1").output
     flag = prompts.abreast("check", "settings.json", "--parallel-runs", "2").output
-    assert "at most 4 trials in flight" in flag, "the flag takes the place of the file's limit"
-    stopped = prompts.abreast("run", "settings.json", "--on-quota", "stop")
-    assert stopped.code == 3
-    assert "the quota of 4 in 1 h is used up" in stopped.output
+    assert "at most 4 trials in flight" in flag, "the flag replaces the limit of the file"
+    done = prompts.abreast("run", "settings.json", "--on-quota", "stop")
+    assert done.code == 3
+    assert "the quota of 4 in 1 h is used up" in done.output
     other = prompts.abreast("run", "settings.json", "--fresh", "--quota", "5/2h", "--on-quota", "stop", "--yes")
-    assert other.code == 3, "what was used before counts for the account"
+    assert other.code == 3, "earlier usage counts for the account"
     assert "the quota of 5 in 2 h is used up" in other.output
     limits = json.loads(prompts.sql("select spec from runs order by run_id desc")[0]["spec"])["limits"]
     assert (limits["quota"], limits["budget_usd"], limits["parallel"]) == ("5/2h", 2, 3)
@@ -275,7 +275,7 @@ def test_the_simulator_needs_neither_agents_nor_prompts(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("words", [["--mock"], ["--mock", "--check", "false", "--judge", "claude-x", "--tests", "a"]])
-def test_the_simulator_stands_in_for_agents_that_are_not_there(
+def test_the_simulator_replaces_agents_that_are_not_installed(
     prompts: Folder, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
@@ -290,31 +290,31 @@ def test_the_simulator_stands_in_for_agents_that_are_not_there(
 
 
 @pytest.mark.parametrize("content", ["[]", '{"agents": 3', "{}", "\ufeffnull", '{"agents": "x", "prompts": 1}'])
-def test_a_file_that_is_no_settings_file_is_refused(prompts: Folder, content: str) -> None:
+def test_a_file_other_than_a_settings_file_is_refused(prompts: Folder, content: str) -> None:
     prompts.write("settings.json", content)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 2
     assert "settings.json" in done.err
 
 
-def test_a_file_without_an_end_is_no_settings_file(folder: Folder) -> None:
+def test_an_endless_file_is_refused_as_a_settings_file(folder: Folder) -> None:
     assert "/dev/zero: larger than 16 MB" in folder.abreast("run", "/dev/zero").err
 
 
-def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:
-    for content, said in ((b" \n", "prompt2.md: empty file"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
+def test_empty_and_undecodable_prompts_are_refused(prompts: Folder) -> None:
+    for content, message in ((b" \n", "prompt2.md: empty file"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
         prompts.write("prompt2.md", content)
-        assert said in refused(prompts).err
+        assert message in refused(prompts).err
 
 
-def test_a_folder_of_prompts_is_found_by_itself(folder: Folder) -> None:
+def test_a_folder_of_prompts_is_found_without_being_named(folder: Folder) -> None:
     for name in ("b.md", "a.txt", "notes.json"):
         folder.write(f"prompts/{name}", "do it")
     actual = read(folder, prompts=None, num_prompts=2)
     assert [file.name for file in actual.prompts] == ["a.txt", "b.md"]
 
 
-def test_prompts_of_one_name_are_told_apart_by_their_folders(folder: Folder) -> None:
+def test_prompts_with_the_same_file_name_are_distinguished_by_their_folders(folder: Folder) -> None:
     for name in ("easy/one.md", "hard/one.md", "two.md"):
         folder.write(name, "do it")
     agents = {"assistants": list(TWO), "agent_config": TWO}
@@ -353,19 +353,19 @@ def test_a_command_template_gets_paths_as_variables_in_quotes(template: str, tex
         *("case x in x) cat {prompt};; esac", "sh -c 'cat \"$1\"' sh {prompt}", "echo a#'b' >&2; cat {prompt}"),
     ],
 )
-def test_a_shell_gets_the_file_of_the_prompt_whatever_is_quoted_around_it(template: str, tmp_path: Path) -> None:
+def test_a_shell_gets_the_path_of_the_prompt_file_whatever_the_quoting(template: str, tmp_path: Path) -> None:
     file = tmp_path / 'it\'s "odd" $(touch x) `touch x` *'
     file.write_text("words")
     text = from_template("here", template)["command"]
-    around = {**os.environ, "ABREAST_PROMPT_FILE": str(file)}
-    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, env=around, capture_output=True, text=True)
+    env = {**os.environ, "ABREAST_PROMPT_FILE": str(file)}
+    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.stdout, list(tmp_path.iterdir())) == ("words", [file])
 
 
-def test_agents_by_commands_work_with_odd_folders_and_their_own_time(
+def test_command_agents_work_in_odd_folders_with_their_own_timeout(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The file of the prompt lies in a folder whose name a shell would split."""
+    """The prompt file is in a folder whose name a shell would split."""
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path_factory.mktemp("work spaces $(touch x)")))
     folder.write("prompt1.md", "say $HOME and `this`")
     own = {
@@ -382,7 +382,7 @@ def test_agents_by_commands_work_with_odd_folders_and_their_own_time(
     assert (trials["slow"]["status"], trials["slow"]["error_kind"]) == ("error", "timeout")
 
 
-def test_runs_of_the_file_are_prompts_times_agents_times_runs(prompts: Folder) -> None:
+def test_the_number_of_trials_is_prompts_times_agents_times_runs(prompts: Folder) -> None:
     write(prompts, assistants=list(TWO), agent_config=TWO, runs_per_prompt=4)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 0, done.err
@@ -396,8 +396,8 @@ def test_runs_of_the_file_are_prompts_times_agents_times_runs(prompts: Folder) -
     )
 
 
-def test_flags_say_the_same_as_the_file(prompts: Folder) -> None:
-    """All but the name of the experiment and of the results file."""
+def test_flags_and_the_settings_file_are_equivalent(prompts: Folder) -> None:
+    """Except for the names of the experiment and of the results file."""
     same = ["--agents", "claude-code,codex", "--prompts", "prompt1.md", "prompt2.md", "prompt3.md"]
     same += ["--repo", ".", "--repeats", "2", "--parallel-runs", "3", "--timeout", "10m", "--check", "make test"]
     flags = prompts.abreast("run", "coding-agents", *same, "--dry-run")
@@ -442,13 +442,13 @@ def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
         (["--agents", "codex", "--prompts", "prompt1.md", "--parallel-runs", "0"], "--parallel-runs 0: must be"),
     ],
 )
-def test_flags_that_cannot_be_meant_are_refused(prompts: Folder, words: list[str], message: str) -> None:
+def test_invalid_flags_are_refused(prompts: Folder, words: list[str], message: str) -> None:
     done = prompts.abreast("run", "coding-agents", *words)
     assert done.code == 2, done.output
     assert message in done.err
 
 
-def test_a_model_behind_the_name_is_another_variant(prompts: Folder) -> None:
+def test_a_model_after_the_agent_name_makes_another_variant(prompts: Folder) -> None:
     words = ["--agents", "claude-code:haiku,claude-code:opus", "--prompts", "prompt1.md"]
     done = prompts.abreast("run", "coding-agents", *words, "--dry-run")
     assert done.code == 0, done.err
@@ -456,7 +456,7 @@ def test_a_model_behind_the_name_is_another_variant(prompts: Folder) -> None:
     assert "claude-code:opus" in done.output
 
 
-def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Folder) -> None:
+def test_check_reports_programs_disk_space_and_what_the_verdict_will_rest_on(prompts: Folder) -> None:
     write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}})
     done = prompts.abreast("check", "settings.json", "--verbose")
     assert done.code == 0, done.err
@@ -468,38 +468,40 @@ def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Fold
     assert "tokens, cost and turns are unknown for custom commands" in done.err
 
 
-def test_another_version_of_an_agent_in_a_template_is_another_question(
+def test_another_version_of_an_agent_in_a_template_is_not_reused(
     prompts: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = {"a": {"commandTemplate": 'cat "{prompt}" | claude -p'}, "b": {"commandTemplate": "my-agent {prompt}"}}
     write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
     monkeypatch.setenv("PATH", f"{prompts.path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     counts = []
-    for claude, mine in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
-        for name, says in (("claude", f"echo {claude}"), ("my-agent", f"echo {mine}")):
-            prompts.write(f"bin/{name}", f"#!/bin/sh\n{says}\n").chmod(0o755)
+    for claude, own_version in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
+        for name, command in (("claude", f"echo {claude}"), ("my-agent", f"echo {own_version}")):
+            prompts.write(f"bin/{name}", f"#!/bin/sh\n{command}\n").chmod(0o755)
         assert f"claude {claude}" in prompts.abreast("check", "settings.json").err
         assert prompts.abreast("run", "settings.json").code == 0
         counts.append(prompts.sql("select count(*) as n from trials where reused_from is null")[0]["n"])
-    assert counts == [6, 6, 9, 12], "three prompts, and each agent is asked anew only if it changed"
+    assert counts == [6, 6, 9, 12], "three prompts, and each agent runs again only if it changed"
 
 
-def test_a_program_that_is_not_there_is_nobodys_failure_and_a_resume_goes_on_when_it_is(prompts: Folder) -> None:
-    there = prompts.path / "there"
-    late = {"commandTemplate": f"if [ -e '{there}' ]; then cat {{prompt}}; else ./no-such-agent; fi"}
+def test_a_missing_program_is_no_failure_of_the_variant_and_resume_continues_once_it_is_installed(
+    prompts: Folder,
+) -> None:
+    installed = prompts.path / "there"
+    late = {"commandTemplate": f"if [ -e '{installed}' ]; then cat {{prompt}}; else ./no-such-agent; fi"}
     write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": late}, runs_per_prompt=1)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 3
     actual = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
     assert actual == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
-    there.touch()
+    installed.touch()
     done = prompts.abreast("resume", "settings.json")
     assert done.code == 0, done.output
     actual = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
     assert {row["variant"]: row["n"] for row in actual} == {"writes": 3, "talks": 3}
 
 
-def test_the_baseline_against_itself_and_another_judgement_go_by_the_settings_file(prompts: Folder) -> None:
+def test_the_self_test_and_rescore_follow_the_settings_file(prompts: Folder) -> None:
     own = {"writes": {**TWO["writes"], "timeout": 60000}, "talks": {**TWO["talks"], "timeout": 50000}}
     write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
     assert prompts.abreast("run", "settings.json").code == 0
@@ -529,18 +531,18 @@ def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(
 def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(prompts: Folder, project: Path) -> None:
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="main", runs_per_prompt=1)
     assert prompts.abreast("run", "settings.json").code == 0
-    seen = prompts.sql("select distinct params_workspace from predictions")
-    assert len(seen) == 1
-    assert len(json.loads(seen[0]["params_workspace"])["commit"]) == 40
+    rows = prompts.sql("select distinct params_workspace from predictions")
+    assert len(rows) == 1
+    assert len(json.loads(rows[0]["params_workspace"])["commit"]) == 40
     (project / "app.py").write_text("print('not committed')\n")
     done = prompts.abreast("check", "settings.json", "--fresh")
-    told = "trials do not see 1 uncommitted change in "
-    assert told in done.err, "once for all agents"
+    note = "trials do not see 1 uncommitted change in "
+    assert note in done.err, "once for all agents"
     done = refused(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="mian")
     assert 'no branch "mian"' in done.err
 
 
-def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
+def test_an_unreadable_repository_is_refused_with_the_cause(
     prompts: Folder, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: dict[str, Any] = {"assistants": list(TWO), "agent_config": TWO}
@@ -551,14 +553,16 @@ def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
     assert done.err == "error: git is not installed\nhelp: install git\n"
 
 
-def test_tasks_by_flags_take_the_place_of_those_of_the_file(prompts: Folder, project: Path) -> None:
-    """Whoever asks for pull requests beside a file of prompts means them, and the other way round."""
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+def test_tasks_from_flags_replace_those_of_the_file(prompts: Folder, project: Path) -> None:
+    """Pull requests given by a flag replace the prompts of the file, and the other way round."""
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
     (project / "app.py").write_text("print('good day')\n")
-    subprocess.run(["git", "-C", str(project), *who, "commit", "-qam", "Greet everybody politely (#7)"], check=True)
+    subprocess.run(
+        ["git", "-C", str(project), *identity, "commit", "-qam", "Greet everybody politely (#7)"], check=True
+    )
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project")
-    asked = prompts.abreast("run", "settings.json", "--pull-requests", "1", "--dry-run")
-    assert "pr-7" in asked.output
+    dry_run = prompts.abreast("run", "settings.json", "--pull-requests", "1", "--dry-run")
+    assert "pr-7" in dry_run.output
     only = dict.fromkeys(("num_prompts", "prompts"))
     write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", mode="PR_Recreate", **only)
     assert "prompt2.md" in prompts.abreast("run", "settings.json", "--prompts", "prompt2.md", "--dry-run").output
@@ -569,8 +573,8 @@ def project(folder: Folder) -> Path:
     """A repository with one commit."""
     path = folder.path / "project"
     folder.write("project/app.py", "print('hello')\n")
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
-    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "one"]):
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-qm", "one"]):
         subprocess.run(["git", "-C", str(path), *words], check=True)
     return path
 
@@ -578,22 +582,22 @@ def project(folder: Folder) -> Path:
 JUDGED = {"target": "python:opinion:judge", "samples": 1}
 
 
-def test_a_check_that_agents_could_read_is_pointed_out(prompts: Folder, project: Path) -> None:
+def test_a_check_that_agents_could_read_gives_a_warning(prompts: Folder, project: Path) -> None:
     prompts.write("checks.py", "")
     agents = {"assistants": list(TWO), "agent_config": TWO, "check": "python3 {folder}/checks.py {case}"}
 
-    def told(repo: str | None) -> bool:
+    def is_warned(repo: str | None) -> bool:
         write(prompts, **agents, repo_path=repo)
         return "agents can read checks.py" in prompts.abreast("check", "settings.json").output
 
-    assert [told("./"), told("project"), told(None)] == [True, False, False]
+    assert [is_warned("./"), is_warned("project"), is_warned(None)] == [True, False, False]
     (prompts.path / "checks.py").rename(project / "checks.py")
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
     agents["check"] = "python3 {folder}/project/checks.py {case}"
-    assert not told("project")  # it is not committed
-    for words in (["add", "-A"], [*who, "commit", "-qm", "two"]):
+    assert not is_warned("project")  # it is not committed
+    for words in (["add", "-A"], [*identity, "commit", "-qm", "two"]):
         subprocess.run(["git", "-C", str(project), *words], check=True)
-    assert told("project")
+    assert is_warned("project")
 
 
 def test_passwords_in_addresses_are_neither_stored_nor_shown(
@@ -602,30 +606,30 @@ def test_passwords_in_addresses_are_neither_stored_nor_shown(
     """The repository is served as plain files, which git can read."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     (project / "app.py").write_text("print('hello, you')\n")
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
-    for words in ([*who, "commit", "-qam", "Greet people by their name (#1)"], ["update-server-info"]):
+    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in ([*identity, "commit", "-qam", "Greet people by their name (#1)"], ["update-server-info"]):
         subprocess.run(["git", "-C", str(project), *words], check=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(project))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
         agents = {"assistants": list(TWO), "agent_config": TWO}
-        told = refused(prompts, **agents, repo_url=address).output
-        assert "contains a password or token, which would be stored" in told
-        told += refused(prompts, **agents, repo_path=address).output
+        output = refused(prompts, **agents, repo_url=address).output
+        assert "contains a password or token, which would be stored" in output
+        output += refused(prompts, **agents, repo_path=address).output
         write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
         done = prompts.abreast("run", "settings.json", "--repeats", "1")
         assert done.code == 0, done.err
         server.shutdown()
-    told += done.output + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
-    assert told.count("pass-w0rd") == 1  # in the settings themselves
+    output += done.output + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
+    assert output.count("pass-w0rd") == 1  # in the settings themselves
 
 
 class _Files(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Not into the output of a test."""
+        """Keep log messages out of the test output."""
 
 
-def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Folder) -> None:
+def test_subjective_metrics_use_a_judge_that_sees_the_change(prompts: Folder) -> None:
     prompts.write(
         "opinion.py",
         """
@@ -660,9 +664,7 @@ def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Fold
     }
 
 
-def test_who_judges_comes_from_the_environment_if_nobody_is_named(
-    prompts: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_comes_from_the_environment_by_default(prompts: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLM_MODEL", raising=False)
     (judge,) = [
         item["judge"] for item in experiment(read(prompts, metrics=["clarity"])).spec.scorers if "judge" in item
@@ -683,10 +685,10 @@ def test_who_judges_comes_from_the_environment_if_nobody_is_named(
     assert "secret" not in json.dumps(judge)
 
 
-def test_a_known_agent_may_lie_anywhere(prompts: Folder) -> None:
-    said = '{"type": "item.completed", "item": {"type": "agent_message", "text": "from elsewhere"}}'
+def test_a_known_agent_may_be_installed_anywhere(prompts: Folder) -> None:
+    event = '{"type": "item.completed", "item": {"type": "agent_message", "text": "from elsewhere"}}'
     program = prompts.write(
-        "tools/my-codex", f"#!/bin/sh\n[ \"$1\" = --version ] && echo codex-cli 1.2.3 || echo '{said}'\n"
+        "tools/my-codex", f"#!/bin/sh\n[ \"$1\" = --version ] && echo codex-cli 1.2.3 || echo '{event}'\n"
     )
     program.chmod(0o755)
     write(prompts, assistants=["Codex CLI"], agent_config={"Codex CLI": {"command": str(program)}}, runs_per_prompt=1)

@@ -1,4 +1,4 @@
-"""What holds for every agent, whatever program it is."""
+"""Guarantees that apply to every agent program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def row(folder: Folder) -> dict[str, Any]:
     return actual
 
 
-def test_another_value_of_a_variable_is_another_question(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_value_of_a_variable_is_not_reused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write("say.py", SAY)
     variant = {"command": ["python", "{folder}/say.py"], "env": {"WHO": "${SOMEBODY}"}}
     for name in ("ann", "bob", "bob"):
@@ -44,7 +44,7 @@ def test_another_value_of_a_variable_is_another_question(folder: Folder, monkeyp
     assert [counts["n"] for counts in reused] == [0, 0, 1]
 
 
-def test_another_content_of_a_file_in_a_word_is_another_question(folder: Folder) -> None:
+def test_changed_content_of_a_file_in_an_argument_is_not_reused(folder: Folder) -> None:
     folder.write("say.py", SAY)
     for content in ("one", "two", "two"):
         folder.write("settings.toml", content)
@@ -53,18 +53,16 @@ def test_another_content_of_a_file_in_a_word_is_another_question(folder: Folder)
     assert [counts["n"] for counts in reused] == [0, 0, 1]
 
 
-def test_what_comes_before_and_after_the_program_is_no_time_of_the_trial(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_set_up_and_clean_up_do_not_count_as_trial_time(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     make, clean = Workspaces.make, Agent._clean
 
     def slow_disk(self: Workspaces, *words: Any) -> Workspace:
         time.sleep(1.2)
         return make(self, *words)
 
-    def slow_removal(self: Agent, *words: Any, **named: Any) -> None:
+    def slow_removal(self: Agent, *args: Any, **kwargs: Any) -> None:
         time.sleep(1.2)
-        clean(self, *words, **named)
+        clean(self, *args, **kwargs)
 
     monkeypatch.setattr(Workspaces, "make", slow_disk)
     monkeypatch.setattr(Agent, "_clean", slow_removal)
@@ -76,7 +74,7 @@ def test_what_comes_before_and_after_the_program_is_no_time_of_the_trial(
     assert trial["queue_s"] >= 1.2
 
 
-def test_nothing_of_a_workspace_is_left_if_it_was_not_wanted_any_more(
+def test_the_workspace_of_a_trial_that_times_out_is_removed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "spaces"))
@@ -105,9 +103,9 @@ def test_keys_that_an_agent_can_read_are_stored_nowhere(
     for code in ("0", "3"):
         run(folder, {"command": ["python", "{folder}/tell.py", code], "output": "json", "answer": "answer"})
         assert folder.sql("select count(*) n from artifacts where name = 'diff'")[0]["n"] > 0
-    written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
-    assert key.encode() not in written
-    assert key[:20].encode() not in written
+    stored_bytes = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert key.encode() not in stored_bytes
+    assert key[:20].encode() not in stored_bytes
 
 
 def test_a_word_that_is_also_a_password_is_an_answer(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the analysis of a run finds, against answers that are known beforehand."""
+"""The analysis of a run, checked against known answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_case_is_the_unit_and_repeats_are_averaged(folder: Folder) -> None:
     assert (verdict["cases"], verdict["wins"], verdict["effect"]) == (12, 12, 0.5)
 
 
-def test_repeats_say_how_often_one_of_them_and_all_of_them_succeed(folder: Folder) -> None:
+def test_repeats_give_pass_at_k_and_pass_hat_k(folder: Folder) -> None:
     a = [["yes", "no", "no"], ["yes", "yes", "yes"], ["no", "no", "no"], ["yes", "yes", "no"]]
     scripted(folder, [{"a": row, "b": ["yes", "yes", "yes"]} for row in a], repeats=3)
     variants = report(folder)["variants"]
@@ -52,7 +52,7 @@ def test_repeats_say_how_often_one_of_them_and_all_of_them_succeed(folder: Folde
     assert "pass@3 75.0%, pass^3 25.0%, 50% consistent" in folder.abreast("report").out
 
 
-def test_several_variants_are_held_to_holms_order(folder: Folder) -> None:
+def test_several_variants_are_adjusted_by_holms_method(folder: Folder) -> None:
     """b alone would be better at p = .0256; beside one that is not, its p counts twice and the interval is wider."""
     cases = [
         {
@@ -70,8 +70,8 @@ def test_several_variants_are_held_to_holms_order(folder: Folder) -> None:
     assert verdicts["b"]["interval"] == pytest.approx([wide.low, wide.high])
     assert verdicts["b"]["verdict"] == "inconclusive"
     scripted(folder, cases, "--variant", "a", "--variant", "b", variants=("a", "b", "c"))
-    (alone,) = report(folder)["verdicts"]
-    assert (alone["verdict"], alone["level"]) == ("better", 0.95)
+    (verdict,) = report(folder)["verdicts"]
+    assert (verdict["verdict"], verdict["level"]) == ("better", 0.95)
 
 
 def test_all_pairs_are_compared_on_request_and_ranked(folder: Folder) -> None:
@@ -109,7 +109,7 @@ def test_segments_by_every_tag_are_exploratory_and_adjusted_together(folder: Fol
     assert "(exploratory)" in output
 
 
-def test_pairs_that_infrastructure_broke_are_dropped_on_both_sides_and_bounded(folder: Folder) -> None:
+def test_pairs_broken_by_infrastructure_are_dropped_on_both_sides_and_bounded(folder: Folder) -> None:
     cases = [*pairs(12, 2, 4), {"a": ["yes"], "b": ["network"]}, {"a": ["network"], "b": ["no"]}]
     cases += [{"a": ["skip"], "b": ["yes"]}, {"a": ["network"], "b": ["network"]}]
     assert scripted(folder, cases).code == 3
@@ -122,7 +122,7 @@ def test_pairs_that_infrastructure_broke_are_dropped_on_both_sides_and_bounded(f
     assert "counting lost outcomes against the variant: +33.3 points; for it: +52.4" in output
 
 
-def test_a_failure_of_the_variants_own_scores_nothing_and_is_no_cheap_answer(folder: Folder) -> None:
+def test_a_failure_of_the_variant_scores_0_and_does_not_count_as_a_cheap_answer(folder: Folder) -> None:
     cost = {"a": 0.02, "b": 0.01}
     cases = [{"a": ["yes"], "b": ["crash"], "cost": cost}] * 10 + [{"a": ["yes"], "b": ["yes"], "cost": cost}] * 10
     scripted(folder, cases)
@@ -135,7 +135,7 @@ def test_a_failure_of_the_variants_own_scores_nothing_and_is_no_cheap_answer(fol
     assert content["verdicts"][0]["cost_per_correct_ratio"]["estimate"] == pytest.approx(1.0)
 
 
-def test_failures_are_told_by_what_went_wrong(folder: Folder) -> None:
+def test_failures_are_reported_by_kind(folder: Folder) -> None:
     scripted(folder, [{"a": ["yes"], "b": ["crash"]}] * 4 + [{"a": ["yes"], "b": [word]} for word in ("no", "maybe")])
     variants = report(folder)["variants"]
     assert variants["a"]["failure_modes"] == []
@@ -145,14 +145,14 @@ def test_failures_are_told_by_what_went_wrong(folder: Folder) -> None:
     ]
 
 
-def test_nothing_correct_has_no_finite_price(folder: Folder) -> None:
+def test_without_correct_answers_the_cost_per_correct_answer_is_infinite(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["no"], "cost": {"a": 0.02, "b": 0.01}}] * 12
     scripted(folder, cases)
     assert report(folder)["variants"]["b"]["cost_per_correct"] is None
     assert "∞" in folder.abreast("report").out
 
 
-def test_tokens_are_told_by_class_and_times_apart(folder: Folder) -> None:
+def test_tokens_are_reported_by_class_and_times_separately(folder: Folder) -> None:
     scripted(folder, pairs(5, 5, 2))
     variants = report(folder)["variants"]["b"]
     assert variants["tokens"] == {"input": 1200, "output": 120, "cache_read": 600, "cache_write": 60}
@@ -216,11 +216,11 @@ def test_reused_answers_add_no_latency_and_no_cost(folder: Folder) -> None:
     assert content["variants"]["a"]["latency_s"] == {"p50": None, "p90": None, "p95": None, "p99": None}
     assert content["verdicts"][0]["latency_ratio"] is None
     assert content["variants"]["a"]["cost_per_correct"] == pytest.approx(0.02), (
-        "what an answer cost is known all the same"
+        "the cost of an answer is known nevertheless"
     )
 
 
-def test_every_score_has_a_verdict_of_its_own(folder: Folder) -> None:
+def test_every_score_has_its_own_verdict(folder: Folder) -> None:
     folder.write("more.py", "def brief(text): return len(text) < 3\n")
     scripted(folder, pairs(14, 2, 4))
     folder.abreast("rescore", "--scorer", "exact", "--scorer", "python:more:brief")
@@ -244,7 +244,7 @@ def test_a_score_on_another_declared_range_is_rescaled(folder: Folder) -> None:
     assert "range must be two numbers, the lower first, got [5, 1]" in folder.abreast("run", "spec.yaml").err
 
 
-def test_only_what_is_complete_without_a_gap_in_the_order_of_starts_is_counted(folder: Folder) -> None:
+def test_only_the_gapless_prefix_of_complete_cases_counts(folder: Folder) -> None:
     scripted(folder, pairs(40, 10, 30))
     store = folder.path / "results.db"
     with open_store(store) as opened:
@@ -263,7 +263,7 @@ def test_only_what_is_complete_without_a_gap_in_the_order_of_starts_is_counted(f
     assert "1 of 160 trials was not run: killed" in output
 
 
-def test_groups_are_one_piece_of_evidence(folder: Folder) -> None:
+def test_a_group_counts_as_one_piece_of_evidence(folder: Folder) -> None:
     cases = [{**case, "group": f"g{number // 8}"} for number, case in enumerate(pairs(40, 8, 16))]
     scripted(folder, cases)
     (grouped,) = report(folder)["verdicts"]
@@ -298,8 +298,8 @@ def test_if_all_failed_there_is_no_score_and_no_price(folder: Folder) -> None:
     assert f"no comparison: {reason}" in folder.abreast("report").out
 
 
-def test_scores_of_trials_that_are_not_there_say_nothing_of_others(folder: Folder) -> None:
-    """A run at work may store further trials and their scores between one look at the store and the next."""
+def test_scores_of_trials_stored_during_the_analysis_are_ignored(folder: Folder) -> None:
+    """An active run may store more trials and scores between two queries."""
     scripted(folder, pairs(6, 2, 4), "--parallel", "4")
     before = report(folder)["trials"]
     missing = [3, 10, 23]
@@ -310,7 +310,7 @@ def test_scores_of_trials_that_are_not_there_say_nothing_of_others(folder: Folde
     assert report(folder)["verdicts"][0]["not_run_cases"] == 12
 
 
-def test_rows_of_an_older_version_do_not_say_when_they_started_and_are_counted_group_by_group(folder: Folder) -> None:
+def test_rows_of_older_versions_without_start_times_are_counted_group_by_group(folder: Folder) -> None:
     scripted(folder, [{**case, "group": f"g{number % 7}"} for number, case in enumerate(pairs(40, 8, 16))])
     (before,) = report(folder)["verdicts"]
     folder.abreast("sql", "--write", "results.db", "update trials set block = null")
@@ -318,7 +318,7 @@ def test_rows_of_an_older_version_do_not_say_when_they_started_and_are_counted_g
     assert (after["cases"], after["effect"], after["p"]) == (64, before["effect"], pytest.approx(before["p"]))
 
 
-def test_a_value_that_is_no_score_is_not_compared(folder: Folder) -> None:
+def test_a_value_that_is_not_a_score_is_not_compared(folder: Folder) -> None:
     scripted(folder, pairs(12, 3, 5))
     folder.abreast("sql", "--write", "results.db", "update scores set value = 7 where position = 1")
     content = report(folder)
@@ -326,13 +326,13 @@ def test_a_value_that_is_no_score_is_not_compared(folder: Folder) -> None:
     assert content["variants"]["b"]["unscored"] == 1
 
 
-def test_a_failure_of_which_nobody_says_whose_it_is_is_told_so(folder: Folder) -> None:
+def test_a_failure_of_unknown_blame_is_reported_as_such(folder: Folder) -> None:
     scripted(folder, [{"a": ["yes"], "b": ["network"]}] * 3)
     folder.abreast("sql", "--write", "results.db", "update trials set error_blame = null")
     assert "3 network (unknown cause)" in folder.abreast("report").out
 
 
-def test_the_outcomes_of_the_variants_are_those_that_were_executed(folder: Folder) -> None:
+def test_outcomes_of_variants_count_executed_trials_only(folder: Folder) -> None:
     scripted(folder, [*pairs(6, 2, 4), {"a": ["crash"], "b": ["skip"]}])
     cancelled = "update trials set status = 'cancelled', error_kind = 'cancelled', error_blame = 'unknown'"
     folder.abreast("sql", "--write", "results.db", f"{cancelled} where position in (0, 1, 7)")
@@ -350,14 +350,14 @@ def test_bounds_take_every_repeat_that_is_lost(folder: Folder) -> None:
 
 
 def test_a_large_difference_is_not_called_likely_smaller(folder: Folder) -> None:
-    """Five groups that all say the same have no spread, and still are few."""
+    """Five groups that agree have no spread, but are still few."""
     scripted(folder, [{**case, "group": f"g{number % 5}"} for number, case in enumerate(pairs(35, 0))])
     output = folder.abreast("report").out
     assert "inconclusive: b vs a: +100.0 points" in output
     assert "likely smaller" not in output
 
 
-def test_a_cost_that_is_known_in_part_is_told_so_and_meets_no_requirement(folder: Folder) -> None:
+def test_a_partly_known_cost_is_reported_as_such_and_meets_no_requirement(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["yes"], "cost": {"a": 0.5, "b": 0.5} if n % 2 else {"a": 0.5}} for n in range(10)]
     scripted(folder, cases)
     variant = report(folder)["variants"]["b"]

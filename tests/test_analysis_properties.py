@@ -1,4 +1,4 @@
-"""Random runs of every kind, analysed by the product and by `naive.py`: both must find the same."""
+"""Random runs of every kind, analysed by the product and by `naive.py`: the results must agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from abreast.report.formats import catalogue, json_report
 from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k
 from abreast.store import Store, open_store
 
-_SCRIPT: dict[tuple[str, str], list[tuple[str, float | None]]] = {}  # what is answered, and at what cost
+_SCRIPT: dict[tuple[str, str], list[tuple[str, float | None]]] = {}  # answers and their costs
 
 
 def scripted(case: Case, side: str) -> Answer:
@@ -47,7 +47,7 @@ def brief(text: str) -> float:
 
 
 class Shape:
-    """What kind of a run: everything else follows from the seed."""
+    """The shape of a run; everything else follows from the seed."""
 
     def __init__(self, seed: int, cases: int, variants: int, repeats: int) -> None:
         self.chance = chance = random.Random(seed)
@@ -74,8 +74,8 @@ class Shape:
         return self.words[-1] if self.chance.random() < self.lean[variant] else self.chance.choice(self.words)
 
     def cost(self) -> float | None:
-        known = {"known": True, "unknown": False, "partly": self.chance.random() < 0.9}[self.costs]
-        return round(self.chance.random(), 3) if known else None
+        is_known = {"known": True, "unknown": False, "partly": self.chance.random() < 0.9}[self.costs]
+        return round(self.chance.random(), 3) if is_known else None
 
     def case(self, number: int) -> Case:
         tags = {"kind": self.chance.choice(["easy", "hard", "ünï"]), "even": str(number % 2 == 0)}
@@ -86,7 +86,7 @@ class Shape:
 
 
 def executed(shape: Shape, path: Path, run: int = 1) -> None:
-    """Run it, and take some rows away as if it had been killed."""
+    """Run an experiment of this shape, then delete some rows as if it had been killed."""
     for number in range(shape.cases):
         for index, side in enumerate(shape.variants):
             _SCRIPT[f"c{number}", side] = [(shape.word(index), shape.cost()) for _ in range(shape.repeats)]
@@ -120,17 +120,17 @@ def executed(shape: Shape, path: Path, run: int = 1) -> None:
 
 
 def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
-    """The rows, as they lie there."""
-    run = store.run(name)
-    run_id = run["run_id"]
-    spec = json.loads(run["spec"])
+    """Read the rows of a run from the store."""
+    record = store.run(name)
+    run_id = record["run_id"]
+    spec = json.loads(record["spec"])
     names = [row[0] for row in store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (run_id,))]
     per_case = len(names) * spec["repeats"]
-    found = naive.Run(
+    run = naive.Run(
         names,
         spec["repeats"],
-        run["planned_trials"] // per_case,
-        names.index(run["baseline"]),
+        record["planned_trials"] // per_case,
+        names.index(record["baseline"]),
         spec.get("margin") or 0.0,
         {},
         {},
@@ -145,21 +145,21 @@ def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
     )
     for row in rows:
         case = row["position"] // per_case
-        found.trials[case, row["variant"], row["repeat"]] = row
-        found.tags[case], found.groups[case] = json.loads(row["tags"]), row["case_group"]
-    sizes = Counter(group for group in found.groups.values() if group is not None)
-    stored = json.loads(run["provenance"]).get("largest_group")
-    found.largest_group = stored or max(sizes.values(), default=1)
+        run.trials[case, row["variant"], row["repeat"]] = row
+        run.tags[case], run.groups[case] = json.loads(row["tags"]), row["case_group"]
+    sizes = Counter(group for group in run.groups.values() if group is not None)
+    stored_size = json.loads(record["provenance"]).get("largest_group")
+    run.largest_group = stored_size or max(sizes.values(), default=1)
     planned = dict(store.rows("SELECT id, case_group FROM cases"))
-    found.planned_groups = [planned.get(f"c{case}") for case in range(found.planned_cases)]
+    run.planned_groups = [planned.get(f"c{case}") for case in range(run.planned_cases)]
     scores = store.rows("SELECT position, value FROM scores WHERE run_id = ? AND name = ?", (run_id, metric))
     for position, value in scores:
         block, variant = divmod(position, len(names))
-        found.scores[block // spec["repeats"], variant, block % spec["repeats"]] = value
-    return found
+        run.scores[block // spec["repeats"], variant, block % spec["repeats"]] = value
+    return run
 
 
-def near(value: Any, tolerance: float = 1e-6) -> Any:
+def approx(value: Any, tolerance: float = 1e-6) -> Any:
     return pytest.approx(value, abs=tolerance)
 
 
@@ -183,24 +183,24 @@ def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
                 continue
             check_counts(row, run, data)
             effect = naive.estimate(naive.units_of(run, data.cases, data.differences))
-            assert row["effect"] == near(effect)
-            assert row["scores"]["variant"] - row["scores"]["baseline"] == near(effect)
-            drawn = row["population"] == "these cases"  # of many rearrangements a sample, and the oracle counts all
-            assert row["p"] == near(decided.p, 0.02 if drawn else 1e-5)
-            if drawn and abs(decided.p - (1 - decided.level)) < 0.02:
+            assert row["effect"] == approx(effect)
+            assert row["scores"]["variant"] - row["scores"]["baseline"] == approx(effect)
+            is_sampled = row["population"] == "these cases"  # the oracle counts all rearrangements
+            assert row["p"] == approx(decided.p, 0.02 if is_sampled else 1e-5)
+            if is_sampled and abs(decided.p - (1 - decided.level)) < 0.02:
                 continue  # the sample may decide otherwise
             assert row["verdict"] == decided.word
             assert (row["interval"] is None) == (decided.level == 1)
             if row["interval"]:
-                assert row["interval"] == [near(decided.low), near(decided.high)]
+                assert row["interval"] == [approx(decided.low), approx(decided.high)]
                 assert decided.low <= effect <= decided.high
-                assert row["level"] == near(decided.level)
+                assert row["level"] == approx(decided.level)
         ps = [row["p"] for row in rows if row["p"] is not None]
-        assert [row["p_adjusted"] for row in rows if row["p"] is not None] == [near(p) for p in naive.holm(ps)]
+        assert [row["p_adjusted"] for row in rows if row["p"] is not None] == [approx(p) for p in naive.holm(ps)]
 
 
 def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> None:
-    """Each planned case is in exactly one place."""
+    """Check that each planned case is counted exactly once."""
     assert row["cases"] == len(data.differences) == row["wins"] + row["losses"] + row["ties"]
     assert row["wins"] == sum(value > 0 for value in data.differences)
     assert row["losses"] == sum(value < 0 for value in data.differences)
@@ -212,24 +212,24 @@ def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> N
     assert total == row["planned_cases"] == run.planned_cases
     assert row["repeats_left_out"] == data.repeats_left_out
     bounds = naive.bounds(run, data)
-    assert row["bounds"] == (None if bounds is None else [near(end) for end in bounds])
+    assert row["bounds"] == (None if bounds is None else [approx(end) for end in bounds])
 
 
 def check_variants(store: Store, analysis: Analysis) -> None:
     run, content = read(store, "points"), json_report.report(analysis)
     assert sum(row["trials"] for row in content["variants"].values()) == content["executed_trials"]
     for index, name in enumerate(run.variants):
-        row, mine = content["variants"][name], {key: t for key, t in run.trials.items() if key[1] == index}
-        statuses = Counter(trial["status"] for trial in mine.values())
-        assert row["trials"] == len(mine) - statuses["cancelled"]
+        row, own_trials = content["variants"][name], {key: t for key, t in run.trials.items() if key[1] == index}
+        statuses = Counter(trial["status"] for trial in own_trials.values())
+        assert row["trials"] == len(own_trials) - statuses["cancelled"]
         assert row["trials"] == row["ok"] + sum(row["errors"].values()) + row["skipped"]
         assert sum(row["errors_by_blame"].values()) == sum(row["errors"].values()) == statuses["error"]
-        assert row["unscored"] == sum(t["status"] == "ok" and run.score(key) is None for key, t in mine.items())
+        assert row["unscored"] == sum(t["status"] == "ok" and run.score(key) is None for key, t in own_trials.items())
         accuracy = naive.accuracy(run, index)
-        assert row["accuracy"] == (None if accuracy is None else near(accuracy))
+        assert row["accuracy"] == (None if accuracy is None else approx(accuracy))
         assert row["all_failed"] == (not statuses["ok"] and statuses["error"] > 0)
         by_case: defaultdict[int, list[float]] = defaultdict(list)
-        for key in mine:
+        for key in own_trials:
             if (score := run.score(key)) is not None:
                 by_case[key[0]].append(score)
         cases, means = scores_in_tables(run, index)
@@ -238,14 +238,14 @@ def check_variants(store: Store, analysis: Analysis) -> None:
             continue
         score = row["scores"]["points"]
         low, high = score["interval"]
-        assert score["mean"] == near(naive.estimate(naive.units_of(run, cases, means)))
+        assert score["mean"] == approx(naive.estimate(naive.units_of(run, cases, means)))
         assert 0 <= low <= score["mean"] + 1e-9
         assert score["mean"] - 1e-9 <= high <= 1
-        check_repeats(row, run.repeats, [each for each in by_case.values() if len(each) == run.repeats])
+        check_repeats(row, run.repeats, [scores for scores in by_case.values() if len(scores) == run.repeats])
 
 
 def scores_in_tables(run: naive.Run, variant: int) -> tuple[list[int], list[float]]:
-    """The cases whose scores tables show for a variant, with their means: what it is compared on."""
+    """The cases whose scores the tables show for a variant (those it is compared on), with their means."""
     others = [index for index in range(len(run.variants)) if index != run.baseline]
     partners = others if variant == run.baseline else [run.baseline]
     cases, means = [], []
@@ -261,18 +261,18 @@ def scores_in_tables(run: naive.Run, variant: int) -> tuple[list[int], list[floa
     return cases, means
 
 
-def check_repeats(row: dict[str, Any], repeats: int, whole: list[list[float]]) -> None:
-    if repeats == 1 or not whole:
+def check_repeats(row: dict[str, Any], repeats: int, scores_by_case: list[list[float]]) -> None:
+    if repeats == 1 or not scores_by_case:
         assert (row["pass_at_k"], row["consistent"]) == ({}, None)
         return
-    assert row["consistent"] == near(sum(len(set(each)) == 1 for each in whole) / len(whole))
-    if any(score not in (0, 1) for each in whole for score in each):
+    assert row["consistent"] == approx(sum(len(set(scores)) == 1 for scores in scores_by_case) / len(scores_by_case))
+    if any(score not in (0, 1) for scores in scores_by_case for score in scores):
         assert row["pass_at_k"] == row["pass_hat_k"] == {}
         return
     for k in range(1, repeats + 1):
-        right = [int(sum(each)) for each in whole]
-        assert row["pass_at_k"][str(k)] == near(sum(pass_at_k(repeats, c, k) for c in right) / len(whole))
-        assert row["pass_hat_k"][str(k)] == near(sum(pass_hat_k(repeats, c, k) for c in right) / len(whole))
+        right = [int(sum(scores)) for scores in scores_by_case]
+        assert row["pass_at_k"][str(k)] == approx(sum(pass_at_k(repeats, c, k) for c in right) / len(scores_by_case))
+        assert row["pass_hat_k"][str(k)] == approx(sum(pass_hat_k(repeats, c, k) for c in right) / len(scores_by_case))
 
 
 def mean(values: list[float]) -> float | None:
@@ -291,42 +291,42 @@ def check_prices_and_times(store: Store, analysis: Analysis) -> None:
         timed_groups, priced_groups = [], []
         for case in naive.counted(run):
             group = run.groups[case] or f"only {case}"
-            paid = []
+            mean_pairs = []
             both = [[run.trials[case, index, repeat] for index in question] for repeat in range(run.repeats)]
             timed = [pair for pair in both if all(row["status"] == "ok" and row["service_s"] > 0 for row in pair)]
             sides = [mean([pair[at]["service_s"] for pair in timed]) for at in (0, 1)]
             for index in question:
                 rows = [run.trials[case, index, repeat] for repeat in range(run.repeats)]
                 costs = answered[index]
-                known = [cost for cost in costs if cost is not None]
-                each = []
+                known_costs = [cost for cost in costs if cost is not None]
+                cost_and_score = []
                 for repeat, row in enumerate(rows):
                     score, cost = run.score((case, index, repeat)), row["cost_usd"]
-                    if row["status"] == "error" and row["error_blame"] == "variant" and cost is None and known:
-                        cost = sum(known) / len(known)
-                    if score is not None and cost is not None and len(known) == len(costs):
-                        each.append((cost, score))
-                paid.append([mean([one[at] for one in each]) for at in (0, 1)])
+                    if row["status"] == "error" and row["error_blame"] == "variant" and cost is None and known_costs:
+                        cost = sum(known_costs) / len(known_costs)
+                    if score is not None and cost is not None and len(known_costs) == len(costs):
+                        cost_and_score.append((cost, score))
+                mean_pairs.append([mean([pair[at] for pair in cost_and_score]) for at in (0, 1)])
             if None not in sides:
                 times.append(sides)
                 timed_groups.append(group)
-            if all(one is not None for side in paid for one in side):
-                prices.append([*paid[0], *paid[1]])
+            if all(value is not None for side in mean_pairs for value in side):
+                prices.append([*mean_pairs[0], *mean_pairs[1]])
                 priced_groups.append(group)
         latency, cost = item.pairs.latency, item.pairs.cost
         assert (latency is None) == (not times)
         if latency:
             expected = latency_ratio(*zip(*times, strict=True), groups=timed_groups)  # type: ignore[misc]
-            assert (latency.estimate, latency.n) == (near(expected.estimate), expected.n)
-            assert (latency.low, latency.high) == (near(expected.low), near(expected.high))
+            assert (latency.estimate, latency.n) == (approx(expected.estimate), expected.n)
+            assert (latency.low, latency.high) == (approx(expected.low), approx(expected.high))
         assert (cost is None) == (not prices)
         if cost:
             expected_price = cost_per_correct(*zip(*prices, strict=True), groups=priced_groups)  # type: ignore[arg-type]
             assert (cost.a.estimate, cost.b.estimate) == (
-                near(expected_price.a.estimate),
-                near(expected_price.b.estimate),
+                approx(expected_price.a.estimate),
+                approx(expected_price.b.estimate),
             )
-            assert (cost.b.low, cost.b.high) == (near(expected_price.b.low), near(expected_price.b.high))
+            assert (cost.b.low, cost.b.high) == (approx(expected_price.b.low), approx(expected_price.b.high))
             assert (cost.ratio is None) == (expected_price.ratio is None)
 
 
@@ -345,25 +345,25 @@ def check_segments(store: Store, analysis: Analysis) -> None:
             expected.append((item.variant, tag, value, len(among), tagged - len(among), ends))
     qs = naive.benjamini_hochberg([ends[2] for *_, ends in expected])
     assert len(analysis.segments) == len(expected)
-    for found, (variant, tag, value, cases, dropped, (low, high, p)), q in zip(
+    for segment, (variant, tag, value, cases, dropped, (low, high, p)), q in zip(
         analysis.segments, expected, qs, strict=True
     ):
-        assert (found.variant, found.tag, found.value, found.cases, found.dropped) == (
+        assert (segment.variant, segment.tag, segment.value, segment.cases, segment.dropped) == (
             variant,
             tag,
             value,
             cases,
             dropped,
         )
-        assert (found.estimate.low, found.estimate.high) == (near(low), near(high))
-        assert (found.estimate.p, found.q) == (near(p, 1e-5), near(q, 1e-4))
-        if found.word != "inconclusive":
+        assert (segment.estimate.low, segment.estimate.high) == (approx(low), approx(high))
+        assert (segment.estimate.p, segment.q) == (approx(p, 1e-5), approx(q, 1e-4))
+        if segment.word != "inconclusive":
             assert q <= 0.05 + 1e-4
-            assert low > 0 if found.word == "better" else high < 0
+            assert low > 0 if segment.word == "better" else high < 0
 
 
 def check_words(analysis: Analysis) -> None:
-    """Every format says the same, and nothing that is not a number."""
+    """Check that every format states the same results, and that none prints `nan`."""
     for item in analysis.comparisons:
         result = item.verdict
         if result.interval is None:
@@ -373,12 +373,12 @@ def check_words(analysis: Analysis) -> None:
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
     summary = json_report.report(analysis)["summary"]
-    asked = catalogue.ReportRequest(analysis)
-    terminal = " ".join(catalogue.text(asked, "terminal").split())
+    request = catalogue.ReportRequest(analysis)
+    terminal = " ".join(catalogue.text(request, "terminal").split())
     for line in summary:
         assert " ".join(line.split()) in terminal
     for form in ("markdown", "junit", "csv"):
-        text = catalogue.text(asked, form)
+        text = catalogue.text(request, form)
         assert "nan" not in text
         for item in analysis.comparisons:
             counts = f"{item.verdict.wins} win"
@@ -414,18 +414,18 @@ def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: 
 
 
 def check_across(store: Store, names: list[str]) -> None:
-    """Every case of either run is in one place, both ways round, and the differences are those of the rows."""
+    """Check comparisons of two runs in both directions: each case is counted once, and differences match the rows."""
     comparisons = {item.second.variant: item for item in compare([store], names, None, 0.0)}
-    back = {item.second.variant: item for item in compare([store], names[::-1], None, 0.0)}
+    reverse = {item.second.variant: item for item in compare([store], names[::-1], None, 0.0)}
     runs = [read(store, "points", name) for name in names]
     ids = [{row["id"]: case for (case, _, _), row in run.trials.items()} for run in runs]
-    counted = [set(naive.counted(run)) for run in runs]
-    assert set(comparisons) == set(back) == set(runs[0].variants) & set(runs[1].variants)
+    counted_cases = [set(naive.counted(run)) for run in runs]
+    assert set(comparisons) == set(reverse) == set(runs[0].variants) & set(runs[1].variants)
     for name, item in comparisons.items():
         expected = []
         for case_id in set(ids[0]) & set(ids[1]):
-            cases = [known[case_id] for known in ids]
-            if not all(case in done for case, done in zip(cases, counted, strict=True)):
+            cases = [positions[case_id] for positions in ids]
+            if not all(case in done for case, done in zip(cases, counted_cases, strict=True)):
                 assert case_id in item.match.unfinished
                 continue
             both = []
@@ -438,18 +438,18 @@ def check_across(store: Store, names: list[str]) -> None:
             if both:
                 expected.append(sum(both) / len(both))
         match, pairs = item.match, item.comparison.pairs
-        assert sorted(pairs.differences.tolist()) == near(sorted(expected))
+        assert sorted(pairs.differences.tolist()) == approx(sorted(expected))
         assert set(match.only_first) == set(ids[0]) - set(ids[1])
         assert set(match.only_second) == set(ids[1]) - set(ids[0])
         assert len(pairs.cases) + pairs.dropped + len(match.unfinished) == len(set(ids[0]) & set(ids[1]))
-        forward, backward = item.comparison.verdict, back[name].comparison.verdict
+        forward, backward = item.comparison.verdict, reverse[name].comparison.verdict
         assert {forward.word, backward.word} in ({"better", "worse"}, {"inconclusive"}, {"no comparison"})
         assert (forward.wins, forward.losses, forward.ties) == (backward.losses, backward.wins, backward.ties)
-        assert forward.p == near(backward.p)
+        assert forward.p == approx(backward.p)
         if forward.interval and backward.interval:
             assert (forward.interval.low, forward.interval.high) == (
-                near(-backward.interval.high),
-                near(-backward.interval.low),
+                approx(-backward.interval.high),
+                approx(-backward.interval.low),
             )
 
 
@@ -460,7 +460,7 @@ def test_runs_are_compared_as_the_rules_say(seed: int, cases: list[int], data: s
         path = Path(folder) / "results.db"
         for number, count in enumerate(cases):
             shape = Shape(seed + number, count, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
-            shape.group_size *= 1 - number  # where both know groups, those of the first count
+            shape.group_size *= 1 - number  # if both runs have groups, those of the first count
             shape.weight = "case" if seed % 2 else "group"
             executed(shape, path, number + 1)
         with open_store(path) as store:

@@ -21,7 +21,7 @@ MISREAD = {
     "code_search_4.jsonl": (1, 40),
     "code_search_5.jsonl": (0, 12),
 }
-"""How many answers of a file are misread, and how many it has. A change of the parser must not add to them."""
+"""By file: misread answers, and all answers. A change of the parser must not increase the first number."""
 
 
 def read_answers(file: str) -> list[dict[str, Any]]:
@@ -34,13 +34,13 @@ def claims(fields: dict[str, Any]) -> int:
 
 
 def expected_score(answer: dict[str, Any]) -> float:
-    """F1 of what is noted as right and wrong in an answer."""
+    """F1 of the items annotated as right and wrong in an answer."""
     expected, right, wrong = (claims(answer[name]) for name in ("ground_truth", "found", "wrong"))
     return 2 * right / (expected + right + wrong) if expected else float(not wrong)
 
 
 @pytest.mark.parametrize("file", MISREAD)
-def test_answers_about_code_are_read_as_a_person_reads_them(file: str) -> None:
+def test_answers_about_code_are_parsed_as_a_person_would_read_them(file: str) -> None:
     answers = read_answers(file)
     misread = []
     for answer in answers:
@@ -58,7 +58,7 @@ def test_answers_about_code_are_read_as_a_person_reads_them(file: str) -> None:
 MISREAD_NUMBERS = {"numbers.jsonl": (3, 0, 300), "numbers_2.jsonl": (2, 0, 60)}
 """Right answers that are rejected and wrong ones that are accepted, at most, and how many answers a file has."""
 
-QUERY_OF = {  # how the answers' authors put the questions of the catalogue; the first that a question contains counts
+QUERY_OF = {  # phrases of questions and the query they ask for; the first match counts
     "largest drawdown": "drawdown",
     "return from the first": "return_percent",
     "volume-weighted": "vwap",
@@ -101,7 +101,7 @@ def no_truth(_columns: Any) -> None:
     return None
 
 
-FURTHER_QUERIES = [  # what authors asked that the catalogue does not have: read by the same rules
+FURTHER_QUERIES = [  # queries that the catalogue lacks, read by the same rules
     Query("ratio", "What is the standard deviation divided by the mean?", no_truth, "hard", rel=0.05),
     Query("percentage", "What percentage of the values lies above 60?", no_truth, "easy", unit="percent"),
     Query("share", "What share of the values is positive?", no_truth, "easy", unit="share"),
@@ -133,15 +133,17 @@ FURTHER_QUERIES = [  # what authors asked that the catalogue does not have: read
 
 
 @pytest.mark.parametrize("file", MISREAD_NUMBERS)
-def test_answers_about_numbers_are_read_as_a_person_reads_them(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_about_numbers_are_parsed_as_a_person_would_read_them(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for query in FURTHER_QUERIES:
         monkeypatch.setitem(QUERIES, query.name, query)
     answers = read_answers(file)
     rejected, accepted = [], []
     for answer in answers:
         name = answer.get("query") or next(name for part, name in QUERY_OF.items() if part in answer["question"])
-        asked = {"query": name, "question": answer["question"], "columns": {"value": [1.0, 2.0]}, "size": 2}
-        is_right = score(Case(answer["id"], asked, answer["expected"]), Answer(answer["answer"]))["correct"] == 1.0
+        case = {"query": name, "question": answer["question"], "columns": {"value": [1.0, 2.0]}, "size": 2}
+        is_right = score(Case(answer["id"], case, answer["expected"]), Answer(answer["answer"]))["correct"] == 1.0
         if is_right != answer["right"]:
             (accepted if is_right else rejected).append(answer["id"])
     most_rejected, most_accepted, count = MISREAD_NUMBERS[file]

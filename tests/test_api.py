@@ -53,7 +53,7 @@ def connect(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str, **spec: Any) -> Done:
-    """One variant that is asked these prompts."""
+    """Run one variant on these prompts."""
     cases = [{"id": f"c{n}", "input": prompt, "expected": "4"} for n, prompt in enumerate(prompts)]
     content = {"name": "api", "cases": cases, "variants": {"only": variant}, "scorers": ["exact"], **spec}
     folder.write("experiment.yaml", yaml.safe_dump(content, sort_keys=False))
@@ -61,15 +61,15 @@ def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str
 
 
 def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.requests if seen.method == "POST"]
+    return [request.body for request in provider.requests if request.method == "POST"]
 
 
 Responder = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], bytes]]
 
 
 @contextlib.contextmanager
-def server(said: Responder, on_path: Callable[[str], object] = str) -> Iterator[str]:
-    """A server that says to every request exactly what `said` returns for its headers and its body."""
+def server(respond: Responder, on_path: Callable[[str], object] = str) -> Iterator[str]:
+    """A server that answers every request with what `respond` returns for its headers and body."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -77,7 +77,7 @@ def server(said: Responder, on_path: Callable[[str], object] = str) -> Iterator[
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             on_path(self.path)
-            self._say(*said({name.lower(): value for name, value in self.headers.items()}, body))
+            self._say(*respond({name.lower(): value for name, value in self.headers.items()}, body))
 
         def do_GET(self) -> None:
             self._say(404, {}, b"")
@@ -104,16 +104,14 @@ def server(said: Responder, on_path: Callable[[str], object] = str) -> Iterator[
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_answer_comes_with_its_tokens_its_cost_and_where_it_came_from(
-    folder: Folder, provider: FakeProvider, family: str
-) -> None:
+def test_an_answer_has_its_tokens_cost_and_provenance(folder: Folder, provider: FakeProvider, family: str) -> None:
     say = '[[fake: say="4" input=1000 output=50 cached=400 reasoning=30]]'
     done = run(folder, [f"What is 2 + 2? {say}"], FAMILIES[family])
     assert done.code == 0, done.err
     (row,) = folder.sql("select * from predictions")
     assert (row["status"], row["answer"], row["score"]) == ("ok", "4", 1.0)
     assert row["model"] == FAMILIES[family]["model"]
-    fresh = 1000 if family == "anthropic" else 600  # OpenAI counts what was cached as input too
+    fresh = 1000 if family == "anthropic" else 600  # OpenAI counts cached tokens as input, too
     assert (row["input_tokens"], row["output_tokens"], row["cache_read_tokens"]) == (fresh, 50, 400)
     prices = {"anthropic": (1, 0.1, 5), "chat": (2, 0.5, 8), "responses": (1.25, 0.125, 10)}[family]
     assert row["cost_usd"] == pytest.approx((fresh * prices[0] + 400 * prices[1] + 50 * prices[2]) / 1e6)
@@ -143,7 +141,7 @@ def test_an_answer_comes_with_its_tokens_its_cost_and_where_it_came_from(
     ],
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_goes_wrong_is_named_and_only_what_passes_is_tried_again(
+def test_errors_are_classified_and_only_transient_ones_are_retried(
     folder: Folder,
     provider: FakeProvider,
     family: str,
@@ -157,12 +155,12 @@ def test_what_goes_wrong_is_named_and_only_what_passes_is_tried_again(
     (row,) = folder.sql("select * from predictions")
     assert (row["error_kind"], row["error_blame"], row["attempts"]) == (kind, blame, attempts), row["error"]
     assert row["status"] == ("ok" if kind is None else "error")
-    if kind in ("no_answer", "refused"):  # it was paid all the same
+    if kind in ("no_answer", "refused"):  # paid nevertheless
         assert row["cost_usd"] > 0
         assert row["raw_response"]
 
 
-def test_what_a_variant_says_is_what_is_sent(folder: Folder, provider: FakeProvider) -> None:
+def test_the_parameters_of_a_variant_are_sent(folder: Folder, provider: FakeProvider) -> None:
     common = {"system": "Be brief.", "temperature": 0.5, "max_tokens": 77}
     for name, family in FAMILIES.items():
         done = run(folder, ["Hello"], {**family, **common, "json": True, "extra": {"top_p": 0.9}}, store=f"{name}.db")
@@ -179,7 +177,7 @@ def test_what_a_variant_says_is_what_is_sent(folder: Folder, provider: FakeProvi
     assert not any("tools" in body for body in (messages, chat, responses))
 
 
-def test_a_json_schema_reaches_each_api_in_its_own_place(folder: Folder, provider: FakeProvider) -> None:
+def test_a_json_schema_is_sent_in_the_form_of_each_api(folder: Folder, provider: FakeProvider) -> None:
     schema = {"type": "object", "properties": {"answer": {"type": "number"}}, "required": ["answer"]}
     for name, family in FAMILIES.items():
         assert run(folder, ["Hello"], {**family, "json": schema}, store=f"{name}.db").code == 0
@@ -211,7 +209,9 @@ def test_pictures_of_a_case_are_sent_with_its_prompt(folder: Folder, provider: F
 @pytest.mark.parametrize(
     ("name", "message"), [("notes.txt", "not a supported image"), ("missing.png", "cannot be read")]
 )
-def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakeProvider, name: str, message: str) -> None:
+def test_a_picture_that_cannot_be_sent_is_reported(
+    folder: Folder, provider: FakeProvider, name: str, message: str
+) -> None:
     folder.write("notes.txt", "text")
     run(folder, [{"picture": name}], {**FAMILIES["chat"], "prompt": "Look", "images": ["{{ picture }}"]})
     (row,) = folder.sql("select status, error from predictions")
@@ -224,9 +224,9 @@ def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakePro
 
 
 def chat(content: Any = "4", usage: Any = None, message: Any = None, **more: Any) -> dict[str, Any]:
-    told = {"content": content, **(message or {})}
+    fields = {"content": content, **(message or {})}
     used = {"prompt_tokens": 3, "completion_tokens": 2} if usage is None else usage
-    return {"model": "gpt-4.1", "choices": [{"finish_reason": "stop", "message": told}], "usage": used, **more}
+    return {"model": "gpt-4.1", "choices": [{"finish_reason": "stop", "message": fields}], "usage": used, **more}
 
 
 def failed(code: str, **more: Any) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def failed(code: str, **more: Any) -> dict[str, Any]:
     return {"status": "failed", "error": error, "output": [], "usage": None, "model": "gpt-5", **more}
 
 
-ANSWERS: dict[str, Any] = {  # all of them say 4
+ANSWERS: dict[str, Any] = {  # the answer of each is 4
     "an empty refusal": chat(message={"refusal": ""}),
     "a model that is a number": chat(model=5),
     "a model that is a list": chat(model=["x"]),
@@ -248,7 +248,7 @@ ANSWERS: dict[str, Any] = {  # all of them say 4
     "a reason that is a mapping": {"choices": [{"finish_reason": {}, "message": {"content": "4"}}]},
     "an empty error": chat(error={}),
 }
-NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
+NO_ANSWERS: dict[str, Any] = {  # none of them is the fault of the variant
     "content that is a number": chat(42),
     "content that is a mapping": chat({"a": 1}),
     "parts that are texts": chat(["4"]),
@@ -263,16 +263,16 @@ NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
 
 
 def scripted(bodies: Mapping[str, Any], status: int = 200) -> Responder:
-    """Says what stands under the prompt."""
+    """A responder that returns the reply listed for the prompt."""
 
-    def said(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        told = bodies[body["input"] if "input" in body else body["messages"][-1]["content"]]
-        return status, {}, told if isinstance(told, bytes) else json.dumps(told).encode()
+    def respond(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        reply = bodies[body["input"] if "input" in body else body["messages"][-1]["content"]]
+        return status, {}, reply if isinstance(reply, bytes) else json.dumps(reply).encode()
 
-    return said
+    return respond
 
 
-def test_a_good_answer_beside_nonsense_is_an_answer(folder: Folder) -> None:
+def test_a_good_answer_with_nonsensical_usage_is_an_answer(folder: Folder) -> None:
     with server(scripted(ANSWERS)) as url:
         done = run(folder, list(ANSWERS), {**FAMILIES["chat"], "base_url": url}, limits={"retries": 0})
     assert done.code == 0, done.err
@@ -280,7 +280,7 @@ def test_a_good_answer_beside_nonsense_is_an_answer(folder: Folder) -> None:
     assert {row["answer"] for row in rows} == {"4"}
 
 
-def test_what_cannot_be_read_is_no_fault_of_the_variant(folder: Folder) -> None:
+def test_unreadable_replies_are_not_the_fault_of_the_variant(folder: Folder) -> None:
     for status in (200, 500):
         with server(scripted(NO_ANSWERS, status)) as url:
             limits = {"retries": 0, "breaker": 99}
@@ -311,7 +311,7 @@ def test_a_response_that_failed_is_an_error_whatever_its_status(
     assert "Something happened" in row["error"]
 
 
-def test_an_address_that_sends_requests_on_is_named_with_where(folder: Folder) -> None:
+def test_a_redirecting_address_is_reported_with_its_destination(folder: Folder) -> None:
     with server(lambda *_: (308, {"location": "https://there.example/v1"}, b"moved")) as url:
         run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": url})
     (row,) = folder.sql("select error_kind, error, attempts from predictions")
@@ -326,7 +326,7 @@ def everything_written(path: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
 
 
-def test_a_key_stands_nowhere_even_if_the_provider_repeats_it(folder: Folder, provider: FakeProvider) -> None:
+def test_a_key_is_stored_nowhere_even_if_the_provider_repeats_it(folder: Folder, provider: FakeProvider) -> None:
     with FakeProvider.in_thread(answers={"say it": f"your key is {KEY}"}) as talkative:
         done = run(folder, ["say it"], {**FAMILIES["anthropic"], "base_url": talkative.url}, "--verbose")
     assert done.code == 0, done.err
@@ -363,7 +363,7 @@ def test_a_server_on_this_machine_needs_no_key(folder: Folder, monkeypatch: pyte
         assert "authorization" not in local.requests[-1].headers
 
 
-def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
+def test_a_key_command_provides_the_key_and_a_new_one_after_a_refusal(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -375,35 +375,35 @@ def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
     assert b"first-key-xyz" not in everything_written(folder.path).replace(script.read_bytes(), b"")
 
 
-def test_a_key_that_expired_is_renewed_once_for_all_requests_under_way(
+def test_an_expired_key_is_renewed_once_for_all_requests_in_flight(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "RENEW_S", 0.0)
     file = tmp_path_factory.mktemp("outside") / "key"
     file.write_text("old-key-xyz")
-    together = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
+    barrier = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
 
-    def said(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    def respond(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         key = headers["x-api-key"]
         if key == "new-key-xyz":
             content = [{"type": "text", "text": f"4, and the old one was old-key-xyz, the new one {key}"}]
             return 200, {}, json.dumps({"model": "m", "content": content}).encode()
-        together.wait(10)
+        barrier.wait(10)
         return 401, {}, json.dumps({"error": {"type": "authentication_error", "message": f"no: {key}"}}).encode()
 
-    with server(said) as url:
+    with server(respond) as url:
         variant = {**FAMILIES["anthropic"], "base_url": url, "key_command": ["cat", str(file)]}
         done = run(folder, ["a", "b", "c", "d"], variant, "--parallel", "4", limits={"breaker": 99})
     assert done.code == 0, done.err
     assert folder.sql("select distinct status, attempts, answer from predictions") == [
         {"status": "ok", "attempts": 2, "answer": "4, and the old one was [key], the new one [key]"}
     ]
-    written = everything_written(folder.path)
-    assert b"old-key-xyz" not in written
-    assert b"new-key-xyz" not in written
+    content = everything_written(folder.path)
+    assert b"old-key-xyz" not in content
+    assert b"new-key-xyz" not in content
 
 
-def test_a_key_that_no_header_can_hold_is_said_and_not_shown(
+def test_a_key_that_is_invalid_in_a_header_is_reported_without_showing_it(
     folder: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "first-half\nsecond-half")
@@ -431,14 +431,14 @@ def test_secrets_in_headers_are_refused(folder: Folder, provider: FakeProvider, 
     assert KEY not in done.output
 
 
-def test_a_header_may_name_a_variable_whose_value_stands_nowhere(
+def test_a_header_may_name_a_variable_whose_value_is_stored_nowhere(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def said(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    def respond(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         return 200, {}, json.dumps(chat(f"it is {headers['helicone-auth']}")).encode()
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with server(said) as url:
+    with server(respond) as url:
         headers = {"Helicone-Auth": "Bearer ${GATE}", "x-team": "mine"}
         variant = {**FAMILIES["chat"], "base_url": url, "headers": headers}
         missing = run(folder, ["Hello"], variant)
@@ -452,19 +452,19 @@ def test_a_header_may_name_a_variable_whose_value_stands_nowhere(
     assert b"gate-secret-xyz" not in everything_written(folder.path)
 
 
-def test_a_password_in_an_address_comes_from_the_environment_only_and_stands_nowhere(
+def test_a_password_in_an_address_comes_only_from_the_environment_and_is_stored_nowhere(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = []
+    headers_sent = []
 
-    def said(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        sent.append(headers["authorization"])
+    def respond(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        headers_sent.append(headers["authorization"])
         if body["messages"][-1]["content"] == "Hello":
             return 200, {}, json.dumps(chat("open-sesame")).encode()
         return 400, {}, b"not with open-sesame"
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with server(said) as url:
+    with server(respond) as url:
         address = url.replace("http://", "http://me:open-sesame@")
         refused = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": address})
         assert refused.code == 2
@@ -474,7 +474,7 @@ def test_a_password_in_an_address_comes_from_the_environment_only_and_stands_now
         assert "open-sesame" not in broken.output
         monkeypatch.setenv("OPENAI_BASE_URL", address)
         done = run(folder, ["Hello", "Goodbye"], FAMILIES["chat"])
-    assert sent[0] == "Basic " + base64.b64encode(b"me:open-sesame").decode()
+    assert headers_sent[0] == "Basic " + base64.b64encode(b"me:open-sesame").decode()
     assert folder.sql("select answer from predictions where status = 'ok'") == [{"answer": "[OPENAI_BASE_URL]"}]
     assert "open-sesame" not in done.output
     spec = folder.path / "experiment.yaml"
@@ -495,14 +495,16 @@ def test_a_wrong_key_stops_the_run_and_says_what_to_set(folder: Folder, monkeypa
 # -- prices --------------------------------------------------------------------------------------------------------
 
 
-def test_prices_of_the_spec_come_first(folder: Folder, provider: FakeProvider) -> None:
+def test_prices_in_the_spec_take_precedence(folder: Folder, provider: FakeProvider) -> None:
     prices = {"gpt-4.1": {"input": 1000, "output": 0, "cache_read": 0}}
     run(folder, ["[[fake: input=100 output=10 cached=40]] Hello"], FAMILIES["chat"], prices=prices)
     (row,) = folder.sql("select cost_usd, cost_basis from predictions")
     assert (row["cost_usd"], row["cost_basis"]) == (pytest.approx(60 * 1000 / 1e6), "estimated")
 
 
-def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Folder, provider: FakeProvider) -> None:
+def test_a_model_without_a_price_has_no_cost_and_gives_a_note_before_the_run(
+    folder: Folder, provider: FakeProvider
+) -> None:
     run(folder, ["Hello"], {"target": "openai", "model": "my-own-model"})
     (row,) = folder.sql("select cost_usd, cost_basis from predictions")
     assert (row["cost_usd"], row["cost_basis"]) == (None, "unknown")
@@ -519,7 +521,7 @@ def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Fol
         ({"m": {"input": 1, "output": 1, "inptu": 2}}, "inptu"),
     ],
 )
-def test_a_price_that_is_none_is_refused_with_its_place(
+def test_an_invalid_price_is_refused_with_its_location(
     folder: Folder, provider: FakeProvider, prices: dict[str, Any], message: str
 ) -> None:
     done = run(folder, ["Hello"], FAMILIES["chat"], prices=prices)
@@ -528,7 +530,7 @@ def test_a_price_that_is_none_is_refused_with_its_place(
     assert "experiment.yaml" in done.err
 
 
-def test_what_a_subscription_includes_is_charged_to_no_budget(folder: Folder) -> None:
+def test_usage_included_in_a_subscription_does_not_count_against_a_budget(folder: Folder) -> None:
     folder.write(
         "mine.py",
         """
@@ -544,12 +546,12 @@ def test_what_a_subscription_includes_is_charged_to_no_budget(folder: Folder) ->
     free = run(folder, list("abcdefgh"), {"target": "python:mine:included"}, limits={"budget_usd": 2.0})
     assert free.code == 0, free.err
     assert "$8.00 included" in free.out
-    paid = run(folder, list("abcdefgh"), {"target": "python:mine:paid"}, limits={"budget_usd": 2.0})
-    assert paid.code == 3
-    assert "budget $2.00" in paid.err
+    done = run(folder, list("abcdefgh"), {"target": "python:mine:paid"}, limits={"budget_usd": 2.0})
+    assert done.code == 3
+    assert "budget $2.00" in done.err
 
 
-def test_attempts_that_failed_and_were_paid_count_against_the_budget_and_are_told(folder: Folder) -> None:
+def test_paid_attempts_that_failed_count_against_the_budget_and_are_reported(folder: Folder) -> None:
     folder.write(
         "mine.py",
         """
@@ -568,24 +570,22 @@ def test_attempts_that_failed_and_were_paid_count_against_the_budget_and_are_tol
     limits = {"budget_usd": 5.0, "retries": 1}
     done = run(folder, list("abcdefgh"), {"target": "python:mine:flaky"}, limits=limits)
     assert done.code == 3, "eight would cost $12"
-    stored = folder.sql("select total(cost_usd) usd from predictions") + folder.sql(
+    totals = folder.sql("select total(cost_usd) usd from predictions") + folder.sql(
         "select total(cost_usd) usd from attempts"
     )
-    spent = sum(row["usd"] for row in stored)
+    spent = sum(row["usd"] for row in totals)
     assert 3.0 <= spent <= 5.0
-    assert f"(and ${stored[1]['usd']:.2f} for failed attempts)" in done.out
-    again = folder.abreast("resume")
-    assert again.code == 3
-    assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "a resume knows what was spent"
+    assert f"(and ${totals[1]['usd']:.2f} for failed attempts)" in done.out
+    resumed = folder.abreast("resume")
+    assert resumed.code == 3
+    assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "resume counts earlier spending"
 
 
 # -- limits, marks, reuse ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["anthropic", "chat"])
-def test_rates_that_the_provider_announces_are_kept(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, family: str
-) -> None:
+def test_announced_rate_limits_are_respected(folder: Folder, monkeypatch: pytest.MonkeyPatch, family: str) -> None:
     with FakeProvider.in_thread(rate=Rate(requests=4, seconds=1)) as provider:
         connect(provider, monkeypatch)
         done = run(folder, [f"Hello {n}" for n in range(10)], FAMILIES[family], limits={"parallel": 2})
@@ -600,24 +600,24 @@ def test_answers_of_the_fake_provider_are_marked_as_simulated(folder: Folder, pr
     assert folder.sql("select distinct simulated from predictions") == [{"simulated": 1}]
 
 
-def test_an_address_where_nobody_is_stops_the_run_with_that_address(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_address_stops_the_run_and_is_named(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeProvider.in_thread() as provider:
-        gone = provider.url
+        url = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    target = {**FAMILIES["anthropic"], "base_url": gone}
+    target = {**FAMILIES["anthropic"], "base_url": url}
     done = run(folder, ["a", "b", "c", "d"], target, "--force", limits={"parallel": 4})
     assert done.code == 3
-    assert gone in done.err
+    assert url in done.err
     assert folder.sql("select distinct error_kind k from predictions") == [{"k": "network"}]
 
 
-def test_a_run_that_only_failed_names_its_first_error(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_which_everything_failed_names_its_first_error(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with FakeProvider.in_thread() as provider:
-        gone = provider.url
+        url = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    target = {**FAMILIES["anthropic"], "base_url": gone}
+    target = {**FAMILIES["anthropic"], "base_url": url}
     limits = {"retries": 0, "parallel": 4}  # too few attempts for the breaker
     done = run(folder, ["a", "b"], target, "--force", limits=limits)
     assert done.code == 3
@@ -653,7 +653,7 @@ def test_a_template_with_an_unknown_name_is_refused_and_fails_if_forced(folder: 
     assert not request_bodies(provider)
 
 
-def test_a_template_that_shows_tags_is_another_question_for_other_tags(folder: Folder, provider: FakeProvider) -> None:
+def test_a_template_that_uses_tags_is_not_reused_for_other_tags(folder: Folder, provider: FakeProvider) -> None:
     variant = {**FAMILIES["chat"], "prompt": "{{ tags.kind }}: {{ input }}"}
     for kind in ("easy", "hard"):
         cases = [{"id": "a", "input": "Hello", "expected": "4", "tags": {"kind": kind}}]
@@ -662,7 +662,7 @@ def test_a_template_that_shows_tags_is_another_question_for_other_tags(folder: F
 
 
 @pytest.mark.parametrize("change", [{"model": "claude-opus-4-5"}, {"temperature": 1}, {"system": "Be long."}, {}])
-def test_an_answer_is_reused_unless_the_request_is_another(
+def test_an_answer_is_reused_unless_the_request_changed(
     folder: Folder, provider: FakeProvider, change: dict[str, Any]
 ) -> None:
     run(folder, ["Hello"], FAMILIES["anthropic"])
@@ -670,7 +670,7 @@ def test_an_answer_is_reused_unless_the_request_is_another(
     assert len(request_bodies(provider)) == (2 if change else 1)
 
 
-def test_another_place_of_the_key_is_the_same_request(
+def test_moving_the_key_does_not_change_the_request(
     folder: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
@@ -706,7 +706,7 @@ def test_another_picture_under_the_same_name_is_another_request(
         ({"headers": {"a": "\u20ac"}}, "that headers cannot have"),
     ],
 )
-def test_what_no_request_can_hold_is_refused_when_a_target_is_made(params: dict[str, Any], message: str) -> None:
+def test_unsendable_parameters_are_refused_when_the_target_is_built(params: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         build(Variant("v", "openai", {"model": "m", **params}), 0, {})
 
@@ -756,18 +756,18 @@ PARAMETERS = [
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(which=st.sampled_from(PARAMETERS), value=ANYTHING)
-def test_whatever_a_parameter_is_there_is_a_target_or_an_error_in_words(
-    tmp_path: Path, which: tuple[str, str], value: Any
+@given(parameter=st.sampled_from(PARAMETERS), value=ANYTHING)
+def test_any_parameter_value_gives_a_target_or_a_clear_error(
+    tmp_path: Path, parameter: tuple[str, str], value: Any
 ) -> None:
-    target, name = which
+    target, name = parameter
     needed = {"command": [os.devnull]} if target == "command" else {"model": "m"}
     try:
-        made = build(Variant("v", target, {**needed, name: value}), 0, {"base": tmp_path})
+        instance = build(Variant("v", target, {**needed, name: value}), 0, {"base": tmp_path})
     except BadInput as error:
         assert error.message  # noqa: PT017
         return
-    assert made.version
+    assert instance.version
 
 
 @pytest.mark.parametrize(
@@ -791,7 +791,7 @@ def test_whatever_a_parameter_is_there_is_a_target_or_an_error_in_words(
         ({"target": "antropic", "model": "m"}, 'did you mean "anthropic"'),
     ],
 )
-def test_a_wrong_parameter_is_named_with_what_to_write(
+def test_a_wrong_parameter_is_named_with_a_fix(
     folder: Folder, provider: FakeProvider, variant: dict[str, Any], message: str
 ) -> None:
     done = run(folder, ["Hello"], variant)

@@ -31,7 +31,7 @@ def run(tmp_path: Path, target: Any, variants: Any, cases: int = 200, **options:
 
 
 class ReadTimeout(Exception):
-    """Called as those of requests and httpx are."""
+    """Named like the exceptions of requests and httpx."""
 
 
 class ServiceUnavailable(Exception):
@@ -80,7 +80,7 @@ def test_every_trial_gets_its_row_however_many_run_at_once(
     assert sum(row["error_blame"] == "variant" for row in rows) == 12
 
 
-def test_where_nothing_ever_answers_and_the_breaker_is_off_the_variant_is_to_blame(tmp_path: Path) -> None:
+def test_without_a_breaker_a_service_that_never_answers_is_the_fault_of_the_variant(tmp_path: Path) -> None:
     def down(case: Case) -> str:
         raise ConnectionResetError("gone")
 
@@ -110,7 +110,7 @@ def with_service(folder: Folder) -> None:
     folder.write("spec.yaml", spec + "limits: {retries: 0}\n")
 
 
-def test_a_service_that_is_down_stops_the_run_and_resume_executes_just_what_it_failed(
+def test_a_service_that_is_down_stops_the_run_and_resume_executes_only_what_failed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaker, "PATIENCE_S", 1.5)

@@ -1,4 +1,4 @@
-"""The breaker: what a run does when a service is down, in virtual time and through the command line."""
+"""The breaker: how a run handles a service that is down, in virtual time and through the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALWAYS = (0.0, math.inf)
 
 @dataclass
 class Service:
-    """Answers in `latency_s`, and not at all while it is down: then attempts fail after `fails_in_s`."""
+    """A service that answers in `latency_s`; while it is down, attempts fail after `fails_in_s`."""
 
     down: tuple[float, float] = NEVER
     error: Callable[[], TrialError] = lambda: Transient("connection refused")
@@ -55,14 +55,14 @@ class Service:
             await asyncio.sleep(self.fails_in_s * jitter)
             raise self.error()
         await asyncio.sleep(self.latency_s * jitter)
-        if self.is_down():  # the connection breaks
+        if self.is_down():  # the connection is lost
             raise self.error()
         return Answer("yes")
 
 
 @dataclass
 class Ended:
-    """How an execution ended."""
+    """The outcome of an execution."""
 
     watch: Watch
     seconds: float
@@ -100,7 +100,7 @@ class Rows(Memory):
 def execute(
     *services: Service, trials: int = 100, timeout: float = 1000.0, stop_after: float | None = None, **limits: Any
 ) -> Ended:
-    """Execute so many trials of a variant per service."""
+    """Execute this many trials of a variant per service."""
     plan, targets = plan_of(trials, [{} for _ in services], 1)
     for service, target in zip(services, targets, strict=True):
         target.name = service.name
@@ -171,8 +171,8 @@ def test_a_breaker_of_0_never_trips() -> None:
     assert ended.statuses() == {("error", "infrastructure"): 20}
 
 
-def test_an_answer_among_failures_does_not_let_the_run_stop() -> None:
-    """Two of three trials fail at first, the variant's own failures count as answers."""
+def test_an_answer_among_failures_keeps_the_run_going() -> None:
+    """Two of three trials fail at first; failures of the variant count as answers."""
     service = Service((0.0, 2.0), lambda: Crashed("mine"))
     ended = execute(service, trials=30, parallel=2, allow_failing=True)
     assert ended.stopped is None
@@ -197,7 +197,7 @@ def test_few_timeouts_of_a_service_that_never_answered_are_infrastructure_too() 
     assert ended.statuses() == {("error", "infrastructure"): 2}
 
 
-def test_timeouts_are_the_variants_once_the_service_answers_whichever_comes_first() -> None:
+def test_timeouts_are_the_fault_of_the_variant_if_the_service_answers_before_or_after() -> None:
     """Latencies differ by trial: some are above the timeout."""
     ended = execute(Service(latency_s=1.0), trials=40, timeout=1.0, parallel=3)
     assert ended.stopped is None
@@ -257,18 +257,18 @@ def test_a_service_that_stays_down_stops_the_run_after_two_minutes() -> None:
     assert ended.attempts - answered < 60
 
 
-def test_a_key_that_is_refused_in_the_middle_of_a_run_stops_it_at_once() -> None:
+def test_a_key_refused_during_a_run_stops_it_at_once() -> None:
     ended = execute(Service((10.0, math.inf), lambda: Unauthenticated("expired")), trials=4_000, parallel=8)
     assert ended.message == "service: auth: expired; the last 24 attempts failed"
     assert ended.seconds < 12
 
 
 def test_an_outage_does_not_delay_other_services() -> None:
-    alone = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
+    baseline = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
     both = execute(Service(name="up"), Service((10.0, 60.0), name="down"), trials=200, parallel=100, per_variant=4)
     assert both.stopped is None
     last = max(job.dispatched_at for job, _ in both.rows if job.variant == 0)
-    assert last < alone.seconds + 2
+    assert last < baseline.seconds + 2
 
 
 def test_a_stop_during_a_pause_ends_the_run_at_once() -> None:
@@ -288,8 +288,8 @@ def test_trials_that_always_fail_do_not_pause_the_others_for_long(parallel: int)
     assert ended.seconds < calm.seconds + 40
 
 
-def test_slow_answers_in_flight_are_no_outage() -> None:
-    """A trial that fails at once, again and again, while the others take minutes."""
+def test_slow_answers_in_flight_do_not_count_as_an_outage() -> None:
+    """One trial fails at once, repeatedly, while the others take minutes."""
     ended = execute(Service(latency_s=300.0, broken=frozenset({5})), trials=64, parallel=8)
     assert not [kind for kind, _ in ended.events if kind == "outage"]
     assert ended.statuses() == {("ok", None): 63, ("error", "infrastructure"): 1}
@@ -303,7 +303,7 @@ def refused(retry_after: float | None = None) -> Callable[[], TrialError]:
 
 
 @pytest.mark.parametrize(("parallel", "most"), [(1, 10), (8, 31)])
-def test_a_service_that_refuses_everything_is_waited_for_and_then_less_parallelism_is_suggested(
+def test_after_waiting_for_a_service_that_refuses_everything_less_parallelism_is_suggested(
     parallel: int, most: int
 ) -> None:
     ended = execute(Service(ALWAYS, refused()), trials=4_000, parallel=parallel)
@@ -313,13 +313,13 @@ def test_a_service_that_refuses_everything_is_waited_for_and_then_less_paralleli
     assert "reduce --parallel" in ended.fix
 
 
-def test_refusals_that_pass_fail_no_trial() -> None:
+def test_temporary_refusals_fail_no_trial() -> None:
     ended = execute(Service((10.0, 100.0), refused()), trials=300, parallel=8)
     assert ended.stopped is None
     assert ended.statuses() == {("ok", None): 300}
 
 
-def test_the_wait_that_a_service_asks_for_is_respected_even_if_it_is_long() -> None:
+def test_a_long_wait_requested_by_the_service_is_respected() -> None:
     ended = execute(Service((10.0, 3_000.0), refused(3_600.0)), trials=300, parallel=8)
     assert ended.stopped is None
     assert ended.statuses() == {("ok", None): 300}
@@ -329,7 +329,7 @@ def test_the_wait_that_a_service_asks_for_is_respected_even_if_it_is_long() -> N
 
 @pytest.mark.parametrize("seconds", [0.5, 60.0, 900.0])
 def test_a_server_that_serves_fewer_than_are_in_flight_is_kept_busy_and_fails_no_trial(seconds: float) -> None:
-    """Serves four at a time and refuses the rest."""
+    """The server handles four requests at a time and refuses the rest."""
     busy = 0
 
     async def answer(*_: Any) -> Answer:
@@ -386,7 +386,7 @@ def predict(case):
 
 
 def start_in_outage(folder: Folder) -> subprocess.Popen[str]:
-    """A run that has five answers and waits for the rest."""
+    """Start a run that has five answers and waits for the rest."""
     folder.cases(12)
     folder.write("service.py", SERVICE)
     folder.write("down", "")
@@ -429,7 +429,7 @@ def test_ctrl_c_ends_a_run_during_an_outage(folder: Folder) -> None:
     assert_resume_completes(folder)
 
 
-def test_a_late_trial_of_a_resumed_run_is_the_variants_if_its_target_answered_before(folder: Folder) -> None:
+def test_a_timeout_in_a_resumed_run_is_the_fault_of_the_variant_if_its_target_answered_before(folder: Folder) -> None:
     folder.cases(3)
     folder.write(
         "mine.py",

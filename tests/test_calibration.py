@@ -1,4 +1,4 @@
-"""A judge corrected by human labels: how often the interval holds the truth, and what it is made of."""
+"""A judge corrected by human labels: the coverage of the interval and how it is computed."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_groups_are_taken_into_account(weight: str) -> None:
         labelled = random.choice(len(groups), 60, replace=False)
         estimate = ppi(judge, human[labelled], labelled, groups=groups.tolist(), weight=weight)  # type: ignore[arg-type]
         covered += estimate.low <= 0 <= estimate.high
-        plain = ppi(judge, human[labelled], labelled)
-        ignored += plain.low <= 0 <= plain.high
+        labels_only = ppi(judge, human[labelled], labelled)
+        ignored += labels_only.low <= 0 <= labels_only.high
     error = math.sqrt(0.95 * 0.05 / experiments)
     assert covered / experiments >= 0.95 - 2 * error
     assert ignored / experiments < 0.9
@@ -56,20 +56,20 @@ def test_the_estimate_is_the_judges_mean_plus_the_mean_correction() -> None:
     judge = np.array([1.0, 0.0, 0.5, -1.0, 0.0, 1.0, 0.5, 0.0, -0.5, 0.25] * 8)
     labelled = np.arange(0, 80, 3)
     human = np.round(judge[labelled] * 0.5 + np.sin(labelled) * 0.2, 3)
-    found = ppi(judge, human, labelled)
+    estimate = ppi(judge, human, labelled)
     n, total = len(labelled), len(judge)
     tuning = np.cov(human, judge[labelled])[0, 1] / ((1 + n / total) * judge.var(ddof=1))
-    assert found.tuning == pytest.approx(tuning)
-    assert found.estimate == pytest.approx(tuning * judge.mean() + (human - tuning * judge[labelled]).mean())
-    assert found.labels == n
+    assert estimate.tuning == pytest.approx(tuning)
+    assert estimate.estimate == pytest.approx(tuning * judge.mean() + (human - tuning * judge[labelled]).mean())
+    assert estimate.labels == n
 
 
-def test_a_judge_that_says_nothing_leaves_the_labels_alone() -> None:
+def test_a_constant_judge_leaves_only_the_labels() -> None:
     human = [1.0, 0.0, -1.0, 1.0, 1.0, 0.0] * 5
-    found = ppi([0.5] * 200, human, range(30))
-    assert found.tuning == 0
-    assert found.estimate == pytest.approx(np.mean(human))
-    assert found.high - found.low == pytest.approx(paired_t(human).high - paired_t(human).low, rel=0.03)
+    estimate = ppi([0.5] * 200, human, range(30))
+    assert estimate.tuning == 0
+    assert estimate.estimate == pytest.approx(np.mean(human))
+    assert estimate.high - estimate.low == pytest.approx(paired_t(human).high - paired_t(human).low, rel=0.03)
 
 
 def test_a_judge_that_contradicts_people_does_not_count() -> None:
@@ -77,12 +77,12 @@ def test_a_judge_that_contradicts_people_does_not_count() -> None:
     assert ppi(np.tile(-human, 5), human, range(30)).tuning == 0
 
 
-def test_labels_on_every_case_are_all_that_counts() -> None:
+def test_with_labels_on_every_case_only_they_count() -> None:
     judge, human = biased_judge(np.random.default_rng(1), 80)
     assert ppi(judge, human, range(80)).estimate == pytest.approx(human.mean())
 
 
-def test_labels_that_all_agree_are_not_certainty() -> None:
+def test_unanimous_labels_are_not_certainty() -> None:
     estimate = ppi([0.0] * 100, [0.0] * 20, range(20))
     assert estimate.low < -0.1
     assert estimate.high > 0.1
@@ -100,7 +100,7 @@ def test_the_estimate_lies_in_its_interval(judge: list[float], human: list[float
         assert 0 <= estimate.p <= 1
 
 
-def test_more_labels_are_needed_for_a_smaller_effect_and_none_helps_if_there_are_too_few_cases() -> None:
+def test_smaller_effects_need_more_labels_and_too_few_cases_cannot_be_helped() -> None:
     judge, human = biased_judge(np.random.default_rng(5), 2_000)
     labels = human[:60]
     width = ppi(judge, labels, range(60))

@@ -53,7 +53,7 @@ def test_columns_make_cases(folder: Folder) -> None:
     assert [row["expected"] for row in rows] == ["3", "b"]
 
 
-def test_values_have_the_type_that_is_asked_for(folder: Folder) -> None:
+def test_values_have_the_requested_type(folder: Folder) -> None:
     folder.write("table.csv", "q,n,b,j,t\nx,3,true,[1],5\n")
     columns = {"n": "n:number", "b": "b:boolean", "j": "j:json", "t": "t"}
     rows = run(folder, {"file": "table.csv", "input": "q", "expected": columns, "tags": {"kind": "t", "level": "n"}})
@@ -94,7 +94,7 @@ def test_keys_of_json_lines_are_columns_too(folder: Folder) -> None:
         ({"input": "question"}, ["cases", "{file: FILE"]),
     ],
 )
-def test_what_cannot_be_mapped_is_refused_with_its_location(folder: Folder, cases: Any, parts: list[str]) -> None:
+def test_an_invalid_mapping_is_refused_with_its_location(folder: Folder, cases: Any, parts: list[str]) -> None:
     folder.write("table.csv", TABLE)
     folder.write("spec.yaml", json.dumps({"cases": cases, "variants": {"only": {}}, "target": "simulated"}))
     done = folder.abreast("check", "spec.yaml")

@@ -29,7 +29,7 @@ def read(folder: Folder, cases: Any) -> list[Case]:
 
 
 def refused(folder: Folder, cases: str = "cases.jsonl", *options: str) -> str:
-    """The error of a run that refuses these cases; it must not have created anything."""
+    """The error of a run that refuses these cases, after a check that it created nothing."""
     folder.write("experiment.yaml", SPEC.format(cases=cases))
     before = sorted(path.name for path in folder.path.rglob("*"))
     done = folder.abreast("run", "experiment.yaml", *options)
@@ -136,15 +136,15 @@ def test_tags_are_converted_to_text(folder: Folder) -> None:
 
 
 def test_cases_without_ids_are_named_after_their_content(folder: Folder) -> None:
-    one, two = {"input": "one", "expected": "1"}, {"input": {"n": 2}}
-    first = [case.id for case in read(folder, [one, two, one, one])]
-    assert first[2] == f"{first[0]}-2"
-    assert first[3] == f"{first[0]}-3"
-    assert len(set(first)) == 4
-    later = [case.id for case in read(folder, [{"input": "something above"}, two, one])]
-    assert later[1:] == [first[1], first[0]]
-    folder.write("cases.jsonl", json.dumps(one))
-    assert [case.id for case in read(folder, "cases.jsonl")] == first[:1]
+    text_case, mapping_case = {"input": "one", "expected": "1"}, {"input": {"n": 2}}
+    ids = [case.id for case in read(folder, [text_case, mapping_case, text_case, text_case])]
+    assert ids[2] == f"{ids[0]}-2"
+    assert ids[3] == f"{ids[0]}-3"
+    assert len(set(ids)) == 4
+    later_ids = [case.id for case in read(folder, [{"input": "something above"}, mapping_case, text_case])]
+    assert later_ids[1:] == [ids[1], ids[0]]
+    folder.write("cases.jsonl", json.dumps(text_case))
+    assert [case.id for case in read(folder, "cases.jsonl")] == ids[:1]
 
 
 PYTHON = """
@@ -253,7 +253,7 @@ def test_a_function_with_arguments_works_from_python_too(folder: Folder) -> None
     experiment = Experiment(cases=call, variants=variants, scorers=["exact"], base=folder.path)
     assert [row["case_id"] for row in experiment.run().rows()] == ["c0", "c1"]
     assert [case.input for case in read(folder, call)] == ["question 0 [7]", "question 1 [7]"]
-    assert call["sizes"] == [7, 8], "what the function does to its arguments is its own business"
+    assert call["sizes"] == [7, 8], "changes of the function to its arguments do not leak"
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_filters_apply_before_cases_are_stored(folder: Folder) -> None:
         ids(tags={"even": "maybe"})
 
 
-# Anything at all as a case file.
+# Arbitrary content as a case file.
 
 FUZZ = settings(
     max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None

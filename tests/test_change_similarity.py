@@ -1,4 +1,4 @@
-"""The scorer `change_similarity`: how like the change of an agent is to the one that a human made."""
+"""The scorer `change_similarity`: how similar the change of an agent is to that of a human."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from conftest import Folder
 
 Files = dict[str, str | bytes]
 FULL = "-U1000000"
-NOBODY = {
+IDENTITY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
-    **{f"GIT_{who}_{what}": "nobody@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    **{f"GIT_{role}_{field}": "nobody@example.org" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")},
 }
 
 
 class Repository:
-    """A real repository with the start; what somebody made of it is told by the real `git diff`."""
+    """A real repository in its initial state; changes to it are read by the real `git diff`."""
 
     def __init__(self, path: Path, start: Files) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Repository:
             ["git", "-c", "core.autocrlf=false", *words],
             cwd=self.path,
             capture_output=True,
-            env={**os.environ, **NOBODY},
+            env={**os.environ, **IDENTITY},
             check=True,
         )
         return done.stdout.decode("utf-8", "replace")
@@ -58,7 +58,7 @@ class Repository:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def diff(self, change: Files | Callable[[Path], Any], *words: str) -> str:
-        """The diff of a change from the start: contents by name, or what a function does in the folder."""
+        """The diff of a change from the initial state: files by name, or a function that edits the folder."""
         if callable(change):
             change(self.path)
         else:
@@ -132,62 +132,60 @@ LANGUAGES = {
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_in_six_languages_it_is_the_syntax_of_the_change_that_counts(
-    repository: Callable[[Files], Repository], name: str
-) -> None:
+def test_in_six_languages_only_syntax_counts(repository: Callable[[Files], Repository], name: str) -> None:
     start, change, other, layout = LANGUAGES[name]
-    there = repository({name: start})
-    human = there.diff({name: start.replace(*change)}, FULL)
-    same = scored(human, there.diff({name: start.replace(*change)}))[0]
-    assert same.value == 1
-    assert "2 of 2 lines match; compared by syntax: 1" in same.explanation
+    repo = repository({name: start})
+    human = repo.diff({name: start.replace(*change)}, FULL)
+    unchanged = scored(human, repo.diff({name: start.replace(*change)}))[0]
+    assert unchanged.value == 1
+    assert "2 of 2 lines match; compared by syntax: 1" in unchanged.explanation
     assert similarity(human, None) == 0
-    assert similarity(human, there.diff({name: start.replace(*layout)})) == 0, "layout and comments are no change"
-    assert similarity(human, there.diff({name: start.replace(*change).replace(*layout)})) == pytest.approx(1, abs=0.2)
-    assert similarity(human, there.diff({name: start.replace(*other)})) < 0.1
-    more = similarity(human, there.diff({name: start.replace(*change).replace(*other)}))
+    assert similarity(human, repo.diff({name: start.replace(*layout)})) == 0, "layout and comments do not count"
+    assert similarity(human, repo.diff({name: start.replace(*change).replace(*layout)})) == pytest.approx(1, abs=0.2)
+    assert similarity(human, repo.diff({name: start.replace(*other)})) < 0.1
+    more = similarity(human, repo.diff({name: start.replace(*change).replace(*other)}))
     assert 0.3 < more < 0.95, "the right change and another one"
-    nearly = similarity(human, there.diff({name: start.replace(change[0], change[1].replace("ount", "osts"))}))
+    nearly = similarity(human, repo.diff({name: start.replace(change[0], change[1].replace("ount", "osts"))}))
     assert 0.2 < nearly < 0.9
-    assert similarity(human, there.diff({f"copy_of_{name}": start.replace(*change)})) == 0
+    assert similarity(human, repo.diff({f"copy_of_{name}": start.replace(*change)})) == 0
 
 
-def test_the_same_words_in_another_function_are_another_change(repository: Callable[[Files], Repository]) -> None:
+def test_the_same_edit_in_another_function_is_another_change(repository: Callable[[Files], Repository]) -> None:
     body = "    value = read(source)\n    value = value + 1\n    check(value)\n    print(value)\n    return value\n"
     start = f"def one(source):\n{body}\n\ndef two(source):\n{body}"
     guard = "    if not source:\n        return None\n"
-    there = repository({"a.py": start})
+    repo = repository({"a.py": start})
     right, wrong = (start.replace(f"{name}(source):\n", f"{name}(source):\n{guard}") for name in ("one", "two"))
-    human = there.diff({"a.py": right}, FULL)
-    assert similarity(human, there.diff({"a.py": wrong})) < 0.9
-    assert similarity(human, there.diff({"a.py": right})) == 1
+    human = repo.diff({"a.py": right}, FULL)
+    assert similarity(human, repo.diff({"a.py": wrong})) < 0.9
+    assert similarity(human, repo.diff({"a.py": right})) == 1
 
 
 def test_quotes_and_trailing_commas_are_layout(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"a.py": "call('a', 1)\n"})
-    human = there.diff({"a.py": "call('b', 1)\n"}, FULL)
-    assert similarity(human, there.diff({"a.py": 'call(\n    "b",\n    1,\n)\n'})) == 1
+    repo = repository({"a.py": "call('a', 1)\n"})
+    human = repo.diff({"a.py": "call('b', 1)\n"}, FULL)
+    assert similarity(human, repo.diff({"a.py": 'call(\n    "b",\n    1,\n)\n'})) == 1
 
 
-def test_other_ends_of_lines_and_another_indent_are_layout(repository: Callable[[Files], Repository]) -> None:
+def test_line_endings_and_indentation_are_layout(repository: Callable[[Files], Repository]) -> None:
     start = 'def f(x):\n    """One.\n\n    Two.\n    """\n    if x:\n        return 1\n    return 2\n'
     changed = start.replace("if x:", "if x is None:")
-    there = repository({"a.py": start})
-    human = there.diff({"a.py": changed}, FULL)
+    repo = repository({"a.py": start})
+    human = repo.diff({"a.py": changed}, FULL)
     for old, new in (("\n", "\r\n"), ("    ", "  ")):
-        assert similarity(human, there.diff({"a.py": start.replace(old, new)})) == 0
-        assert similarity(human, there.diff({"a.py": changed.replace(old, new)})) == 1
+        assert similarity(human, repo.diff({"a.py": start.replace(old, new)})) == 0
+        assert similarity(human, repo.diff({"a.py": changed.replace(old, new)})) == 1
 
 
-def test_other_files_are_compared_by_lines_whatever_their_white_space(
+def test_other_files_are_compared_by_lines_ignoring_white_space(
     repository: Callable[[Files], Repository],
 ) -> None:
-    there = repository({"notes.md": "one\ntwo\nthree\nfour\n"})
-    human = there.diff({"notes.md": "one\n2\nthree\n4\n"}, FULL)
-    half = scored(human, there.diff({"notes.md": "one\n   2\nthree\nfour\n"}))[0]
+    repo = repository({"notes.md": "one\ntwo\nthree\nfour\n"})
+    human = repo.diff({"notes.md": "one\n2\nthree\n4\n"}, FULL)
+    half = scored(human, repo.diff({"notes.md": "one\n   2\nthree\nfour\n"}))[0]
     assert half.value == 0.5
     assert "2 of 4 lines match; missing: 2 lines in notes.md; compared by lines: 1" in half.explanation
-    assert similarity(human, there.diff({"notes.md": " one\n two\n  three\n  four\n"})) == 0, "only reformatted"
+    assert similarity(human, repo.diff({"notes.md": " one\n two\n  three\n  four\n"})) == 0, "only reformatted"
 
 
 @pytest.mark.parametrize(
@@ -202,80 +200,82 @@ def test_other_files_are_compared_by_lines_whatever_their_white_space(
     ],
 )
 @pytest.mark.parametrize("name", ["a.py", "a.txt"])
-def test_where_the_human_changed_only_comments_or_layout_that_is_what_counts(
+def test_comments_and_layout_count_if_the_human_changed_nothing_else(
     repository: Callable[[Files], Repository], name: str, before: str, after: str
 ) -> None:
-    there = repository({name: before})
-    human = there.diff({name: after}, FULL)
-    assert similarity(human, there.diff({name: after})) == 1
+    repo = repository({name: before})
+    human = repo.diff({name: after}, FULL)
+    assert similarity(human, repo.diff({name: after})) == 1
     assert similarity(human, None) == 0
-    assert similarity(human, there.diff({name: before + "z = 9\n"})) < 0.7
+    assert similarity(human, repo.diff({name: before + "z = 9\n"})) < 0.7
 
 
-def test_missing_files_count_nothing_and_further_files_cost_little(
+def test_missing_files_score_0_and_extra_files_cost_little(
     repository: Callable[[Files], Repository],
 ) -> None:
-    there = repository({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
+    repo = repository({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
     right: Files = {"a.py": "a = 2\n", "b.py": "b = 2\n"}
-    human = there.diff(right, FULL)
-    part, files = scored(human, there.diff({"a.py": "a = 2\n"}))
+    human = repo.diff(right, FULL)
+    part, files = scored(human, repo.diff({"a.py": "a = 2\n"}))
     assert (part.value, files.value) == (0.5, pytest.approx(2 / 3))
     assert "1 of 2 files changed; 2 of 4 lines match; missing: 2 lines in b.py" in part.explanation
     scratch = {f"scratch{n}.py": "".join(f"n{n} = {n}\n" for n in range(n)) for n in (1, 96, 5_000)}
-    values = [similarity(human, there.diff({**right, name: text})) for name, text in scratch.items()]
+    values = [similarity(human, repo.diff({**right, name: text})) for name, text in scratch.items()]
     assert 1 > values[0] > values[1] > values[2] > 0.8
-    besides = scored(human, there.diff({**right, "new.md": "one\ntwo\n"}))[0].explanation
-    assert "4 of 4 lines match; extra: 2 lines in new.md" in besides
-    edited = scored(human, there.diff({**right, "c.py": "c = 2\n"}))[0]
+    explanation = scored(human, repo.diff({**right, "new.md": "one\ntwo\n"}))[0].explanation
+    assert "4 of 4 lines match; extra: 2 lines in new.md" in explanation
+    edited = scored(human, repo.diff({**right, "c.py": "c = 2\n"}))[0]
     assert 0.5 < (edited.value or 0) < 0.8, "a line that people kept was replaced"
     assert "removed but kept by people: 1 line in c.py" in edited.explanation
-    nothing = scored(human, None)
-    assert [score.value for score in nothing] == [0, 0]
-    assert "0 of 2 files changed; 0 of 4 lines match; missing: 4 lines in a.py, b.py" in nothing[0].explanation
+    no_diff = scored(human, None)
+    assert [score.value for score in no_diff] == [0, 0]
+    assert "0 of 2 files changed; 0 of 4 lines match; missing: 4 lines in a.py, b.py" in no_diff[0].explanation
 
 
 @pytest.mark.parametrize("name", ["a.py", "a.txt"])
-@pytest.mark.parametrize("kept", [0, 1, 3, 30])
-def test_deleting_what_people_kept_scores_0(repository: Callable[[Files], Repository], name: str, kept: int) -> None:
-    """However little of the old text they kept."""
-    rest = "".join(f"kept_{n} = {n}\n" for n in range(kept))
+@pytest.mark.parametrize("kept_lines", [0, 1, 3, 30])
+def test_deleting_what_the_human_kept_scores_0(
+    repository: Callable[[Files], Repository], name: str, kept_lines: int
+) -> None:
+    """Even if the human kept few lines."""
+    rest = "".join(f"kept_{n} = {n}\n" for n in range(kept_lines))
     old = "".join(f"old_{n} = read({n})\n" for n in range(10))
-    there = repository({name: old + rest, "other.md": "one\ntwo\nthree\n"})
+    repo = repository({name: old + rest, "other.md": "one\ntwo\nthree\n"})
     for after in (old.replace("read", "load") + rest, rest + "end = 1\n", old[20:] + "end = 1\n" + rest):
-        human = there.diff({name: after, "other.md": "one\n2\nthree\n"}, FULL)
-        emptied = there.diff({name: "", "other.md": ""})
-        removed = there.diff(lambda path: [(path / item).unlink() for item in (name, "other.md")])
+        human = repo.diff({name: after, "other.md": "one\n2\nthree\n"}, FULL)
+        emptied = repo.diff({name: "", "other.md": ""})
+        removed = repo.diff(lambda path: [(path / item).unlink() for item in (name, "other.md")])
         assert similarity(human, emptied) == 0
         assert similarity(human, removed) == 0
         assert "removed but kept by people" in scored(human, emptied)[0].explanation
-        assert similarity(human, there.diff({name: after, "other.md": ""})) < 1
-    gone = there.diff(lambda path: (path / name).unlink(), FULL)
-    assert similarity(gone, gone) == 1, "people kept nothing"
+        assert similarity(human, repo.diff({name: after, "other.md": ""})) < 1
+    removal = repo.diff(lambda path: (path / name).unlink(), FULL)
+    assert similarity(removal, removal) == 1, "people kept nothing"
 
 
-def test_new_names_of_ones_own_cost_little(repository: Callable[[Files], Repository]) -> None:
+def test_different_names_cost_little(repository: Callable[[Files], Repository]) -> None:
     start = "import shop\n\n\ndef run(items):\n    return shop.total(items)\n"
     added = "\n\ndef {0}(items):\n    {1} = shop.total(items)\n    return shop.tax({1}) + {1}\n"
-    there = repository({"a.py": start})
-    human = there.diff({"a.py": start + added.format("gross", "net")}, FULL)
-    renamed = similarity(human, there.diff({"a.py": start + added.format("with_tax", "before_tax")}))
-    half = similarity(human, there.diff({"a.py": start + "\n\ndef gross(items):\n    net = shop.total(items)\n"}))
-    other = similarity(human, there.diff({"a.py": start + "\n\ndef stop(items):\n    print(len(items))\n"}))
+    repo = repository({"a.py": start})
+    human = repo.diff({"a.py": start + added.format("gross", "net")}, FULL)
+    renamed = similarity(human, repo.diff({"a.py": start + added.format("with_tax", "before_tax")}))
+    half = similarity(human, repo.diff({"a.py": start + "\n\ndef gross(items):\n    net = shop.total(items)\n"}))
+    other = similarity(human, repo.diff({"a.py": start + "\n\ndef stop(items):\n    print(len(items))\n"}))
     assert 1 > renamed > 0.6 > half > other
 
 
 def test_generated_files_count_by_name(repository: Callable[[Files], Repository]) -> None:
     pins = "".join(f"package-{n} = 1\n" for n in range(200))
     stub = "// Code generated by stubs. DO NOT EDIT.\n"
-    there = repository({"a.py": "a = first(1)\n", "uv.lock": pins, "api.go": f"{stub}package api\n"})
+    repo = repository({"a.py": "a = first(1)\n", "uv.lock": pins, "api.go": f"{stub}package api\n"})
     code: Files = {"a.py": "a = second(2)\n"}
     generated: Files = {"uv.lock": pins.replace("= 1", "= 2"), "api.go": f"{stub}package api\n\nvar One = 1\n"}
-    human = there.diff({**code, **generated}, FULL)
+    human = repo.diff({**code, **generated}, FULL)
     other: Files = {"uv.lock": pins.replace("= 1", "= 3"), "api.go": f"{stub}package api\n\nvar Two = 2\n"}
-    assert similarity(human, there.diff({**code, **other})) == 1
-    assert 0.3 < similarity(human, there.diff(code)) < 0.7
-    assert similarity(human, there.diff({"uv.lock": "", "api.go": "", "a.py": ""})) == 0
-    assert similarity(there.diff(code, FULL), there.diff({**code, **other})) > 0.7
+    assert similarity(human, repo.diff({**code, **other})) == 1
+    assert 0.3 < similarity(human, repo.diff(code)) < 0.7
+    assert similarity(human, repo.diff({"uv.lock": "", "api.go": "", "a.py": ""})) == 0
+    assert similarity(repo.diff(code, FULL), repo.diff({**code, **other})) > 0.7
 
 
 LONG = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(20))
@@ -287,27 +287,27 @@ def test_renames_are_followed(repository: Callable[[Files], Repository]) -> None
     def renamed(content: str, name: str = "new.py") -> Callable[[Path], Any]:
         return lambda path: ((path / "old.py").unlink(), (path / name).write_text(content))
 
-    there = repository({"old.py": LONG, "other.py": "pass\n"})
-    human = there.diff(renamed(edited), FULL)
+    repo = repository({"old.py": LONG, "other.py": "pass\n"})
+    human = repo.diff(renamed(edited), FULL)
     assert "rename from old.py" in human
-    assert similarity(human, there.diff(renamed(edited))) == 1
-    assert similarity(human, there.diff(renamed(edited), "--no-renames")) == 1, "removed here and written there"
-    unseen = there.diff(renamed(edited), "--no-renames", FULL)
-    assert similarity(unseen, there.diff(renamed(edited))) == 1
-    under_the_old = scored(human, there.diff({"old.py": edited}))
+    assert similarity(human, repo.diff(renamed(edited))) == 1
+    assert similarity(human, repo.diff(renamed(edited), "--no-renames")) == 1, "removed here and written there"
+    unseen = repo.diff(renamed(edited), "--no-renames", FULL)
+    assert similarity(unseen, repo.diff(renamed(edited))) == 1
+    under_the_old = scored(human, repo.diff({"old.py": edited}))
     assert 0.7 < (under_the_old[0].value or 0) < 1, "edited, but not renamed"
     assert under_the_old[1].value == 1, "it is the same file"
-    assert 0 < similarity(human, there.diff(renamed(LONG))) < 0.5, "renamed, but not edited"
-    assert 0.7 < similarity(human, there.diff(renamed(edited, "elsewhere.py"))) < 1
-    assert similarity(human, there.diff({"new.py": edited})) < 0.5, "a copy is no rename"
-    mere = there.diff(renamed(LONG), FULL)
-    assert similarity(mere, there.diff(renamed(LONG))) == 1
-    assert similarity(mere, there.diff(renamed(LONG), "--no-renames")) == 1
-    assert similarity(mere, there.diff({"old.py": edited})) == 0
+    assert 0 < similarity(human, repo.diff(renamed(LONG))) < 0.5, "renamed, but not edited"
+    assert 0.7 < similarity(human, repo.diff(renamed(edited, "elsewhere.py"))) < 1
+    assert similarity(human, repo.diff({"new.py": edited})) < 0.5, "a copy is not a rename"
+    mere = repo.diff(renamed(LONG), FULL)
+    assert similarity(mere, repo.diff(renamed(LONG))) == 1
+    assert similarity(mere, repo.diff(renamed(LONG), "--no-renames")) == 1
+    assert similarity(mere, repo.diff({"old.py": edited})) == 0
 
 
 def test_new_removed_binary_and_executable_files_count(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"gone.py": LONG, "picture.png": b"\0\1\2", "run.sh": "echo\n", "kept.txt": "kept\n"})
+    repo = repository({"gone.py": LONG, "picture.png": b"\0\1\2", "run.sh": "echo\n", "kept.txt": "kept\n"})
 
     def change(path: Path) -> None:
         (path / "gone.py").unlink()
@@ -316,21 +316,21 @@ def test_new_removed_binary_and_executable_files_count(repository: Callable[[Fil
         (path / "new.py").write_text("x = 1\n")
         (path / "empty.py").write_text("")
 
-    human = there.diff(change, FULL)
+    human = repo.diff(change, FULL)
     assert "Binary files" in human
     assert "new mode 100755" in human
     for words in ((), ("--binary", "--full-index"), ("--no-renames",)):
-        result = scored(human, there.diff(change, *words))
+        result = scored(human, repo.diff(change, *words))
         assert [score.value for score in result] == [1, 1]
         assert "5 of 5 files changed" in result[0].explanation
         assert "compared by syntax: 2, by lines: 1, by name: 2" in result[0].explanation
     assert similarity(human, None) == 0
-    only = there.diff(lambda path: (path / "picture.png").write_bytes(b"\0\5"), FULL)
-    assert similarity(only, there.diff({"picture.png": b"\0\6\7"})) == 1, "by name only"
+    only = repo.diff(lambda path: (path / "picture.png").write_bytes(b"\0\5"), FULL)
+    assert similarity(only, repo.diff({"picture.png": b"\0\6\7"})) == 1, "by name only"
 
 
-def test_copies_links_and_files_that_change_places_are_followed(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"a.py": LONG, "b.md": "one\ntwo\n" * 20})
+def test_copies_links_and_swapped_files_are_followed(repository: Callable[[Files], Repository]) -> None:
+    repo = repository({"a.py": LONG, "b.md": "one\ntwo\n" * 20})
 
     def swap(path: Path) -> None:
         (path / "a.py").rename(path / "c")
@@ -349,59 +349,59 @@ def test_copies_links_and_files_that_change_places_are_followed(repository: Call
 
     for change in (swap, link, copy, edited_copy):
         for words in (("--no-renames",), (), ("-C", "--find-copies-harder"), ("--binary",)):
-            human = there.diff(change, FULL, *words)
-            assert [score.value for score in scored(human, there.diff(change))] == [1, 1], (change, words)
+            human = repo.diff(change, FULL, *words)
+            assert [score.value for score in scored(human, repo.diff(change))] == [1, 1], (change, words)
             assert similarity(human, None) == 0
 
 
 @pytest.mark.parametrize("name", ["ä ö.py", 'quo"te.txt', "tab\there.py", "back\\slash.py", "a/b b/a/b.py", "b b.txt"])
-def test_names_of_all_kinds_are_read(repository: Callable[[Files], Repository], name: str) -> None:
-    there = repository({name: "x = 1\n", "c.txt": "c\n"})
+def test_unusual_file_names_are_read(repository: Callable[[Files], Repository], name: str) -> None:
+    repo = repository({name: "x = 1\n", "c.txt": "c\n"})
     for words in ((), ("--no-prefix",), ("--src-prefix=i/", "--dst-prefix=w/")):
-        human = there.diff({name: "x = 2\n"}, FULL, *words)
-        assert [score.value for score in scored(human, there.diff({name: "x = 2\n"}))] == [1, 1]
+        human = repo.diff({name: "x = 2\n"}, FULL, *words)
+        assert [score.value for score in scored(human, repo.diff({name: "x = 2\n"}))] == [1, 1]
         missing = scored(human, None)[0].explanation
         assert missing.endswith(f"missing: 2 lines in {name}".replace("\t", " "))
-    mode = there.diff(lambda path: (path / name).chmod(0o755), FULL)
+    mode = repo.diff(lambda path: (path / name).chmod(0o755), FULL)
     assert [score.value for score in scored(mode, mode)] == [1, 1]
 
 
 def test_lines_that_look_like_headers_are_lines(repository: Callable[[Files], Repository]) -> None:
     start = "-- one\n++ two\ndiff --git a/x b/x\n@@ -1 +1 @@\n\n\f\x0bend"
-    there = repository({"a.sql": start})
-    human = there.diff({"a.sql": start.replace("-- one\n", "").replace("end", "end\n++ b/y\n")}, FULL)
+    repo = repository({"a.sql": start})
+    human = repo.diff({"a.sql": start.replace("-- one\n", "").replace("end", "end\n++ b/y\n")}, FULL)
     assert "2 of 2 lines match; compared by lines: 1" in scored(human, human)[0].explanation
-    assert 0 < similarity(human, there.diff({"a.sql": start.replace("-- one\n", "")})) < 0.6
+    assert 0 < similarity(human, repo.diff({"a.sql": start.replace("-- one\n", "")})) < 0.6
 
 
 def test_files_that_are_ignored_do_not_count(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"a.py": "a = 1\n", "uv.lock": "1\n", "docs/x/a.md": "old\n"})
-    human = there.diff({"a.py": "a = 2\n", "uv.lock": "2\n"}, FULL)
-    agent = there.diff({"a.py": "a = 2\n", "docs/x/a.md": "new\n"})
+    repo = repository({"a.py": "a = 1\n", "uv.lock": "1\n", "docs/x/a.md": "old\n"})
+    human = repo.diff({"a.py": "a = 2\n", "uv.lock": "2\n"}, FULL)
+    agent = repo.diff({"a.py": "a = 2\n", "docs/x/a.md": "new\n"})
     assert similarity(human, agent) < 0.5
     assert [score.value for score in scored(human, agent, ignore=["*.lock", "docs/"])] == [1, 1]
 
 
-def test_what_one_added_is_not_like_what_the_other_removed(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"a.py": "alpha = first(1)\nbeta = second(2)\n"})
-    human = there.diff({"a.py": "alpha = first(1)\nbeta = second(2)\ngamma = third(3)\n"}, FULL)
-    assert similarity(human, there.diff({"a.py": "alpha = first(1)\n"})) < 0.05
+def test_an_added_line_does_not_match_a_removed_one(repository: Callable[[Files], Repository]) -> None:
+    repo = repository({"a.py": "alpha = first(1)\nbeta = second(2)\n"})
+    human = repo.diff({"a.py": "alpha = first(1)\nbeta = second(2)\ngamma = third(3)\n"}, FULL)
+    assert similarity(human, repo.diff({"a.py": "alpha = first(1)\n"})) < 0.05
 
 
 def test_doing_too_little_and_doing_too_much_both_cost(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"a.py": LONG})
-    one, two = LONG.replace("x + 7", "x * 7"), LONG.replace("x + 7", "x * 7").replace("x + 9", "x - 9")
-    too_much = similarity(there.diff({"a.py": one}, FULL), there.diff({"a.py": two}))
-    too_little = similarity(there.diff({"a.py": two}, FULL), there.diff({"a.py": one}))
+    repo = repository({"a.py": LONG})
+    one_edit, two_edits = LONG.replace("x + 7", "x * 7"), LONG.replace("x + 7", "x * 7").replace("x + 9", "x - 9")
+    too_much = similarity(repo.diff({"a.py": one_edit}, FULL), repo.diff({"a.py": two_edits}))
+    too_little = similarity(repo.diff({"a.py": two_edits}, FULL), repo.diff({"a.py": one_edit}))
     assert 0.4 < too_little < 0.6
     assert 0.4 < too_much < 0.7, "it replaced a line that people kept"
 
 
 def test_a_diff_that_does_not_fit_or_is_cut_counts_by_its_lines(repository: Callable[[Files], Repository]) -> None:
-    there = repository({"a.py": LONG})
+    repo = repository({"a.py": LONG})
     changed = LONG.replace("x + 7", "x * 7").replace("x + 17", "x * 17")
-    human = there.diff({"a.py": changed}, FULL)
-    agent = there.diff({"a.py": changed})
+    human = repo.diff({"a.py": changed}, FULL)
+    agent = repo.diff({"a.py": changed})
     elsewhere = scored(human, agent.replace(" def f7(x)", " def f99(x)"))[0]
     assert elsewhere.value == 1
     assert "compared by lines: 1" in elsewhere.explanation
@@ -413,17 +413,17 @@ def test_a_diff_that_does_not_fit_or_is_cut_counts_by_its_lines(repository: Call
     assert 0.3 < values[len(lines) // 2] < 0.7, "half of it was there"
 
 
-def test_an_answer_whose_diff_is_not_at_hand_has_no_score() -> None:
+def test_an_answer_without_its_diff_has_no_score() -> None:
     case = Case("c", "?", expected={"diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"})
     (score, _) = build("change_similarity").score(case, Answer("", data={"files_changed": 1}))
     assert (score.value, score.explanation) == (None, "files were changed, but there is no diff")
 
 
-def test_without_tree_sitter_it_goes_by_lines_and_says_so(
+def test_without_tree_sitter_files_are_compared_by_lines_with_a_note(
     repository: Callable[[Files], Repository], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = repository({"a.py": "a = 1\n"})
-    human = there.diff({"a.py": "a = 2\n"}, FULL)
+    repo = repository({"a.py": "a = 1\n"})
+    human = repo.diff({"a.py": "a = 2\n"}, FULL)
     grammars._load_grammar.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "tree_sitter", None)
     try:
@@ -448,7 +448,7 @@ def test_without_tree_sitter_it_goes_by_lines_and_says_so(
         ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only ignored files"),
     ],
 )
-def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, message: str) -> None:
+def test_an_unreadable_expected_value_is_reported_with_a_fix(expected: Any, message: str) -> None:
     scorer: Any = build("change_similarity", {"ignore": ["*.lock"]})
     problem, how = scorer.flaw(expected)
     assert message in problem
@@ -485,12 +485,12 @@ def test_a_diff_of_two_megabytes_takes_seconds() -> None:
     body = "".join(f"-{line}+{line.replace('x', 'z')}" if n % 40 == 0 else f" {line}" for n, line in enumerate(lines))
     human = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,{len(lines)} +1,{len(lines)} @@\n{body}"
     assert len(human) > 1_800_000
-    begun = time.process_time()
+    start_time = time.process_time()
     assert 0 < similarity(human, human.replace("z", "w")) < 1
-    assert time.process_time() - begun < 15
+    assert time.process_time() - start_time < 15
 
 
-def test_code_that_nests_without_end_is_read() -> None:
+def test_deeply_nested_code_is_read() -> None:
     def new(name: str, text: str) -> str:
         return (
             f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{text}\n"
@@ -518,7 +518,7 @@ def exactly(path: Path, files: dict[str, str]) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=trees, human=trees, agent=trees)
-def test_for_any_three_trees_nothing_is_0_the_same_is_1_and_all_else_between(
+def test_for_any_trees_no_change_scores_0_the_same_change_1_and_others_in_between(
     tmp_path: Path, start: dict[str, str], human: dict[str, str], agent: dict[str, str]
 ) -> None:
     if start == human:
@@ -547,7 +547,7 @@ def flat_diff(name: str, start: list[str], after: list[str]) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), name=st.sampled_from(["a.txt", "a.py"]))
-def test_a_right_line_never_lowers_the_score_and_a_kept_one_that_goes_never_raises_it(
+def test_adding_a_right_line_never_lowers_the_score_and_removing_a_kept_one_never_raises_it(
     data: st.DataObject, name: str
 ) -> None:
     start, human, agent = (data.draw(st.lists(statements, max_size=8)) for _ in range(3))
@@ -555,11 +555,11 @@ def test_a_right_line_never_lowers_the_score_and_a_kept_one_that_goes_never_rais
         return
     expected = flat_diff(name, start, human)
     value = similarity(expected, flat_diff(name, start, agent))
-    missing, kept = Counter(human) - Counter(agent), Counter(start) & Counter(human) & Counter(agent)
+    missing, kept_lines = Counter(human) - Counter(agent), Counter(start) & Counter(human) & Counter(agent)
     for line in missing:
         at = data.draw(st.integers(0, len(agent)))
         assert similarity(expected, flat_diff(name, start, [*agent[:at], line, *agent[at:]])) >= value - 1e-12
-    for line in kept:
+    for line in kept_lines:
         if Counter(agent)[line] <= Counter(human)[line]:
             rest = agent.copy()
             rest.remove(line)
@@ -602,7 +602,7 @@ hostile = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(human=hostile, agent=hostile)
-def test_no_text_crashes_it(human: str, agent: str) -> None:
+def test_no_text_crashes_the_scorer(human: str, agent: str) -> None:
     fair = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 2\n y\n"
     for expected in (human, fair):
         for score in scored(expected, agent):
@@ -652,8 +652,8 @@ def test_agents_are_compared_with_the_human_change_from_the_command_line(folder:
     assert "1 of 2 files changed; 2 of 3 lines match; missing: 1 line in notes.md" in why["e"]
 
 
-def test_stored_answers_are_scored_with_their_change(folder: Folder) -> None:
-    """A scorer that is added later sees the same as one that was there."""
+def test_stored_answers_can_be_scored_by_change_similarity_later(folder: Folder) -> None:
+    """A scorer that is added later sees the same data as one that was present during the run."""
     diff = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
     folder.write("start/a.txt", "one\n")
     folder.write("agent.py", "import pathlib\npathlib.Path('a.txt').write_text('two\\n')\nprint('done')\n")
@@ -668,7 +668,7 @@ def test_stored_answers_are_scored_with_their_change(folder: Folder) -> None:
     folder.write("spec.yaml", json.dumps({**spec, "scorers": ["change_similarity"]}))
     assert folder.abreast("rescore", "--spec", "spec.yaml").code == 0
     assert folder.sql("select value from scores where name = 'change_similarity'") == [{"value": 1.0}]
-    again = folder.abreast("run", "spec.yaml", "--json").json[0]
-    assert again["executed"] == 0
+    rerun = folder.abreast("run", "spec.yaml", "--json").json[0]
+    assert rerun["executed"] == 0
     latest = "select value from scores where name = 'change_similarity' and run_id = (select max(run_id) from runs)"
     assert folder.sql(latest) == [{"value": 1.0}]

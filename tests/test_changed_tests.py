@@ -29,16 +29,16 @@ PYTEST = "python3 -m pytest -q -p no:cacheprovider"
 
 @pytest.fixture(autouse=True)
 def python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python3` is the one that has pytest."""
+    """Make `python3` the interpreter that has pytest."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
 def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: dict[str, Any], *words: str) -> Done:
-    """A run of agents, each a command for the shell, on a copy of the start."""
+    """Run agents, each a shell command, on a copy of the initial files."""
     shutil.rmtree(folder.path / "start", ignore_errors=True)
     (folder.path / "start").mkdir()
     for name, content in start.items():
-        folder.write(f"start/{name}", content.encode())  # as it is: tabs matter in makefiles
+        folder.write(f"start/{name}", content.encode())  # unchanged: tabs matter in makefiles
     spec = {
         "cases": [{"id": "one", "input": "Make add work."}],
         "target": "command",
@@ -53,7 +53,7 @@ def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: di
 
 
 def outcomes(folder: Folder) -> dict[str, tuple[float | None, list[str] | None]]:
-    """Of each agent of the last run the score, and the test files that it changed (None if nobody looked)."""
+    """By agent of the last run: the score, and the changed test files (None if not checked)."""
     rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
     results = {}
     for row in rows:
@@ -63,10 +63,10 @@ def outcomes(folder: Folder) -> dict[str, tuple[float | None, list[str] | None]]
     return results
 
 
-def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(folder: Folder) -> None:
+def test_an_agent_that_rewrites_the_tests_fails_and_the_report_says_so(folder: Folder) -> None:
     start = {"app.py": ADD, "test_app.py": TEST}
-    both = f"{RIGHT}; {CHEAT}"
-    done = run(folder, start, {"honest": RIGHT, "cheat": CHEAT, "both": both}, {"command": PYTEST})
+    agent = f"{RIGHT}; {CHEAT}"
+    done = run(folder, start, {"honest": RIGHT, "cheat": CHEAT, "both": agent}, {"command": PYTEST})
     assert outcomes(folder) == {
         "honest": (1, []),
         "cheat": (0, ["test_app.py"]),
@@ -81,7 +81,7 @@ def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(fo
     assert "+    pass" in diff["content"], "what the agent did is kept as it was"
 
 
-def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) -> None:
+def test_html_markdown_and_json_report_changed_tests(folder: Folder) -> None:
     run(folder, {"app.py": ADD, "test_app.py": TEST}, {"honest": RIGHT, "cheat": CHEAT}, {"command": PYTEST})
     for form in ("markdown", "html"):
         assert folder.abreast("report", "--format", form, "--output", f"out-{form}").code == 0
@@ -96,7 +96,7 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
 
 
 @pytest.mark.parametrize(
-    ("what", "start", "cheat", "changed"),
+    ("scenario", "start", "cheat", "changed"),
     [
         ("deleted tests come back", {"test_app.py": TEST}, "rm test_app.py; : > test_none.py", ["test_app.py"]),
         (
@@ -165,12 +165,12 @@ def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) 
     ],
 )
 @pytest.mark.matrix(quick=4)
-def test_what_pytest_reads_is_restored(
-    folder: Folder, what: str, start: dict[str, str], cheat: str, changed: list[str]
+def test_files_that_pytest_reads_are_restored(
+    folder: Folder, scenario: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
     files = {"app.py": ADD, **start}
     run(folder, files, {"cheat": cheat, "both": f"{RIGHT}; {cheat}"}, {"command": PYTEST})
-    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
+    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, scenario
 
 
 QUIET = (
@@ -196,7 +196,7 @@ QUIET = (
     "tests", [{}, {"tests": ["tests/**"]}, {"fails_before": True}], ids=["rule", "named", "before"]
 )
 @pytest.mark.matrix(quick=4)
-def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
+def test_a_check_that_succeeds_without_running_the_original_tests_does_not_pass(
     folder: Folder, cheat: str, tests: dict[str, Any]
 ) -> None:
     start = {"app.py": ADD, "tests/test_app.py": TEST, "tests/test_more.py": "import app\n" + TEST}
@@ -206,7 +206,7 @@ def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
     assert "tests of the start that did not run: tests.test_app::test_add and 1 more" in output
 
 
-def test_tests_whose_module_could_not_be_imported_must_run_in_the_end(folder: Folder) -> None:
+def test_tests_that_could_not_be_imported_at_first_must_run_in_the_end(folder: Folder) -> None:
     start = {"test_app.py": TEST, "test_new.py": "import new\n\ndef test_new():\n    assert new.one == 1\n"}
     agents = {
         "both": f"{RIGHT}; echo one = 1 > new.py",
@@ -216,21 +216,21 @@ def test_tests_whose_module_could_not_be_imported_must_run_in_the_end(folder: Fo
     assert outcomes(folder) == {"both": (1, []), "half": (0, [])}
 
 
-def test_tests_that_an_agent_adds_are_kept_and_no_change_of_tests(folder: Folder) -> None:
+def test_tests_added_by_an_agent_are_kept_and_do_not_count_as_changed_tests(folder: Folder) -> None:
     more = "mkdir -p tests/new; echo 'def test_more(more): pass' > tests/new/test_more.py"
     own = "printf 'import pytest\\n@pytest.fixture\\ndef more(): return 1\\n' > tests/new/conftest.py"
     fails = "echo 'def test_fails(): assert False' > test_fails.py"
     agents = {"adds": f"{RIGHT}; {more}; {own}", "fails": f"{RIGHT}; {fails}"}
     run(folder, {"app.py": ADD, "tests/test_app.py": TEST}, agents, {"command": PYTEST})
     assert outcomes(folder) == {"adds": (1, []), "fails": (0, [])}
-    printed = folder.sql("select content from artifacts where name = 'tests' and content like '%passed%'")
-    assert any("2 passed" in row["content"] for row in printed), "its tests ran as well"
+    artifacts = folder.sql("select content from artifacts where name = 'tests' and content like '%passed%'")
+    assert any("2 passed" in row["content"] for row in artifacts), "its tests ran as well"
 
 
-def test_where_nothing_is_there_at_the_start_the_agent_writes_the_tests(folder: Folder) -> None:
-    """A folder that is empty, and one whose settings of tests are the agent's task."""
-    writes = f"{CHEAT}; echo 'import os' > conftest.py"
-    run(folder, {}, {"writes": writes}, {"command": PYTEST})
+def test_without_tests_at_the_start_the_agent_writes_them(folder: Folder) -> None:
+    """In an empty folder, and in one where the agent has to configure the tests."""
+    writer = f"{CHEAT}; echo 'import os' > conftest.py"
+    run(folder, {}, {"writes": writer}, {"command": PYTEST})
     assert outcomes(folder) == {"writes": (1, [])}
     package = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
     sets_up = """echo '{"scripts": {"test": "true"}}' > package.json"""
@@ -243,7 +243,7 @@ MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
 
 
 @pytest.mark.parametrize(
-    ("what", "command", "start", "cheat", "changed"),
+    ("scenario", "command", "start", "cheat", "changed"),
     [
         ("a script by its name", "python3 checks.py", {"checks.py": CHECKS}, "echo > checks.py", ["checks.py"]),
         ("a module", "python3 -m qa.check", {"qa/check.py": CHECKS}, "echo > qa/check.py", ["qa/check.py"]),
@@ -294,16 +294,16 @@ MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
         ),
     ],
 )
-def test_what_the_command_names_is_restored(
-    folder: Folder, what: str, command: str, start: dict[str, str], cheat: str, changed: list[str]
+def test_files_named_by_the_command_are_restored(
+    folder: Folder, scenario: str, command: str, start: dict[str, str], cheat: str, changed: list[str]
 ) -> None:
     files = {"app.py": ADD, **start}
     run(folder, files, {"cheat": cheat, "both": f"{RIGHT}; {cheat}"}, {"command": command})
-    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
+    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, scenario
 
 
 @pytest.mark.parametrize(
-    ("what", "command", "start", "work"),
+    ("scenario", "command", "start", "work"),
     [
         (
             "a file that the command looks at is the work",
@@ -345,10 +345,10 @@ def test_what_the_command_names_is_restored(
     ],
 )
 def test_the_agents_own_files_are_not_restored(
-    folder: Folder, what: str, command: str, start: dict[str, str], work: str
+    folder: Folder, scenario: str, command: str, start: dict[str, str], work: str
 ) -> None:
     run(folder, start, {"works": work}, {"command": command, "fails_before": True})
-    assert outcomes(folder) == {"works": (1, [])}, what
+    assert outcomes(folder) == {"works": (1, [])}, scenario
 
 
 def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -> None:
@@ -387,7 +387,7 @@ def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -
 
 
 def test_a_renamed_test_does_not_run_twice(folder: Folder) -> None:
-    """Two Go files of one package with the same function would not even compile."""
+    """Two Go files of one package with the same function would not compile."""
     check = "sh -c 'ls *_test.go | wc -l | grep -qx 1'"
     content = "package app\n" + "".join(f"func Test{n}() {{}}\n" for n in range(20))
     run(folder, {"app_test.go": content}, {"renames": "mv app_test.go other_test.go"}, {"command": check})
@@ -425,13 +425,13 @@ def test_settings_files_and_flags_name_tests_in_a_repository(folder: Folder) -> 
 
 
 def test_the_repository_itself_is_never_written_through_a_link(folder: Folder, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "test_app.py").write_text("mine\n")
-    cheat = f"rm -r tests; ln -s {outside} tests"
+    outside_file = tmp_path / "outside"
+    outside_file.mkdir()
+    (outside_file / "test_app.py").write_text("mine\n")
+    cheat = f"rm -r tests; ln -s {outside_file} tests"
     run(folder, {"app.py": ADD, "tests/test_app.py": TEST}, {"links": cheat}, {"command": PYTEST})
     assert outcomes(folder) == {"links": (0, ["tests/test_app.py"])}
-    assert (outside / "test_app.py").read_text() == "mine\n"
+    assert (outside_file / "test_app.py").read_text() == "mine\n"
 
 
 SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "package.json", "Makefile")
@@ -440,14 +440,16 @@ CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).
 
 @settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(SETTINGS), before=CONTENT, after=CONTENT)
-def test_settings_of_any_content_are_restored_or_kept_entirely(name: str, before: bytes, after: bytes) -> None:
+def test_configuration_files_of_any_content_are_restored_or_kept_entirely(
+    name: str, before: bytes, after: bytes
+) -> None:
     task = CheckTask(Check("tests", ("make", "test")), ("make", "test"), (), NO_CASE_TESTS)
     with tempfile.TemporaryDirectory() as folder:
         start, work = Path(folder, "start"), Path(folder, "work")
-        for place, content in ((start, before), (work, after)):
-            place.mkdir()
-            (place / name).write_bytes(content)
-            (place / "test_app.py").write_bytes(b"")
+        for directory, content in ((start, before), (work, after)):
+            directory.mkdir()
+            (directory / name).write_bytes(content)
+            (directory / "test_app.py").write_bytes(b"")
         changed = restore(start, work, find_protected(start, task), 0)
         assert changed in ([], [name])
         assert (work / name).read_bytes() == (before if changed else after)

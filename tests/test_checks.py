@@ -1,4 +1,4 @@
-"""Checks: commands that are run in the workspace of a trial when its agent has ended, and who reads how they went."""
+"""Checks: commands that run in the workspace of a trial after its agent has ended, and how they are scored."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def scores(folder: Folder) -> dict[str, tuple[Any, str]]:
     return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(query)}
 
 
-def counted(folder: Folder) -> int:
+def check_runs(folder: Folder) -> int:
     return len((folder.path / "counted.txt").read_text().splitlines())
 
 
@@ -72,20 +72,20 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
     outcomes = scores(project)
     assert {name: value for name, (value, _) in outcomes.items()} == {"idle": 0, "wrong": 0, "right": 1}
     assert outcomes["wrong"][1].startswith("exit code 3")
-    shown = project.abreast("show", "latest", "one").out
-    assert "score_tests: 0 exit code 3: " in shown, "and why"
-    (printed,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
-    assert printed["content"].startswith("value is wrong in value.txt\n"), "the folder is gone tomorrow"
-    assert "expected" not in shown, "nothing was"
+    details = project.abreast("show", "latest", "one").out
+    assert "score_tests: 0 exit code 3: " in details, "and why"
+    (artifact,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
+    assert artifact["content"].startswith("value is wrong in value.txt\n"), "the folder is gone tomorrow"
+    assert "expected" not in details, "nothing was"
     (output,) = project.sql("select content from artifacts where name = 'tests' and content like '%value is right%'")
     assert "value is right" in output["content"]
     assert project.sql("select files_changed n from predictions where variant = 'right'")[0]["n"] == 1
 
 
-def test_where_tests_pass_before_any_change_there_is_no_score_and_the_start_is_tried_once(project: Folder) -> None:
+def test_tests_that_pass_before_any_change_give_no_score_and_the_start_is_tried_once(project: Folder) -> None:
     assert run(project, {"fails_before": True}).code == 0
     assert {name: value for name, (value, _) in scores(project).items()} == {"idle": 0, "wrong": 0, "right": 1}
-    assert counted(project) == 3 + 1, "once for all variants that begin with it"
+    assert check_runs(project) == 3 + 1, "once for all variants that begin with it"
     project.write("project/value.txt", "right\n")
     done = run(project, {"fails_before": True})
     assert done.code == 1
@@ -104,8 +104,10 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
     assert scores(project) == {"right": (0, "took longer than 1 s")}
 
 
-def test_the_time_of_tests_does_not_count_for_the_agent(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that ended in time has not run out of it because of what came after."""
+def test_the_time_of_tests_does_not_count_as_time_of_the_agent(
+    project: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that ended in time does not time out because of its tests."""
     monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
     done = run(project, slow, "--variant", "right", limits={"timeout": 1})
@@ -117,8 +119,8 @@ def test_the_time_of_tests_does_not_count_for_the_agent(project: Folder, monkeyp
 
 
 def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project: Folder) -> None:
-    """Nobody waits for what is tried once for all trials."""
-    assert run(project, {"fails_before": True}).code == 0, "before a first run it would be tried earlier"
+    """The run of the check that all trials share does not delay the end."""
+    assert run(project, {"fails_before": True}).code == 0, "otherwise the first run would try it earlier"
     (project.path / "counted.txt").unlink()
     project.write("project/check.py", "import os, time\nopen(os.environ['COUNTED'], 'w')\ntime.sleep(600)\n")
     assert run(project, {"fails_before": True}, "--dry-run").code == 0
@@ -132,7 +134,7 @@ def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project
     assert "help: to continue, run `abreast resume" in done.output
 
 
-def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_started(project: Folder) -> None:
+def test_ctrl_c_while_tests_are_tried_before_the_first_run_ends_all_processes(project: Folder) -> None:
     mark = "a-check-that-is-tried-before-a-first-run"
     project.write("project/check.py", f"import os, time\nopen(os.environ['COUNTED'], 'w')\n'{mark}'\ntime.sleep(600)\n")
     spec = {"command": ["python3", "-c", f"exec(open('check.py').read()) # {mark}"], "fails_before": True}
@@ -149,7 +151,7 @@ def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_sta
     assert alive == []
 
 
-def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_written_by_a_model_sees_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-0123456789abcdef")
     assert run(project, {}, "--variant", "right").code == 0
     (output,) = project.sql("select content from artifacts where name = 'tests'")
@@ -167,11 +169,11 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
     assert run(project, {}, "--json").json[0]["executed"] == 3
     assert run(project, {}, "--json").json[0]["executed"] == 0
     assert run(project, {"timeout": 30}, "--json").json[0]["executed"] == 3
-    assert counted(project) == 6
+    assert check_runs(project) == 6
 
 
 @pytest.mark.parametrize(
-    ("tests", "more", "code", "said"),
+    ("tests", "more", "code", "message"),
     [
         ({"command": None}, {}, 2, "command must be a string or a list of strings, got None"),
         ({}, {"scorers": ["tests"]}, 2, "command is missing"),
@@ -186,14 +188,14 @@ def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None
     ],
 )
 def test_a_check_that_cannot_be_run_is_refused(
-    project: Folder, tests: dict[str, Any], more: dict[str, Any], code: int, said: str
+    project: Folder, tests: dict[str, Any], more: dict[str, Any], code: int, message: str
 ) -> None:
     done = run(project, tests, **more)
     assert done.code == code, done.err
-    assert said in done.err
+    assert message in done.err
 
 
-def test_a_program_that_is_missing_in_the_workspace_is_not_the_agents_failure(project: Folder) -> None:
+def test_a_program_missing_from_the_workspace_is_not_the_failure_of_the_agent(project: Folder) -> None:
     done = run(project, {"command": "./missing"}, "--variant", "right")
     assert done.code == 1
     assert scores(project)["right"][0] is None

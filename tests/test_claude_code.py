@@ -24,7 +24,7 @@ PLAIN = {"target": "claude-code", "model": "sonnet"}
 
 @pytest.fixture(autouse=True)
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
-    """A provider that the CLI talks to, an account that is nobody's, and the machine's governor out of the way."""
+    """A fake provider for the CLI, an empty home and a minimal PATH."""
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
@@ -37,12 +37,12 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 
 
 def left_behind(provider: FakeProvider) -> list[str]:
-    """Processes of this test's trials that are still there."""
+    """Processes of this test's trials that still run."""
     actual = []
     for process in psutil.process_iter():
         try:
-            around = process.environ()
-            if TRIAL in around and around.get("ANTHROPIC_BASE_URL") == provider.url:
+            env = process.environ()
+            if TRIAL in env and env.get("ANTHROPIC_BASE_URL") == provider.url:
                 actual.append(" ".join(process.cmdline()))
         except (psutil.Error, OSError):
             continue
@@ -62,7 +62,9 @@ def row(folder: Folder) -> dict[str, Any]:
 
 
 def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
+    return [
+        request.body for request in provider.requests if request.method == "POST" and request.path.endswith("/messages")
+    ]
 
 
 def test_a_plain_answer_comes_with_turns_tokens_cost_model_and_version(folder: Folder, provider: FakeProvider) -> None:
@@ -88,7 +90,9 @@ def test_a_plain_answer_comes_with_turns_tokens_cost_model_and_version(folder: F
     ("variable", "basis"),
     [("ANTHROPIC_API_KEY", "reported"), ("ANTHROPIC_AUTH_TOKEN", "reported"), ("CLAUDE_CODE_OAUTH_TOKEN", "included")],
 )
-def test_who_pays_is_known(folder: Folder, monkeypatch: pytest.MonkeyPatch, variable: str, basis: str) -> None:
+def test_the_billing_mode_is_recorded(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, variable: str, basis: str
+) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv(variable, "sk-nobody-0123456789")
     done = run(folder, ["Hello"], {"only": PLAIN}, limits={"budget_usd": 1.0})
@@ -96,7 +100,7 @@ def test_who_pays_is_known(folder: Folder, monkeypatch: pytest.MonkeyPatch, vari
     assert (row(folder)["cost_basis"], row(folder)["cost_usd"] > 0) == (basis, True)
 
 
-def test_another_model_behind_the_same_name_is_another_question(
+def test_another_model_behind_the_same_alias_is_not_reused(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, provider: FakeProvider
 ) -> None:
     for model in ("claude-sonnet-4-5", "claude-sonnet-5", "claude-sonnet-5"):
@@ -105,7 +109,7 @@ def test_another_model_behind_the_same_name_is_another_question(
     assert [body["model"] for body in request_bodies(provider)] == ["claude-sonnet-4-5"] * 2 + ["claude-sonnet-5"] * 2
 
 
-def test_a_variant_may_choose_system_prompt_effort_and_turns(folder: Folder, provider: FakeProvider) -> None:
+def test_a_variant_may_set_system_prompt_effort_and_turns(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "system": "You are a calculator.", "warmup": True, "args": ["--effort", "low"]}
     refused = run(folder, ["Hello"], {"only": variant})
     assert refused.code == 2
@@ -174,7 +178,7 @@ def test_a_denied_tool_is_an_error_and_no_data(folder: Folder, provider: FakePro
         ("drop", "network", "infrastructure", 2),
     ],
 )
-def test_what_goes_wrong_is_named_by_what_the_cli_says(
+def test_errors_are_classified_by_the_messages_of_the_cli(
     folder: Folder, directive: str, kind: str | None, blame: str | None, attempts: int
 ) -> None:
     run(folder, [f"[[fake: {directive}]] Hello"], {"only": PLAIN}, "--force", limits={"retries": 1})
@@ -189,17 +193,17 @@ def test_a_rate_limit_is_reported_at_once_because_the_cli_does_not_retry_on_its_
     assert len(request_bodies(provider)) == 2  # one in the warm-up, one in the trial
 
 
-def test_a_hang_ends_with_its_time_and_leaves_nothing(folder: Folder, provider: FakeProvider) -> None:
+def test_a_hanging_cli_is_ended_by_the_timeout_and_leaves_nothing(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "mcp": {"sums": SERVER}}
     run(folder, ["[[fake: hang]] Hello"], {"only": variant}, "--force", limits={"timeout": 12, "retries": 0})
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"]) == ("network", "infrastructure"), "it never answered"
     assert "no answer within 12 s" in folder.abreast("logs", "--errors").out
-    assert trial["model"].startswith("claude-sonnet")  # what it had said until then is kept
+    assert trial["model"].startswith("claude-sonnet")  # output up to then is kept
     assert not left_behind(provider)
 
 
-def test_a_declared_rate_counts_trials_of_an_agent_and_that_is_said(folder: Folder) -> None:
+def test_a_declared_rate_counts_trials_of_an_agent_and_a_note_says_so(folder: Folder) -> None:
     limits = {"requests_per_minute": 60}
     agent = run(folder, ["Hello"], {"only": {**PLAIN, "tools": ["Bash"]}}, "--dry-run", limits=limits)
     single = run(folder, ["Hello"], {"only": PLAIN}, "--dry-run", limits=limits)
@@ -207,14 +211,14 @@ def test_a_declared_rate_counts_trials_of_an_agent_and_that_is_said(folder: Fold
     assert "counts trials" not in single.output
 
 
-def test_a_prompt_that_the_cli_takes_for_a_command_is_no_answer(folder: Folder, provider: FakeProvider) -> None:
+def test_a_prompt_that_the_cli_treats_as_a_command_gives_no_answer(folder: Folder, provider: FakeProvider) -> None:
     run(folder, ["/usage"], {"only": PLAIN}, "--force")
     trial = row(folder)
     assert (trial["status"], trial["error_kind"]) == ("error", "rejected")
     assert "commands" in trial["error"]
 
 
-def test_eight_at_once_are_eight_answers_each_in_a_folder_of_its_own(folder: Folder) -> None:
+def test_eight_parallel_trials_answer_in_separate_folders(folder: Folder) -> None:
     prompts = [
         f'[[fake: tool=Write args={{"file_path": "note-{n}.txt", "content": "{n}"}} then="4"]] Write {n}'
         for n in range(8)
@@ -247,14 +251,14 @@ def test_an_agent_edits_a_checkout_and_its_change_is_kept(folder: Folder, monkey
     assert (repository / "greeting.txt").read_text() == "hello\n"
 
 
-def test_without_the_program_nothing_is_executed_and_it_is_said_how_to_install_it(folder: Folder) -> None:
+def test_without_the_cli_nothing_is_executed_and_the_error_says_how_to_install_it(folder: Folder) -> None:
     done = run(folder, ["Hello"], {"only": {**PLAIN, "command": "no-such-claude"}})
     assert done.code == 4
     assert "the program no-such-claude is not found" in done.err
     assert "npm install -g @anthropic-ai/claude-code" in done.err
 
 
-def test_without_a_login_nothing_is_executed_and_it_is_said_how_to_log_in(
+def test_without_a_login_nothing_is_executed_and_the_error_says_how_to_log_in(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
@@ -264,7 +268,7 @@ def test_without_a_login_nothing_is_executed_and_it_is_said_how_to_log_in(
     assert "run `claude` once and log in" in done.err
 
 
-def test_a_login_that_does_not_hold_ends_the_warm_up_with_the_same_advice(
+def test_an_invalid_login_ends_the_warm_up_with_the_same_advice(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, provider: FakeProvider
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
@@ -278,7 +282,7 @@ def test_a_login_that_does_not_hold_ends_the_warm_up_with_the_same_advice(
     assert "abreast resume" in done.err
 
 
-def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Folder) -> None:
+def test_the_key_stays_out_of_the_store_although_the_agent_can_read_it(folder: Folder) -> None:
     print_it = (
         '[[fake: tool=Bash args={"command": "echo $ANTHROPIC_API_KEY | tee key.txt >&2; echo $ANTHROPIC_API_KEY"}]]'
     )
@@ -287,8 +291,8 @@ def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Fo
     assert folder.sql("select content from artifacts where name = 'diff'")[0]["content"].endswith(
         "+[ANTHROPIC_API_KEY]\n"
     )
-    written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
-    assert b"sk-nobody-0123456789" not in written
+    stored_bytes = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert b"sk-nobody-0123456789" not in stored_bytes
 
 
 @pytest.mark.parametrize(
@@ -304,13 +308,13 @@ def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Fo
         ({"env": {"A=B": "c"}}, "whose names are not empty, without ="),
     ],
 )
-def test_a_wrong_parameter_is_named_with_what_to_write(folder: Folder, variant: dict[str, Any], message: str) -> None:
+def test_a_wrong_parameter_is_named_with_a_fix(folder: Folder, variant: dict[str, Any], message: str) -> None:
     done = run(folder, ["Hello"], {"only": {"target": "claude-code", **variant}})
     assert done.code == 2
     assert message in done.err
 
 
-def test_a_failed_trial_keeps_its_workspace_if_that_is_asked_for(folder: Folder) -> None:
+def test_a_failed_trial_keeps_its_workspace_on_request(folder: Folder) -> None:
     variant = {**PLAIN, "tools": ["Bash"]}
     prompt = '[[fake: tool=Bash args={"command": "echo here > note.txt"}]] [[fake: refusal]] Write'
     experiment = Experiment(
@@ -319,5 +323,5 @@ def test_a_failed_trial_keeps_its_workspace_if_that_is_asked_for(folder: Folder)
     result = experiment.run(keep_workspaces=True)
     (actual,) = result.rows()
     assert actual["status"] == "error"
-    kept = Path(actual["workspace"])
-    assert (kept / "note.txt").read_text() == "here\n"
+    workspace = Path(actual["workspace"])
+    assert (workspace / "note.txt").read_text() == "here\n"

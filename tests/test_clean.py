@@ -1,4 +1,4 @@
-"""What a killed run leaves behind is removed by the next abreast of the same user, whatever its store."""
+"""The remains of a killed run are removed by the next abreast command of the same user, whatever its store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ exec sleep 1000
 
 
 class KilledRun:
-    """A real run of an agent with an MCP server that needs a token, in a folder and with a store of its own."""
+    """A real run of an agent with an MCP server that needs a token, in a separate folder and store."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self.outside = folder.path / f"{name}-outside"
@@ -90,11 +90,11 @@ def is_supervisor(process: psutil.Process) -> bool:
         return False
 
 
-def until(condition: Callable[[], Any], what: str, process: subprocess.Popen[str]) -> None:
+def until(condition: Callable[[], Any], description: str, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        assert process.poll() is None, f"ended before: {what}: {process.communicate()}"
+        assert time.monotonic() < deadline, f"still not: {description}"
+        assert process.poll() is None, f"ended before: {description}: {process.communicate()}"
         time.sleep(0.01)
 
 
@@ -111,18 +111,18 @@ def workspaces(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def start(folder: Folder, workspaces: Path) -> Iterator[Callable[[str], KilledRun]]:
-    """Start a run that hangs; whatever happens to the test, nothing is left of it."""
-    runs: list[KilledRun] = []
+    """Start a run that hangs; it is cleaned up even if the test fails."""
+    killed_runs: list[KilledRun] = []
 
-    def started(name: str) -> KilledRun:
-        runs.append(KilledRun(folder, name))
-        return runs[-1]
+    def start_run(name: str) -> KilledRun:
+        killed_runs.append(KilledRun(folder, name))
+        return killed_runs[-1]
 
-    yield started
-    for run in runs:
+    yield start_run
+    for run in killed_runs:
         run.kill()
     folder.command("clean")
-    for run in runs:
+    for run in killed_runs:
         if run.child_lives:
             os.kill(run.child, signal.SIGKILL)
 
@@ -207,8 +207,8 @@ def test_a_live_run_is_not_touched_when_a_dead_one_is_cleaned_up(
     assert files_in(workspaces / record.name)
 
 
-def moved(record: Path, host: str | None = None, boot: str | None = None) -> None:
-    """Let the record be of another host, or of an earlier start of this one."""
+def rewrite_record(record: Path, host: str | None = None, boot: str | None = None) -> None:
+    """Rewrite the record as if made on another host or before the last restart."""
     first, *rest = record.read_text().splitlines()
     own_host, own_boot, namespace = json.loads(first)["place"].split("|")
     location = "|".join((host or own_host, boot or own_boot, namespace))
@@ -220,25 +220,25 @@ def test_after_a_restart_of_the_machine_the_folders_are_removed(
 ) -> None:
     start("agents").kill()
     (record,) = records(state)
-    moved(record, boot="an-earlier-boot")
+    rewrite_record(record, boot="an-earlier-boot")
     assert folder.command("clean").code == 0
     assert list(workspaces.iterdir()) == []
     assert records(state) == []
 
 
-def test_runs_of_another_machine_that_shares_the_home_are_left_alone(
+def test_runs_of_another_machine_with_the_same_home_are_not_touched(
     folder: Folder, start: Callable[[str], KilledRun], workspaces: Path, state: Path
 ) -> None:
     run = start("agents")
     run.kill()
     (record,) = records(state)
-    moved(record, host="other-host", boot="another-boot")
+    rewrite_record(record, host="other-host", boot="another-boot")
     done = folder.command("clean")
     assert done.code == 0
     assert "other-host" in done.err
     assert run.child_lives
     assert files_in(workspaces)
-    moved(record, host=os.uname().nodename)
+    rewrite_record(record, host=os.uname().nodename)
 
 
 def test_a_workspace_that_the_user_keeps_outlives_a_killed_run(folder: Folder, workspaces: Path) -> None:

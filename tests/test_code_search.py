@@ -1,4 +1,4 @@
-"""The suite code-search through the front door: the real Claude Code CLI, the demo server, the fake provider."""
+"""The suite code-search end to end: the real Claude Code CLI, the demo server and the fake provider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def commit(repo: Path) -> None:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
-    """Whoever is asked calls the tools of the demo server, and says what they returned. Without the server there is no
+    """A model that calls the tools of the demo server and answers what they returned. Without the server there is no
     such tool; for the last question everybody uses Grep, and says it in the form that is asked for."""
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{BIN}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
@@ -62,16 +62,16 @@ def run(folder: Folder, *words: str) -> Done:
     return folder.abreast("run", "code-search", "--repo", "shop", *words)
 
 
-def asked(provider: FakeProvider) -> list[dict[str, Any]]:
-    return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
+def request_bodies(provider: FakeProvider) -> list[dict[str, Any]]:
+    return [
+        request.body for request in provider.requests if request.method == "POST" and request.path.endswith("/messages")
+    ]
 
 
 CASES = ("--case", "search-001", "--case", "nav-001", "--case", "search-003")
 
 
-def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
-    shop: Folder, provider: FakeProvider
-) -> None:
+def test_an_agent_finds_code_with_the_demo_server_and_not_without_it(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, *CASES, "--parallel", "4", "--verbose")
     assert done.code == 0, done.err
     assert "mcp: demo: 4 tools (search_code, find_symbol, find_references, outline_file)" in done.err
@@ -88,16 +88,18 @@ def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
     assert {row["model"] for row in rows.values()} == {rows["search-001", "with_mcp"]["model"]}
     assert "with_mcp vs without_mcp" in done.out
     assert "SIMULATED" in done.out
-    for case, variant in rows:  # verbose lines say which case and variant starts and ends
+    for case, variant in rows:  # verbose lines name the case and variant that starts or ends
         assert re.search(rf"^start  {case} {variant}$", done.err, re.M)
         assert re.search(rf"^end    {case} {variant}: ok \(", done.err, re.M)
 
 
-def test_both_arms_are_the_same_but_for_the_server_and_its_tools(shop: Folder, provider: FakeProvider) -> None:
+def test_both_arms_differ_only_in_the_server_and_its_tools(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, "--case", "search-003", "--model", "haiku")
     assert done.code == 0, done.err
     first = [
-        body for body in asked(provider) if body.get("tools") and "tool_result" not in json.dumps(body["messages"])
+        body
+        for body in request_bodies(provider)
+        if body.get("tools") and "tool_result" not in json.dumps(body["messages"])
     ]
     tools = [{tool["name"] for tool in body["tools"]} - {"DeferredToolPlaceholder"} for body in first]  # the CLI's own
     servers = {
@@ -112,8 +114,8 @@ def test_both_arms_are_the_same_but_for_the_server_and_its_tools(shop: Folder, p
     assert questions == [True, True]
     variants = shop.sql("select name, params from variants")
     text = {row["name"]: json.loads(row["params"]) for row in variants}
-    same = ("model", "max_turns", "prompt", "workspace", "on_denied")
-    assert all(text["with_mcp"][key] == text["without_mcp"][key] for key in same)
+    shared = ("model", "max_turns", "prompt", "workspace", "on_denied")
+    assert all(text["with_mcp"][key] == text["without_mcp"][key] for key in shared)
     assert (text["with_mcp"]["model"], text["with_mcp"]["max_turns"]) == ("haiku", 20)
 
 
@@ -124,11 +126,11 @@ def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProv
     assert rows["with_mcp"] == {"variant": "with_mcp", "score": 1.0, "tools": '{"Grep":1}'}
     run_name = shop.sql("select distinct run from predictions")[0]["run"]
     results = shop.abreast("validate", run_name, "--json").json
-    assert not [each for each in results if each["check"] == "differences"]
+    assert not [result for result in results if result["check"] == "differences"]
 
 
-def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, provider: FakeProvider) -> None:
-    """What is right stands in the repository: an agent that finds it has searched for the wrong thing."""
+def test_neither_arm_sees_the_cases_or_earlier_answers(shop: Folder, provider: FakeProvider) -> None:
+    """The cases with their answers are in the repository; an agent must not be able to read them there."""
     look = 'find . -not -path "./.git/*" -type f'
     case = {
         "id": "look",
@@ -140,17 +142,17 @@ def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, p
     for words in ((), ("--workspace", "copy")):
         done = run(shop, "--cases", "shop/evals/cases/look.jsonl", "--variant", "without_mcp", *words, "--fresh")
         assert done.code == 0, done.err
-    seen = shop.sql("select answer, files_changed from predictions")
-    assert len(seen) == 2
-    for row in seen:
+    rows = shop.sql("select answer, files_changed from predictions")
+    assert len(rows) == 2
+    for row in rows:
         assert "app/orders.py" in row["answer"]
         assert "look.jsonl" not in row["answer"]
         assert ".abreast" not in row["answer"]
-        assert row["files_changed"] == 0, "what was left out is no change of the agent's"
+        assert row["files_changed"] == 0, "excluded files do not count as changes of the agent"
 
 
-def left_out(folder: Path, *words: str) -> list[str]:
-    """What the trials of a run would not get of the repository."""
+def excluded_paths(folder: Path, *words: str) -> list[str]:
+    """The paths of the repository that are excluded from the workspaces of trials."""
     parser = argparse.ArgumentParser()
     SUITE.arguments(parser)
     with contextlib.chdir(folder):
@@ -158,42 +160,42 @@ def left_out(folder: Path, *words: str) -> list[str]:
     return results
 
 
-def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) -> None:
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
+def test_another_case_file_does_not_change_the_workspaces_of_trials(shop: Folder) -> None:
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
     shop.write("shop/evals/cases/more.jsonl", one_case("more"))
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
-    one = ("--cases", "shop/evals/cases/more.jsonl")
-    assert left_out(shop.path, "--repo", "shop", *one) == [".abreast", "evals/cases"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
+    cases_flag = ("--cases", "shop/evals/cases/more.jsonl")
+    assert excluded_paths(shop.path, "--repo", "shop", *cases_flag) == [".abreast", "evals/cases"]
 
 
-def test_code_beside_cases_and_reports_is_not_left_out(shop: Folder) -> None:
+def test_code_next_to_cases_and_reports_is_not_excluded(shop: Folder) -> None:
     shop.write("shop/cases/models.py", "class Case: ...\n")
     shop.write("shop/cases/[a]*.jsonl", one_case("odd"))
     shop.write("shop/data/one.jsonl", one_case("one"))
     shop.write("shop/data/two.jsonl", "{}\n")
-    hidden = left_out(shop.path, "--repo", "shop", "--cases", "shop/data/one.jsonl")
+    hidden = excluded_paths(shop.path, "--repo", "shop", "--cases", "shop/data/one.jsonl")
     assert hidden == [".abreast", "cases/[a]*.jsonl", "data/one.jsonl", "evals/cases"]
-    inside = shop.path / "shop"
-    assert "runs" in left_out(inside, "--cases", "data/one.jsonl")
+    shop_folder = shop.path / "shop"
+    assert "runs" in excluded_paths(shop_folder, "--cases", "data/one.jsonl")
     shop.write("shop/runs/engine.py", "def run(): ...\n")
-    assert "runs" not in left_out(inside, "--cases", "data/one.jsonl")
+    assert "runs" not in excluded_paths(shop_folder, "--cases", "data/one.jsonl")
     shop.write("shop/runs/calm-owl-1/.abreast.json", "{}")
-    assert "runs/calm-owl-1" in left_out(inside, "--cases", "data/one.jsonl")
+    assert "runs/calm-owl-1" in excluded_paths(shop_folder, "--cases", "data/one.jsonl")
 
 
-def test_links_to_cases_are_left_out_too(shop: Folder) -> None:
+def test_links_to_cases_are_excluded_too(shop: Folder) -> None:
     shop.write("elsewhere/some.jsonl", one_case("some"))
     shutil.rmtree(shop.path / "shop/evals")
     (shop.path / "shop/cases").symlink_to(shop.path / "elsewhere")
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "cases"]
     (shop.path / "shop/cases").unlink()
     (shop.path / "shop/cases").mkdir()
     shop.write("shop/cases/code.py", "")
     (shop.path / "shop/cases/x.jsonl").symlink_to(shop.path / "elsewhere/some.jsonl")
-    assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
+    assert excluded_paths(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
 
 
-def test_to_add_and_commit_a_case_asks_nothing_anew_and_to_change_code_does(
+def test_committing_a_case_keeps_answers_reusable_and_changing_code_does_not(
     shop: Folder, provider: FakeProvider
 ) -> None:
     words = ("--case", "search-003", "--variant", "without_mcp", "--json")
@@ -220,14 +222,14 @@ def test_a_tool_that_is_not_allowed_is_counted_and_the_agent_goes_on(shop: Folde
     ]
 
 
-def test_a_server_that_does_not_start_is_refused_before_anything_is_paid(shop: Folder, provider: FakeProvider) -> None:
+def test_a_server_that_does_not_start_is_refused_before_any_paid_request(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, "--mcp", "broken=false", "--case", "search-001")
     assert done.code == 4
     assert "broken" in done.err
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
-def test_without_a_login_the_way_without_a_model_is_told(
+def test_without_a_login_the_error_suggests_mock(
     shop: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
@@ -285,10 +287,10 @@ def test_an_address_where_nothing_listens_fails_the_check(shop: Folder, provider
     done = run(shop, "--mcp", "near=http://127.0.0.1:9/mcp", "--start-timeout", "5s")
     assert done.code == 4
     assert "near" in done.err
-    assert not asked(provider)
+    assert not request_bodies(provider)
 
 
-def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:
+def test_slow_servers_may_get_more_time_to_start(shop: Folder) -> None:
     assert (
         run(shop, "--mock", "--mcp", "a=x --quick", "b=https://example.com/mcp", "--start-timeout", "1m30s").code == 0
     )
@@ -299,7 +301,7 @@ def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:
     assert variants(shop)["with_mcp"]["mcp"]["demo"]["start_timeout"] == 45
 
 
-def test_short_flags_mean_the_long_ones(shop: Folder) -> None:
+def test_short_flags_equal_the_long_ones(shop: Folder) -> None:
     for words in (("-j", "4", "-v"), ("-j4", "-v"), ("--parallel", "4", "--verbose")):
         done = run(shop, "--mock", "--fresh", *words)
         assert done.code == 0, done.err
@@ -307,7 +309,7 @@ def test_short_flags_mean_the_long_ones(shop: Folder) -> None:
         assert "search-001" in done.err, "verbose: a line for each trial"
 
 
-def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folder, provider: FakeProvider) -> None:
+def test_the_limit_of_turns_is_named_when_it_is_reached(shop: Folder, provider: FakeProvider) -> None:
     done = run(shop, "--case", "search-003", "--variant", "with_mcp", "--variant", "without_mcp", "--max-turns", "1")
     assert done.code in (0, 1, 3), done.err
     errors = {row["error"] for row in shop.sql("select error from predictions where error_kind = 'no_answer'")}
@@ -354,7 +356,7 @@ def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folde
         (("--mcp", "a=x --token=abc"), "--mcp a: --token is a secret in plain text"),
     ],
 )
-def test_a_flag_that_cannot_be_meant_is_refused(shop: Folder, words: tuple[str, ...], message: str) -> None:
+def test_an_invalid_flag_is_refused(shop: Folder, words: tuple[str, ...], message: str) -> None:
     done = run(shop, "--mock", *words)
     assert done.code == 2, done.err
     assert message in done.err
@@ -379,7 +381,7 @@ def one_case(case_id: str = "c", **more: Any) -> str:
     return json.dumps({"id": case_id, "prompt": "Where is OrderBook?", "ground_truth": truth, **more}) + "\n"
 
 
-def test_cases_are_looked_for_in_a_stated_order_and_those_that_are_named_win(shop: Folder) -> None:
+def test_cases_are_searched_in_a_stated_order_and_named_ones_win(shop: Folder) -> None:
     def ids(*words: str) -> set[str]:
         done = run(shop, "--mock", "--fresh", *words)
         assert done.code == 0, done.err
@@ -403,11 +405,11 @@ def test_cases_are_found_in_sub_folders_and_where_codetect_keeps_them(shop: Fold
         shop.write(f"shop/{folder_name}/../results/2026-01-01-results.json", "{}")
         listed = shop.abreast("cases", "list", "--repo", "shop", "--json")
         assert [row["id"] for row in listed.json] == ["api", "auth"], listed.err
-    hidden = left_out(shop.path, "--repo", "shop")
+    hidden = excluded_paths(shop.path, "--repo", "shop")
     assert hidden == [".abreast", ".codetect/evals", ".repo_search/evals"], "results name the answers too"
 
 
-def test_several_folders_and_files_of_cases_are_asked_together(shop: Folder) -> None:
+def test_several_folders_and_files_of_cases_are_combined(shop: Folder) -> None:
     for name in ("a", "b", "c"):
         shop.write(f"mine/{name}/some.jsonl", one_case(name))
     words = ("--cases", "mine/a", "mine/b/some.jsonl", "--cases", "mine/c", "mine/a/some.jsonl")
@@ -417,7 +419,7 @@ def test_several_folders_and_files_of_cases_are_asked_together(shop: Folder) -> 
     assert len(listed.json) == 3
 
 
-def test_a_ground_truth_whose_files_are_not_in_the_commit_is_refused_with_them(shop: Folder) -> None:
+def test_a_ground_truth_with_files_missing_from_the_commit_is_refused(shop: Folder) -> None:
     truth = {"files": ["app/gone.py", "app/orders.py", "app/"], "lines": {"lib/old.py": [3]}}
     shop.write("mine/some.jsonl", one_case("fine") + one_case("stale", ground_truth=truth))
     for words in (("run", "code-search", "--mock"), ("cases", "list")):
@@ -437,7 +439,7 @@ def test_a_ground_truth_whose_files_are_not_in_the_commit_is_refused_with_them(s
     assert "at HEAD~1" in before.err
 
 
-def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
+def test_without_cases_the_error_says_how_to_get_some(shop: Folder) -> None:
     shutil.rmtree(shop.path / "shop" / "evals")
     done = run(shop, "--mock")
     assert done.code == 2
@@ -462,7 +464,7 @@ def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
         (one_case("fine").strip(), 'bad.jsonl:3: duplicate case id "fine"'),
     ],
 )
-def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folder, line: str, message: str) -> None:
+def test_a_bad_line_is_refused_with_its_number_and_comments_are_allowed(shop: Folder, line: str, message: str) -> None:
     shop.write("mine/bad.jsonl", f"// what is right was checked\n{one_case('fine')}{line}\n")
     done = run(shop, "--mock", "--cases", "mine")
     assert done.code == 2
@@ -470,7 +472,7 @@ def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folde
     assert not (shop.path / "results.db").exists()
 
 
-def test_categories_and_difficulties_choose_and_become_tags(shop: Folder) -> None:
+def test_categories_and_difficulties_select_cases_and_become_tags(shop: Folder) -> None:
     assert run(shop, "--mock", "--category", "search,navigate", "--category", "understand").code == 0
     counts = shop.sql("select tag_category, count(*) n from predictions group by 1 order by 1")
     assert [(row["tag_category"], row["n"]) for row in counts] == [("navigate", 6), ("search", 10), ("understand", 4)]
@@ -478,7 +480,7 @@ def test_categories_and_difficulties_choose_and_become_tags(shop: Folder) -> Non
     assert {row["case_id"][:3] for row in shop.sql("select case_id from predictions", "few.db")} == {"nav"}
 
 
-def test_accepted_cases_join_those_that_a_repository_has(shop: Folder) -> None:
+def test_accepted_cases_are_added_to_those_of_the_repository(shop: Folder) -> None:
     assert shop.abreast("cases", "new", "--repo", "shop", "--limit", "3", "--yes").code == 0
     assert (shop.path / "shop/evals/cases/mined.jsonl").is_file()
     listed = shop.abreast("cases", "list", "--repo", "shop", "--json").json
@@ -486,8 +488,8 @@ def test_accepted_cases_join_those_that_a_repository_has(shop: Folder) -> None:
     assert all(row["expected"]["files"] for row in listed)
 
 
-def test_what_the_shop_is_said_to_have_it_has(shop: Folder) -> None:
-    """The truths of the cases that we ship."""
+def test_the_ground_truth_of_the_shop_holds(shop: Folder) -> None:
+    """Check the ground truth of the cases that we ship."""
     repo = shop.path / "shop"
     for line in (repo / "evals/cases/shop.jsonl").read_text().splitlines()[1:]:
         truth = json.loads(line)["ground_truth"]
@@ -497,8 +499,8 @@ def test_what_the_shop_is_said_to_have_it_has(shop: Folder) -> None:
             lines = (repo / path).read_text().splitlines()
             assert all(lines[number - 1].strip() for number in numbers), path
         for symbol in truth.get("symbols", []):
-            inside = texts or [path.read_text() for path in (repo / truth["files"][0]).glob("*.py")]
-            assert any(re.search(rf"\b{symbol.rpartition('.')[2]}\b", text) for text in inside), symbol
+            shop_folder = texts or [path.read_text() for path in (repo / truth["files"][0]).glob("*.py")]
+            assert any(re.search(rf"\b{symbol.rpartition('.')[2]}\b", text) for text in shop_folder), symbol
         assert all(any(content in text for text in texts) for content in truth.get("content", []))
 
 
@@ -521,7 +523,7 @@ def test_one_case_runs_in_parallel_too(shop: Folder) -> None:
     assert len(rows_of(shop, "--case", "nav-001", "--parallel", "8")) == 2
 
 
-def test_none_or_less_in_parallel_means_one_at_a_time_and_that_is_said(shop: Folder) -> None:
+def test_zero_or_negative_parallelism_means_one_with_a_note(shop: Folder) -> None:
     for word in ("0", "-3"):
         done = run(shop, "--mock", "--fresh", "--parallel", word)
         assert done.code == 0

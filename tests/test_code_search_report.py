@@ -1,4 +1,4 @@
-"""What the report of the suite `code-search` says: figures that one can check by hand, and nothing made up."""
+"""The report of the suite `code-search`: its figures are recomputed by hand from the rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ NAMES = ("without_mcp", "with_mcp")
 
 
 def reply(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more: Any) -> dict[str, Any]:
-    """One answer; `turns`, `tools` and `denied` are what it tells of itself."""
+    """One answer; `turns`, `tool_calls`, `tools` and `tools_denied` are its own data."""
     data = {name: more.pop(name) for name in ("turns", "tool_calls", "tools", "tools_denied") if name in more}
     if isinstance(data.get("tools"), dict):
         data.setdefault("tool_calls", sum(data["tools"].values()))
@@ -75,14 +75,12 @@ def reply(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more:
 
 
 def case(without: Any, with_: Any = None, category: str = "search", difficulty: str = "easy") -> dict[str, Any]:
-    """A case with what each variant says to it: an answer, or one for each repeat."""
-    each = {"without_mcp": without, "with_mcp": with_}
-    words = {
-        name: sections if isinstance(sections, list) else [sections]
-        for name, sections in each.items()
-        if sections is not None
+    """A case with the answer of each variant, or a list with one for each repeat."""
+    answers = {"without_mcp": without, "with_mcp": with_}
+    repeats = {
+        name: answer if isinstance(answer, list) else [answer] for name, answer in answers.items() if answer is not None
     }
-    return {"input": words, "tags": {"category": category, "difficulty": difficulty}}
+    return {"input": repeats, "tags": {"category": category, "difficulty": difficulty}}
 
 
 Run = Callable[..., dict[str, Section]]
@@ -90,16 +88,16 @@ Run = Callable[..., dict[str, Section]]
 
 @pytest.fixture
 def run(folder: Folder) -> Run:
-    """Runs these cases for real, and gives the sections of the report by their names."""
+    """A function that runs cases and returns the sections of the report by name."""
     folder.write("agent.py", AGENT)
 
     def report(cases: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
         store = more.pop("store", "rows.db")
-        for number, each in enumerate(cases):
-            each.setdefault("id", f"c{number}")
+        for number, row in enumerate(cases):
+            row.setdefault("id", f"c{number}")
         params = more.pop("params", {name: {"who": name} for name in names})
         variants = {name: {"target": "python:agent:search", **params[name]} for name in names}
-        given = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
+        options = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
         Experiment(
             name="tried",
             suite="code-search",
@@ -107,7 +105,7 @@ def run(folder: Folder) -> Run:
             variants=variants,
             store=store,
             base=folder.path,
-            **given,
+            **options,
         ).run()
         return sections_of(folder, store=store)
 
@@ -115,24 +113,24 @@ def run(folder: Folder) -> Run:
 
 
 def sections_of(folder: Folder, store: str = "rows.db") -> dict[str, Section]:
-    """The sections of the last run: whole tables, and plain JSON."""
-    found = sections(analyse(open_store(folder.path / store), "latest"))
-    for section in found:
+    """The sections of the last run, after checks that tables are rectangular and the data are JSON."""
+    latest = sections(analyse(open_store(folder.path / store), "latest"))
+    for section in latest:
         json.dumps(section.data, allow_nan=False)
         for table in section.tables:
             assert all(len(row) == len(table.head) for row in table.rows), table
-    return {section.name: section for section in found}
+    return {section.name: section for section in latest}
 
 
 def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
-    """A table by its first column."""
+    """The rows of a table by its first column."""
     table = section.tables[at]
     return {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
 
 
 def measure(section: Section, name: str) -> dict[str, Any]:
-    (sections,) = [each for each in section.data["measures"] if each["name"] == name]
-    return dict(sections)
+    (row,) = [row for row in section.data["measures"] if row["name"] == name]
+    return dict(row)
 
 
 def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None:
@@ -169,7 +167,7 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
     }
 
 
-def test_the_interval_of_what_is_saved_is_by_how_far_the_cases_are_from_it(run: Run) -> None:
+def test_the_interval_of_savings_comes_from_the_spread_of_the_cases(run: Run) -> None:
     sections = run(
         [case(reply(usage=(1000, 1)), reply(usage=(100, 1))), case(reply(usage=(3000, 1)), reply(usage=(700, 1)))]
     )
@@ -208,9 +206,9 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
     }
 
 
-def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> None:
-    down, left_out = reply(error="network"), reply(error="skip")
-    sections = run([case(reply(), down), case(reply(0.5), reply(1.0)), case(left_out, reply())])
+def test_infrastructure_failures_are_reported_separately_and_count_against_no_arm(run: Run) -> None:
+    down, skipped = reply(error="network"), reply(error="skip")
+    sections = run([case(reply(), down), case(reply(0.5), reply(1.0)), case(skipped, reply())])
     arms = sections["arms"]
     assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": 1.0}
     assert (
@@ -259,35 +257,41 @@ def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
 
 
 def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run: Run) -> None:
-    cheap, dear, failed = reply(usage=(10, 1), cost=0.1), reply(usage=(9_990, 1), cost=9.9), reply(error="no answer")
-    sections = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
+    cheap, expensive, failed = (
+        reply(usage=(10, 1), cost=0.1),
+        reply(usage=(9_990, 1), cost=9.9),
+        reply(error="no answer"),
+    )
+    sections = run([case([cheap, expensive], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
     assert rows(sections)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "change": "+0.0 %"}
     assert rows(sections)["cases that both always answered"]["with_mcp"] == "1"
     assert "over the cases that both always answered" in sections.tables[0].note
 
 
-def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
+def test_an_arm_that_never_answered_is_left_out_of_the_common_cases(run: Run) -> None:
     cases = [case(reply(usage=(100, 1)), reply(usage=(50, 1))) for _ in range(2)]
-    for each in cases:
-        each["input"]["broken"] = [reply(error="no answer")]
+    for row in cases:
+        row["input"]["broken"] = [reply(error="no answer")]
     sections = run(cases, (*NAMES, "broken"))["arms"]
     last = rows(sections)["cases that all but broken answered"]
     assert (last["with_mcp"], last["broken"]) == ("2", "–")
     assert "over the cases that all but broken answered" in sections.tables[0].note
 
 
-def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> None:
-    known, unknown = reply(usage=(10, 1), cost=0.5), reply(usage=(10, 1))
-    sections = run([case(known, known), case(known, unknown), case(unknown, known), case(unknown, unknown)])["arms"]
+def test_an_amount_known_for_fewer_cases_shows_their_number(run: Run) -> None:
+    priced, unpriced = reply(usage=(10, 1), cost=0.5), reply(usage=(10, 1))
+    sections = run([case(priced, priced), case(priced, unpriced), case(unpriced, priced), case(unpriced, unpriced)])[
+        "arms"
+    ]
     assert rows(sections)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
     assert "input tokens" in rows(sections)
-    apart = run([case(known, unknown), case(unknown, known)])["arms"]
-    assert not [title for title in rows(apart) if title.startswith("cost per trial")]  # of no case that both tell
+    disjoint = run([case(priced, unpriced), case(unpriced, priced)])["arms"]
+    assert not [title for title in rows(disjoint) if title.startswith("cost per trial")]  # known in no common case
 
 
-def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
-    one, other = reply(usage=(350, 10, 610, 40)), reply(usage=(200, 10, 740, 60))
-    sections = run([case(one, other), case(one, other)])["arms"]
+def test_cache_reads_are_reported_if_known(run: Run) -> None:
+    without, with_ = reply(usage=(350, 10, 610, 40)), reply(usage=(200, 10, 740, 60))
+    sections = run([case(without, with_), case(without, with_)])["arms"]
     assert sections.sentences[0] == (
         "prompt tokens: without_mcp read 61 % from the cache, with_mcp 74 %; cached tokens are cheaper and "
         "faster; the order within a block is random"
@@ -299,18 +303,18 @@ def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> Non
     assert sections.data["cache_share"] == {"without_mcp": 0.61, "with_mcp": 0.74}
 
 
-def test_zero_is_shown_where_zero_was_told_and_nothing_where_nothing_was(run: Run) -> None:
+def test_a_reported_zero_is_shown_as_zero_and_a_missing_value_as_a_dash(run: Run) -> None:
     sections = run([case(reply(usage=(0, 0, 0, 0), cost=0.0, tool_calls=0, tools=None), reply())])
     table = rows(sections["arms"])
     assert (table["input tokens"]["without_mcp (baseline)"], table["input tokens"]["with_mcp"]) == ("0", "–")
-    assert "prompt read from cache" not in table  # of nothing
+    assert "prompt read from cache" not in table  # nothing was read
     assert table["tool calls"] == {"without_mcp (baseline)": "0.0", "with_mcp": "–", "change": "–"}
     assert "turns" not in table
     assert measure(sections["arms"], "input_tokens")["improvements"] == {"with_mcp": None}
     assert not any("cache" in sentence for sentence in sections["arms"].sentences)
 
 
-def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
+def test_tools_are_counted_per_answer_and_denied_calls_separately(run: Run) -> None:
     denied: dict[str, Any] = {"tools_denied": {"Write": 2}}
     sections = run(
         [
@@ -337,11 +341,11 @@ def test_the_tools_add_up_to_the_tool_calls_above(run: Run) -> None:
     few, many, failed = reply(tools={"Grep": 1, "Read": 1}), reply(tools={"Grep": 40}), reply(error="no answer")
     sections = run([case(few, few), case(many, failed)])
     above = measure(sections["arms"], "tool_calls")["values"]["without_mcp"]
-    assert above == sum(each["calls"]["without_mcp"] for each in sections["tools"].data["tools"]) == 2
+    assert above == sum(tool["calls"]["without_mcp"] for tool in sections["tools"].data["tools"]) == 2
 
 
 @pytest.mark.parametrize("denied", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
-def test_denied_calls_are_counted_in_whatever_way_they_are_told(run: Run, denied: Any) -> None:
+def test_denied_calls_are_counted_in_every_reported_form(run: Run, denied: Any) -> None:
     sections = run([case(reply(tools={"Read": 1}, tools_denied=denied), reply(tools={"Read": 1}))])["tools"]
     assert sum(int(row["denied, without_mcp"]) for row in rows(sections).values()) == 3
 
@@ -357,11 +361,11 @@ def test_accuracy_by_category_and_by_difficulty_in_their_usual_order(run: Run) -
     assert where.data["by_category"]["navigate"]["scores"]["without_mcp"]["mean"] == 0.5
 
 
-def test_one_category_is_no_breakdown(run: Run) -> None:
+def test_a_single_category_gives_no_breakdown(run: Run) -> None:
     assert "where" not in run([case(reply(), reply()), case(reply(), reply())])
 
 
-def test_one_variant_is_compared_with_nothing(run: Run) -> None:
+def test_a_single_variant_has_no_comparison(run: Run) -> None:
     sections = run([case(reply(usage=(10, 1), tools={"Read": 1})), case(reply(0.5, (30, 1)))], ("without_mcp",))
     assert sections["arms"].tables[0].head == ("measure", "without_mcp")
     assert rows(sections["arms"])["input tokens"]["without_mcp"] == "20"
@@ -370,10 +374,10 @@ def test_one_variant_is_compared_with_nothing(run: Run) -> None:
     assert "against the baseline" not in sections["arms"].tables[0].note
 
 
-def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> None:
+def test_each_of_several_variants_is_compared_with_the_baseline(run: Run) -> None:
     cases = [case(reply(0.5, (100, 1)), reply(1.0, (50, 1))) for _ in range(3)]
-    for each in cases:
-        each["input"]["other"] = [reply(0.0, (200, 1))]
+    for row in cases:
+        row["input"]["other"] = [reply(0.0, (200, 1))]
     sections = run(cases, (*NAMES, "other"))
     table = rows(sections["arms"])["input tokens"]
     assert (table["change of with_mcp"], table["change of other"]) == ("−50.0 %", "+100.0 %")
@@ -385,10 +389,10 @@ def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> Non
     assert rows(sections["cases"])["c0"]["F1, other"] == "0.00"
 
 
-def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, folder: Folder) -> None:
+def test_the_interval_of_accuracy_is_that_of_the_verdict_with_its_level(run: Run, folder: Folder) -> None:
     cases = [case(reply(0.2), reply(0.6 + number / 100)) for number in range(20)]
-    for number, each in enumerate(cases):
-        each["input"]["other"] = [reply(0.2 + number / 100)]
+    for number, row in enumerate(cases):
+        row["input"]["other"] = [reply(0.2 + number / 100)]
     cell = rows(run(cases, (*NAMES, "other"))["arms"])["accuracy (F1)"]["change of with_mcp"]
     verdict = analyse(open_store(folder.path / "rows.db"), "latest").comparisons[0].verdict.interval
     assert verdict is not None
@@ -418,10 +422,10 @@ def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder)
     sections = run([case(down, down), case(down, reply(error="no answer"))])
     assert rows(sections["arms"])["success rate"]["with_mcp"].startswith("0.0%")
     assert sections["arms"].data["answered_by_all"] is None
-    everywhere(folder)
+    text_reports(folder)
 
 
-def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
+def test_reused_answers_report_tokens_and_cost_but_no_latency(run: Run) -> None:
     cases = [case(reply(usage=(100, 1), cost=0.5), reply(usage=(50, 1), cost=0.25)) for _ in range(2)]
     run(cases)
     table = rows(run(cases)["arms"])
@@ -430,14 +434,14 @@ def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
     assert "latency, median" not in table
 
 
-def test_a_run_at_work_is_told_of_as_far_as_it_has_come(run: Run, folder: Folder) -> None:
+def test_an_active_run_is_reported_as_far_as_it_has_come(run: Run, folder: Folder) -> None:
     run([case(reply(usage=(10, 1)), reply(usage=(10, 1))) for _ in range(6)])
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position in (2, 8, 9)").code == 0
     sections = sections_of(folder)
     assert sections["cases"].data["not_begun"] == 1
     assert "1 case not begun" in sections["cases"].sentences
     assert len(rows(sections["cases"])) == 5
-    everywhere(folder)
+    text_reports(folder)
 
 
 def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> None:
@@ -451,39 +455,39 @@ def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> Non
     }
     assert sections["arms"].data["answered_by_all"] is None
     assert sections["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
-    everywhere(folder)
+    text_reports(folder)
     assert folder.abreast("sql", "--write", "rows.db", "delete from trials").code == 0
     assert sections_of(folder)["cases"].data["not_begun"] == 4
-    everywhere(folder)
+    text_reports(folder)
 
 
-def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
+def test_a_server_instead_of_tools_is_mentioned_once(run: Run, folder: Folder) -> None:
     params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
     sections = run([case(reply(0.0), reply()) for _ in range(3)], params=params)["arms"]
     sentence = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on this exchange"
     assert sections.sentences[0] == sections.data["design"] == sentence
     assert folder.abreast("validate", "--store", "rows.db").out.count(sentence) == 1
-    for form, text in everywhere(folder).items():
+    for form, text in text_reports(folder).items():
         assert " ".join(text.replace("\\_", "_").split()).count(sentence) == (form not in ("csv", "junit")), form
 
 
-def test_every_format_has_it(run: Run, folder: Folder) -> None:
-    one = reply(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
-    other = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
+def test_every_format_has_the_sections_of_the_suite(run: Run, folder: Folder) -> None:
+    without = reply(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
+    with_ = reply(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
     levels = ("search", "easy"), ("navigate", "hard")
-    run([case(one, other, *levels[number % 2]) for number in range(12)])
-    texts = everywhere(folder)
+    run([case(without, with_, *levels[number % 2]) for number in range(12)])
+    texts = text_reports(folder)
     for form in ("terminal", "markdown", "html"):
         for word in ("The arms side by side", "Case by case", "By category and difficulty", "Tools", "prompt tokens"):
             assert word in texts[form], (form, word)
         assert "wins 12, loses 0, ties 0 of 12 cases" in texts[form].replace("&#39;", "'")
-    written = {
+    reports = {
         "terminal": as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=300),
         "markdown": re.sub(r"\\(.)", r"\1", texts["markdown"]),
         "html": texts["html"],
     }
-    for form, text in written.items():
-        whole = " ".join(html.unescape(text).split())
+    for form, text in reports.items():
+        normalized = " ".join(html.unescape(text).split())
         cells = {
             cell
             for section in sections_of(folder).values()
@@ -491,14 +495,14 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
             for row in table.rows
             for cell in row
         }
-        assert not [cell for cell in cells if cell not in whole], form
+        assert not [cell for cell in cells if cell not in normalized], form
     suite = json.loads(texts["json"])["suite"]
     assert (suite["problem"], list(suite["sections"])) == (None, ["arms", "cases", "where", "tools"])
     columns = next(csv.DictReader(io.StringIO(texts["csv"])))
     assert {"score_retrieval_f1", "turns", "tool_calls", "cache_read_tokens"} <= columns.keys()
 
 
-def test_a_simulated_run_says_what_it_can(folder: Folder) -> None:
+def test_a_simulated_run_reports_the_figures_it_has(folder: Folder) -> None:
     folder.cases(12)
     Experiment(
         name="mock",
@@ -514,38 +518,38 @@ def test_a_simulated_run_says_what_it_can(folder: Folder) -> None:
     assert "accuracy (exact)" in rows(sections["arms"])
     assert "estimated from characters" in sections["arms"].tables[0].note
     assert "tools" not in sections
-    assert "SIMULATED" in everywhere(folder)["terminal"]
+    assert "SIMULATED" in text_reports(folder)["terminal"]
 
 
 def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None:
     sections = run([case(reply(usage=(10, 1)), reply(usage=(5, 1)))], scorers=[])
     assert rows(sections["arms"])["input tokens"]["change"] == "−50.0 %"
     assert "winner" not in sections["cases"].tables[0].head
-    everywhere(folder)
+    text_reports(folder)
 
 
-def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole(run: Run, folder: Folder) -> None:
+def test_a_narrow_terminal_folds_long_names_and_figures_only(run: Run, folder: Folder) -> None:
     many = reply(usage=(7_000_000, 300_000, 9_000_000, 500_000), tools={"mcp__demo__" + "symbol" * 12: 3})
     run([case(many, many), {**case(many, many), "id": "a-case-" * 12}])
     text = as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=60)
     lines = [line.rstrip() for line in text.splitlines() if "abreast show" not in line]
     assert max(map(len, lines)) <= 60
-    assert not [line for line in lines if len(line.strip()) == 1]  # no name a letter a line
+    assert not [line for line in lines if len(line.strip()) == 1]  # no name is split into one letter per line
     assert sum(line.startswith(" without_mcp  ") for line in lines) >= 2
     assert "a-case-" * 12 in "".join(line[1:].split("  ")[0] for line in lines)
 
 
-def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> None:
+def test_names_of_cases_are_escaped(run: Run, folder: Folder) -> None:
     names = ("<script>alert(1)</script>", "a|b", "naïve-日本語", "*x* `y` [z](javascript:1)")
     run([{**case(reply(0.0), reply(1.0)), "id": name} for name in names])
-    texts = everywhere(folder)
+    texts = text_reports(folder)
     assert "<script>alert" not in texts["html"] + texts["markdown"]
     assert [line.replace("\\|", "").count("|") for line in texts["markdown"].splitlines() if "a\\|b" in line] == [7, 4]
     assert all("naïve-日本語" in text for text in texts.values())
 
 
-def everywhere(folder: Folder) -> dict[str, str]:
-    """The report in all formats that are text; the suite's part is whole in each."""
+def text_reports(folder: Folder) -> dict[str, str]:
+    """The report in all text formats, after a check that the part of the suite was created in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
     sections = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
     for form, text in sections.items():
@@ -575,15 +579,15 @@ Trials = list[dict[str, Any]]
 
 @settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(drawn=st.data(), shape=st.sampled_from(SHAPES))
-def test_every_figure_is_what_the_rows_say(
+def test_every_figure_follows_from_the_rows(
     run: Run, folder: Folder, drawn: st.DataObject, shape: tuple[int, int, int, int]
 ) -> None:
     variants, cases, repeats, grouped = shape
     names, store = tuple(f"v{at}" for at in range(variants)), f"{shape}.db"
     if not (folder.path / store).exists():
-        words = {name: [reply(turns=1, tool_calls=1)] for name in names}
-        asked = [{"input": words, "group": "one" if at < grouped else None} for at in range(cases)]
-        run(asked, names, repeats=repeats, store=store)
+        replies = {name: [reply(turns=1, tool_calls=1)] for name in names}
+        inputs = [{"input": replies, "group": "one" if at < grouped else None} for at in range(cases)]
+        run(inputs, names, repeats=repeats, store=store)
     trials = rewritten(folder.path / store, drawn.draw(st.lists(TRIALS, min_size=variants * cases * repeats)))
     sections = sections_of(folder, store=store)
     ByHand(trials, names).agrees_with(sections)
@@ -594,10 +598,10 @@ def test_every_figure_is_what_the_rows_say(
             assert counts == (item.verdict.wins, item.verdict.losses, item.verdict.ties)
 
 
-def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) -> None:
+def test_latency_treats_cases_of_one_group_as_dependent(run: Run, folder: Folder) -> None:
     names = ("v0", "v1")
-    words = {name: [reply(turns=1, tool_calls=1)] for name in names}
-    run([{"input": words, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")
+    replies = {name: [reply(turns=1, tool_calls=1)] for name in names}
+    run([{"input": replies, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")
     trial = {"status": "ok", "score": 1.0, "usage": (1, 1, 0, 0), "cost": 0.1, "reused": None, "data": {}}
     seconds = [(0.5, 7.0), (0.5, 7.0), (0.5, 7.0), (7.0, 0.5), (0.5, 0.5)]
     trials = rewritten(folder.path / "grouped.db", [{**trial, "seconds": s} for pair in seconds for s in pair])
@@ -607,37 +611,37 @@ def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) ->
 
 
 def rewritten(path: Path, drawn: Trials) -> Trials:
-    """The rows of a store of one run, after every trial became what was drawn for it."""
+    """Overwrite the trials of a store that holds one run with the drawn ones; return its rows."""
     with closing(sqlite3.connect(path)) as store, store:
         for (position,) in store.execute("SELECT position FROM trials").fetchall():
-            one = drawn[position]
-            status = one["status"] if one["status"] in ("ok", "skipped") else "error"
-            blame, kind = (one["status"], "crash") if status == "error" else (None, None)
+            trial = drawn[position]
+            status = trial["status"] if trial["status"] in ("ok", "skipped") else "error"
+            blame, kind = (trial["status"], "crash") if status == "error" else (None, None)
             store.execute(
                 "UPDATE trials SET status = ?, error_blame = ?, error_kind = ?, input_tokens = ?, output_tokens = ?, "
                 "cache_read_tokens = ?, cache_write_tokens = ?, cost_usd = ?, service_s = ?, reused_from = ? "
                 "WHERE position = ?",
-                (status, blame, kind, *one["usage"], one["cost"], one["seconds"], one["reused"], position),
+                (status, blame, kind, *trial["usage"], trial["cost"], trial["seconds"], trial["reused"], position),
             )
-            store.execute("UPDATE scores SET value = ? WHERE position = ?", (one["score"], position))
-            store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(one["data"]), position))
+            store.execute("UPDATE scores SET value = ? WHERE position = ?", (trial["score"], position))
+            store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(trial["data"]), position))
         store.row_factory = sqlite3.Row
-        sections = store.execute(
+        cursor = store.execute(
             "SELECT t.*, c.id AS case_id, c.case_group, v.name, s.value AS score, p.data FROM trials t "
             "JOIN cases c ON c.digest = t.case_digest JOIN variants v ON v.variant = t.variant "
             "JOIN payloads p ON p.position = t.position "
             "JOIN scores s ON s.position = t.position AND s.name = 'retrieval_f1' ORDER BY t.position"
         )
-        return [{**dict(row), **json.loads(row["data"])} for row in sections]
+        return [{**dict(row), **json.loads(row["data"])} for row in cursor]
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 class ByHand:
-    """The figures of a finished run, from its rows by plain sums."""
+    """The figures of a finished run, computed from its rows by plain sums."""
 
     def __init__(self, trials: Trials, names: tuple[str, ...]) -> None:
         self.names, self.base = names, names[0]
@@ -650,17 +654,17 @@ class ByHand:
                 row["prompt_tokens"] = tokens["input"] + (tokens["cache_read"] or 0) + (tokens["cache_write"] or 0)
             row["new_s"] = None if row["reused_from"] else row["service_s"]
             self.of[row["name"], row["case_id"]].append(row)
-        self.answered = {key: [row for row in each if row["status"] == "ok"] for key, each in self.of.items()}
-        self.fell = {key for key, each in self.of.items() if any(map(own_failure, each))}
+        self.answered = {key: [row for row in rows if row["status"] == "ok"] for key, rows in self.of.items()}
+        self.failed = {key for key, rows in self.of.items() if any(map(own_failure, rows))}
         self.active = [name for name in names if any(self.answered[name, case] for case in self.cases)]
         self.common = [case for case in self.cases if self.active and all(self.always(n, case) for n in self.active)]
 
     def always(self, name: str, case: str) -> bool:
-        return bool(self.answered[name, case]) and (name, case) not in self.fell
+        return bool(self.answered[name, case]) and (name, case) not in self.failed
 
-    def share(self, name: str, what: Callable[..., float | None]) -> float | None:
-        """Over all cases, repeats first."""
-        return mean(mean(what(row) for row in self.of[name, case]) for case in self.cases)
+    def share(self, name: str, value_of: Callable[..., float | None]) -> float | None:
+        """The mean over all cases, each the mean of its repeats."""
+        return mean(mean(value_of(row) for row in self.of[name, case]) for case in self.cases)
 
     def compared(self, name: str) -> float | None:
         """The mean score over the repeats that are compared with the baseline."""
@@ -668,33 +672,34 @@ class ByHand:
         means = []
         for case in self.cases:
             repeats = range(len(self.of[name, case]))
-            scores = {one: [outcome(row) for row in self.of[one, case]] for one in (name, *partners)}
+            scores = {other: [outcome(row) for row in self.of[other, case]] for other in (name, *partners)}
             has_partner = [
-                not partners or any(scores[one][repeat] is not None for one in partners) for repeat in repeats
+                not partners or any(scores[other][repeat] is not None for other in partners) for repeat in repeats
             ]
             means.append(mean(scores[name][repeat] for repeat in repeats if has_partner[repeat]))
         return mean(means)
 
     def amount(self, field: str) -> dict[str, dict[str, float | None]]:
-        """For each variant what a case takes: the mean over its answers that tell it."""
+        """By variant and case: the mean of a field over the answers that have it."""
         return {
             name: {case: mean(row.get(field) for row in self.answered[name, case]) for case in self.cases}
             for name in self.names
         }
 
-    def on(self, each: dict[str, dict[str, float | None]]) -> list[str]:
-        tellers = [own for own in each.values() if any(value is not None for value in own.values())]
-        return [case for case in self.common if all(own[case] is not None for own in tellers)]
+    def cases_with(self, amounts: dict[str, dict[str, float | None]]) -> list[str]:
+        """The common cases for which every variant that has any amount has one."""
+        reporting = [own for own in amounts.values() if any(value is not None for value in own.values())]
+        return [case for case in self.common if all(own[case] is not None for own in reporting)]
 
     def values(self, field: str, middle: Callable[..., float | None] = mean) -> dict[str, float | None]:
-        each = self.amount(field)
-        cases = self.on(each) if self.common else self.cases
-        return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in each.items()}
+        amounts = self.amount(field)
+        cases = self.cases_with(amounts) if self.common else self.cases
+        return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in amounts.items()}
 
     def faster(self, name: str) -> tuple[float, int] | None:
-        """By the latency ratio, cases of one group taken together."""
-        each = self.amount("new_s")
-        own, base = each[name], each[self.base]
+        """The latency saved and the number of cases, from the latency ratio with cases grouped."""
+        amounts = self.amount("new_s")
+        own, base = amounts[name], amounts[self.base]
         cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
         cases = [case for case in cases if own[case] is not None and base[case] is not None]
         if not cases:
@@ -704,43 +709,43 @@ class ByHand:
         return 1 - ratio.estimate, len(cases)
 
     def saved(self, field: str, name: str) -> tuple[float, int] | None:
-        each = self.amount(field)
-        own, base = each[name], each[self.base]
+        amounts = self.amount(field)
+        own, base = amounts[name], amounts[self.base]
         cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
         cases = [case for case in cases if own[case] is not None and base[case] is not None]
-        there = sum(base[case] or 0 for case in cases)
-        return (1 - sum(own[case] or 0 for case in cases) / there, len(cases)) if there else None
+        base_total = sum(base[case] or 0 for case in cases)
+        return (1 - sum(own[case] or 0 for case in cases) / base_total, len(cases)) if base_total else None
 
     def winner(self, name: str, case: str) -> str | None:
-        both = zip(*([outcome(row) for row in self.of[one, case]] for one in (self.base, name)), strict=True)
-        pairs = [(one, other) for one, other in both if one is not None and other is not None]
+        both = zip(*([outcome(row) for row in self.of[side, case]] for side in (self.base, name)), strict=True)
+        pairs = [(a, b) for a, b in both if a is not None and b is not None]
         if not pairs:
             return None
-        difference = sum(other - one for one, other in pairs) / len(pairs)
+        difference = sum(b - a for a, b in pairs) / len(pairs)
         return "tie" if abs(difference) < 1e-9 else name if difference > 0 else self.base
 
     def price(self, name: str) -> float | None:
-        """Per correct answer; a failure whose cost is not known costs what an answer does."""
+        """The cost per correct answer; a failure of unknown cost counts as the mean cost of an answer."""
         costs = [row["cost_usd"] for case in self.cases for row in self.answered[name, case]]
         if not costs or None in costs:
             return None
-        usual, paid, right = sum(costs) / len(costs), 0.0, 0.0
+        mean_cost, paid, right = sum(costs) / len(costs), 0.0, 0.0
         for case in self.cases:
             judged = [row for row in self.of[name, case] if outcome(row) is not None]
-            paid += mean(usual if row["cost_usd"] is None else row["cost_usd"] for row in judged) or 0.0
+            paid += mean(mean_cost if row["cost_usd"] is None else row["cost_usd"] for row in judged) or 0.0
             right += mean(outcome(row) for row in judged) or 0.0
         return paid / right if paid and right else None
 
     def agrees_with(self, sections: dict[str, Section]) -> None:
-        arms, everybody = sections["arms"], self.names
-        measures = {each["name"]: each for each in arms.data["measures"]}
+        arms, names = sections["arms"], self.names
+        measures = {row["name"]: row for row in arms.data["measures"]}
 
         def same(name: str, values: Mapping[str, float | None]) -> None:
-            shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
-            assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
+            reported = measures[name]["values"] if name in measures else dict.fromkeys(names)
+            assert {key: pytest.approx(value) for key, value in values.items()} == reported, name
 
-        same(F1, {name: self.compared(name) if name in self.active else None for name in everybody})
-        same("success_rate", {name: self.share(name, success) for name in everybody})
+        same(F1, {name: self.compared(name) if name in self.active else None for name in names})
+        same("success_rate", {name: self.share(name, success) for name in names})
         fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
         fields |= {name: name for name in ("input_tokens", "output_tokens")}
         if "cache_share" in measures:
@@ -748,28 +753,28 @@ class ByHand:
         for name, field in fields.items():
             same(name, self.values(field))
             changes = measures[name]["improvements"] if name in measures else {}
-            for one, change in changes.items() if not name.startswith("cache") else ():
+            for variant, change in changes.items() if not name.startswith("cache") else ():
                 actual = None if change is None else (change["estimate"], change["cases"])
-                assert actual == pytest.approx(self.saved(field, one)), (name, one)
-        same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
+                assert actual == pytest.approx(self.saved(field, variant)), (name, variant)
+        same("latency_median_s", self.values("new_s", lambda seconds: median(seconds) if seconds else None))
         if "latency_median_s" in measures:
-            for one, change in measures["latency_median_s"]["improvements"].items():
+            for variant, change in measures["latency_median_s"]["improvements"].items():
                 actual = None if change is None else (change["estimate"], change["cases"])
-                assert actual == pytest.approx(self.faster(one)), one
-        same("cost_per_correct_usd", {name: self.price(name) for name in everybody})
-        for row in trials_that_tell(self.of):
-            row["told_prompt"], row["told_read"] = row["prompt_tokens"], row["cache_read_tokens"]
-        read, prompt = self.amount("told_read"), self.amount("told_prompt")
-        cases = self.on(read) if self.common else self.cases
-        sums = {name: [sum(each[name][case] or 0 for case in cases) for each in (read, prompt)] for name in everybody}
-        shares = {name: part / whole if whole else None for name, (part, whole) in sums.items()}
+                assert actual == pytest.approx(self.faster(variant)), variant
+        same("cost_per_correct_usd", {name: self.price(name) for name in names})
+        for row in trials_with_cache_tokens(self.of):
+            row["known_prompt"], row["known_read"] = row["prompt_tokens"], row["cache_read_tokens"]
+        read, prompt = self.amount("known_read"), self.amount("known_prompt")
+        cases = self.cases_with(read) if self.common else self.cases
+        sums = {name: [sum(amounts[name][case] or 0 for case in cases) for amounts in (read, prompt)] for name in names}
+        shares = {name: part / total if total else None for name, (part, total) in sums.items()}
         assert arms.data["cache_share"] == pytest.approx(shares)
-        self.is_written_so(arms, measures)
+        self.check_cells(arms, measures)
         assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
         for row, case in zip(sections["cases"].data["cases"], self.cases, strict=True):
-            assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
-            for name in everybody:
-                assert row["scores"][name] == pytest.approx(mean(outcome(each) for each in self.of[name, case]))
+            assert row["winners"] == {name: self.winner(name, case) for name in names[1:]}
+            for name in names:
+                assert row["scores"][name] == pytest.approx(mean(outcome(trial) for trial in self.of[name, case]))
                 assert row["tokens"][name] == pytest.approx(
                     mean(
                         row["prompt_tokens"] + row["output_tokens"]
@@ -778,30 +783,32 @@ class ByHand:
                     )
                 )
                 failed = sum(row["status"] == "error" for row in self.of[name, case])
-                assert sum(each["trials"] for each in row["failed"][name]) == failed
-        for name in everybody:
-            every = [row for case in self.cases for row in self.of[name, case]]
-            spoiled = sum(row["status"] == "error" and not own_failure(row) for row in every)
+                assert sum(failure["trials"] for failure in row["failed"][name]) == failed
+        for name in names:
+            trials = [row for case in self.cases for row in self.of[name, case]]
+            spoiled = sum(row["status"] == "error" and not own_failure(row) for row in trials)
             assert arms.data["infrastructure"][name] == spoiled
-            assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in every)
-            cost = [row["cost_usd"] for row in every if row["status"] == "error" and row["cost_usd"] is not None]
+            assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in trials)
+            cost = [row["cost_usd"] for row in trials if row["status"] == "error" and row["cost_usd"] is not None]
             assert arms.data["failed"][name]["cost_usd"] == (pytest.approx(sum(cost)) if cost else None)
 
-    def is_written_so(self, arms: Section, measures: Mapping[str, Any]) -> None:
-        """The cells of tokens, to the digit, and the sign of every change."""
-        for row, each in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
-            values = [None if each["values"][name] is None else f"{each['values'][name]:,.0f}" for name in self.names]
-            assert each["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
-            for cell, change in zip(row[1 + len(values) :], each["improvements"].values(), strict=True):
-                direction = 1 if each["kind"] in ("score", "share") else -1  # amounts improve by what is saved
+    def check_cells(self, arms: Section, measures: Mapping[str, Any]) -> None:
+        """Check the cells of tokens digit by digit, and the sign of every change."""
+        for row, measured in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
+            values = [
+                None if measured["values"][name] is None else f"{measured['values'][name]:,.0f}" for name in self.names
+            ]
+            assert measured["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
+            for cell, change in zip(row[1 + len(values) :], measured["improvements"].values(), strict=True):
+                direction = 1 if measured["kind"] in ("score", "share") else -1  # amounts improve by savings
                 negative = change is not None and round(direction * change["estimate"], 8) < 0
                 assert cell[0] == ("–" if change is None else "−" if negative else "+"), row
 
 
-def trials_that_tell(of: Mapping[tuple[str, str], Trials]) -> Trials:
-    """Those of which both the prompt and what of it came from the cache are known."""
-    every = [row for each in of.values() for row in each]
-    return [row for row in every if None not in (row["prompt_tokens"], row["cache_read_tokens"])]
+def trials_with_cache_tokens(of: Mapping[tuple[str, str], Trials]) -> Trials:
+    """Trials whose prompt tokens and cache read tokens are both known."""
+    trials = [row for rows in of.values() for row in rows]
+    return [row for row in trials if None not in (row["prompt_tokens"], row["cache_read_tokens"])]
 
 
 def own_failure(row: dict[str, Any]) -> bool:
@@ -809,7 +816,7 @@ def own_failure(row: dict[str, Any]) -> bool:
 
 
 def outcome(row: dict[str, Any]) -> float | None:
-    """What a trial scores; a failure of its own 0, one of infrastructure nothing."""
+    """The score of a trial: 0 for its own failure, None for a failure of infrastructure."""
     return row["score"] if row["status"] == "ok" else 0.0 if own_failure(row) else None
 
 

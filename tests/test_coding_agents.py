@@ -17,7 +17,7 @@ RUN = f"{sys.executable} $ABREAST_FOLDER/agent.py"
 
 
 def write(folder: Folder, agents: dict[str, Any], prompts: dict[str, str], **more: Any) -> None:
-    """A settings file with its prompts; an agent is a command, or its whole configuration."""
+    """Write a settings file and its prompts; an agent is a command or its full configuration."""
     for name, text in prompts.items():
         folder.write(name, text)
     own = {name: {"commandTemplate": agent} if isinstance(agent, str) else agent for name, agent in agents.items()}
@@ -37,17 +37,17 @@ if [ $((number % {every})) {solves} 3 ]; then echo "$task" > answer.txt; else ec
 """
 
 
-def test_the_verdict_on_agents_of_known_skill_is_the_known_one(folder: Folder) -> None:
-    """One solves all tasks but every tenth, one only every fifth, and one the same as the first."""
+def test_agents_of_known_skill_get_the_right_verdict(folder: Folder) -> None:
+    """One agent solves all tasks except every tenth, one only every fifth, and one the same as the first."""
     good = SKILL.format(every=10, solves="-ne")
     agents = {"good": good, "poor": SKILL.format(every=5, solves="-eq"), "twin": f"{good} "}
     tasks = {f"prompts/task-{n}.md": f"write word-{n}" for n in range(20)}
     write(folder, agents, tasks, check="grep -q word answer.txt", parallel_runs=2)
-    said = run(folder)
-    assert "poor is worse than good" in said
-    assert "twin vs good" in said
-    assert "twin is worse than good" not in said
-    assert "twin is better than good" not in said
+    output = run(folder)
+    assert "poor is worse than good" in output
+    assert "twin vs good" in output
+    assert "twin is worse than good" not in output
+    assert "twin is better than good" not in output
     scores = folder.sql("select variant, sum(score) as solved, count(*) as n from predictions group by variant")
     assert {row["variant"]: (row["solved"], row["n"]) for row in scores} == {
         "good": (18, 20),
@@ -56,8 +56,8 @@ def test_the_verdict_on_agents_of_known_skill_is_the_known_one(folder: Folder) -
     }
 
 
-def test_six_runs_that_end_at_the_same_moment_are_all_there(folder: Folder) -> None:
-    """They wait for each other, as far as the machine lets them run side by side."""
+def test_six_runs_that_end_at_the_same_moment_are_all_stored(folder: Folder) -> None:
+    """The runs wait for each other, as far as the machine can run them in parallel."""
     meet = folder.path / "meet"
     meet.mkdir()
     folder.write(
@@ -82,7 +82,7 @@ def test_six_runs_that_end_at_the_same_moment_are_all_there(folder: Folder) -> N
     assert {(row["files_changed"], row["lines_added"]) for row in rows} == {(1, 1)}
 
 
-def test_fifty_megabytes_of_output_are_an_answer_like_any_other(folder: Folder) -> None:
+def test_fifty_megabytes_of_output_are_an_ordinary_answer(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -104,18 +104,18 @@ def test_fifty_megabytes_of_output_are_an_answer_like_any_other(folder: Folder) 
     assert len(errors["content"]) < 10_000
 
 
-def left_over(mark: str) -> list[psutil.Process]:
-    """Processes whose words have the mark."""
-    found = []
+def processes_with(mark: str) -> list[psutil.Process]:
+    """Processes that have the mark in their command line."""
+    processes = []
     for process in psutil.process_iter(["cmdline"]):
         if any(mark in word for word in process.info["cmdline"] or ()) and process.pid != os.getpid():
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 @pytest.mark.parametrize("ends", ["by itself", "over its time"])
 def test_a_daemon_does_not_outlive_its_run(folder: Folder, ends: str) -> None:
-    """It leaves the session, forks twice and closes everything, as daemons do."""
+    """The daemon leaves the session, forks twice and closes its files, as daemons do."""
     mark = f"a-daemon-of-a-coding-agent-{ends.replace(' ', '-')}"
     folder.write(
         "agent.py",
@@ -136,10 +136,10 @@ def test_a_daemon_does_not_outlive_its_run(folder: Folder, ends: str) -> None:
     run(folder, code=0 if ends == "by itself" else 1)
     (row,) = folder.sql("select status, error_kind, answer from predictions where variant = 'forks'")
     assert row["status"] == ("ok" if ends == "by itself" else "error")
-    assert left_over(mark) == []
+    assert processes_with(mark) == []
 
 
-def test_an_agent_that_deletes_where_it_works_has_deleted_its_own_copy(folder: Folder) -> None:
+def test_an_agent_that_deletes_its_working_folder_deletes_only_its_copy(folder: Folder) -> None:
     folder.write("project/keep.txt", "kept\n")
     folder.write("agent.py", "import os, shutil; shutil.rmtree(os.getcwd()); print('gone')\n")
     agents = {"vandal": RUN, "good": "echo more >> keep.txt; echo done"}
@@ -153,7 +153,7 @@ def test_an_agent_that_deletes_where_it_works_has_deleted_its_own_copy(folder: F
 
 
 def test_no_run_sees_what_another_left(folder: Folder) -> None:
-    """Each says what it finds, and leaves something for the next to find."""
+    """Each run prints what it finds and leaves a file that the next could find."""
     folder.write("project/start.txt", "start\n")
     folder.write("agent.py", "import os; print(sorted(os.listdir())); open(f'{os.getpid()}.txt', 'w').write('x')\n")
     write(folder, {"a": RUN, "b": RUN}, {"1.md": "one", "2.md": "two"}, repo_path="project", runs_per_prompt=3)
@@ -163,8 +163,8 @@ def test_no_run_sees_what_another_left(folder: Folder) -> None:
     ]
 
 
-def test_runs_that_failed_by_infrastructure_are_tried_again_on_a_clean_tree(folder: Folder) -> None:
-    """A preset that is told of a limit at first: what it had written by then is not there the second time."""
+def test_runs_failed_by_infrastructure_are_retried_on_a_clean_tree(folder: Folder) -> None:
+    """A preset hits a rate limit first; files it had written by then are gone on the second attempt."""
     fake = folder.write(
         "bin/codex",
         f"""\
@@ -194,7 +194,7 @@ def test_runs_that_failed_by_infrastructure_are_tried_again_on_a_clean_tree(fold
     assert row == {"status": "ok", "answer": "['start.txt']", "files_changed": 1, "attempts": 2, "input_tokens": 5}
 
 
-def test_what_a_run_took_is_stored(folder: Folder) -> None:
+def test_the_resource_usage_of_a_run_is_stored(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -219,8 +219,8 @@ def test_what_a_run_took_is_stored(folder: Folder) -> None:
     assert {"content": "careful"} in folder.sql("select content from artifacts where name = 'stderr'")
 
 
-def test_one_agent_at_a_time_is_that_and_the_report_says_so(folder: Folder) -> None:
-    """Each notes when it begins and ends: never two agents at once, and for each prompt an order of its own."""
+def test_agents_can_run_one_at_a_time_and_the_report_says_so(folder: Folder) -> None:
+    """Each run logs its begin and end: never two agents at once, and a separate order for each prompt."""
     notes = folder.path / "notes.txt"
     folder.write(
         "agent.py",
@@ -235,19 +235,19 @@ def test_one_agent_at_a_time_is_that_and_the_report_says_so(folder: Folder) -> N
     agents = {name: f"{RUN} {name}" for name in ("a", "b", "c")}
     prompts = {f"{n}.md": f"task {n}" for n in range(6)}
     write(folder, agents, prompts, parallel_agents=False, parallel_runs=2, runs_per_prompt=2)
-    said = run(folder)
-    assert "not interleaved" in said
-    open_now: list[str] = []
+    output = run(folder)
+    assert "not interleaved" in output
+    active: list[str] = []
     turns: list[str] = []
     for line in notes.read_text().splitlines():
-        name, what = line.split()
-        if what == "begin":
-            open_now.append(name)
-            turns += [name] if not turns or turns[-1] != name or open_now == [name] else []
+        name, event = line.split()
+        if event == "begin":
+            active.append(name)
+            turns += [name] if not turns or turns[-1] != name or active == [name] else []
         else:
-            open_now.remove(name)
-        assert len(set(open_now)) <= 1, "one agent at a time"
-        assert len(open_now) <= 2, "so many of its runs"
+            active.remove(name)
+        assert len(set(active)) <= 1, "one agent at a time"
+        assert len(active) <= 2, "at most two runs of it"
     orders = {tuple(dict.fromkeys(line.split()[0] for line in part)) for part in _by_prompt(notes)}
     assert len(orders) > 1, "in another order for another prompt"
 
@@ -257,7 +257,7 @@ def _by_prompt(notes: Path) -> list[list[str]]:
     return [lines[at : at + 12] for at in range(0, len(lines), 12)]
 
 
-def test_all_agents_together_are_at_most_so_many_runs_of_each(folder: Folder) -> None:
+def test_parallel_agents_run_at_most_the_given_number_of_runs_each(folder: Folder) -> None:
     notes = folder.path / "notes.txt"
     folder.write(
         "agent.py",
@@ -275,8 +275,8 @@ def test_all_agents_together_are_at_most_so_many_runs_of_each(folder: Folder) ->
     assert "in flight: 4 requested" in run(folder)
     now = {"a": 0, "b": 0}
     for line in notes.read_text().splitlines():
-        name, what = line.split()
-        now[name] += 1 if what == "begin" else -1
+        name, action = line.split()
+        now[name] += 1 if action == "begin" else -1
         assert now[name] <= 2
     (event,) = folder.sql("select detail from events where kind = 'in_flight'")
     assert json.loads(event["detail"])["asked"] == 4

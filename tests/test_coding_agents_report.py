@@ -1,4 +1,4 @@
-"""What a run of the suite `coding-agents` says at the end: figures that one can check by hand, and files of results."""
+"""The report of the suite `coding-agents`, with figures that can be checked by hand, and its results files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TESTS = {"python:agent:judge": {"name": "tests"}}
 
 
 def run_data(score: float = 1.0, files: int | None = 1, **more: Any) -> dict[str, Any]:
-    """One run; whatever else it tells are its data."""
+    """One run; further keywords are its data."""
     counts = {} if files is None else {"files_changed": files, "lines_added": 3 * files, "lines_deleted": files}
     return {"score": score, **counts, **more}
 
@@ -70,11 +70,11 @@ Run = Callable[..., dict[str, Section]]
 
 @pytest.fixture
 def run(folder: Folder) -> Run:
-    """Runs these tasks for real, and gives the sections of the report by their names."""
+    """A function that runs tasks and returns the sections of the report by name."""
     folder.write("agent.py", AGENT)
 
     def report(tasks: list[dict[str, Any]], expected: Any = None, **more: Any) -> dict[str, Section]:
-        """A task has for each agent a run, or one for each repeat."""
+        """Run these tasks, which have for each agent one run or a list with one per repeat."""
         agent_runs = [{name: own if isinstance(own, list) else [own] for name, own in task.items()} for task in tasks]
         right = expected or [None] * len(agent_runs)
         cases = [{"id": f"t{n}", "input": task, "expected": right[n]} for n, task in enumerate(agent_runs)]
@@ -95,9 +95,9 @@ def run(folder: Folder) -> Run:
 
 
 def last_sections(folder: Folder) -> dict[str, Section]:
-    """The sections of the last run: whole tables, and plain JSON."""
+    """The sections of the last run, after checks that tables are rectangular and the data are JSON."""
     analysis = analyse(open_store(folder.path / "results.db"), "latest")
-    as_text(analysis)  # which draws every picture
+    as_text(analysis)  # draws every chart
     report_sections = sections(analysis)
     for section in report_sections:
         json.dumps(section.data, allow_nan=False)
@@ -119,7 +119,7 @@ def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
 # The agents side by side
 
 
-def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobody(run: Run) -> None:
+def test_failures_of_the_agent_count_and_those_of_infrastructure_do_not(run: Run) -> None:
     crash, network = run_data(error="crash", files=5, cost=9.0), run_data(error="network")
     parts = run(
         [
@@ -147,11 +147,11 @@ def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobo
     assert "not counted for or against any agent: 1 run of a failed by infrastructure" in agents.sentences
     assert rows(agents)["runs"] == {"a (baseline)": "4 (1 failed)", "b": "4 (1 failed)"}
     assert "an agent's failure scores 0" in agents.tables[0].note
-    assert "pairs" not in parts, "of two agents the verdict says it"
+    assert "pairs" not in parts, "with two agents the verdict covers it"
 
 
 def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
-    """Who gives up at hard tasks does not look cheap for it."""
+    """An agent that gives up on hard tasks does not look cheaper for it."""
     hard, easy = run_data(turns=90, cost=9.0), run_data(turns=10, cost=1.0)
     parts = run([{"brave": easy, "weak": easy}, {"brave": hard, "weak": run_data(error="crash", turns=1, cost=0.1)}])
     agents = parts["agents"]
@@ -162,15 +162,14 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
 
 
-def test_where_nobody_can_win_a_score_a_failure_loses_none(run: Run) -> None:
-    """Pull requests whose tests say nothing: an agent that crashed there has passed as many tests as one that did
-    not."""
-    nothing = {**run_data(), "score": "none"}
+def test_a_failure_loses_no_score_that_no_agent_could_win(run: Run) -> None:
+    """Pull requests without meaningful tests: a crashed agent has passed as many of them as any other."""
+    unscored = {**run_data(), "score": "none"}
     parts = run(
         [
             {"a": run_data(1), "b": run_data(1)},
             {"a": run_data(0), "b": run_data(1)},
-            {"a": nothing, "b": run_data(error="crash")},
+            {"a": unscored, "b": run_data(error="crash")},
             {"a": run_data(error="crash"), "b": run_data(error="crash")},
         ]
     )
@@ -178,10 +177,10 @@ def test_where_nobody_can_win_a_score_a_failure_loses_none(run: Run) -> None:
     assert measure(parts["agents"], "error_rate")["values"] == {"a": 0.25, "b": 0.5}
     scores = {item["id"]: item["scores"] for item in parts["prompts"].data["cases"]}
     assert scores["t2"] == {"a": None, "b": None}
-    assert scores["t3"] == {"a": 0.0, "b": 0.0}, "what could have been won there nobody knows"
+    assert scores["t3"] == {"a": 0.0, "b": 0.0}, "no agent could win a score there"
 
 
-def test_what_is_known_of_some_runs_only_is_compared_where_all_have_it(folder: Folder) -> None:
+def test_partly_known_amounts_are_compared_where_all_agents_have_them(folder: Folder) -> None:
     """Of answers that are reused the time is not told again: an agent with new ones at the slow prompt alone is no
     slower than one with new ones at all of them."""
     folder.write("slow.md", "wait")
@@ -252,7 +251,7 @@ def recomputed(rows: list[dict[str, Any]], names: list[str]) -> dict[str, dict[s
 
 
 def ranked(rows: list[dict[str, Any]], name: str, share: float) -> float | None:
-    """The nearest rank."""
+    """Percentile by the nearest-rank method."""
     times = sorted(row["service_s"] for row in rows if row["variant"] == name)
     return times[max(0, math.ceil(share * len(times)) - 1)] if times else None
 
@@ -274,26 +273,26 @@ def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Fo
 
     names = ["a", "b", "c"]
     parts = run([{name: [any_run() for _ in range(3)] for name in names} for _ in range(6)])
-    stored = folder.sql("select * from predictions")
-    assert len(stored) == 54
+    predictions = folder.sql("select * from predictions")
+    assert len(predictions) == 54
     agents = parts["agents"]
-    for name, expected in recomputed(stored, names).items():
+    for name, expected in recomputed(predictions, names).items():
         assert measure(agents, name)["values"] == pytest.approx(expected), name
     for case in parts["prompts"].data["cases"]:
         for agent in names:
-            mine = [row for row in stored if row["case_id"] == case["id"] and row["variant"] == agent]
-            scores = [row["score"] for row in mine if row["score"] is not None]
-            times = [row["service_s"] for row in mine if row["status"] == "ok"]
+            own_rows = [row for row in predictions if row["case_id"] == case["id"] and row["variant"] == agent]
+            scores = [row["score"] for row in own_rows if row["score"] is not None]
+            times = [row["service_s"] for row in own_rows if row["status"] == "ok"]
             assert case["scores"][agent] == (pytest.approx(mean(scores)) if scores else None)
             assert (case["passed"][agent] or 0, case["runs"][agent]) == (scores.count(1.0), len(scores))
             assert case["seconds"][agent] == (pytest.approx(mean(times)) if times else None)
             failed = sum(item["runs"] for item in case["failed"][agent])
-            assert failed == sum(row["status"] == "error" for row in mine)
-    quiet = [row for row in stored if row["status"] == "ok" and row["files_changed"] == 0]
+            assert failed == sum(row["status"] == "error" for row in own_rows)
+    quiet = [row for row in predictions if row["status"] == "ok" and row["files_changed"] == 0]
     assert sum(item["runs"] for item in parts["changes"].data["unchanged"]) == len(quiet)
 
 
-def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
+def test_intervals_are_shown_only_where_they_can_be_trusted(run: Run) -> None:
     costs = [0.1, 0.2, 0.2, 0.4, 0.5, 0.1]
     agents = run([{"a": run_data(cost=cost), "b": run_data(0)} for cost in costs])["agents"]
     expected = paired_t(costs)
@@ -308,8 +307,8 @@ def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
 # Every agent against every other
 
 
-def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: Run) -> None:
-    """Two solve 14 of 16 tasks, the third none."""
+def test_pairs_have_a_verdict_or_the_reason_for_none(run: Run) -> None:
+    """Two agents solve 14 of 16 tasks, the third none."""
     good = [run_data(float(n % 8 > 0)) for n in range(16)]
     pairs = run([{"a": good[n], "b": run_data(0), "c": good[n]} for n in range(16)])["pairs"]
     by = {(item["variant"], item["baseline"]): item for item in pairs.data["pairs"]}
@@ -329,7 +328,7 @@ def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: R
 # Prompt by prompt
 
 
-def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
+def test_the_winner_of_a_task_comes_from_the_runs_that_all_agents_have(run: Run) -> None:
     network = run_data(error="network")
     parts = run(
         [
@@ -357,8 +356,8 @@ def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
     ]
 
 
-def test_pictures_show_means_and_say_what_they_leave_out(run: Run, folder: Folder) -> None:
-    """The last run is not the mean; with many tasks those are drawn that differ most, and the table has all."""
+def test_charts_show_means_and_state_what_they_omit(run: Run, folder: Folder) -> None:
+    """The last run is not the mean; of many tasks only those that differ most are drawn, and the table has all."""
     tasks = [{"a": [run_data(1), run_data(1), run_data(0)], "b": [run_data(0)] * 3} for _ in range(12)]
     tasks[11] = {"a": [run_data(0)] * 3, "b": [run_data(0)] * 3}
     parts = run(tasks)
@@ -398,18 +397,18 @@ rename to names/old.txt
 """
 
 
-def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
+def test_human_changes_are_shown_beside_those_of_agents(run: Run) -> None:
     expected = [{"diff": DIFF}, {"diff": DIFF.partition("diff --git a/new")[0]}]
-    same = run_data(files=1, diff=DIFF, files_added=1)
+    small = run_data(files=1, diff=DIFF, files_added=1)
     parts = run(
-        [{"a": same, "b": run_data(files=0)}, {"a": same, "b": same}],
+        [{"a": small, "b": run_data(files=0)}, {"a": small, "b": small}],
         expected=expected,
         scorers=["change_similarity", "success"],
     )
     changes = parts["changes"]
     assert changes.data["people"] == {
         "files_changed": 2.0,
-        "files_added": 0.0,  # of the one task that both agents tell it of
+        "files_added": 0.0,  # from the only task for which both agents report it
         "files_modified": 1.0,
         "files_deleted": 0.0,
         "files_renamed": 0.5,
@@ -418,21 +417,21 @@ def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
         "lines_deleted": 1.0,
         "lines_modified": 1.0,
     }
-    assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "of b one run tells it"
+    assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "only one run of b reports it"
     assert changes.data["unchanged"] == [{"case": "t0", "agent": "b", "runs": 1, "of": 1}]
     assert changes.sentences == ("1 run completed without changing anything: b at t0",)
     assert rows(changes)["lines added"] == {"a": "3", "b": "1.50", "people": "2.50"}
     assert measure(parts["agents"], "change_similarity")["values"]["a"] > 0.5
 
 
-def test_answers_without_files_have_nothing_to_say_of_changes(run: Run) -> None:
+def test_answers_without_files_have_no_section_of_changes(run: Run) -> None:
     assert "changes" not in run([{"a": run_data(files=0), "b": run_data(files=0)}])
     parts = run([{"a": run_data(files=None), "b": run_data(files=None)}])
     assert "changes" not in parts
     assert "no-change rate" not in rows(parts["agents"])
 
 
-# The files of results
+# The results files
 
 PROMPTS = {"greet.md": "Write a greeting.", "count.md": "Count to three."}
 AGENTS = {
@@ -463,7 +462,7 @@ def document(folder: Folder, name: str = "bench.json") -> Any:
     return json.loads((folder.path / name).read_text(encoding="utf-8"))
 
 
-def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder: Folder) -> None:
+def test_a_run_writes_its_results_beside_the_store_and_keeps_earlier_ones(folder: Folder) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json")
     assert done.code == 0, done.output
@@ -517,7 +516,7 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder
 
 
 def check_later_runs(folder: Folder, first: str) -> None:
-    """Later runs of the same name: the newest is beside the store, all are kept, and nobody else's is touched."""
+    """Check later runs of the same name: the newest results are beside the store, and foreign files are kept."""
     before = {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")}
     assert folder.abreast("report", "--no-pictures").code == 0
     assert {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")} == before, "nothing is new"
@@ -538,13 +537,13 @@ def check_later_runs(folder: Folder, first: str) -> None:
     written = folder.abreast("report", "--format", "markdown,json", "--output", "elsewhere", "--no-pictures")
     assert "elsewhere/bench.json" in written.out
     assert folder.abreast("delete", second, "--yes").code == 0
-    assert not (folder.path / "bench.json").exists(), "it goes with its run"
+    assert not (folder.path / "bench.json").exists(), "it is deleted with its run"
     assert not (folder.path / "bench-2.md").exists()
     assert (folder.path / "bench.md").exists()
     assert not list(folder.path.glob(".bench*"))
 
 
-def test_what_was_not_run_is_said_in_the_results(run: Run, folder: Folder) -> None:
+def test_results_list_what_was_not_run(run: Run, folder: Folder) -> None:
     lost = {"a": run_data(error="network"), "b": run_data(error="network")}
     run([{"a": run_data(), "b": run_data()}, *[lost] * 9], output="bench", limits={"retries": 0, "breaker": 2})
     results = document(folder)
@@ -591,7 +590,7 @@ def test_ratings_are_on_their_own_scale_everywhere(run: Run, folder: Folder) -> 
     assert "bench_judge_completeness.svg" in {path.name for path in folder.path.glob("bench*.svg")}
 
 
-def test_similarity_is_there_by_both_of_its_names(run: Run, folder: Folder) -> None:
+def test_similarity_is_available_under_both_names(run: Run, folder: Folder) -> None:
     tasks = [{"a": run_data(diff=DIFF), "b": run_data(files=0)}]
     run(tasks, expected=[{"diff": DIFF}], scorers=["change_similarity"], output="bench")
     a, b = (item["runs"][0] for item in document(folder)["results"])
@@ -599,7 +598,7 @@ def test_similarity_is_there_by_both_of_its_names(run: Run, folder: Folder) -> N
     assert (b["change_similarity"], b["ast_similarity"]) == (0.0, 0.0)
 
 
-def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(folder: Folder) -> None:
+def test_unwritable_results_give_a_warning_and_the_verdict_is_still_printed(folder: Folder) -> None:
     settings(folder)
     (folder.path / "runs").write_text("in the way\n")
     done = folder.abreast("run", "settings.json", "--no-pictures")
@@ -609,7 +608,7 @@ def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(f
 
 
 @pytest.mark.parametrize("name", ["../out", "a/b", ".hidden", ""])
-def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
+def test_the_name_of_results_must_be_a_plain_name(folder: Folder, name: str) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json", "--results", name)
     assert done.code == 2
@@ -617,7 +616,7 @@ def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
     assert "is not a plain name" in done.err
 
 
-def test_a_debug_run_is_no_result(folder: Folder) -> None:
+def test_a_debug_run_writes_no_results(folder: Folder) -> None:
     settings(folder)
     done = folder.abreast("run", "settings.json", "--debug", "1", "--quiet", "--no-pictures")
     assert done.code == 0, done.output

@@ -1,4 +1,4 @@
-"""`target: command`: any program is a target, whatever it prints, leaves behind or does not do."""
+"""`target: command`: any program can be a target, whatever it prints, leaves behind or fails to do."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PYTHON = f"#!{sys.executable}\n"
 
 
 def program(folder: Folder, content: str, name: str = "agent") -> Path:
-    """A program beside the spec, in Python."""
+    """Write a Python program beside the spec."""
     path = folder.write(name, PYTHON + textwrap.dedent(content))
     path.chmod(0o755)
     return path
 
 
 def run(folder: Folder, variant: dict[str, Any], *words: str, prompt: Any = "yes", **more: Any) -> Done:
-    """An experiment of one case that expects `yes` and of one variant."""
+    """Run an experiment with one variant and one case that expects `yes`."""
     cases = more.pop("cases", [{"id": "one", "input": prompt, "expected": "yes"}])
     spec = {
         "cases": cases,
@@ -68,7 +68,7 @@ def answer(folder: Folder, variant: dict[str, Any], prompt: Any = "yes", **more:
     return str(trial["answer"])
 
 
-def left_over(word: str) -> list[psutil.Process]:
+def processes_with(word: str) -> list[psutil.Process]:
     """Processes that have this word in their command line."""
     actual = []
     for process in psutil.process_iter(["cmdline", "status"]):
@@ -77,8 +77,8 @@ def left_over(word: str) -> list[psutil.Process]:
     return actual
 
 
-def test_no_trial_finds_what_another_left_in_its_folders(folder: Folder) -> None:
-    """Folders are used again, but under another name and empty."""
+def test_no_trial_sees_files_of_another_in_its_folders(folder: Folder) -> None:
+    """Folders are reused, but emptied and under another name."""
     program(
         folder,
         """
@@ -105,16 +105,16 @@ def test_no_trial_finds_what_another_left_in_its_folders(folder: Folder) -> None
     assert done.code in (0, 3), done.output
     rows = folder.sql("select case_id, status, answer from predictions order by case_id")
     assert [row["status"] for row in rows] == ["ok"] * 4
-    seen = [row["answer"].rpartition(" ") for row in rows]
+    parts = [row["answer"].rpartition(" ") for row in rows]
     content = ["prompt.txt", "stderr", "stdout", "tmp"]
-    assert [text.strip() for text, _, _ in seen] == [f"{content} {prompt} {prompt}".strip() for prompt in prompts]
-    assert len({name for _, _, name in seen}) == 4
+    assert [text.strip() for text, _, _ in parts] == [f"{content} {prompt} {prompt}".strip() for prompt in prompts]
+    assert len({name for _, _, name in parts}) == 4
 
 
 # -- how a program is called -------------------------------------------------------------------------------------------
 
 
-def test_the_prompt_is_an_argument_as_it_is(folder: Folder) -> None:
+def test_the_prompt_is_passed_unchanged_as_an_argument(folder: Folder) -> None:
     program(folder, "import sys; print(sys.argv[1])")
     prompt = 'it\'s $HOME `x` {braces} "quoted" * ; rm -rf'
     assert answer(folder, {"command": ["agent", "{prompt}"]}, prompt) == prompt
@@ -128,14 +128,14 @@ def test_the_prompt_is_a_file_or_standard_input(folder: Folder) -> None:
     assert answer(folder, {"command": ["./other"]}) == "1 yes"
 
 
-def test_standard_input_can_be_given_beside_an_argument_or_kept_empty(folder: Folder) -> None:
+def test_standard_input_can_accompany_an_argument_or_stay_empty(folder: Folder) -> None:
     program(folder, "import sys; print(repr(sys.stdin.read()))")
     assert answer(folder, {"command": ["agent", "{prompt}"], "stdin": "prompt"}) == "'yes'"
     folder.path.joinpath("results.db").unlink()
     assert answer(folder, {"command": ["agent"], "stdin": "none"}) == "''"
 
 
-def test_the_program_works_in_its_workspace_with_the_words_it_was_given(folder: Folder) -> None:
+def test_the_program_runs_in_its_workspace_with_its_arguments(folder: Folder) -> None:
     program(folder, "import json, os, sys; print(json.dumps([os.getcwd(), os.environ['PWD'], *sys.argv[1:]]))")
     variant = {
         "command": ["agent", "{workspace}", "--model={model}", "{{literal}}", "{folder}"],
@@ -151,11 +151,11 @@ def test_the_program_works_in_its_workspace_with_the_words_it_was_given(folder: 
     assert row(folder)["model"] == "m1"
 
 
-def test_what_a_program_leaves_in_its_temporary_folder_goes_with_the_trial(folder: Folder) -> None:
+def test_the_temporary_folder_of_a_program_is_removed_with_the_trial(folder: Folder) -> None:
     program(folder, "import tempfile; print(tempfile.mkdtemp())")
-    left = Path(answer(folder, {"command": ["agent"]}))
-    assert "abreast" in str(left)
-    assert not left.parent.exists()
+    temporary_folder = Path(answer(folder, {"command": ["agent"]}))
+    assert "abreast" in str(temporary_folder)
+    assert not temporary_folder.parent.exists()
 
 
 def test_a_shell_gets_variables_and_never_the_prompt_as_text(folder: Folder) -> None:
@@ -173,13 +173,13 @@ def test_a_program_on_the_path_is_found_before_one_beside_the_spec(folder: Folde
     program(folder, "print('beside')", "tr")
     program(folder, "print('on the path')", "bin/agent")
     program(folder, "print('beside')", "agent")
-    there = {"PATH": f"{folder.path}/bin:{os.environ['PATH']}"}
+    env = {"PATH": f"{folder.path}/bin:{os.environ['PATH']}"}
     assert answer(folder, {"command": ["tr", "a", "b"]}, "aaa") == "bbb"
     folder.path.joinpath("results.db").unlink()
-    assert answer(folder, {"command": ["agent"], "env": there}) == "on the path"
+    assert answer(folder, {"command": ["agent"], "env": env}) == "on the path"
 
 
-def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> None:
+def test_invalid_commands_are_refused_with_a_fix(folder: Folder) -> None:
     program(folder, "print('yes')")
     wrong: list[tuple[dict[str, Any], str]] = [
         (
@@ -207,7 +207,7 @@ def test_what_is_written_wrongly_is_said_with_what_to_write(folder: Folder) -> N
         assert re.search(message, done.err, re.S), (variant, done.err)
 
 
-def test_a_program_that_is_not_there_is_found_before_the_run(folder: Folder) -> None:
+def test_a_missing_program_is_reported_before_the_run(folder: Folder) -> None:
     done = run(folder, {"preset": "codex", "command": "no-such-codex"})
     assert done.code == 4
     assert "no-such-codex is not found" in done.err
@@ -219,13 +219,13 @@ def test_a_program_that_is_not_there_is_found_before_the_run(folder: Folder) -> 
     assert "chmod +x" in done.err
 
 
-def test_a_program_that_cannot_be_started_is_no_fault_of_the_variant(folder: Folder) -> None:
+def test_a_program_that_cannot_be_started_is_not_the_fault_of_the_variant(folder: Folder) -> None:
     folder.write("agent", "#!/no/such/interpreter\n").chmod(0o755)
     run(folder, {"command": ["agent"]})
     assert (row(folder)["error_kind"], row(folder)["error_blame"]) == ("rejected", "infrastructure")
 
 
-def test_a_prompt_that_is_too_long_for_an_argument_is_said(folder: Folder) -> None:
+def test_a_prompt_too_long_for_an_argument_is_reported(folder: Folder) -> None:
     program(folder, "import sys; print(len(sys.stdin.read()))")
     run(folder, {"command": ["agent", "{prompt}"]}, prompt="x" * 200_000)
     trial = row(folder)
@@ -238,7 +238,7 @@ def test_a_prompt_that_is_too_long_for_an_argument_is_said(folder: Folder) -> No
     assert answer(folder, {"command": ["agent"]}, "x" * 200_000) == "200000"
 
 
-def test_another_content_of_the_program_is_another_target(folder: Folder) -> None:
+def test_changing_the_program_changes_the_target(folder: Folder) -> None:
     program(folder, "print('no')")
     script = folder.write("script.py", "print('no')")
     run(folder, {"command": ["agent"]})
@@ -256,7 +256,7 @@ def test_another_content_of_the_program_is_another_target(folder: Folder) -> Non
     assert [record["answer"] for record in folder.sql("select answer from predictions")] == ["no", "yes"]
 
 
-def test_a_script_beside_the_spec_that_the_workspace_does_not_have_is_pointed_out(folder: Folder) -> None:
+def test_a_script_beside_the_spec_that_is_missing_in_the_workspace_gives_a_warning(folder: Folder) -> None:
     folder.write("script.py", "print('yes')")
     folder.write("cases.jsonl", '{"id": "one", "input": "?", "expected": "yes"}\n')
     folder.write(
@@ -269,9 +269,9 @@ def test_a_script_beside_the_spec_that_the_workspace_does_not_have_is_pointed_ou
 # -- what it prints ----------------------------------------------------------------------------------------------------
 
 
-def test_answer_tokens_and_cost_stand_at_paths_of_a_json_document(folder: Folder) -> None:
-    told = {"choices": [{"text": "yes"}], "u": {"prompt_tokens": 9, "completion_tokens": 2}, "paid": 0.5}
-    program(folder, f"print('a warning'); print({json.dumps(told)!r})")
+def test_answer_tokens_and_cost_are_read_at_paths_of_a_json_document(folder: Folder) -> None:
+    document = {"choices": [{"text": "yes"}], "u": {"prompt_tokens": 9, "completion_tokens": 2}, "paid": 0.5}
+    program(folder, f"print('a warning'); print({json.dumps(document)!r})")
     paths = {"answer": "choices.0.text", "usage": "u", "cost": "paid"}
     assert answer(folder, {"command": ["agent"], "output": "json", **paths}) == "yes"
     trial = row(folder)
@@ -281,7 +281,7 @@ def test_answer_tokens_and_cost_stand_at_paths_of_a_json_document(folder: Folder
     )
 
 
-def test_of_json_lines_the_last_one_that_has_the_path_counts(folder: Folder) -> None:
+def test_in_json_lines_the_last_line_with_the_path_counts(folder: Folder) -> None:
     program(
         folder,
         """
@@ -297,7 +297,7 @@ def test_of_json_lines_the_last_one_that_has_the_path_counts(folder: Folder) -> 
 
 
 @pytest.mark.parametrize(
-    ("printed", "output", "message"),
+    ("stdout", "output", "message"),
     [
         ("print()", {}, "an empty answer"),
         ("print('{\"b\": 1}')", {"output": "json", "answer": "a"}, 'no "a" in the output'),
@@ -306,15 +306,17 @@ def test_of_json_lines_the_last_one_that_has_the_path_counts(folder: Folder) -> 
         ("pass", {"preset": "codex"}, "an empty answer"),
     ],
 )
-def test_without_an_answer_it_is_no_answer(folder: Folder, printed: str, output: dict[str, Any], message: str) -> None:
-    program(folder, printed)
+def test_output_without_an_answer_is_an_error(
+    folder: Folder, stdout: str, output: dict[str, Any], message: str
+) -> None:
+    program(folder, stdout)
     run(folder, {"command": str(folder.path / "agent") if "preset" in output else ["agent"], **output})
     trial = row(folder)
     assert (trial["error_kind"], trial["error_blame"]) == ("no_answer", "variant")
     assert message in trial["error"]
 
 
-def test_an_exit_code_is_a_crash_with_the_last_line_of_what_was_said(folder: Folder) -> None:
+def test_a_nonzero_exit_code_is_a_crash_with_the_last_line_of_output(folder: Folder) -> None:
     program(folder, "import sys; print('half'); sys.stderr.write('first\\nlast words\\n'); sys.exit(3)")
     run(folder, {"command": ["agent"]})
     trial = row(folder)
@@ -371,20 +373,20 @@ def test_a_program_may_print_50_megabytes(folder: Folder) -> None:
         """,
     )
     assert answer(folder, {"command": ["agent"], "output": "jsonl", "answer": "answer"}) == "yes"
-    kept = folder.sql("select length(raw_response) as size from predictions")[0]["size"]
-    assert 1_900_000 < kept < 2_100_000
+    size = folder.sql("select length(raw_response) as size from predictions")[0]["size"]
+    assert 1_900_000 < size < 2_100_000
     assert folder.path.joinpath("results.db").stat().st_size < 10_000_000
-    shown = folder.abreast("logs").out
-    assert len(shown) < 10_000, "of a long way the beginning and the end"
-    assert '"type": "noise"' in shown
-    assert f"{kept - 4_000:,} characters left out; --json prints all" in shown
-    assert '{"answer": "yes"}' in shown
+    logs = folder.abreast("logs").out
+    assert len(logs) < 10_000, "only the head and tail of long output"
+    assert '"type": "noise"' in logs
+    assert f"{size - 4_000:,} characters left out; --json prints all" in logs
+    assert '{"answer": "yes"}' in logs
 
 
-def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:
+def test_large_output_is_read_without_holding_it_in_memory(tmp_path: Path) -> None:
     text, lines = tmp_path / "text", tmp_path / "lines"
     with text.open("wb") as file:
-        file.truncate(200_000_000)  # zeros that take no place
+        file.truncate(200_000_000)  # zeros that take no disk space
     with lines.open("wb") as file:
         line = b'{"type": "noise", "text": "' + b"x" * 10_000 + b'"}\n'
         for _ in range(50):
@@ -405,7 +407,7 @@ def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:
         print(peak() - before)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 90_000  # kB: less than a document and a line of what is looked at
+    assert int(done.stdout) < 90_000  # kB: less than a document and one inspected line
 
 
 # -- what it does ------------------------------------------------------------------------------------------------------
@@ -448,7 +450,7 @@ def test_a_daemon_does_not_outlive_its_trial(folder: Folder) -> None:
         """,
     )
     assert answer(folder, {"command": ["agent"]}) == "yes"
-    assert left_over("a-daemon-of-a-command-test") == []
+    assert processes_with("a-daemon-of-a-command-test") == []
 
 
 def test_an_agent_may_remove_its_own_workspace(folder: Folder) -> None:
@@ -457,7 +459,7 @@ def test_an_agent_may_remove_its_own_workspace(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("variant", "gets_folder"), [({}, True), ({"preset": "codex"}, False)])
-def test_nothing_leads_a_known_agent_to_the_folder_of_the_spec(
+def test_a_known_agent_gets_no_path_to_the_folder_of_the_spec(
     folder: Folder, variant: dict[str, str], gets_folder: bool
 ) -> None:
     file = program(folder, "import os; open('seen.txt', 'w').write(' '.join(os.environ)); print('yes')")
@@ -467,9 +469,7 @@ def test_nothing_leads_a_known_agent_to_the_folder_of_the_spec(
 
 
 @pytest.mark.parametrize("output", [{}, {"output": "json", "answer": "x"}, {"output": "jsonl", "answer": "x"}])
-def test_an_agent_that_puts_pipes_in_the_place_of_its_output_said_nothing(
-    folder: Folder, output: dict[str, str]
-) -> None:
+def test_an_agent_that_replaces_its_output_files_by_pipes_has_no_output(folder: Folder, output: dict[str, str]) -> None:
     program(
         folder,
         """
@@ -484,7 +484,7 @@ def test_an_agent_that_puts_pipes_in_the_place_of_its_output_said_nothing(
     assert row(folder)["error_kind"] == "no_answer"
 
 
-def test_an_agent_that_ignores_being_told_to_end_is_ended(folder: Folder) -> None:
+def test_an_agent_that_ignores_sigterm_is_killed(folder: Folder) -> None:
     program(
         folder,
         """
@@ -502,10 +502,10 @@ def test_an_agent_that_ignores_being_told_to_end_is_ended(folder: Folder) -> Non
     trial = row(folder)
     assert (trial["error_kind"], trial["answer"]) == ("timeout", "half")
     assert "+begun" in artifacts(folder)["diff"]
-    assert left_over("a-stubborn-agent-of-a-test") == []
+    assert processes_with("a-stubborn-agent-of-a-test") == []
 
 
-def test_eight_agents_at_once_each_have_their_own_place(folder: Folder) -> None:
+def test_eight_parallel_agents_have_separate_folders(folder: Folder) -> None:
     program(
         folder,
         """
@@ -538,16 +538,16 @@ def test_the_workspace_of_a_failed_trial_can_be_kept(folder: Folder, monkeypatch
     )
     experiment = Experiment.load(folder.path / "spec.json")
     experiment.run(Options(keep_workspaces=True))
-    kept = folder.sql("select workspace from predictions")[0]["workspace"]
-    assert Path(kept, "left.txt").read_text() == "x"
+    workspace = folder.sql("select workspace from predictions")[0]["workspace"]
+    assert Path(workspace, "left.txt").read_text() == "x"
 
 
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
 def read(preset: str, out: str | bytes = "", err: str | bytes = "") -> AgentOutput:
-    with tempfile.TemporaryDirectory() as place:
-        files = Path(place, "out"), Path(place, "err")
+    with tempfile.TemporaryDirectory() as directory:
+        files = Path(directory, "out"), Path(directory, "err")
         for file, content in zip(files, (out, err), strict=True):
             file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
         return PRESETS[preset].reads(*files)
@@ -652,7 +652,9 @@ def test_opencode_is_read() -> None:
     output = read("opencode", OPENCODE)
     assert (output.text, output.usage, output.cost_usd) == ("hello", Usage(60, 23, 70, 1, 2), 0.75)
     assert (output.turns, output.tools) == (2, {"bash": 1})
-    assert read("opencode", OPENCODE.replace("0.5", "0").replace("0.25", "0")).cost_usd is None  # it knows no price
+    assert (
+        read("opencode", OPENCODE.replace("0.5", "0").replace("0.25", "0")).cost_usd is None
+    )  # OpenCode knows no price
 
 
 def test_auggie_and_cursor_are_read() -> None:
@@ -667,13 +669,13 @@ def test_aider_is_read() -> None:
     assert (output.model, output.api_retries, output.error) == ("openai/gpt-5", 1, None)
 
 
-def test_what_aider_read_from_a_cache_or_wrote_to_one_is_no_plain_input() -> None:
+def test_cache_tokens_of_aider_do_not_count_as_plain_input() -> None:
     tokens = "Tokens: 12k sent, 2k cache write, 9k cache hit, 100 received. Cost: $0.01 message, $0.01 session."
     assert read("aider", f"{AIDER.split('hello')[0]}hello\n\n{tokens}\n").usage == Usage(1000, 100, 9000, 2000)
 
 
-def claude_failed(status: int, told: str) -> str:
-    end = {"type": "result", "is_error": True, "api_error_status": status, "result": told, "num_turns": 1}
+def claude_failed(status: int, message: str) -> str:
+    end = {"type": "result", "is_error": True, "api_error_status": status, "result": message, "num_turns": 1}
     return json.dumps(end) + "\n"
 
 
@@ -689,7 +691,7 @@ def claude_failed(status: int, told: str) -> str:
         (500, "Fell over", Transient, ""),
     ],
 )
-def test_what_the_api_says_to_claude_code_has_its_kind_and_its_cure(
+def test_api_errors_of_claude_code_have_a_kind_and_a_fix(
     status: int, message: str, kind: type[TrialError], fix: str
 ) -> None:
     trouble = read("claude-code", claude_failed(status, message)).error
@@ -738,14 +740,14 @@ AIDER_401 = AIDER.split("hello")[0] + "litellm.AuthenticationError: Incorrect \n
         ("aider", AIDER + "\nModel openai/gpt-5 has hit a token limit!\n", "", TooLong),
     ],
 )
-def test_errors_that_an_agent_tells_of_have_their_kind(preset: str, out: str, err: str, kind: type[TrialError]) -> None:
+def test_errors_reported_by_an_agent_are_classified(preset: str, out: str, err: str, kind: type[TrialError]) -> None:
     output = read(preset, out, err)
     assert type(output.error) is kind, output.error
     if kind is Unauthenticated:
         assert output.error.fix
 
 
-def test_qwen_that_answers_with_an_error_gave_no_answer() -> None:
+def test_an_error_as_the_answer_of_qwen_is_no_answer() -> None:
     assert read("qwen", QWEN.replace("RESULT", "[API Error: 401 no]")).text is None
 
 
@@ -761,51 +763,51 @@ JSON = st.recursive(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """Lines as agents print them, with values in them that are of another kind."""
+    """Lines as agents print them, with some values replaced by ones of another type."""
     actual = []
     for line in draw(st.lists(st.sampled_from(LINES), max_size=6)):
         try:
-            told = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             actual.append(line)
             continue
-        place = told
-        while isinstance(place, dict) and place:
-            key = draw(st.sampled_from(sorted(place)))
-            if draw(st.booleans()) or not isinstance(place[key], dict):
-                place[key] = draw(JSON)
+        node = event
+        while isinstance(node, dict) and node:
+            key = draw(st.sampled_from(sorted(node)))
+            if draw(st.booleans()) or not isinstance(node[key], dict):
+                node[key] = draw(JSON)
                 break
-            place = place[key]
-        actual.append(json.dumps(told))
+            node = node[key]
+        actual.append(json.dumps(event))
     return "\n".join(actual)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(out=damaged() | st.text() | st.binary(), err=st.text(max_size=50) | st.binary(max_size=50))
-def test_whatever_a_program_prints_can_be_read(out: str | bytes, err: str | bytes) -> None:
+def test_any_output_of_a_program_can_be_read(out: str | bytes, err: str | bytes) -> None:
     for name in PRESETS:
         output = read(name, out, err)
         assert output.text is None or isinstance(output.text, str)
         assert output.error is None or isinstance(output.error, TrialError)
         output.columns()
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place, "out")
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "out")
         file.write_bytes(out if isinstance(out, bytes) else out.encode("utf-8", "surrogatepass"))
-        for reads in (
+        for reader in (
             custom.WholeText(10_000).read,
             JsonPaths("result", "usage", "c").of_lines,
             JsonPaths("stats.models", "usage").of_document,
         ):
-            reads(file, file)
+            reader(file, file)
 
 
-def test_every_preset_can_be_limited_by_its_own_name(folder: Folder) -> None:
+def test_limits_can_name_a_preset(folder: Folder) -> None:
     program(folder, f"print({AUGGIE!r})")
     limits = {"targets": {"auggie": {"parallel": 1}}}
     assert answer(folder, {"preset": "auggie", "command": "./agent"}, limits=limits) == "hello"
 
 
-def test_a_preset_that_ends_without_a_word_on_its_output_is_judged_by_its_errors(folder: Folder) -> None:
+def test_a_preset_with_empty_output_is_classified_by_its_errors(folder: Folder) -> None:
     program(folder, "import sys; sys.exit('No auth provided. Please log in with `auggie login`')")
     run(folder, {"preset": "auggie", "command": "./agent"})
     assert row(folder)["error_kind"] == "auth"
@@ -826,7 +828,7 @@ def provider() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def codex(folder: Folder, provider: FakeProvider) -> dict[str, Any]:
-    """A variant with the real codex, which talks to the fake provider."""
+    """Parameters of a variant with the real codex, which talks to the fake provider."""
     address = provider.environment["OPENAI_BASE_URL"]
     folder.write(
         "codex-home/config.toml",
@@ -842,11 +844,11 @@ def codex(folder: Folder, provider: FakeProvider) -> dict[str, Any]:
         """,
     )
     home = str(folder.path / "codex-home")
-    around = {"CODEX_HOME": home, "CODEX_TEST": "any", "OPENAI_BASE_URL": address}
-    return {"preset": "codex", "command": str(real_cli("codex")), "model": "gpt-5", "env": around}
+    env = {"CODEX_HOME": home, "CODEX_TEST": "any", "OPENAI_BASE_URL": address}
+    return {"preset": "codex", "command": str(real_cli("codex")), "model": "gpt-5", "env": env}
 
 
-def test_codex_answers_and_says_what_it_used(folder: Folder, codex: dict[str, Any]) -> None:
+def test_codex_answers_and_reports_its_usage(folder: Folder, codex: dict[str, Any]) -> None:
     assert answer(folder, codex, '[[fake: say="yes" input=100 output=20 cached=50]]') == "yes"
     trial = row(folder)
     tokens = (trial["input_tokens"], trial["cache_read_tokens"], trial["output_tokens"])
@@ -857,16 +859,14 @@ def test_codex_answers_and_says_what_it_used(folder: Folder, codex: dict[str, An
 
 def test_codex_edits_files_of_its_workspace(folder: Folder, codex: dict[str, Any]) -> None:
     folder.write("start/a.txt", "old\n")
-    call = {
-        "cmd": "(echo x > /tmp/$$) 2>&- || cat > a.txt <<'END'\nnew\nEND\necho x > $TMPDIR/x"
-    }  # /tmp is everybody's
+    call = {"cmd": "(echo x > /tmp/$$) 2>&- || cat > a.txt <<'END'\nnew\nEND\necho x > $TMPDIR/x"}  # /tmp is shared
     prompt = f'[[fake: tool=exec_command args={json.dumps(call)} then="yes"]]'
     assert answer(folder, {**codex, "workspace": {"copy": "start"}}, prompt) == "yes"
     assert "-old\n+new\n" in artifacts(folder)["diff"]
     assert (row(folder)["tool_calls"], row(folder)["files_changed"]) == (1, 1)
 
 
-def test_codex_that_is_slowed_down_or_not_let_in_is_no_fault_of_the_variant(
+def test_rate_limits_and_refused_logins_of_codex_are_not_the_fault_of_the_variant(
     folder: Folder, codex: dict[str, Any]
 ) -> None:
     for status, kind in ((429, "rate_limit"), (401, "auth")):
@@ -877,7 +877,7 @@ def test_codex_that_is_slowed_down_or_not_let_in_is_no_fault_of_the_variant(
         folder.path.joinpath("results.db").unlink()
 
 
-def test_codex_that_hangs_is_ended_with_all_it_started(folder: Folder, codex: dict[str, Any]) -> None:
+def test_a_hanging_codex_is_ended_with_all_its_processes(folder: Folder, codex: dict[str, Any]) -> None:
     run(folder, codex, prompt="[[fake: hang]]", limits={"timeout": 6})
     assert row(folder)["error_kind"] == "timeout"
     assert '"thread.started"' in row(folder)["raw_response"]
@@ -889,7 +889,7 @@ def test_codex_that_hangs_is_ended_with_all_it_started(folder: Folder, codex: di
             continue
 
 
-def test_three_of_codex_at_once_each_work_in_their_own_place(folder: Folder, codex: dict[str, Any]) -> None:
+def test_three_parallel_codex_trials_work_in_separate_folders(folder: Folder, codex: dict[str, Any]) -> None:
     def prompt(number: int) -> str:
         call = {"cmd": f"echo {number} > mine.txt"}
         return f'[[fake: tool=exec_command args={json.dumps(call)} then="yes"]]'

@@ -1,4 +1,4 @@
-"""The commands, each through the front door."""
+"""The commands, run as users run them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAME = "case_id, variant, repeat, status, error_kind, error_blame, error, score,
 
 
 def outcome_rows(folder: Folder) -> list[dict[str, Any]]:
-    """What must not depend on how a run was executed."""
+    """The columns that must not depend on how a run was executed."""
     return folder.sql(
         f"select {SAME} from predictions where run = (select run from runs order by run_id desc limit 1) "
         "order by case_id, variant, repeat"
@@ -53,12 +53,12 @@ def test_results_are_identical_for_any_parallelism(simulated: Folder) -> None:
     )
     simulated.write("experiment.yaml", noisy.replace("plain", "'plain'"))
     once = simulated.abreast("run", "experiment.yaml", "--repeats", "2", "--fresh")
-    alone = outcome_rows(simulated)
-    assert len(alone) == 160
+    single = outcome_rows(simulated)
+    assert len(single) == 160
     for flags in WAYS:
         done = simulated.abreast("run", "experiment.yaml", "--repeats", "2", "--fresh", *flags)
         assert done.code in (0, 3), done.err
-        assert outcome_rows(simulated) == alone, flags
+        assert outcome_rows(simulated) == single, flags
         assert verdict_of(done.out) == verdict_of(once.out), flags
 
 
@@ -77,7 +77,7 @@ def test_parallel_does_not_swallow_the_spec(simulated: Folder) -> None:
 
 
 @pytest.mark.parametrize("word", ["0", "-3"])
-def test_no_parallelism_at_all_means_one_with_a_note(simulated: Folder, word: str) -> None:
+def test_parallel_0_means_1_with_a_note(simulated: Folder, word: str) -> None:
     done = simulated.abreast("run", "experiment.yaml", "--parallel", word)
     assert done.code == 0
     assert f"parallel {word} means 1" in done.err
@@ -118,7 +118,7 @@ def test_no_file_is_ever_overwritten_by_a_report(simulated: Folder) -> None:
     assert sorted(path.name for path in report.parent.iterdir()) == ["report-2.html", "report-3.html", "report.html"]
 
 
-def test_delete_removes_the_report_of_a_run_and_nothing_that_somebody_put_beside_it(simulated: Folder) -> None:
+def test_delete_removes_the_report_of_a_run_and_keeps_foreign_files_beside_it(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     simulated.abreast("run", "experiment.yaml", "--fresh")
     first, second = [run["run"] for run in simulated.abreast("runs", "--json").json]
@@ -131,7 +131,7 @@ def test_delete_removes_the_report_of_a_run_and_nothing_that_somebody_put_beside
     assert (notes.parent / "report.html").exists()
 
 
-def test_progress_goes_to_standard_error_and_json_alone_to_standard_output(simulated: Folder) -> None:
+def test_progress_goes_to_stderr_and_only_json_to_stdout(simulated: Folder) -> None:
     done = simulated.command("run", "experiment.yaml", "--json")
     assert done.code == 0
     (summary,) = json.loads(done.out)
@@ -158,14 +158,14 @@ def check_summary(summary: dict[str, Any]) -> None:
     assert (plain["errors"], plain["cost_usd"]) == ({}, None)
 
 
-def test_run_report_and_rescore_tell_programs_the_verdict_in_numbers(simulated: Folder) -> None:
+def test_run_report_and_rescore_print_the_verdict_as_json(simulated: Folder) -> None:
     for words in (["run", "experiment.yaml"], ["report"], ["rescore"]):
         (summary,) = simulated.abreast(*words, "--json").json
         check_summary(summary)
     assert summary["scored"] == 0, "nothing had to be scored again"
 
 
-def test_too_few_cases_have_no_verdict_but_the_interval_that_needs_no_many(folder: Folder) -> None:
+def test_too_few_cases_are_inconclusive_with_a_wide_interval(folder: Folder) -> None:
     folder.cases(3)
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {}}\nscorers: [exact]\n")
     (summary,) = folder.abreast("run", "spec.yaml", "--json").json
@@ -176,19 +176,19 @@ def test_too_few_cases_have_no_verdict_but_the_interval_that_needs_no_many(folde
     assert low < -0.5 < 0.5 < high
 
 
-def test_quiet_says_only_the_verdict(simulated: Folder) -> None:
+def test_quiet_prints_only_the_verdict(simulated: Folder) -> None:
     done = simulated.abreast("run", "experiment.yaml", "--quiet")
     assert done.err == ""
     assert "better is better than plain" in done.out
 
 
-def test_verbose_tells_what_the_scheduler_did_and_why(simulated: Folder) -> None:
+def test_verbose_explains_what_the_scheduler_does(simulated: Folder) -> None:
     done = simulated.abreast("run", "experiment.yaml", "--verbose", "--parallel", "3")
     assert re.search(r"^event  run_started: run \S+, planned \d+, to_execute \d+$", done.err, re.M)
     assert re.search(r"^event  in_flight: asked 3, mean [\d.]+, most \d$", done.err, re.M)
 
 
-def test_verbose_says_which_trial_starts_and_ends_one_whole_line_each(simulated: Folder) -> None:
+def test_verbose_prints_one_line_per_start_and_end_of_a_trial(simulated: Folder) -> None:
     done = simulated.command("run", "experiment.yaml", "--verbose", "--parallel", "16", "--repeats", "2")
     lines = [line for line in done.err.splitlines() if line.startswith(("start", "end"))]
     assert len(lines) == 320
@@ -274,7 +274,7 @@ def test_listings_take_json(simulated: Folder) -> None:
         assert isinstance(rows[0], dict)
 
 
-def test_show_and_logs_tell_one_trial_whole(simulated: Folder) -> None:
+def test_show_and_logs_print_a_trial_in_full(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     screen = simulated.abreast("show", "latest", "c7").out
     assert "question 7" in screen
@@ -319,7 +319,7 @@ limits: {retries: 0}
 
 @pytest.fixture
 def moody(folder: Folder) -> Folder:
-    """A run of twelve cases whose second variant fails in every way."""
+    """A folder with a run of twelve cases whose second variant fails in every way."""
     folder.cases(12)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC)
@@ -327,7 +327,7 @@ def moody(folder: Folder) -> Folder:
     return folder
 
 
-def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
+def test_logs_show_the_kind_and_blame_of_an_error(moody: Folder) -> None:
     output = moody.abreast("logs", "--variant", "moody").out
     assert "error (refused, variant's fault): I would rather not" in output
     assert "error (network, infrastructure): the line is down" in output
@@ -337,7 +337,7 @@ def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
     assert "error (refused, variant's fault)" in moody.abreast("show", "latest", "c1").out
 
 
-def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -> None:
+def test_logs_of_an_unknown_case_or_variant_are_an_error(moody: Folder) -> None:
     done = moody.abreast("logs", "--case", "c33")
     assert (done.code, done.out) == (2, "")
     assert 'no stored trial of case "c33" (did you mean "c3"?)' in done.err
@@ -366,13 +366,13 @@ def test_logs_show_where_in_the_users_code_a_crash_happened(folder: Folder, func
     assert 'moody.py:13 in predict: return parsed("{")' in output
     assert "moody.py:5 in parsed: return json.loads(text)" in output
     assert re.search(r"^    json/decoder.py:\d+ in raw_decode", output, re.M), "and where it was raised"
-    assert "abreast" not in output, "our own calls are nobody's business"
+    assert "abreast" not in output, "our own frames are not shown"
     (row,) = folder.abreast("logs", "--case", "c3", "--variant", "moody", "--json").json
     assert row["error_detail"].startswith("moody.py:")
     assert folder.sql("select count(error_detail) n from trials where error_kind <> 'crash'") == [{"n": 0}]
 
 
-def test_cases_that_are_not_compared_are_counted_beside_the_verdict(moody: Folder) -> None:
+def test_cases_without_a_comparison_are_counted_beside_the_verdict(moody: Folder) -> None:
     output = moody.abreast("report").out
     assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in output
     (report,) = moody.abreast("report", "--json").json
@@ -393,7 +393,7 @@ def test_repeats_that_are_left_out_of_compared_cases_are_counted(folder: Folder)
     assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in output
 
 
-def test_one_of_a_thing_is_not_many(folder: Folder) -> None:
+def test_counts_of_one_are_singular(folder: Folder) -> None:
     folder.cases(1)
     folder.write("moody.py", MOODY)
     folder.write("spec.yaml", SPEC)
@@ -404,14 +404,14 @@ def test_one_of_a_thing_is_not_many(folder: Folder) -> None:
     assert not re.search(r"\b1 (\w+ )?(cases|trials|wins|ties|losses|attempts|answers|rows)\b", output), output
 
 
-def test_a_run_is_known_by_the_start_of_its_name(simulated: Folder) -> None:
+def test_a_run_can_be_named_by_a_prefix(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     name = simulated.abreast("runs", "--json").json[0]["run"]
     assert simulated.abreast("show", name[:-2], "--json").json[0]["run"] == name
     assert simulated.abreast("show", "zebra").code == 2
 
 
-def test_runs_say_only_what_there_is_to_say(simulated: Folder) -> None:
+def test_runs_lists_only_columns_with_content(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     titles = simulated.abreast("runs").out.splitlines()[0].split()
     assert titles == ["run", "experiment", "status", "trials", "planned", "simulated", "started"]
@@ -422,7 +422,7 @@ def test_runs_say_only_what_there_is_to_say(simulated: Folder) -> None:
     assert set(simulated.abreast("runs", "--json").json[0]) >= {"debug", "simulated", "label", "reason"}
 
 
-def test_a_store_without_runs_and_a_missing_query_are_said(simulated: Folder) -> None:
+def test_a_store_without_runs_and_a_missing_query_are_reported(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     run = simulated.abreast("runs", "--json").json[0]["run"]
     assert run in simulated.abreast("report").out
@@ -467,7 +467,7 @@ def test_the_store_is_found_by_name_environment_or_being_the_only_one(
     ],
     ids=["a flag", "the spec", "the environment"],
 )
-def test_run_check_and_resume_write_where_a_flag_the_spec_or_the_environment_says(
+def test_run_check_and_resume_use_the_store_of_the_flag_the_spec_or_the_environment(
     simulated: Folder, monkeypatch: pytest.MonkeyPatch, words: list[str], of_spec: str | None, store: str
 ) -> None:
     monkeypatch.setenv("ABREAST_STORE", "environment.db")
@@ -531,7 +531,7 @@ def test_export_gives_the_same_rows_in_every_format(simulated: Folder) -> None:
 
 def test_rescore_scores_stored_answers_and_runs_nothing(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
-    started = simulated.sql("select sum(started_at) s from trials")
+    start_sum = simulated.sql("select sum(started_at) s from trials")
     done = simulated.abreast("rescore", "--scorer", "contains")
     assert "scored 80 answers; nothing was run again" in done.out
     assert simulated.sql("select count(score_contains) n, count(score_exact) m from predictions") == [
@@ -545,10 +545,10 @@ def test_rescore_scores_stored_answers_and_runs_nothing(simulated: Folder) -> No
     simulated.abreast("rescore")
     assert simulated.sql("select avg(score) s from predictions") == [{"s": 0.0}]
     assert simulated.sql("select count(*) n from old_scores where name = 'regex' and value = 1.0") == [{"n": 80}]
-    assert simulated.sql("select sum(started_at) s from trials") == started
+    assert simulated.sql("select sum(started_at) s from trials") == start_sum
 
 
-def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder) -> None:
+def test_a_crashing_scorer_keeps_answers_intact_and_can_be_fixed(folder: Folder) -> None:
     folder.cases(12)
     folder.write("judge.py", "def grade(case, answer):\n    raise ValueError('oops')\n")
     folder.write(
@@ -580,13 +580,13 @@ def test_the_baseline_against_itself_finds_nothing(simulated: Folder) -> None:
     assert rows[0]["a"] != rows[1]["a"], "the twins answer for themselves"
 
 
-def test_the_self_test_finds_a_set_up_that_favours_one_side(folder: Folder) -> None:
+def test_the_self_test_detects_a_set_up_that_favours_one_side(folder: Folder) -> None:
     folder.cases(40)
     folder.write(
         "sticky.py",
         """
         seen = {}
-        def predict(case):  # remembers the first answer: whoever comes second profits
+        def predict(case):  # remembers the first answer, which favours the second caller
             seen[case.id] = seen.get(case.id, 0) + 1
             return "yes" if seen[case.id] > 1 else "no"
         """,
@@ -606,7 +606,7 @@ def test_a_run_in_which_every_trial_fails_is_not_a_success(folder: Folder) -> No
     assert "NameError" in folder.abreast("logs").out
 
 
-def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_just_those(folder: Folder) -> None:
+def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_only_them(folder: Folder) -> None:
     folder.cases(12)
     folder.write(
         "flaky.py",
@@ -635,10 +635,10 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
     calls = (folder.path / "calls.txt").read_text().split()
     assert sorted(calls) == sorted([f"c{n}" for n in range(12)] + ["c3", "c5"])
     assert folder.sql("select status, count(*) n from predictions group by status") == [{"status": "ok", "n": 12}]
-    assert folder.rerun("resume").code == 2, "there is nothing to go on with"
+    assert folder.rerun("resume").code == 2, "there is nothing to resume"
 
 
-def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report_says_so(folder: Folder) -> None:
+def test_failures_of_a_variant_are_repeated_only_on_request_and_the_report_says_so(folder: Folder) -> None:
     folder.cases(12)
     folder.write(
         "moody.py",
@@ -665,7 +665,7 @@ def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report
     ) == [{"status": "ok", "n": 12}]
 
 
-def test_a_reader_that_goes_away_does_not_end_a_run(simulated: Folder) -> None:
+def test_a_closed_output_pipe_does_not_end_a_run(simulated: Folder) -> None:
     script = " ".join([*ABREAST, "run", "experiment.yaml", "2>&1", ">/dev/null", "|", "head", "-n", "1"])
     subprocess.run(["bash", "-c", script], cwd=simulated.path, capture_output=True, text=True, check=True)
     assert simulated.sql("select count(*) n from predictions") == [{"n": 80}]
@@ -694,7 +694,7 @@ def test_help_groups_the_commands_by_purpose_the_most_used_first(folder: Folder)
     assert [group.split("\n")[0] for group in groups] == [f"{title}:" for title in [*GROUPS][1:]]
 
 
-def test_an_error_is_followed_by_a_line_of_help(folder: Folder) -> None:
+def test_an_error_is_followed_by_a_help_line(folder: Folder) -> None:
     refused = folder.abreast("delete", "--store", "missing.db")
     assert refused.code == 2
     assert refused.err == (
@@ -703,18 +703,19 @@ def test_an_error_is_followed_by_a_line_of_help(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "near"),
+    ("words", "suggestion"),
     [
         (["run", "experiment.yaml", "--paralel", "4"], "--parallel"),
         (["run", "experiment.yaml", "--quite"], "--quiet"),
         (["report", "--formt=json"], "--format"),
     ],
 )
-def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], near: str) -> None:
+def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], suggestion: str) -> None:
     refused = simulated.abreast(*words)
     assert refused.code == 2
     assert (
-        f'unrecognized arguments: {" ".join(words[1 + (words[0] == "run") :])} (did you mean "{near}"?)' in refused.err
+        f'unrecognized arguments: {" ".join(words[1 + (words[0] == "run") :])} (did you mean "{suggestion}"?)'
+        in refused.err
     )
     assert f"help: run `abreast {words[0]} --help`" in refused.err
 
@@ -755,7 +756,7 @@ def test_completion_knows_commands_and_flags(folder: Folder, shell: str) -> None
     assert "trial-parallelism" in script
 
 
-def test_bash_takes_the_completion(folder: Folder) -> None:
+def test_bash_accepts_the_completion_script(folder: Folder) -> None:
     script = folder.abreast("completion", "bash").out
     request = "COMP_WORDS=(abreast run --tri); COMP_CWORD=2; _abreast; echo ${COMPREPLY[@]}"
     done = subprocess.run(["bash", "-c", script + "\n" + request], capture_output=True, text=True, check=True)
@@ -771,18 +772,18 @@ def test_a_closed_pipe_is_no_traceback(simulated: Folder) -> None:
 
 
 def in_terminal(folder: Folder, width: int, *words: str) -> list[str]:
-    """What the real command writes into a terminal of this width, line by line, colours taken away."""
+    """The lines that the real command writes to a terminal of this width, without colours."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder.path)
         os.execve(ABREAST[0], [*ABREAST, *words], {**os.environ, "TERM": "xterm", "COLUMNS": str(width)})
-    written = b""
-    with contextlib.suppress(OSError):  # its end
+    output_bytes = b""
+    with contextlib.suppress(OSError):  # end of output
         while chunk := os.read(terminal, 65536):
-            written += chunk
+            output_bytes += chunk
     os.waitpid(pid, 0)
     os.close(terminal)
-    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode()))
+    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output_bytes.decode()))
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
@@ -802,7 +803,7 @@ def test_nothing_is_cut_or_wrapped_in_a_narrow_terminal(folder: Folder, width: i
     assert command.endswith(" --store here/results.db"), "it can be copied"
 
 
-def test_text_of_a_model_cannot_command_the_terminal_or_the_page(folder: Folder) -> None:
+def test_model_output_cannot_control_the_terminal_or_the_page(folder: Folder) -> None:
     folder.cases(12)
     folder.write(
         "hostile.py",
@@ -835,7 +836,7 @@ scorers: [exact]
 
 
 def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
-    """Forty cases in eight documents; the cases of a document are all alike."""
+    """A run of forty cases in eight documents; the cases of one document are all alike."""
     lines = [
         {"id": f"c{n}", "input": n // 5, "expected": "yes", **({"group": f"document {n // 5}"} if groups else {})}
         for n in range(40)
@@ -853,19 +854,21 @@ def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
     return dict(summary)
 
 
-def test_cases_of_one_group_make_no_interval_narrower_and_need_more_cases(folder: Folder) -> None:
-    apart = grouped(folder, groups=False)
-    together = grouped(folder, groups=True)
-    for name in apart["variants"]:
-        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (apart, together))
+def test_grouped_cases_do_not_narrow_the_interval_and_need_more_cases(folder: Folder) -> None:
+    ungrouped = grouped(folder, groups=False)
+    grouped_run = grouped(folder, groups=True)
+    for name in ungrouped["variants"]:
+        separate, documents = (summary["variants"][name]["scores"]["exact"] for summary in (ungrouped, grouped_run))
         assert separate["mean"] == documents["mean"]
         assert width(documents) > 1.5 * width(separate)
-    (separate,), (documents,) = apart["verdicts"], together["verdicts"]
+    (separate,), (documents,) = ungrouped["verdicts"], grouped_run["verdicts"]
     assert width(documents) > 1.5 * width(separate)
     assert documents["cases_needed"] / separate["cases_needed"] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
         "five cases say what one does"
     )
-    assert f"you need about {documents['cases_needed']:,} cases; this run compares 40" in "\n".join(together["summary"])
+    assert f"you need about {documents['cases_needed']:,} cases; this run compares 40" in "\n".join(
+        grouped_run["summary"]
+    )
 
 
 def width(scores: dict[str, Any]) -> float:
@@ -897,7 +900,7 @@ def test_the_package_lists_its_public_names() -> None:
         ("cases.tsv", "id,input,expected", "its fields are separated by commas, not tabs"),
     ],
 )
-def test_a_table_with_another_separator_is_known(folder: Folder, name: str, header: str, message: str) -> None:
+def test_a_table_with_another_separator_is_recognized(folder: Folder, name: str, header: str, message: str) -> None:
     folder.write(name, f"{header}\na;b;c, d, e\n")
     folder.write("spec.yaml", f"cases: {name}\ntarget: simulated\nvariants: {{a: {{}}}}\n")
     done = folder.abreast("run", "spec.yaml")
@@ -906,7 +909,7 @@ def test_a_table_with_another_separator_is_known(folder: Folder, name: str, head
     assert message in done.err
 
 
-def test_the_page_says_of_a_failure_what_kind_it_was_and_whose(moody: Folder) -> None:
+def test_the_page_shows_the_kind_and_blame_of_a_failure(moody: Folder) -> None:
     page = html.unescape(next(moody.path.glob("runs/*/report.html")).read_text())
     assert "error (crash, variant's fault): JSONDecodeError" in page
     assert "12 cases, hash" in page

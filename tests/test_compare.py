@@ -1,4 +1,4 @@
-"""Runs against each other: what is paired, what is listed, and what counts as a regression."""
+"""Comparing runs: which cases are paired, which are listed, and what counts as a regression."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compared(done: Done) -> dict[str, Any]:
 
 
 def two_runs(folder: Folder, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    """The same variant b on both, its answers changed in between as a new model would."""
+    """Two runs of variant b, whose answers change in between as with a new model."""
     scripted(folder, before)
     scripted(folder, after, "--fresh")
     return names(folder)
@@ -58,7 +58,7 @@ def regressed(folder: Folder) -> Folder:
     return folder
 
 
-def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
+def test_a_regression_is_reported_in_words_and_numbers(regressed: Folder) -> None:
     first, second = names(regressed)
     done = regressed.abreast("compare", first, second, "--variant", "b")
     assert done.code == 0
@@ -68,10 +68,10 @@ def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
     verdict = compared(regressed.abreast("compare", first, second, "--variant", "b", "--json"))
     assert (verdict["regression"], verdict["verdict"], verdict["effect"]) == ("regression", "worse", -0.3)
     assert (verdict["wins"], verdict["losses"], verdict["ties"]) == (2, 14, 24)
-    back = compared(regressed.abreast("compare", second, first, "--variant", "b", "--json"))
-    assert (back["regression"], back["effect"]) == ("improvement", 0.3)
-    both = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
-    assert [(row["variant"], row["regression"]) for row in both] == [("a", "not known"), ("b", "regression")]
+    reverse = compared(regressed.abreast("compare", second, first, "--variant", "b", "--json"))
+    assert (reverse["regression"], reverse["effect"]) == ("improvement", 0.3)
+    verdicts = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
+    assert [(row["variant"], row["regression"]) for row in verdicts] == [("a", "not known"), ("b", "regression")]
 
 
 def test_without_names_the_latest_run_is_compared_with_the_previous_one(regressed: Folder) -> None:
@@ -95,7 +95,7 @@ def test_requirements_fail_a_build(regressed: Folder) -> None:
     assert regressed.abreast("compare", first, second, "--fail-if", "nonsense").code == 2
 
 
-def test_junit_fails_where_it_is_a_regression(regressed: Folder) -> None:
+def test_junit_fails_on_a_regression(regressed: Folder) -> None:
     first, second = names(regressed)
     root = ElementTree.fromstring(regressed.abreast("compare", first, second, "--format", "junit").out)
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
@@ -112,10 +112,10 @@ def test_markdown_lists_the_cases_that_changed(regressed: Folder) -> None:
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json", "junit"])
 def test_a_comparison_can_be_written_to_a_file(regressed: Folder, form: str) -> None:
-    printed = regressed.abreast("compare", "previous", "latest", "--format", form)
+    report = regressed.abreast("compare", "previous", "latest", "--format", form)
     done = regressed.abreast("compare", "previous", "latest", "--format", form, "--output", "comparison.txt")
-    assert (done.code, done.out) == (printed.code, "comparison.txt\n")
-    assert (regressed.path / "comparison.txt").read_text(encoding="utf-8") == printed.out
+    assert (done.code, done.out) == (report.code, "comparison.txt\n")
+    assert (regressed.path / "comparison.txt").read_text(encoding="utf-8") == report.out
     refused = regressed.abreast("compare", "previous", "latest", "--output", "nowhere/comparison.txt")
     assert refused.code == 2
     assert "nowhere/comparison.txt: cannot write the comparison" in refused.err
@@ -149,7 +149,7 @@ def test_cases_with_another_expected_answer_are_listed_and_not_compared(folder: 
     assert "not paired, same input, different expected answer: c0, c1, c2, c3 (4 cases)" in output
 
 
-def test_latest_is_of_one_store(folder: Folder) -> None:
+def test_latest_refers_to_one_store(folder: Folder) -> None:
     for name in ("one.db", "two.db"):
         scripted(folder, pairs(5, 2, 5), "--store", name)
     done = folder.abreast("compare", "latest", "previous", "--store", "one.db", "--store", "two.db")
@@ -172,9 +172,9 @@ def test_runs_that_share_all_answers_allow_no_comparison(folder: Folder) -> None
     assert f"no comparison: {second}:a vs {first}:a: all 30 answers are shared by both runs (reused)" in done.out
     assert "run it again with --fresh" in done.out
     assert "SIMULATED" in done.out
-    found = folder.abreast("compare", first, second, "--json")
-    assert found.code == 1
-    verdict = compared(found)
+    comparison = folder.abreast("compare", first, second, "--json")
+    assert comparison.code == 1
+    verdict = compared(comparison)
     assert (verdict["verdict"], verdict["regression"], verdict["effect"]) == ("no comparison", "no comparison", None)
     assert verdict["reason"] == "all 30 answers are shared by both runs (reused)"
     assert (verdict["shared_answers"], len(verdict["shared_cases"])) == (30, 30)
@@ -246,7 +246,7 @@ def test_different_variants_do_not_share_answers_after_the_cache_is_cleared(fold
     assert "cannot be compared with itself" in folder.abreast("compare", f"{run}:a", f"{run}:a").out
 
 
-def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
+def test_runs_of_two_stores_can_be_compared(folder: Folder) -> None:
     scripted(folder, pairs(5, 2, 5), "--store", "one.db")
     scripted(folder, pairs(5, 2, 5), "--store", "two.db", "--fresh")
     (first,), (second,) = names(folder, "one.db"), names(folder, "two.db")
@@ -257,7 +257,7 @@ def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
     assert f'no run "{second}"' in done.err
 
 
-def test_a_run_that_stopped_when_it_was_decided_is_read_with_care(folder: Folder) -> None:
+def test_a_run_that_stopped_early_gives_a_caution(folder: Folder) -> None:
     folder.cases(120)
     folder.write(
         "spec.yaml",
@@ -279,7 +279,7 @@ def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:
     assert "changed: side: a → b" in output
 
 
-def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
+def test_invalid_comparisons_are_refused_with_the_reason(folder: Folder) -> None:
     scripted(folder, pairs(5, 5, 2), "--variant", "a")
     scripted(folder, pairs(5, 5, 2), "--variant", "b")
     first, second = names(folder)
@@ -304,13 +304,13 @@ def test_identical_contenders_do_not_share_their_answers(folder: Folder) -> None
     first, second = names(folder)
     (verdict,) = folder.abreast("report", "--format", "json").json["verdicts"]
     for first_verdict, other in ((first, first), (first, second), (second, second)):
-        found = compared(folder.abreast("compare", f"{first_verdict}:a", f"{other}:again", "--json"))
-        assert (found["shared_answers"], found["cases"], found["effect"]) == (0, 40, verdict["effect"])
+        comparison = compared(folder.abreast("compare", f"{first_verdict}:a", f"{other}:again", "--json"))
+        assert (comparison["shared_answers"], comparison["cases"], comparison["effect"]) == (0, 40, verdict["effect"])
         same = compared(folder.abreast("compare", f"{first_verdict}:again", f"{other}:again", "--json"))
         assert (same["shared_answers"], same["cases"]) == (40, 0)
 
 
-def test_an_answer_that_was_passed_on_twice_is_still_the_same_one(folder: Folder) -> None:
+def test_an_answer_reused_twice_is_still_the_same_answer(folder: Folder) -> None:
     folder.cases(20)
     folder.write(
         "spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.6}}\nscorers: [exact]\n"
@@ -334,12 +334,12 @@ def test_a_requirement_can_name_a_contender(regressed: Folder) -> None:
     assert (done.code, "no variant c" in done.err) == (2, True)
 
 
-def test_what_fails_a_build_is_named_in_junit(regressed: Folder) -> None:
+def test_junit_names_what_fails_a_build(regressed: Folder) -> None:
     first, second = names(regressed)
     words = ["--fail-if", "worse", "--fail-if", "score[b] < 0.6", "--format", "junit"]
     root = ElementTree.fromstring(regressed.abreast("compare", first, second, *words).out)
-    told = [test.get("name") for test in root.iter("testcase")][2:]
-    assert told == [f"{second}:b is worse than {first}:b", "score[b] < 0.6"]
+    cases = [test.get("name") for test in root.iter("testcase")][2:]
+    assert cases == [f"{second}:b is worse than {first}:b", "score[b] < 0.6"]
 
 
 def test_p_values_of_several_contenders_are_adjusted(regressed: Folder) -> None:
@@ -348,7 +348,7 @@ def test_p_values_of_several_contenders_are_adjusted(regressed: Folder) -> None:
     assert (first_verdict["p_adjusted"], other["p_adjusted"]) == (first_verdict["p"], 2 * other["p"])
 
 
-def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
+def test_groups_known_to_either_run_count(folder: Folder) -> None:
     plain = pairs(12, 3, 5)
     scripted(folder, plain)
     scripted(folder, [{**case, "group": f"g{number // 2}"} for number, case in enumerate(plain)], "--fresh")
@@ -356,8 +356,8 @@ def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
     reverse = compared(folder.abreast("compare", f"{first}:a", f"{second}:b", "--json"))
     back = compared(folder.abreast("compare", f"{second}:b", f"{first}:a", "--json"))
     assert back["interval"] == pytest.approx([-end for end in reversed(reverse["interval"])])
-    (alone,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
-    assert reverse["p"] != alone["p"], "by the clustered error"
+    (done,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
+    assert reverse["p"] != done["p"], "by the clustered error"
     latencies = reverse["latency_ratio"], back["latency_ratio"]
     assert latencies[0]["estimate"] == pytest.approx(1 / latencies[1]["estimate"])
     rows = folder.sql("select run, variant, service_s from predictions order by run, variant, case_id")
@@ -370,7 +370,7 @@ def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
     assert latencies[0]["interval"] == pytest.approx([expected.low, expected.high])
 
 
-def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder) -> None:
+def test_failed_cases_are_reported_beside_shared_ones(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["yes"]}] * 5 + [{"a": ["yes"], "b": ["network"]}] * 2
     for _ in range(2):
         scripted(folder, cases, "--fresh")
@@ -385,7 +385,7 @@ def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder)
     assert "not compared, because one run reused them: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in output
 
 
-def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
+def test_cases_that_a_run_has_not_begun_are_not_reported_as_missing(folder: Folder) -> None:
     first, second = two_runs(folder, pairs(5, 5, 5), pairs(5, 5, 5))
     folder.abreast("sql", "--write", "results.db", "delete from trials where run_id = 2 and block >= 14")
     done = folder.abreast("compare", first, second, "--variant", "b")

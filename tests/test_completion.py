@@ -30,7 +30,7 @@ HOSTILE = [
 
 
 @pytest.fixture
-def hostile(folder: Folder) -> Folder:
+def hostile_names(folder: Folder) -> Folder:
     for name in HOSTILE:
         folder.write(name, "")
     folder.write("a b$(touch executed).yaml", "")
@@ -42,15 +42,15 @@ def hostile(folder: Folder) -> Folder:
 
 def type_in_bash(folder: Path, keys: str) -> str:
     """The output of an interactive bash in which these keys are typed, each line after a prompt."""
-    terminal, inside = pty.openpty()
+    terminal, shell_side = pty.openpty()
     path = f"{folder}/bin:{os.environ['PATH']}"
     bash = subprocess.Popen(
         ["bash", "--norc", "--noprofile", "-i"],
         cwd=folder,
         env={**os.environ, "PS1": PROMPT, "TERM": "dumb", "HISTFILE": "", "PATH": path},
-        **dict.fromkeys(("stdin", "stdout", "stderr"), inside),
+        **dict.fromkeys(("stdin", "stdout", "stderr"), shell_side),
     )
-    os.close(inside)
+    os.close(shell_side)
     settings = "bind 'set page-completions off'; bind 'set completion-query-items 0'"
     screen = ""
     for line in ("source completion.bash", settings, keys, "exit"):
@@ -67,7 +67,7 @@ def read_until(terminal: int, mark: str | None) -> str:
     try:
         while mark is None or not screen.endswith(mark):
             screen += os.read(terminal, 1).decode(errors="replace").replace("\r", "")
-    except OSError:  # bash has ended
+    except OSError:  # bash has exited
         assert mark is None, screen
     return screen
 
@@ -76,16 +76,16 @@ def read_until(terminal: int, mark: str | None) -> str:
     "keys",
     ["abreast run numb\t\t", "abreast run \t\t", "abreast check -numb\t\t", "abreast run a\t", "abreast show numb\t\t"],
 )
-def test_a_file_name_is_never_executed_by_completing_it(hostile: Folder, keys: str) -> None:
-    screen = type_in_bash(hostile.path, keys)
+def test_a_file_name_is_never_executed_by_completing_it(hostile_names: Folder, keys: str) -> None:
+    screen = type_in_bash(hostile_names.path, keys)
     assert "['" in screen, "the fake command ran"
-    assert not (hostile.path / "executed").exists(), screen
+    assert not (hostile_names.path / "executed").exists(), screen
 
 
-def test_a_completed_name_reaches_the_command_unchanged(hostile: Folder) -> None:
-    screen = type_in_bash(hostile.path, "abreast run a\t")
+def test_a_completed_name_reaches_the_command_unchanged(hostile_names: Folder) -> None:
+    screen = type_in_bash(hostile_names.path, "abreast run a\t")
     assert "['run', 'a b$(touch executed).yaml']" in screen
-    assert not (hostile.path / "executed").exists()
+    assert not (hostile_names.path / "executed").exists()
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_a_completed_name_reaches_the_command_unchanged(hostile: Folder) -> None
         ("abreast report spe\t", "['report', 'spec.yaml']"),
     ],
 )
-def test_commands_flags_suites_and_files_are_completed(hostile: Folder, keys: str, completed: str) -> None:
-    hostile.write("spec.yaml", "")
-    assert completed in type_in_bash(hostile.path, keys)
+def test_commands_flags_suites_and_files_are_completed(hostile_names: Folder, keys: str, completed: str) -> None:
+    hostile_names.write("spec.yaml", "")
+    assert completed in type_in_bash(hostile_names.path, keys)
 
 
-def test_a_suite_whose_name_is_not_plain_is_not_offered(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suite_with_an_unusual_name_is_not_completed(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write("site/odd-1.0.dist-info/METADATA", "Name: odd\nVersion: 1.0\n")
     names = ["a$(touch executed)", "b`touch executed`", "c;touch executed", "d e", "fine"]
     points = "".join(f"{name} = nothing\n" for name in names)

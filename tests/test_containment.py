@@ -1,4 +1,4 @@
-"""Whatever a trial starts ends with the trial, and whatever a command starts ends with the command."""
+"""Processes started by a trial end with the trial, and those started by a command end with the command."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wait_until(holds: Callable[[], Any], condition: str, seconds: float = 30.0) 
 
 
 def running(marker: Path) -> list[int]:
-    """Processes that a marker file lists, one id a line, and that still run."""
+    """The processes listed in a marker file, one id per line, that still run."""
     ids = [int(line) for line in marker.read_text().split()] if marker.exists() else []
     return [pid for pid in ids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
 
@@ -91,7 +91,7 @@ def test_nohup_keeps_a_run_going_when_the_terminal_closes(folder: Folder) -> Non
 
 
 def test_a_hang_up_before_the_first_trial_leaves_nothing_behind(folder: Folder) -> None:
-    """Tests that a check tries out are processes, too."""
+    """Tests that a check tries before the run are processes, too."""
     marker = folder.path / "tests.txt"
     agent(folder, "print('yes')")
     agent(folder, WAITING.format(marker=str(marker)), "slow-test")
@@ -209,7 +209,7 @@ DAEMONS = {
 
 
 def daemonic(folder: Folder, content: str) -> Path:
-    """Write an agent that ends once its daemon is there. The file lists the daemons."""
+    """Write an agent that ends once its daemon runs; return the file that lists the daemons."""
     marker = folder.path / "daemons.txt"
     begin = textwrap.dedent(LIBRARY.format(marker=str(marker))) + textwrap.dedent(content)
     agent(folder, f"{begin}\nwait_for_daemon()\nprint('yes')\n")
@@ -249,7 +249,7 @@ def test_an_agent_that_only_leaves_a_daemon_has_answered(folder: Folder) -> None
 
 
 def test_daemons_end_with_a_driver_that_is_killed(folder: Folder) -> None:
-    """Without another start: nothing that could spend money stays behind."""
+    """They end without another start of abreast, so that none can go on spending money."""
     marker = daemonic(folder, "if detach(): note(); stay('python')\ntime.sleep(600)")
     run = folder.start("run", "spec.json", "--quiet")
     wait_until(lambda: running(marker), "a daemon at work")
@@ -259,7 +259,7 @@ def test_daemons_end_with_a_driver_that_is_killed(folder: Folder) -> None:
 
 
 def test_a_trial_goes_on_while_the_daemons_of_another_end(folder: Folder) -> None:
-    """What one trial leaves is ended with it, and nothing else is."""
+    """Only the processes that a trial leaves behind are ended with it."""
     marker = folder.path / "daemons.txt"
     agent(
         folder,

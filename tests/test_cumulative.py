@@ -33,12 +33,14 @@ from conftest import Folder
 from virtual import Memory, Rig, run
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-AUTHORSHIP = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+AUTHORSHIP = {
+    f"GIT_{role}_{field}": "ann@example.org" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")
+}
 
 
 def git(path: Path, *words: str, hour: int = 0) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    dates = {f"GIT_{who}_DATE": f"{1_700_000_000 + 3600 * hour} +0000" for who in ("AUTHOR", "COMMITTER")}
+    dates = {f"GIT_{role}_DATE": f"{1_700_000_000 + 3600 * hour} +0000" for role in ("AUTHOR", "COMMITTER")}
     environment = {**clean, **QUIET, **AUTHORSHIP, **dates}
     done = subprocess.run(["git", *words], cwd=path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -108,8 +110,9 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
     bench.settle({"a": agent, "b": agent}, runs_per_prompt=2, parallel_runs=2)
     done = bench.abreast("run", "settings.json")
     assert done.code == 0, done.output
-    assert "no interval can be trusted" in " ".join(done.out.split())
-    assert "run without --cumulative" in " ".join(done.out.split())
+    output = " ".join(done.out.split())
+    assert "with one chain the cases are dependent and no interval can be trusted" in output
+    assert "run without --cumulative" in output
     assert "3 cases in 1 chain" in done.err
     rows = bench.rows("variant, repeat, case_id, answer, carried_from, state_before, state_after, files_changed")
     words = set()
@@ -136,8 +139,8 @@ def test_each_task_starts_from_the_workspace_of_the_same_agent_and_repeat(bench:
     assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in rows]
     assert bench.abreast("report", "--format", "markdown").out.count("one chain") == 1
     names = {path.name for path in bench.path.glob("runs/*/artifacts/**/*") if path.is_file()}
-    assert names, "changes lie beside the page"
-    assert not [name for name in names if "state" in name], "what is for programs does not"
+    assert names, "changes are beside the page"
+    assert not [name for name in names if "state" in name], "columns for programs do not"
 
 
 def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> None:
@@ -152,7 +155,7 @@ def test_a_later_run_continues_the_chains_of_reused_answers(bench: Bench) -> Non
     assert logs == [["a-1-", "a-2-"], ["b-1-", "b-2-"]]
     changed = "update payloads set data = json_set(data, '$.state_after', 'other') where position = 1"  # b's of pr-1
     assert bench.abreast("sql", "--write", "results.db", f"{changed} and run_id = 2").code == 0
-    assert "6 already done" in bench.abreast("check", "settings.json").output, "of the first run it still is"
+    assert "6 already done" in bench.abreast("check", "settings.json").output, "it is still that of the first run"
     assert bench.abreast("sql", "--write", "results.db", changed).code == 0
     assert "4 already done" in bench.abreast("check", "settings.json").output, "without b's of pr-2 and pr-3"
     assert bench.abreast("run", "settings.json", "--fresh", "--variant", "b").code == 0
@@ -372,18 +375,18 @@ def test_files_of_every_kind_are_carried_exactly(workspaces: Workspaces) -> None
         (work / "sub").symlink_to("link")
         subprocess.run(["rm", "-rf", ".git"], cwd=work, check=True)
 
-    def nothing(work: Path) -> None:
+    def no_change(work: Path) -> None:
         git(work, "commit", "--quiet", "--allow-empty", "-m", "nothing")
 
-    def everything(work: Path) -> None:
+    def remove_all(work: Path) -> None:
         subprocess.run(["rm", "-rf", str(work)], check=True)
         work.mkdir()
 
     state_one = state_after(workspaces, None, first)
     two = state_after(workspaces, state_one, second)
-    assert state_after(workspaces, two, nothing) == two
-    state_after(workspaces, two, everything)
-    assert state_after(workspaces, None, nothing).objects == b""
+    assert state_after(workspaces, two, no_change) == two
+    state_after(workspaces, two, remove_all)
+    assert state_after(workspaces, None, no_change).objects == b""
 
 
 def test_submodules_and_large_files_stay_and_a_clone_may_be_shallow(
@@ -514,7 +517,7 @@ def test_a_trial_starts_when_the_previous_one_is_stored_and_final_and_nothing_ha
     variants = [Variant(f"v{n}", "simulated") for n in range(2)]
     plan = Plan(table, variants, ["x", "y"], repeats, seed, None, np.array(before))
     chance = random.Random(seed)
-    for position in range(len(plan)):  # a resume: some are done, none of them without the one before
+    for position in range(len(plan)):  # a resume: done trials form a prefix of their chain
         earlier = plan.before(position)
         plan.done[position] = chance.random() < 0.3 and (earlier is None or bool(plan.done[earlier]))
     done = plan.done.copy()
@@ -553,5 +556,5 @@ def test_chains_are_planned_in_order_and_groups_do_not_mix(
     order = [plan.case(block) for block in range(plan.blocks)]
     assert [groups[case] for case in order] == [groups[case] for case in dispatch_order(groups, seed)]
     for row in before:
-        assert all(order.index(one) < order.index(case) for case, one in enumerate(row) if one != -1)
+        assert all(order.index(previous) < order.index(case) for case, previous in enumerate(row) if previous != -1)
     table.close()

@@ -1,4 +1,4 @@
-"""abreast-demo-mcp: the protocol, what its tools find, what it refuses, and that nothing ends it."""
+"""abreast-demo-mcp: the protocol, what its tools find and refuse, and its robustness."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def filled(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sources in five languages, which no test changes."""
+    """A repository with sources in five languages; tests must not change it."""
     return filled(tmp_path_factory.mktemp("repository"))
 
 
@@ -153,7 +153,7 @@ def ask(server: McpServer, method: str, params: Any = None) -> Any:
 
 
 def call(root: Path | McpServer, tool: str, **arguments: Any) -> str:
-    """What a tool finds."""
+    """Call a tool; return its text."""
     text, failed = call_tool(root, tool, **arguments)
     assert not failed, text
     return text
@@ -173,7 +173,7 @@ def call_tool(root: Path | McpServer, tool: str, **arguments: Any) -> tuple[str,
 
 
 def hits(text: str) -> list[str]:
-    """Lines that name a place, as `path:line`."""
+    """The locations in a result, as `path:line`."""
     return [match[1] for line in text.splitlines() if (match := re.match(r"(?:defined at )?(\S[^:]*:\d+):", line))]
 
 
@@ -192,8 +192,8 @@ def running(root: Path, *words: str, **extra: Any) -> Iterator[subprocess.Popen[
         process.communicate()
 
 
-def said(root: Path, content: bytes, *words: str, **extra: Any) -> tuple[list[Any], str, int]:
-    """What the process answers to this input, what it says besides, and how it ends."""
+def run_server(root: Path, content: bytes, *words: str, **extra: Any) -> tuple[list[Any], str, int]:
+    """Run the server on this input; return its answers, stderr and exit code."""
     done = subprocess.run([*COMMAND, *words], cwd=root, input=content, capture_output=True, timeout=30, **extra)
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode(), done.returncode
 
@@ -202,7 +202,7 @@ def line(method: str, number: Any = 1, **params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
 
 
-def test_our_own_client_finds_its_tools_with_descriptions(repository: Path) -> None:
+def test_our_own_client_lists_the_tools_with_descriptions(repository: Path) -> None:
     (server,) = parse_servers("test", {"demo": {"command": COMMAND[0], "args": COMMAND[1:]}}, repository)
     result = asyncio.run(inspect_server(server, repository))
     assert result.problem == ""
@@ -211,7 +211,7 @@ def test_our_own_client_finds_its_tools_with_descriptions(repository: Path) -> N
     assert all(len(tool.description) > 100 for tool in result.tools)
 
 
-def test_the_real_claude_code_calls_its_tools(
+def test_the_real_claude_code_calls_the_tools(
     folder: Folder, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
@@ -244,9 +244,9 @@ def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> 
         b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n',
         line("tools/call", "two", name="find_symbol", arguments={"name": "Store.get"}),
         b"this is no JSON\n",
-        line("ping", 3.5).strip(),  # the last line has no end
+        line("ping", 3.5).strip(),  # the last line has no line break
     ]
-    (hello, result, wrong, pong), errors, code = said(repository, b"".join(talk))
+    (hello, result, wrong, pong), errors, code = run_server(repository, b"".join(talk))
     assert hello["result"]["protocolVersion"] == "2024-11-05"
     assert "python/store.py:9: method Store.get" in result["result"]["content"][0]["text"]
     assert result["id"] == "two"
@@ -255,12 +255,12 @@ def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> 
     assert (errors, code) == ("", 0)
 
 
-def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_path: Path) -> None:
+def test_the_root_can_be_set_and_must_exist(repository: Path, tmp_path: Path) -> None:
     request = line("tools/call", name="search_code", arguments={"pattern": "open_store(path)"})
-    (result,), _, code = said(tmp_path, request, "--root", str(repository))
+    (result,), _, code = run_server(tmp_path, request, "--root", str(repository))
     assert "python/store.py:17: def open_store(path):" in result["result"]["content"][0]["text"]
     assert code == 0
-    assert said(tmp_path, b"", "--root", "nowhere")[1:] == (
+    assert run_server(tmp_path, b"", "--root", "nowhere")[1:] == (
         "error: --root nowhere: no such folder\nhelp: use the folder to search\n",
         2,
     )
@@ -270,7 +270,7 @@ def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_quietly(repository: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_server_quietly(repository: Path, number: signal.Signals) -> None:
     with running(repository) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -283,7 +283,7 @@ def test_a_signal_ends_it_quietly(repository: Path, number: signal.Signals) -> N
 
 
 def busy_child(pid: int) -> psutil.Process:
-    """A process that it has started and that has worked for a while."""
+    """A child of the server that has been busy for a while."""
     until = time.monotonic() + 8
     while time.monotonic() < until:
         for child in psutil.Process(pid).children():
@@ -307,7 +307,7 @@ def test_a_signal_during_a_search_leaves_no_process_behind(tmp_path: Path, numbe
         assert not searching.is_running() or searching.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_client_that_is_gone_ends_it_quietly(repository: Path) -> None:
+def test_a_disconnected_client_ends_the_server_quietly(repository: Path) -> None:
     with running(repository) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -318,11 +318,11 @@ def test_a_client_that_is_gone_ends_it_quietly(repository: Path) -> None:
         assert process.wait(10) == 0
 
 
-def test_it_starts_without_the_rest_of_the_product(repository: Path) -> None:
-    """Nor anything else that is slow to load."""
+def test_the_server_starts_without_the_rest_of_the_product(repository: Path) -> None:
+    """And without anything else that is slow to load."""
     code = "import sys; import abreast.suites.code_search.server; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
-    assert not loaded & {
+    modules = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    assert not modules & {
         "pandas",
         "numpy",
         "pydantic",
@@ -334,7 +334,7 @@ def test_it_starts_without_the_rest_of_the_product(repository: Path) -> None:
     }
 
 
-def test_without_tree_sitter_it_searches_and_says_what_to_install(repository: Path) -> None:
+def test_without_tree_sitter_search_works_and_other_tools_say_what_to_install(repository: Path) -> None:
     hidden = "import sys; sys.modules['tree_sitter'] = None; "
     command = [sys.executable, "-c", hidden + COMMAND[-1]]
     request = line("tools/list") + line("tools/call", name="search_code", arguments={"pattern": "class Store"})
@@ -353,14 +353,14 @@ def test_without_tree_sitter_it_searches_and_says_what_to_install(repository: Pa
     ("requested", "version"),
     [("2025-11-25", "2025-11-25"), ("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-11-25"), (7, "2025-11-25")],
 )
-def test_the_version_of_the_client_is_spoken_if_it_is_known(repository: Path, requested: Any, version: str) -> None:
+def test_a_known_protocol_version_of_the_client_is_used(repository: Path, requested: Any, version: str) -> None:
     hello = ask(server_of(repository), "initialize", {"protocolVersion": requested})["result"]
     assert hello["protocolVersion"] == version
     assert hello["capabilities"] == {"tools": {}}
     assert all(name in hello["instructions"] for name in NAMES)
 
 
-def test_tools_have_schemas_and_only_read(repository: Path) -> None:
+def test_tools_have_schemas_and_are_read_only(repository: Path) -> None:
     for tool in ask(server_of(repository), "tools/list")["result"]["tools"]:
         assert tool["annotations"]["readOnlyHint"] is True
         assert tool["inputSchema"]["type"] == "object"
@@ -369,7 +369,7 @@ def test_tools_have_schemas_and_only_read(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, "", "a", None, 1.5, True, [1], {"a": "\ud800"}, 10**30])
-def test_ids_of_any_kind_come_back(repository: Path, number: Any) -> None:
+def test_ids_of_any_type_are_returned(repository: Path, number: Any) -> None:
     reply = server_of(repository).answer(line("ping", number))
     assert json.loads(reply or b"") == {"jsonrpc": "2.0", "id": number, "result": {}}
 
@@ -393,7 +393,7 @@ def test_ids_of_any_kind_come_back(repository: Path, number: Any) -> None:
         (line(""), -32601),
     ],
 )
-def test_what_is_no_request_is_answered_with_its_error(repository: Path, content: bytes, code: int) -> None:
+def test_an_invalid_request_is_answered_with_an_error(repository: Path, content: bytes, code: int) -> None:
     assert json.loads(server_of(repository).answer(content) or b"")["error"]["code"] == code
 
 
@@ -408,11 +408,11 @@ def test_what_is_no_request_is_answered_with_its_error(repository: Path, content
         b'[{"jsonrpc": "2.0", "method": "notifications/initialized"}]',
     ],
 )
-def test_what_asks_nothing_is_not_answered(repository: Path, content: bytes) -> None:
+def test_notifications_are_not_answered(repository: Path, content: bytes) -> None:
     assert server_of(repository).answer(content) is None
 
 
-def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
+def test_a_batch_gets_a_batch_of_answers(repository: Path) -> None:
     requests = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -452,15 +452,13 @@ def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
         ({"name": "outline_file", "arguments": {"path": ".gitignore"}}, "is not in a supported language"),
     ],
 )
-def test_a_bad_call_is_answered_by_a_sentence_that_says_what_to_do(
-    repository: Path, params: Any, sentence: str
-) -> None:
+def test_a_bad_call_is_answered_with_a_fix(repository: Path, params: Any, sentence: str) -> None:
     result = ask(server_of(repository), "tools/call", params)["result"]
     assert result["isError"] is True
     assert sentence in result["content"][0]["text"]
 
 
-def test_numbers_and_flags_may_be_written_as_texts_and_too_large_a_limit_is_the_largest(repository: Path) -> None:
+def test_numbers_and_flags_may_be_strings_and_large_limits_are_capped(repository: Path) -> None:
     result = call(repository, "search_code", pattern="STORE", ignore_case="true", limit="2", context=None)
     assert len(hits(result)) == 2
     assert call(repository, "search_code", pattern="store", limit=10**9)
@@ -500,10 +498,10 @@ def test_hits_are_those_of_git_grep(repository: Path, arguments: dict[str, Any],
 
 
 def test_more_hits_than_the_limit_are_counted(repository: Path) -> None:
-    everything = len(hits(call(repository, "search_code", pattern="e", limit=500)))
+    total = len(hits(call(repository, "search_code", pattern="e", limit=500)))
     *result, last = call(repository, "search_code", pattern="e", limit=5).splitlines()
     assert len(result) == 5
-    assert last.startswith(f"[5 shown, {everything - 5} more; {everything} hits in ")
+    assert last.startswith(f"[5 shown, {total - 5} more; {total} hits in ")
 
 
 def test_context_is_shown_as_rg_shows_it(repository: Path) -> None:
@@ -517,12 +515,12 @@ def test_context_is_shown_as_rg_shows_it(repository: Path) -> None:
     ]
 
 
-def test_what_is_ignored_or_holds_the_cases_is_not_searched(repository: Path) -> None:
+def test_ignored_files_and_cases_are_not_searched(repository: Path) -> None:
     assert call(repository, "search_code", pattern="get_ignored").startswith("No line has it.")
     assert ".abreast" not in call(repository, "search_code", pattern="open_store")
 
 
-def test_new_files_are_found_at_once_and_gone_ones_no_more(tmp_path: Path) -> None:
+def test_new_files_are_found_at_once_and_deleted_ones_are_not(tmp_path: Path) -> None:
     server = server_of(filled(tmp_path))
     (tmp_path / "new.py").write_text("def brand_new(): pass\n")
     assert hits(call(server, "search_code", pattern="brand_new")) == ["new.py:1"]
@@ -533,14 +531,14 @@ def test_new_files_are_found_at_once_and_gone_ones_no_more(tmp_path: Path) -> No
     assert call(server, "find_symbol", name="brand_new").startswith("Nothing is called 'brand_new' or similar.")
 
 
-def test_without_git_hidden_and_built_folders_are_passed_by(tmp_path: Path) -> None:
+def test_without_git_hidden_and_build_folders_are_skipped(tmp_path: Path) -> None:
     for name in ("src/a.py", "node_modules/b.py", ".hidden/c.py", "target/d.py", "e.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("needle = 1\n")
     assert hits(call(tmp_path, "search_code", pattern="needle")) == ["e.py:1", "src/a.py:1"]
 
 
-def test_binary_huge_and_strange_files_are_passed_by(tmp_path: Path) -> None:
+def test_binary_huge_and_special_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "binary.py").write_bytes(b"needle\0")
     (tmp_path / "huge.py").write_bytes(b"needle\n" * 300_000)
     (tmp_path / "latin.py").write_bytes(b"needle = '\xe4'\r\nother\r\n")
@@ -565,7 +563,7 @@ def test_a_long_line_is_cut_around_the_hit(tmp_path: Path) -> None:
     assert first.endswith("…")
 
 
-def test_an_answer_does_not_become_too_long(tmp_path: Path) -> None:
+def test_long_answers_are_truncated(tmp_path: Path) -> None:
     (tmp_path / "wide.txt").write_text(("needle " * 50 + "\n") * 1_000)
     result = call(tmp_path, "search_code", pattern="needle", limit=500)
     assert len(result) < 45_000
@@ -573,7 +571,7 @@ def test_an_answer_does_not_become_too_long(tmp_path: Path) -> None:
     assert f"[{count} shown, {1_000 - count} more; 1,000 hits in 1 file" in result
 
 
-def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
+def test_an_endless_regular_expression_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "evil.txt").write_text("a" * 60 + "!\n")
     server = server_of(tmp_path, patience_s=0.5)
     began = time.monotonic()
@@ -583,7 +581,7 @@ def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> No
     assert hits(call(server, "search_code", pattern="a!")) == ["evil.txt:1"]
 
 
-def test_a_glob_of_many_stars_takes_no_time(tmp_path: Path) -> None:
+def test_a_glob_of_many_stars_is_fast(tmp_path: Path) -> None:
     (tmp_path / ("a" * 200)).write_text("a\n")
     began = time.monotonic()
     assert "No file matches" in refused(tmp_path, "search_code", pattern="a", path="*a" * 60 + "b")
@@ -610,7 +608,7 @@ def test_a_glob_of_many_stars_takes_no_time(tmp_path: Path) -> None:
         ("[ab].c", "x/a.c", True),
     ],
 )
-def test_globs_mean_what_they_mean_elsewhere(glob: str, path: str, fits: bool) -> None:
+def test_globs_have_their_usual_meaning(glob: str, path: str, fits: bool) -> None:
     assert matcher(glob)(path) is fits
 
 
@@ -619,7 +617,7 @@ def test_globs_mean_what_they_mean_elsewhere(glob: str, path: str, fits: bool) -
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository beside a secret, with links to it of all kinds."""
+    """A repository next to a secret file, with links of every kind to it."""
     outer = tmp_path_factory.mktemp("outer")
     (outer / "secret.py").write_text("def secret(): pass\n")
     (outer / "folder").mkdir()
@@ -657,7 +655,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 @pytest.mark.parametrize("tool", ["search_code", "find_references", "outline_file"])
-def test_a_path_that_leads_out_is_refused_in_a_sentence(guarded: Path, path: str, tool: str) -> None:
+def test_a_path_outside_the_root_is_refused(guarded: Path, path: str, tool: str) -> None:
     own = {"search_code": {"pattern": "secret"}, "find_references": {"name": "secret"}}.get(tool, {})
     message = refused(guarded, tool, path=path, **own)
     assert "def secret" not in message
@@ -666,13 +664,13 @@ def test_a_path_that_leads_out_is_refused_in_a_sentence(guarded: Path, path: str
     assert str(guarded) not in message
 
 
-def test_what_is_linked_to_is_not_searched(guarded: Path) -> None:
+def test_link_targets_are_not_searched(guarded: Path) -> None:
     assert call(guarded, "search_code", pattern="def secret").startswith("No line has it.")
     assert call(guarded, "find_symbol", name="secret").startswith("Nothing is called")
     assert hits(call(guarded, "search_code", pattern="def fine")) == ["kept/inner.py:1"]
 
 
-def test_ways_that_stay_inside_are_taken(guarded: Path, repository: Path) -> None:
+def test_paths_that_stay_inside_the_root_are_allowed(guarded: Path, repository: Path) -> None:
     for path in ("kept/../kept/inner.py", "./kept/", str(guarded / "kept"), str(guarded), ".", "kept//inner.py"):
         assert hits(call(guarded, "search_code", pattern="fine", path=path)) == ["kept/inner.py:1"]
     link = guarded.parent / "way"
@@ -708,7 +706,7 @@ def test_a_definition_is_found_in_each_language(repository: Path, arguments: dic
     assert result[1:] == ["[1 definition]"]
 
 
-def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(repository: Path) -> None:
+def test_without_an_exact_match_similar_names_are_listed_as_such(repository: Path) -> None:
     result = call(repository, "find_symbol", name="STORE").splitlines()
     assert result[0] == "Nothing is called 'STORE'. Similar names:"
     assert hits("\n".join(result)) == ["python/store.py:6"]
@@ -717,13 +715,13 @@ def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(reposito
     assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch' or similar.")
 
 
-def test_the_wrong_kind_is_no_reason_to_find_nothing(repository: Path) -> None:
+def test_a_definition_of_another_kind_is_still_found(repository: Path) -> None:
     first, second, _ = call(repository, "find_symbol", name="open_store", kind="method").splitlines()
     assert first == "None of them is a method, but a function:"
     assert second.startswith("python/store.py:17:")
 
 
-def test_uses_are_calls_then_imports_then_others_with_what_is_around_them(repository: Path) -> None:
+def test_references_are_calls_then_imports_then_others_with_context(repository: Path) -> None:
     assert call(repository, "find_references", name="open_store").splitlines() == [
         "defined at python/store.py:17: function open_store  def open_store(path):",
         'python/app.py:5: call in main: store = open_store("get")',
@@ -732,7 +730,7 @@ def test_uses_are_calls_then_imports_then_others_with_what_is_around_them(reposi
     ]
 
 
-def test_comments_and_strings_are_no_uses(repository: Path) -> None:
+def test_comments_and_strings_are_not_references(repository: Path) -> None:
     result = call(repository, "find_references", name="Store.get")
     assert hits(result) == ["python/store.py:9", "python/app.py:6"]
 
@@ -751,14 +749,14 @@ def test_calls_are_found_in_each_language(repository: Path, name: str, location:
     assert any(line.startswith(location) for line in call(repository, "find_references", name=name).splitlines())
 
 
-def test_uses_can_be_limited_by_kind_path_and_number(repository: Path) -> None:
+def test_references_can_be_limited_by_kind_path_and_number(repository: Path) -> None:
     assert hits(call(repository, "find_references", name="open_store", kind="import"))[1:] == ["python/app.py:1"]
     assert hits(call(repository, "find_references", name="draw", path="*.tsx"))[1:] == ["web/[id]/page.tsx:1"]
     assert "; 1 shown, 1 more" in call(repository, "find_references", name="draw", limit=1)
     assert call(repository, "find_references", name="nonesuch").startswith("Nothing here uses or defines 'nonesuch'.")
 
 
-def test_namesakes_are_said(tmp_path: Path) -> None:
+def test_ambiguous_names_are_mentioned(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class A:\n    def go(self): pass\nclass B:\n    def go(self): pass\nA().go()\n")
     result = call(tmp_path, "find_references", name="A.go").splitlines()
     assert result[0].startswith("defined at a.py:2: method A.go")
@@ -766,7 +764,7 @@ def test_namesakes_are_said(tmp_path: Path) -> None:
     assert result[2] == "a.py:5: call: A().go()"
 
 
-def test_a_file_in_outline(repository: Path) -> None:
+def test_outline_of_a_file(repository: Path) -> None:
     assert call(repository, "outline_file", path="python/store.py").splitlines() == [
         "python/store.py: python, 18 lines, 5 definitions",
         "3-3: constant LIMIT  LIMIT = 10",
@@ -777,7 +775,7 @@ def test_a_file_in_outline(repository: Path) -> None:
     ]
 
 
-def test_sources_that_are_broken_empty_or_nested_without_end_are_no_reason_to_fail(tmp_path: Path) -> None:
+def test_broken_empty_and_deeply_nested_sources_are_read(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def fine(): pass\ndef (((\nclass\n")
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "deep.py").write_text("def fine(): return " + "(" * 30_000 + "\n")
@@ -788,7 +786,7 @@ def test_sources_that_are_broken_empty_or_nested_without_end_are_no_reason_to_fa
     assert "is empty" in refused(tmp_path, "outline_file", path="empty.py")
 
 
-def test_many_files_are_read_by_several_processes_and_kept(tmp_path: Path) -> None:
+def test_many_files_are_parsed_by_several_processes_and_cached(tmp_path: Path) -> None:
     for number in range(40):
         body = "".join(f"def f{number}_{n}(x):\n    return shared(x, {n})\n\n" for n in range(250))
         (tmp_path / f"m{number:02}.py").write_text(body)
@@ -799,7 +797,7 @@ def test_many_files_are_read_by_several_processes_and_kept(tmp_path: Path) -> No
     assert time.process_time() - began < 2
 
 
-def test_what_cannot_be_read_in_time_is_said_and_read_when_asked_again(tmp_path: Path) -> None:
+def test_files_not_parsed_in_time_are_reported_and_parsed_on_the_next_call(tmp_path: Path) -> None:
     from abreast.suites.code_search.server.files import Files
     from abreast.suites.code_search.server.symbols import Symbols
 
@@ -817,7 +815,7 @@ def test_a_line_of_many_megabytes_is_answered(repository: Path) -> None:
     request = (
         line("tools/call", name="search_code", arguments={"pattern": large}) + line("ping", large) + line("ping", 3)
     )
-    (refusal, pong, last), _, code = said(repository, request)
+    (refusal, pong, last), _, code = run_server(repository, request)
     assert refusal["result"]["isError"] is True
     assert len(json.dumps(refusal)) < 1_000
     assert pong["id"] == large
@@ -825,7 +823,7 @@ def test_a_line_of_many_megabytes_is_answered(repository: Path) -> None:
     assert code == 0
 
 
-def test_a_root_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_missing_root_is_reported(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     server = server_of(root)
@@ -834,7 +832,7 @@ def test_a_root_that_is_gone_is_said(tmp_path: Path) -> None:
         assert "is gone" in refused(server, tool, **arguments)
 
 
-def test_what_others_print_on_standard_output_is_no_message(repository: Path) -> None:
+def test_foreign_output_on_stdout_is_not_a_message(repository: Path) -> None:
     noisy = "import os, sys; from abreast.suites.code_search import server; real = server.McpServer.answer; "
     noisy += "server.McpServer.answer = lambda *a: (print('noise', flush=True), os.write(1, b'more'), real(*a))[-1]; "
     done = subprocess.run(
@@ -847,7 +845,7 @@ def test_what_others_print_on_standard_output_is_no_message(repository: Path) ->
     assert b"noise" in done.stderr
 
 
-def test_it_answers_while_its_input_stays_open(repository: Path) -> None:
+def test_requests_are_answered_while_the_input_stays_open(repository: Path) -> None:
     with running(repository) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -874,7 +872,7 @@ METHODS = st.sampled_from(["initialize", "ping", "tools/list", "tools/call", "no
 
 @st.composite
 def requests(draw: Callable[[Any], Any]) -> Any:
-    """Nearly what a client asks."""
+    """Almost valid requests of a client."""
     params = draw(st.fixed_dictionaries({"name": st.sampled_from(NAMES) | JSON, "arguments": ARGUMENTS | JSON}) | JSON)
     request = {"jsonrpc": "2.0", "id": draw(JSON), "method": draw(METHODS), "params": params}
     for key in draw(st.sets(st.sampled_from(sorted(request)), max_size=2)):
@@ -885,7 +883,7 @@ def requests(draw: Callable[[Any], Any]) -> Any:
 LINES = (
     st.binary(max_size=200)
     | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass"))
-    | (requests() | st.lists(requests(), max_size=3) | JSON).map(lambda asked: json.dumps(asked).encode())
+    | (requests() | st.lists(requests(), max_size=3) | JSON).map(lambda request: json.dumps(request).encode())
 )
 
 
@@ -896,7 +894,7 @@ def answering(repository: Path) -> McpServer:
 
 @settings(max_examples=200, deadline=None)
 @given(content=LINES)
-def test_no_line_is_answered_by_anything_but_json_rpc(answering: McpServer, content: bytes) -> None:
+def test_every_line_is_answered_by_json_rpc(answering: McpServer, content: bytes) -> None:
     reply = answering.answer(content)
     if reply is None:
         return

@@ -48,7 +48,7 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
     environment = dict(os.environ)
     if page == ROOT / "README.md":  # its first job begins with the files that init writes
         subprocess.run(["abreast", "init", "function"], cwd=tmp_path, env=environment, check=True, capture_output=True)
-    ran = 0
+    commands_run = 0
     for language, name, content in blocks(page):
         if name:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,8 +59,8 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
             for line in content.splitlines():
                 assert line.startswith("$ "), f"{page.name}: {line}"
                 if line.startswith("$ abreast ") and not set(line[2:]) & set("|&;<>$`*"):
-                    here = folder.abreast(*shlex.split(line[2:])[1:])  # quicker in this process
-                    code, out, err = here.code, here.out, here.err
+                    result = folder.abreast(*shlex.split(line[2:])[1:])  # quicker in this process
+                    code, out, err = result.code, result.out, result.err
                 else:
                     done = subprocess.run(
                         ["bash", "-c", line[2:]],
@@ -72,8 +72,8 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
                     )
                     code, out, err = done.returncode, done.stdout, done.stderr
                 assert code == 0, f"{page.name}: {line}\n{out}{err}"
-                ran += 1
-    assert ran
+                commands_run += 1
+    assert commands_run
 
 
 def test_reference_pages_are_the_generated_ones() -> None:
@@ -116,10 +116,10 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > len(list((ROOT / "docs").rglob("*.md")))
     for page in pages:
-        loaded = re.findall(
+        resources = re.findall(
             r"<(?:script|img|link rel=.?stylesheet.?)[^>]*?(?:src|href)=.?(https?://[^\s\">]+)", page.read_text()
         )
-        assert not loaded, f"{page.name} loads {loaded}"
+        assert not resources, f"{page.name} loads {resources}"
     assert "Execute the missing trials" in (tmp_path / "site/reference/python-api/index.html").read_text()
 
 
@@ -128,12 +128,12 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_in_docstrings_are_true(name: str) -> None:
+def test_examples_in_docstrings_are_correct(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
 
-def test_no_file_names_a_place_of_one_machine_or_a_registry() -> None:
+def test_no_file_names_local_paths_or_a_registry() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     hosts = "|".join(("py" + "pi", "python" + "hosted", "npm" + "js"))
     for name in listed:

@@ -1,4 +1,4 @@
-"""Whatever happens to a run, no row is lost or duplicated, nothing is paid for twice, and no process is left.
+"""Durability: no row is lost or duplicated, nothing is paid for twice, and no process is left behind.
 
 Real processes, real signals, real disks: the target appends a line to a file for every call, so that what was executed
 is known from outside.
@@ -136,7 +136,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 30.0) -> Done:
 
 @pytest.fixture(autouse=True)
 def _nothing_left(folder: Folder) -> Iterator[None]:
-    """Kill what a failed test left."""
+    """Kill the processes that a failed test left behind."""
     yield
     for pid in alive(children(folder)):
         os.kill(pid, signal.SIGKILL)
@@ -187,7 +187,7 @@ def test_a_run_killed_repeatedly_loses_nothing_and_repeats_only_what_was_in_flig
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(chance.uniform(0.0, 0.1))
         process.kill()
-        if ended(process).code != -signal.SIGKILL:  # it was quicker
+        if ended(process).code != -signal.SIGKILL:  # the run ended before the kill
             break
         kills += 1
         words = ["resume", "--store", store]
@@ -295,7 +295,7 @@ def test_a_second_interrupt_ends_the_process_and_resume_executes_the_cancelled_t
     every_trial_once(folder, "results.db", 2)
 
 
-def test_an_interrupt_from_the_terminal_that_breaks_a_child_of_the_target_is_not_the_variants_failure(
+def test_an_interrupt_that_breaks_a_child_of_the_target_is_not_the_failure_of_the_variant(
     folder: Folder,
 ) -> None:
     """A terminal sends Ctrl-C to all its processes, including children of a target."""
@@ -338,7 +338,7 @@ def test_trials_that_finish_after_an_interrupt_are_scored(folder: Folder) -> Non
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) == 2, "two calls in flight", process)
     process.send_signal(signal.SIGINT)
-    assert ended(process).code == 0, "nothing is left to do"
+    assert ended(process).code == 0, "nothing remains to be done"
     assert folder.sql("select count(*) n, count(score) scored from predictions") == [{"n": 2, "scored": 2}]
 
 
@@ -374,7 +374,7 @@ class Disk:
         subprocess.run(["mount", *words, str(self.path)], check=True, capture_output=True)
 
     def fill(self, leave: int = 0) -> None:
-        """Take all the space but so many bytes."""
+        """Fill the disk except for this many bytes."""
         with (self.path / "ballast").open("ab") as file:
             while True:
                 free = shutil.disk_usage(self.path).free - leave
@@ -463,7 +463,7 @@ def test_on_a_read_only_disk_everything_can_be_read_and_a_run_is_refused(
         shutil.copytree(disk.path, folder.path / "copy")  # a reader of the store itself would complete it
         stored = only_run(folder, f"copy/results.{engine}")["trials"]
         assert any(log.stat().st_size > 0 for log in disk.path.glob("*-wal"))
-        if ending == "killed and copied":  # who copies a store takes the log along, not the index in shared memory
+        if ending == "killed and copied":  # a copy of a store includes the log, but not the index in shared memory
             for index in disk.path.glob("*-shm"):
                 index.unlink()
     disk.mount("-o", "remount,ro")
@@ -508,16 +508,16 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", FOREIGN)
-def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
-    make, sentence = FOREIGN[what]
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_of_another_program_is_refused_and_not_changed(folder: Folder, kind: str) -> None:
+    make, sentence = FOREIGN[kind]
     spec = experiment(folder, cases=1)
     path = folder.path / "results.db"
     make(path)
     before = path.read_bytes() if path.is_file() else None
     for words in (["run", spec], ["check", spec], ["runs", "--store", "results.db"], ["sql", "results.db", "select 1"]):
         done = folder.abreast(*words)
-        if what == "a folder" and words[0] != "run":
+        if kind == "a folder" and words[0] != "run":
             assert done.code in (0, 2)
             continue
         assert done.code == 2, done.output
@@ -536,9 +536,9 @@ DUCKDB_FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DUCKDB_FOREIGN)
-def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Folder, what: str) -> None:
-    make, sentence = DUCKDB_FOREIGN[what]
+@pytest.mark.parametrize("kind", DUCKDB_FOREIGN)
+def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Folder, kind: str) -> None:
+    make, sentence = DUCKDB_FOREIGN[kind]
     spec = experiment(folder, cases=1, store="results.duckdb")
     path = folder.path / "results.duckdb"
     make(path)
@@ -546,7 +546,7 @@ def test_a_duckdb_file_of_another_program_is_refused_and_not_changed(folder: Fol
     for words in (["run", spec], ["runs", "--store", "results.duckdb"]):
         done = folder.abreast(*words)
         assert done.code == 2, done.output
-        assert sentence in done.err or (what == "a folder" and "no such store" in done.err)
+        assert sentence in done.err or (kind == "a folder" and "no such store" in done.err)
     assert (path.read_bytes() if path.is_file() else None) == before
     assert sorted(item.name for item in folder.path.glob("results*")) == ["results.duckdb"]
 
@@ -586,7 +586,7 @@ def test_a_damaged_store_gives_a_message_and_never_a_traceback(folder: Folder, s
         ["run", spec],
         ["cache", "stats"],
     ):
-        done = folder.abreast(*words)  # asserts that there is no traceback
+        done = folder.abreast(*words)  # asserts that no traceback is printed
         assert done.code in (0, 2, 3), (words, done.output)
         assert done.code == 0 or "error:" in done.err
 
@@ -621,22 +621,22 @@ def incomplete(folder: Folder, store: str = "results.db", cases: int = 16) -> st
 
 
 @pytest.mark.parametrize("command", ["resume", "run"])
-def test_of_two_processes_that_resume_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
+def test_of_two_processes_resuming_a_run_one_executes_and_the_other_names_it(folder: Folder, command: str) -> None:
     spec = incomplete(folder)
     words = ["resume"] if command == "resume" else ["run", spec]
-    both = [folder.start(*words) for _ in range(2)]
-    ends = sorted([(ended(process), process.pid) for process in both], key=lambda end: end[0].code)
+    processes = [folder.start(*words) for _ in range(2)]
+    ends = sorted([(ended(process), process.pid) for process in processes], key=lambda end: end[0].code)
     (winner, pid), (loser, _) = ends
     assert (winner.code, loser.code) == (0, 2), (winner.output, loser.output)
     assert f"is being executed by process {pid}" in loser.err
-    assert len(calls(folder)) <= 32 + 2 * 2  # what was in flight at the kill, and nothing else twice
+    assert len(calls(folder)) <= 32 + 2 * 2  # only attempts in flight at the kill are repeated
     every_trial_once(folder, "results.db", 16)
 
 
 def test_of_two_processes_that_start_the_same_plan_only_one_executes(folder: Folder) -> None:
     spec = experiment(folder, seconds=0.2, cases=10, parallel=2)
-    both = [folder.start("run", spec) for _ in range(2)]
-    codes = sorted(ended(process).code for process in both)
+    processes = [folder.start("run", spec) for _ in range(2)]
+    codes = sorted(ended(process).code for process in processes)
     assert codes == [0, 2]
     assert len(calls(folder)) == 20
     every_trial_once(folder, "results.db", 10)
@@ -660,10 +660,10 @@ def test_several_runs_write_to_one_store_while_others_read_it(folder: Folder, st
     ends = [ended(process) for process in processes]
     assert [done.code for done in ends] == [0, 0, 0], [done.err for done in ends]
     assert read >= 3
-    counted = folder.sql(
+    counts = folder.sql(
         "select run, variant, count(*) as n, avg(score_exact) as s from predictions group by 1, 2", store
     )
-    assert [(row["n"], row["s"]) for row in counted] == [(80, 1.0)] * 6
+    assert [(row["n"], row["s"]) for row in counts] == [(80, 1.0)] * 6
     assert len(calls(folder)) == 480
     assert plain_count(folder.path / store) == 480
 
@@ -682,9 +682,9 @@ def plain_count(path: Path) -> int | None:
             return int(rows[0][0])
         finally:
             reader.close()
-    except duckdb.IOException:  # a flush has it for a moment
+    except duckdb.IOException:  # locked by a flush for a moment
         return None
-    except apsw.SQLError:  # it is being made
+    except apsw.SQLError:  # it is being created
         return None
 
 
@@ -804,8 +804,8 @@ def test_a_row_that_cannot_be_stored_does_not_affect_others(tmp_path: Path) -> N
     failures: list[StoreError] = []
     writer = Writer(store, lease, committed.extend, failures.append)
     for number in range(50):
-        odd = object() if number == 20 else "{}"
-        writer.put_together([("events", (lease.run_id, float(number), "kind", odd))], number)
+        value = object() if number == 20 else "{}"
+        writer.put_together([("events", (lease.run_id, float(number), "kind", value))], number)
     with pytest.raises(StoreError, match="cannot be stored"):
         writer.close()
     assert committed == [number for number in range(50) if number != 20]
@@ -914,7 +914,7 @@ def children(folder: Folder) -> list[int]:
 
 @pytest.fixture
 def bystanders() -> Iterator[None]:
-    """Processes that must not be killed: one with another mark, one without."""
+    """Processes that must not be killed: one with another mark, one without a mark."""
     processes = [
         subprocess.Popen(["sleep", "1000"], env={**os.environ, "ABREAST_RUN": "somebody-elses-1"}),
         subprocess.Popen(["sleep", "1000"]),
@@ -1021,7 +1021,7 @@ def test_a_run_that_ends_leaves_the_children_of_another_run_of_the_same_process_
 
 
 def test_a_notebook_can_resume_after_the_store_failed(folder: Folder, disk: Disk) -> None:
-    """The process is alive after its run ended; the run must not look active."""
+    """The process outlives its run, which must not look active."""
     experiment(folder, target="large", cases=150, parallel=2, store="disk/results.db", scorer="contains")
     script = folder.write(
         "notebook.py",

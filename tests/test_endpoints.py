@@ -52,13 +52,13 @@ def test_check_connects_only_with_online(folder: Folder, dead: str) -> None:
     assert f"cannot reach {dead} (connection refused)" in done.err
 
 
-def test_a_live_endpoint_passes_and_is_asked_nothing(folder: Folder) -> None:
+def test_a_live_endpoint_passes_without_a_model_request(folder: Folder) -> None:
     with FakeProvider.in_thread(keys=None) as provider:
         write_spec(folder, f"{{target: openai, model: any, base_url: '{provider.url}/v1'}}")
         done = folder.abreast("check", "spec.yaml", "--online")
         assert done.code == 0, done.err
         assert f"{provider.url} can be reached" in done.err
-        assert [seen for seen in provider.requests if seen.method != "GET"] == []
+        assert [request for request in provider.requests if request.method != "GET"] == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_server_that_accepts_connections_must_answer(
     assert message in done.err
 
 
-def test_what_is_simulated_or_a_function_needs_no_endpoint(folder: Folder) -> None:
+def test_simulators_and_functions_need_no_endpoint(folder: Folder) -> None:
     write_spec(folder, "{target: simulated}")
     done = folder.abreast("check", "spec.yaml", "--online", "--verbose")
     assert done.code == 0
@@ -137,7 +137,7 @@ def ended(display: progress.Counts, outcome: Outcome) -> None:
     display.finished(job, outcome)
 
 
-def test_lines_say_how_long_the_first_answer_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_lines_show_the_wait_for_the_first_answer(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     display = progress.PlainProgress(4, 0, ["agent"], clock)
     for _ in range(100):
@@ -150,7 +150,7 @@ def test_lines_say_how_long_the_first_answer_is_waited_for(capsys: pytest.Captur
     from abreast.errors import Transient, classify
 
     ended(display, Outcome("error", failure=classify(Transient("no connection"))))
-    assert "waiting for the first answer, 100 s" in display.sentence(), "a failed connection is no answer"
+    assert "waiting for the first answer, 100 s" in display.sentence(), "a failed connection is not an answer"
     ended(display, Outcome("ok"))
     clock.now += 1_000.0
     display.tick()
@@ -158,7 +158,7 @@ def test_lines_say_how_long_the_first_answer_is_waited_for(capsys: pytest.Captur
     assert capsys.readouterr().err == ""
 
 
-def test_a_run_says_that_it_waits(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_reports_that_it_is_waiting(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "WAITING_S", 0.05)
     monkeypatch.setattr(execution, "TICK_S", 0.05)
     with FakeProvider.in_thread(keys=None, latency=1.0) as provider:

@@ -38,7 +38,7 @@ ENDINGS = {
 
 
 async def behave(case: str) -> Answer:
-    """An attempt with any ending."""
+    """Perform an attempt that ends as the input says."""
     if case == "error":
         raise RateLimited("slow down")
     if case == "skipped":
@@ -50,7 +50,7 @@ async def behave(case: str) -> Answer:
 
 
 class Scripted(Target):
-    """A target that behaves as the input of the case says."""
+    """A target whose behaviour is set by the input of the case."""
 
     name, version, simulated, sees, transforms, place = "scripted", "1", False, "input", False, "loop"
     is_service = False
@@ -80,7 +80,7 @@ def virtual_engine(complete: Complete) -> Engine:
             return 1000.0, Outcome("ok", Answer("too late"))
         steps = behave(case)
         try:
-            steps.send(None)  # up to where it would wait
+            steps.send(None)  # up to its first wait
         except Skipped as reason:
             return 0.0, Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
         finally:
@@ -148,7 +148,7 @@ def number(setup, complete):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Another package: one file, and its entry points."""
+    """Another installed package: one file and its entry points."""
     (tmp_path / "their_engine.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "their_engine-1.0.dist-info"
     info.mkdir()
@@ -238,7 +238,7 @@ def test_outcomes_and_prompts_contain_no_secret(build: Build, installed: Path, m
 
 
 @every_engine
-def test_cancel_ends_what_is_in_flight(build: Build, installed: Path) -> None:
+def test_cancel_ends_attempts_in_flight(build: Build, installed: Path) -> None:
     async def action(engine: Engine, ended: Ended) -> None:
         for position in range(4):
             engine.submit(job_of("timeout", position))
@@ -263,7 +263,7 @@ def test_an_engine_without_work_closes_and_leaves_nothing(build: Build, installe
 
 
 @every_engine
-def test_capacity_is_a_number_or_open(build: Build, installed: Path) -> None:
+def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> None:
     async def action(engine: Engine, ended: Ended) -> None:
         capacity = engine.capacity()
         assert capacity is None or capacity >= 1
@@ -274,7 +274,7 @@ def test_capacity_is_a_number_or_open(build: Build, installed: Path) -> None:
 
 @pytest.mark.parametrize("build", [local_engine, partial(local_engine, transforms=True), virtual_engine, third_engine])
 def test_preparing_ahead_is_harmless(build: Build, installed: Path) -> None:
-    """Whether prepared jobs start, start later or never."""
+    """Prepared jobs may start now, later or never."""
 
     async def action(engine: Engine, ended: Ended) -> None:
         jobs = [job_of("answer", position) for position in range(4)]
@@ -319,7 +319,7 @@ def test_another_process_builds_the_same_targets_from_the_setup() -> None:
 
 
 def test_a_third_engine_executes_a_run(installed: Path, folder: Any) -> None:
-    """One file of another package, found by its entry point, in a complete run."""
+    """The engine is one file of another package, found by its entry point."""
     from abreast import Case, Experiment
 
     cases = [Case(f"c{number}", f"{number} + 1", str(number + 1)) for number in range(5)]
@@ -353,7 +353,7 @@ def test_the_command_line_chooses_an_engine_that_a_package_adds(installed: Path,
     assert folder.sql("select count(*) n from predictions where status = 'ok'") == [{"n": 4}]
 
 
-def test_an_engine_gets_everything_that_targets_are_built_from(
+def test_an_engine_receives_everything_needed_to_build_targets(
     installed: Path, folder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from abreast import Experiment

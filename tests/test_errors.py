@@ -66,7 +66,7 @@ def http_error(code: int, **headers: str) -> urllib.error.HTTPError:
     ],
     ids=repr,
 )
-def test_a_fault_of_the_network_is_no_fault_of_the_variant(error: BaseException) -> None:
+def test_network_errors_are_not_the_fault_of_the_variant(error: BaseException) -> None:
     assert of(error) == NETWORK
 
 
@@ -80,7 +80,7 @@ def test_a_fault_of_the_network_is_no_fault_of_the_variant(error: BaseException)
     ],
     ids=repr,
 )
-def test_exhausted_resources_of_the_driver_are_no_fault_of_the_variant(error: BaseException) -> None:
+def test_exhausted_resources_of_the_driver_are_not_the_fault_of_the_variant(error: BaseException) -> None:
     assert of(error) == RESOURCES
 
 
@@ -118,7 +118,7 @@ def test_timeouts_of_clients_are_retried(error: BaseException) -> None:
     ],
     ids=repr,
 )
-def test_other_exceptions_are_the_variants_own(error: BaseException) -> None:
+def test_other_exceptions_are_the_fault_of_the_variant(error: BaseException) -> None:
     assert of(error) == CRASH
 
 
@@ -156,7 +156,7 @@ def raised(error: BaseException, *, cause: BaseException | None = None, during: 
     return error
 
 
-def test_what_caused_an_error_decides_and_is_named() -> None:
+def test_the_cause_of_an_error_decides_and_is_named() -> None:
     wrapped = raised(RuntimeError("call failed"), cause=raised(ValueError("inner"), cause=ConnectionResetError("peer")))
     assert of(wrapped) == NETWORK
     assert classify(wrapped).message == "RuntimeError: call failed (caused by ConnectionResetError: peer)"
@@ -180,7 +180,7 @@ def test_members_of_an_exception_group_decide() -> None:
     assert of(ExceptionGroup("tasks", [ValueError("x")])) == CRASH
 
 
-def test_a_circle_of_causes_ends() -> None:
+def test_a_cycle_of_causes_ends() -> None:
     first, second = ValueError("1"), ValueError("2")
     first.__cause__, second.__cause__ = second, first
     assert of(first) == CRASH
@@ -302,7 +302,7 @@ def test_a_crash_has_a_short_location_however_deep_it_was() -> None:
     assert "more calls" in lines[4]
 
 
-def test_a_cause_of_many_words_is_cut() -> None:
+def test_a_long_cause_is_truncated() -> None:
     def wordy() -> None:
         raise ValueError("short") from KeyError("x" * 5000)
 

@@ -33,7 +33,7 @@ def spec(folder: Folder, more: str = "", variants: str = "{a: {price: 0.01}, b: 
 
 @pytest.fixture
 def paid(folder: Folder) -> Folder:
-    """A folder with a function that says what it costs, and ten cases."""
+    """A folder with a function that reports its cost, and ten cases."""
     folder.write("paid.py", PAID)
     folder.cases(10)
     spec(folder)
@@ -59,7 +59,7 @@ def test_unknown_values_are_called_unknown(paid: Folder) -> None:
     assert "$0" not in stderr
 
 
-def test_earlier_trials_of_the_same_variant_count_before_everything_else(paid: Folder) -> None:
+def test_earlier_trials_of_the_same_variant_take_precedence(paid: Folder) -> None:
     assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
     estimate = numbers(paid)
     assert (estimate["trials"], estimate["done"]) == (12, 8)
@@ -119,8 +119,8 @@ def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> Non
     assert "unknown" not in done.err
     assert "$" not in done.err
     assert numbers(paid)["cost_usd"] is None
-    beside = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
-    paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {beside}\n")
+    variants = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
+    paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {variants}\n")
     assert "cost and time unknown: no earlier trials of b" in paid.abreast("check", "spec.yaml").err
     assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
     assert numbers(paid)["cost_usd"] == pytest.approx(0.08)
@@ -192,7 +192,7 @@ def test_a_transform_that_says_it_is_quick_is_run_for_an_estimate(paid: Folder, 
     assert "(from the size of the prompts)" in estimate["message"]
 
 
-def test_skipped_trials_take_nothing(paid: Folder) -> None:
+def test_skipped_trials_cost_nothing(paid: Folder) -> None:
     paid.write("paid.py", QUICK)
     variant = "{a: {target: simulated, latency: 2, cost_usd: 0.5, transform: {from: python:paid:change, most: %d}}}"
     for most, trials in ((100, 10), (4, 4), (0, 0)):
@@ -203,10 +203,10 @@ def test_skipped_trials_take_nothing(paid: Folder) -> None:
     spec(paid, variants="{a: {transform: {from: python:paid:change, most: 4}}}", more="expects: {seconds: 5}\n")
     estimate = numbers(paid)
     assert (estimate["input_tokens"], estimate["seconds"]) == pytest.approx((100, 20.0))
-    assert estimate["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
+    assert estimate["cost_usd"] is None, "an unknown cost does not become 0 because other trials are skipped"
 
 
-def test_expects_of_the_spec_counts_where_no_earlier_trial_is_known(paid: Folder) -> None:
+def test_expects_of_the_spec_applies_without_earlier_trials(paid: Folder) -> None:
     spec(paid, "expects: {seconds: 3.5, output_tokens: 150}\nlimits: {parallel: 2}\n")
     estimate = numbers(paid)
     assert (estimate["seconds"], estimate["output_tokens"]) == pytest.approx((35.0, 3000))
@@ -277,7 +277,7 @@ def test_prices_and_expects_give_dollars_before_the_first_run(folder: Folder, mo
     assert not (folder.path / "results.db").exists()
     assert estimate_of(params=f", system: {'y' * 4000}")["cost_usd"] == pytest.approx(40 + 30), "it is sent each time"
     assert estimate_of("{seconds: 2}")["cost_usd"] is None
-    assert estimate_of(params=", images: ['{{ input }}']")["cost_usd"] is None, "nobody knows what pictures take"
+    assert estimate_of(params=", images: ['{{ input }}']")["cost_usd"] is None, "the tokens of images are unknown"
 
 
 def test_expects_is_part_of_the_stored_spec(paid: Folder) -> None:
@@ -347,7 +347,7 @@ def test_more_than_the_budget_is_a_warning_and_the_budget_holds(paid: Folder) ->
     assert "the budget is $0.16: about 8 of 16 trials fit" in done.err
     assert done.code == 3
     second = paid.abreast("check", "spec.yaml")
-    assert "already spent" in second.err, "what the run that goes on has spent counts"
+    assert "already spent" in second.err, "earlier spending of the resumed run counts"
 
 
 def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, monkeypatch: Any) -> None:
@@ -355,7 +355,7 @@ def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, mon
     monkeypatch.setenv("ABREAST_STATE", str(state))
     spec(paid, "limits: {quota: 50/5h}\n")
     assert "needs 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
-    assert not state.exists(), "looking makes nothing"
+    assert not state.exists(), "a check creates nothing"
     assert paid.abreast("run", "spec.yaml").code == 0
     assert "needs 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
     paid.cases(40)
@@ -371,7 +371,7 @@ def test_the_share_of_the_quota_and_its_remainder_are_reported(paid: Folder, mon
 
 
 @pytest.fixture
-def dear(paid: Folder) -> Folder:
+def expensive(paid: Folder) -> Folder:
     """Two dollars per trial, known from one trial; then forty more cases."""
     spec(paid, variants="{a: {price: 2}}")
     assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
@@ -380,21 +380,21 @@ def dear(paid: Folder) -> Folder:
     return paid
 
 
-def test_high_costs_are_refused_without_a_terminal(dear: Folder) -> None:
-    done = dear.abreast("run", "spec.yaml", "--store", "known.db")
+def test_high_costs_are_refused_without_a_terminal(expensive: Folder) -> None:
+    done = expensive.abreast("run", "spec.yaml", "--store", "known.db")
     assert done.code == 4
     assert "this will cost about $80.00 (40 trials), more than limits.ask_above_usd ($5.00)" in done.err
     assert "--yes" in done.err
-    assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == 1, "no run was begun"
-    assert dear.abreast("aa", "spec.yaml", "--store", "known.db").code == 4
-    assert dear.abreast("check", "spec.yaml", "--store", "known.db").code == 0, "a check spends nothing"
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--dry-run").code == 0
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
+    assert len(expensive.abreast("runs", "--store", "known.db", "--json").json) == 1, "no run was begun"
+    assert expensive.abreast("aa", "spec.yaml", "--store", "known.db").code == 4
+    assert expensive.abreast("check", "spec.yaml", "--store", "known.db").code == 0, "a check spends nothing"
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db", "--dry-run").code == 0
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
 
 
-def test_a_budget_below_the_threshold_needs_no_confirmation(dear: Folder) -> None:
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
-    more = dear.abreast("resume", "--store", "known.db", "--budget", "30")
+def test_a_budget_below_the_threshold_needs_no_confirmation(expensive: Folder) -> None:
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
+    more = expensive.abreast("resume", "--store", "known.db", "--budget", "30")
     assert more.code == 4
     assert re_dollars(more.err) == ["$76.00", "$26.00"]
 
@@ -404,11 +404,11 @@ def re_dollars(text: str) -> list[str]:
     return [word.strip(",") for word in line.split("more than")[0].split() if word.startswith("$")]
 
 
-def test_the_threshold_is_the_users_own(dear: Folder) -> None:
-    spec(dear, "limits: {ask_above_usd: 100}\n", "{a: {price: 2}}")
-    assert dear.abreast("run", "spec.yaml", "--store", "known.db").code == 0
-    spec(dear, "limits: {ask_above_usd: -1}\n", "{a: {price: 2}}")
-    assert "ask_above_usd must be dollars of at least 0" in dear.abreast("run", "spec.yaml").err
+def test_the_threshold_is_the_users_own(expensive: Folder) -> None:
+    spec(expensive, "limits: {ask_above_usd: 100}\n", "{a: {price: 2}}")
+    assert expensive.abreast("run", "spec.yaml", "--store", "known.db").code == 0
+    spec(expensive, "limits: {ask_above_usd: -1}\n", "{a: {price: 2}}")
+    assert "ask_above_usd must be dollars of at least 0" in expensive.abreast("run", "spec.yaml").err
 
 
 def test_a_simulated_run_never_asks(folder: Folder) -> None:
@@ -418,13 +418,13 @@ def test_a_simulated_run_never_asks(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("typed", "code", "runs"), [("y\n", 0, 2), ("\n", 4, 1), ("no\n", 4, 1)])
-def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, code: int, runs: int) -> None:
+def test_high_costs_need_confirmation_on_a_terminal(expensive: Folder, typed: str, code: int, runs: int) -> None:
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode())
         done = subprocess.run(
             [*ABREAST, "run", "spec.yaml", "--store", "known.db", "--json"],
-            cwd=dear.path,
+            cwd=expensive.path,
             stdin=theirs,
             capture_output=True,
             text=True,
@@ -435,7 +435,7 @@ def test_high_costs_need_confirmation_on_a_terminal(dear: Folder, typed: str, co
         os.close(theirs)
     assert done.returncode == code, done.stderr
     assert "this will cost about $80.00 (40 trials): continue? [y/N]" in done.stderr
-    assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == runs
+    assert len(expensive.abreast("runs", "--store", "known.db", "--json").json) == runs
     if code == 0:
         assert json.loads(done.stdout)[0]["executed"] == 40, "the question is not on standard output"
     else:

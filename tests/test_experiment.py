@@ -30,7 +30,7 @@ CASES = [Case(f"c{number}", {"x": number}, expected=str(number)) for number in r
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABREAST_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -57,7 +57,7 @@ def experiment(target: Any = right_from, variants: Any = None, **more: Any) -> E
 # -- the result ------------------------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_a_word_with_its_effect_and_reads_as_its_sentence() -> None:
+def test_a_verdict_has_a_word_and_an_effect_and_prints_as_a_sentence() -> None:
     result = experiment().run()
     verdict = result.verdict
     assert (verdict.word, verdict.variant, verdict.baseline) == ("better", "all", "half")
@@ -71,7 +71,7 @@ def test_a_verdict_is_a_word_with_its_effect_and_reads_as_its_sentence() -> None
     assert result.verdicts == {"all": verdict}
 
 
-def test_of_several_verdicts_the_first_has_the_word_and_the_text_has_all() -> None:
+def test_with_several_verdicts_the_word_is_the_first_and_the_text_has_all() -> None:
     result = experiment(variants={"half": {"first": 20}, "all": {}, "few": {"first": 30}}).run()
     assert result.verdict.variant == "all"
     assert {name: item.word for name, item in result.verdicts.items()} == {"all": "better", "few": "worse"}
@@ -87,7 +87,7 @@ def test_without_a_comparison_the_verdict_says_why(more: dict[str, Any]) -> None
     assert str(verdict)
 
 
-def test_a_verdict_that_is_taken_for_text_says_what_to_write() -> None:
+def test_a_verdict_used_as_text_raises_with_a_fix() -> None:
     verdict = experiment().run().verdict
     with pytest.warns(UserWarning, match="verdict.word == 'better'"):
         assert verdict != "better"
@@ -98,7 +98,7 @@ def test_a_verdict_that_is_taken_for_text_says_what_to_write() -> None:
 
 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
-def test_the_rows_are_a_frame_in_the_order_of_the_plan(store: str) -> None:
+def test_rows_are_a_data_frame_in_plan_order(store: str) -> None:
     result = experiment(store=store, repeats=2).run(parallel=8)
     frame, rows = result.to_df(), result.rows()
     columns = ["case_id", "variant", "repeat", "score"]
@@ -107,7 +107,7 @@ def test_the_rows_are_a_frame_in_the_order_of_the_plan(store: str) -> None:
     assert result.to_df(library="polars")["case_id"].to_list() == [row["case_id"] for row in rows]
 
 
-def test_in_a_notebook_names_and_messages_of_others_are_only_text() -> None:
+def test_in_a_notebook_foreign_names_and_messages_are_escaped() -> None:
     hostile = "<img src=x onerror=alert(1)>"
 
     def fails(case: Case) -> str:
@@ -117,7 +117,7 @@ def test_in_a_notebook_names_and_messages_of_others_are_only_text() -> None:
     assert "<img" not in page
     assert "<script" not in page
     assert html.escape(hostile) in page
-    assert "$" not in page, "a notebook would take it for a formula"
+    assert "$" not in page, "a notebook would render it as a formula"
     assert "no trial gave an answer" in page
     assert "<td>b</td>" in page
 
@@ -160,7 +160,7 @@ def test_arun_works_on_the_callers_loop_and_leaves_it_and_its_signals_alone() ->
     assert turns > 10
 
 
-def test_inside_a_running_loop_run_works_too() -> None:
+def test_run_works_inside_a_running_loop() -> None:
     async def main() -> Result:
         return experiment(slow, {"a": {}, "b": {"delay": 0.0}}).run(parallel=8)
 
@@ -181,18 +181,18 @@ class CancelAfter(Listener):
 
 
 @pytest.mark.parametrize("target", [slow, sleepy])
-def test_a_cancelled_run_keeps_what_is_finished_and_goes_on_later(target: Any) -> None:
-    def some() -> Experiment:
+def test_a_cancelled_run_keeps_finished_trials_and_can_be_resumed(target: Any) -> None:
+    def new_experiment() -> Experiment:
         return experiment(target, {"a": {"delay": 0.01}, "b": {"delay": 0.02}})
 
     async def cancelled() -> None:
         listener = CancelAfter(20)
-        listener.task = asyncio.create_task(some().arun(parallel=2, listeners=[listener]))
+        listener.task = asyncio.create_task(new_experiment().arun(parallel=2, listeners=[listener]))
         await listener.task
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
-    result = asyncio.run(some().arun(parallel=20))
+    result = asyncio.run(new_experiment().arun(parallel=20))
     assert result.status == "complete"
     assert 20 <= result.done_before < 30
     assert result.done_before + result.executed == 80
@@ -259,7 +259,7 @@ def test_ctrl_c_in_a_script_with_its_own_loop_stores_what_is_finished(tmp_path: 
 # -- progress and logging ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_prints_nothing_unless_progress_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_prints_nothing_without_progress(capsys: pytest.CaptureFixture[str]) -> None:
     experiment().run()
     assert capsys.readouterr() == ("", "")
     experiment().run(progress=True, fresh=True)
@@ -270,7 +270,7 @@ def test_a_run_prints_nothing_unless_progress_is_asked_for(capsys: pytest.Captur
 
 @dataclass
 class Cell:
-    """What a kernel would show below a cell: the stand-in for IPython, which is not a dependency."""
+    """Output that a kernel would show below a cell; replaces IPython, which is not a dependency."""
 
     contents: list[str]
 
@@ -302,7 +302,7 @@ def test_in_a_notebook_progress_is_one_line_that_is_updated(
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_logger_hears_of_the_run_and_has_no_handler_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_run_is_logged_without_adding_a_handler(caplog: pytest.LogCaptureFixture) -> None:
     def fails_once(case: Case) -> str:
         if case.id == "c7":
             raise ValueError("seven\nis too many")
@@ -317,7 +317,7 @@ def test_the_logger_hears_of_the_run_and_has_no_handler_of_ours(caplog: pytest.L
     assert not logging.getLogger("abreast").handlers
 
 
-def test_in_a_script_without_logging_a_run_that_only_failed_prints_why(tmp_path: Path) -> None:
+def test_without_logging_a_run_in_which_everything_failed_prints_why(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         textwrap.dedent("""
         from abreast import Experiment
@@ -336,7 +336,7 @@ def test_in_a_script_without_logging_a_run_that_only_failed_prints_why(tmp_path:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_run_that_stopped_warns_and_says_how_to_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stopped_run_warns_and_says_how_to_resume(caplog: pytest.LogCaptureFixture) -> None:
     def fails(case: Case) -> str:
         raise ValueError("broken")
 
@@ -373,9 +373,7 @@ def asks_for_expected(item: Any) -> str:
         (lambda case: object(), "return text, a number, a list or a dict"),
     ],
 )
-def test_a_function_that_takes_the_case_for_its_input_hears_what_to_write(
-    target: Callable[..., Any], message: str
-) -> None:
+def test_a_function_that_mistakes_the_case_for_its_input_gets_a_hint(target: Callable[..., Any], message: str) -> None:
     assert message in str(experiment(target, {"a": {}, "b": {}}).run(limit=4).verdict)
 
 
@@ -384,7 +382,7 @@ class Params:
     style: str = "brief"
 
 
-def test_a_function_with_a_dataclass_that_takes_the_input_for_the_case_hears_it() -> None:
+def test_a_function_with_a_dataclass_that_mistakes_the_input_for_the_case_gets_a_hint() -> None:
     def predict(item: Any, params: Params) -> Any:
         return item.input
 
@@ -408,10 +406,10 @@ def misspelt(case: Case, styel: str = "") -> str:
         (misspelt, 'did you mean "styel"'),
     ],
 )
-def test_a_function_with_other_parameters_is_refused_with_its_right_form(target: Any, fix: str) -> None:
+def test_a_function_with_wrong_parameters_is_refused_with_the_right_signature(target: Any, fix: str) -> None:
     with pytest.raises(BadInput, match="cannot be called with these parameters") as caught:
         experiment(target, {"a": {"style": "brief"}}).run()
-    (note,) = caught.value.__notes__  # what a traceback shows below the message
+    (note,) = caught.value.__notes__  # shown by a traceback below the message
     assert note == caught.value.fix
     assert re.search(fix, note)
 
@@ -458,7 +456,7 @@ def test_a_scorer_that_takes_expected_needs_a_case_that_has_it() -> None:
         ({"cases": ["What is 2 + 2"]}, "no such file"),
     ],
 )
-def test_a_text_where_a_list_belongs_is_refused(change: dict[str, Any], message: str) -> None:
+def test_a_string_instead_of_a_list_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         experiment(**change).run()
 
@@ -467,7 +465,7 @@ def test_a_text_where_a_list_belongs_is_refused(change: dict[str, Any], message:
     ("name", "instead"),
     [("df", r"result\.to_df\(\)"), ("winner", r"result\.verdict\.word"), ("score", r"result\.analysis\.variants")],
 )
-def test_an_attribute_that_a_result_does_not_have_names_the_right_one(name: str, instead: str) -> None:
+def test_a_wrong_attribute_of_a_result_names_the_right_one(name: str, instead: str) -> None:
     result = experiment().run(limit=2)
     with pytest.raises(AttributeError, match=instead):
         getattr(result, name)
@@ -486,13 +484,13 @@ def test_the_options_of_a_run_are_parameters_with_types() -> None:
         assert parameters["parallel"].annotation == "int | str | Mapping[str, int] | None"
 
 
-def test_an_unknown_option_is_refused_with_the_one_that_is_meant() -> None:
+def test_an_unknown_option_is_refused_with_a_suggestion() -> None:
     with pytest.raises(TypeError, match='did you mean "parallel"'):
         experiment().run(paralel=4)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match='did you mean "budget_usd"'):
         asyncio.run(experiment().arun(budget=4))  # type: ignore[call-arg]
 
 
-def test_one_name_stands_for_a_list_of_it() -> None:
+def test_a_single_name_is_accepted_as_a_list() -> None:
     result = experiment().run(variant="all", case="c3", parallel=2)
     assert [(row["case_id"], row["variant"]) for row in result.rows()] == [("c3", "all")]

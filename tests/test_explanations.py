@@ -20,8 +20,8 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     assert done.code == 0, done.err
     screen = folder.abreast("show", "latest", "c").out
     line = next(line for line in screen.splitlines() if line.startswith(f"score_{scorer}"))
-    stored = folder.abreast("logs", "--json").json[0]["scores"][0]
-    assert stored["explanation"] in line, "nothing is lost on the way to the terminal"
+    score = folder.abreast("logs", "--json").json[0]["scores"][0]
+    assert score["explanation"] in line, "the terminal shows the full explanation"
     return line
 
 
@@ -55,7 +55,9 @@ def explain(folder: Folder, scorer: str, answer: str, expected: Any) -> str:
     ],
     ids=["spaces", "no-break space", "newline", "case", "decomposed", "cyrillic", "zero width", "two kinds", "any of"],
 )
-def test_texts_that_look_the_same_are_told_apart(folder: Folder, answer: str, expected: Any, difference: str) -> None:
+def test_texts_that_look_the_same_are_distinguished(
+    folder: Folder, answer: str, expected: Any, difference: str
+) -> None:
     line = explain(folder, "exact", answer, expected)
     assert line.startswith("score_exact: 0 ")
     assert difference in line

@@ -1,4 +1,4 @@
-"""Runs that extend earlier ones: what was looked at keeps its order, and the final interval is used once."""
+"""Runs that extend earlier ones: earlier cases keep their order, and the final interval is used once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ scorers: [exact]
 
 
 def write_cases(folder: Folder, numbers: range | list[int], group_size: int = 0) -> None:
-    """Cases c0, c1, ... in the file; `group_size` puts that many neighbours into one group."""
+    """Write cases c0, c1, ...; `group_size` puts that many neighbours into one group."""
     lines = [
         {
             "id": f"c{n}",
@@ -41,7 +41,7 @@ def write_cases(folder: Folder, numbers: range | list[int], group_size: int = 0)
 
 
 def run(folder: Folder, *words: str, code: int = 0) -> str:
-    """The name of the run."""
+    """Run the experiment; return the name of the run."""
     if not (folder.path / "experiment.yaml").exists():
         folder.write("experiment.yaml", SPEC)
     done = folder.abreast("run", "experiment.yaml", "--quiet", "--json", *words)
@@ -98,7 +98,7 @@ def test_the_order_and_the_answers_do_not_depend_on_parallelism(folder: Folder) 
     assert rows[0] == rows[1]
 
 
-def test_it_does_not_matter_where_in_the_file_new_cases_stand(folder: Folder) -> None:
+def test_the_position_of_new_cases_in_the_file_does_not_matter(folder: Folder) -> None:
     write_cases(folder, range(50, 100))
     first = order(folder, run(folder))
     write_cases(folder, range(100))
@@ -109,9 +109,9 @@ def test_cases_that_were_removed_from_the_file_drop_out(folder: Folder) -> None:
     write_cases(folder, range(100))
     first = order(folder, run(folder))
     write_cases(folder, [n for n in range(150) if n % 4])
-    kept = [name for name in first if int(name[1:]) % 4]
+    remaining = [name for name in first if int(name[1:]) % 4]
     second = run(folder)
-    assert order(folder, second)[: len(kept)] == kept
+    assert order(folder, second)[: len(remaining)] == remaining
     assert extends(folder, second) == {
         "run": folder.abreast("runs", "--json").json[0]["run"],
         "cases": 75,
@@ -135,10 +135,10 @@ def test_groups_stay_together_and_old_groups_come_first(folder: Folder) -> None:
     assert groups[:15] == [name for name, _ in groupby(int(case[1:]) // 6 for case in first)]
     assert [case for case in second if case in first] == first
     for at in range(0, 90, 6):
-        assert set(second[at : at + 3]) <= set(first), "the cases that were there before come first in their group"
+        assert set(second[at : at + 3]) <= set(first), "earlier cases come first in their group"
 
 
-def test_new_groups_are_a_note_and_no_warning(folder: Folder) -> None:
+def test_new_groups_give_a_note_and_no_warning(folder: Folder) -> None:
     write_cases(folder, range(90), group_size=6)
     run(folder)
     write_cases(folder, range(120), group_size=6)
@@ -159,7 +159,7 @@ def test_the_bound_on_the_size_of_groups_never_shrinks(folder: Folder) -> None:
 # -- runs that stopped -------------------------------------------------------------------------------------------------
 
 
-def grown(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
+def extended(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
     """A run, more cases in the file, and the order in which a run that extends the first would start them."""
     write_cases(folder, range(first))
     name = run(folder)
@@ -172,12 +172,12 @@ def grown(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
 
 def interrupted(folder: Folder) -> tuple[str, str, list[str]]:
     """A run of 100 cases, one that extends it to 200 and stopped, and the order it would have had uninterrupted."""
-    first, expected = grown(folder, 100, 200)
+    first, expected = extended(folder, 100, 200)
     return first, run(folder, "--budget", "0.5", code=3), expected
 
 
 @pytest.mark.parametrize("how", ["resume", "run"])
-def test_a_run_that_was_stopped_goes_on_in_the_same_order(folder: Folder, how: str) -> None:
+def test_a_stopped_run_continues_in_the_same_order(folder: Folder, how: str) -> None:
     _, second, expected = interrupted(folder)
     assert len(order(folder, second)) < 200
     words = ("resume", second) if how == "resume" else ("run", "experiment.yaml")
@@ -186,9 +186,9 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_order(folder: Folder, how: s
     assert order(folder, second) == expected
 
 
-def test_a_run_that_was_killed_goes_on_in_the_same_order(folder: Folder) -> None:
+def test_a_killed_run_continues_in_the_same_order(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC.replace("cost_usd: 0.01", "latency: 0.005"))
-    _, expected = grown(folder, 40, 120)
+    _, expected = extended(folder, 40, 120)
     process = folder.start("run", "experiment.yaml", "--quiet")
     rows = "SELECT COUNT(*) FROM trials t JOIN runs r USING (run_id) WHERE r.planned_trials = 240"
     with open_store(folder.path / "results.db") as store:
@@ -209,7 +209,7 @@ def test_the_order_survives_the_deletion_of_the_extended_run(folder: Folder) -> 
     assert final_spent(folder, second)
 
 
-def test_a_killed_run_is_extended_by_the_cases_that_are_complete_without_a_gap(folder: Folder) -> None:
+def test_extending_a_killed_run_keeps_its_gapless_prefix_of_cases(folder: Folder) -> None:
     write_cases(folder, range(100))
     first = run(folder)
     before = order(folder, first)
@@ -221,10 +221,10 @@ def test_a_killed_run_is_extended_by_the_cases_that_are_complete_without_a_gap(f
     assert actual[:40] == before[:40]
     assert actual[40:100] != before[40:]
     assert (extends(folder, second) or {})["cases"] == 40
-    assert not final_spent(folder, second), "nobody saw a final interval"
+    assert not final_spent(folder, second), "no final interval was shown"
 
 
-def test_an_extended_run_is_decided_by_what_is_reused(folder: Folder) -> None:
+def test_an_extended_run_can_be_decided_by_reused_answers(folder: Folder) -> None:
     folder.write("experiment.yaml", SPEC.replace("0.7", "0.99"))
     write_cases(folder, range(100))
     run(folder)
@@ -266,27 +266,27 @@ def test_check_run_and_report_say_what_is_extended_and_what_decides(folder: Fold
     assert f"extends {first} (100 cases): {rule}" in report["summary"]
 
 
-def test_the_same_cases_again_keep_order_and_rule(folder: Folder) -> None:
+def test_rerunning_the_same_cases_keeps_order_and_rule(folder: Folder) -> None:
     for cases in (60, 120):
         write_cases(folder, range(cases))
         name = run(folder)
-    again = run(folder)
-    assert order(folder, again) == order(folder, name)
-    assert extends(folder, again) == extends(folder, name)
+    rerun = run(folder)
+    assert order(folder, rerun) == order(folder, name)
+    assert extends(folder, rerun) == extends(folder, name)
 
 
-def test_the_same_cases_in_another_order_of_lines_keep_order_and_rule(folder: Folder) -> None:
+def test_reordering_the_lines_of_the_case_file_keeps_order_and_rule(folder: Folder) -> None:
     for cases in (60, 120):
         write_cases(folder, range(cases))
         name = run(folder)
     write_cases(folder, list(reversed(range(120))))
-    again = run(folder)
-    assert order(folder, again) == order(folder, name)
-    assert extends(folder, again) == extends(folder, name)
+    rerun = run(folder)
+    assert order(folder, rerun) == order(folder, name)
+    assert extends(folder, rerun) == extends(folder, name)
 
 
 @pytest.mark.parametrize("numbers", [range(60), range(59, -1, -1)])
-def test_the_same_cases_again_after_a_first_run_extend_nothing(folder: Folder, numbers: range) -> None:
+def test_rerunning_the_same_cases_extends_nothing(folder: Folder, numbers: range) -> None:
     write_cases(folder, range(60))
     run(folder)
     write_cases(folder, numbers)
@@ -342,7 +342,7 @@ def test_debug_runs_are_not_extended(folder: Folder) -> None:
         ("scorers: [exact]", "scorers: [text]"),
     ],
 )
-def test_other_variants_baselines_and_scores_are_another_experiment(folder: Folder, before: str, after: str) -> None:
+def test_other_variants_baselines_and_scores_make_another_experiment(folder: Folder, before: str, after: str) -> None:
     write_cases(folder, range(60))
     run(folder)
     write_cases(folder, range(120))
@@ -379,7 +379,7 @@ def test_the_size_of_the_largest_group_is_stored_with_the_run(folder: Folder) ->
         assert Rows(store, grouped).largest_group == 3
 
 
-def test_of_an_older_run_the_largest_group_is_counted_among_the_cases_with_rows(folder: Folder) -> None:
+def test_for_older_runs_the_largest_group_is_counted_among_cases_with_rows(folder: Folder) -> None:
     write_cases(folder, range(7), group_size=3)
     name = run(folder)
     remove = "update runs set provenance = json_remove(provenance, '$.largest_group')"

@@ -52,12 +52,12 @@ def test_ten_crashes_stop_the_run_and_say_what_broke_and_where(folder: Folder) -
     assert "help: fix it, then run `abreast run spec.yaml` again; answers of unchanged variants are reused" in done.err
     counts = trials(folder)
     assert counts["bad", "error"] == 10
-    answered = counts["good", "ok"]
+    good_answers = counts["good", "ok"]
 
     folder.write("bad.py", BROKEN.replace("inputt", "input"))
     fixed = folder.rerun("run", "spec.yaml")
     assert fixed.code == 0
-    assert f"reusing {answered} answers of earlier runs" in fixed.err
+    assert f"reusing {good_answers} answers of earlier runs" in fixed.err
     assert trials(folder) == {("good", "ok"): 30, ("bad", "ok"): 30}
     assert folder.sql("select count(*) n from runs") == [{"n": 2}]
 
@@ -70,7 +70,7 @@ def test_allow_failing_continues(folder: Folder) -> None:
     assert folder.abreast("resume", "--allow-failing").code != 3
     assert trials(folder) == {("good", "ok"): 30, ("bad", "error"): 30}
     second = folder.abreast("run", "spec.yaml")
-    assert second.code != 3, "failures that are reused stop nothing"
+    assert second.code != 3, "reused failures do not stop the run"
     assert "reusing 60 answers" in second.err
 
 
@@ -115,13 +115,13 @@ def test_only_a_variant_that_nearly_always_fails_in_one_way_stops_the_run(
 ) -> None:
     experiment(folder, COUNTING.format(body=body), cases, limits)
     done = folder.abreast("run", "spec.yaml")
-    stopped = 'variant "bad" failed in' in done.err
-    assert stopped == (failed is not None or "parallel" in limits)
+    has_stopped = 'variant "bad" failed in' in done.err
+    assert has_stopped == (failed is not None or "parallel" in limits)
     counts = trials(folder)
     if failed is not None:
         assert (done.code, counts["bad", "error"]) == (3, failed)
-    elif stopped:
-        assert 10 <= counts["bad", "error"] <= 13, "what was in flight is finished"
+    elif has_stopped:
+        assert 10 <= counts["bad", "error"] <= 13, "attempts in flight are finished"
     else:
         assert sum(number for (name, _), number in counts.items() if name == "bad") == cases
 
@@ -136,7 +136,7 @@ def test_timeouts_of_every_trial_stop_the_run_and_name_the_limit(folder: Folder)
     assert "raise limits.timeout, or reduce --parallel, then run `abreast run spec.yaml` again" in done.err
 
 
-def test_what_was_fixed_outside_of_the_variant_is_executed_again_in_the_same_run(folder: Folder) -> None:
+def test_after_a_fix_outside_the_variant_the_same_run_repeats_its_failures(folder: Folder) -> None:
     experiment(folder, "from pathlib import Path\n\n\ndef predict(case):\n    return Path('answer.txt').read_text()\n")
     assert folder.abreast("run", "spec.yaml").code == 3
     folder.write("answer.txt", "yes")
@@ -147,7 +147,7 @@ def test_what_was_fixed_outside_of_the_variant_is_executed_again_in_the_same_run
     assert folder.sql("select count(*) n from runs") == [{"n": 1}]
 
 
-def test_failures_that_are_tried_again_on_purpose_stop_nothing(folder: Folder) -> None:
+def test_failures_repeated_on_request_do_not_stop_the_run(folder: Folder) -> None:
     experiment(folder, "def predict(case):\n    return 'yes' if int(case.id[1:]) % 2 else 1 / 0\n")
     assert folder.abreast("run", "spec.yaml").code == 0
     assert folder.abreast("run", "spec.yaml", "--retry-failed").code == 0
@@ -155,7 +155,7 @@ def test_failures_that_are_tried_again_on_purpose_stop_nothing(folder: Folder) -
 
 
 @pytest.mark.parametrize("words", [("aa",), ("run", "--until-decided", "--parallel", "4")], ids=["aa", "until-decided"])
-def test_a_run_of_any_kind_stops(folder: Folder, words: tuple[str, ...]) -> None:
+def test_runs_of_every_kind_stop(folder: Folder, words: tuple[str, ...]) -> None:
     experiment(folder, BROKEN, cases=40)
     spec = (folder.path / "spec.yaml").read_text().replace("baseline: good", "baseline: bad")
     folder.write("spec.yaml", spec)

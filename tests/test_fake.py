@@ -1,4 +1,4 @@
-"""The fake provider looks like Anthropic's and OpenAI's APIs, does what its script says, and says that it is a fake."""
+"""The fake provider mimics the APIs of Anthropic and OpenAI, follows its script, and marks its answers as fake."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Got:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What was streamed; each event's name is the type that its data says."""
+        """The streamed events, after a check that the name of each is the type in its data."""
         actual = []
         for block in self.raw.strip().split("\n\n"):
             lines = dict(line.split(": ", 1) for line in block.splitlines())
@@ -61,8 +61,10 @@ async def send(
     if key is not None:
         headers |= {"x-api-key": key} if "/messages" in url else {"authorization": f"Bearer {key}"}
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    async with session.request(method, url, data=data, headers=headers) as got:
-        return Got(got.status, {name.lower(): value for name, value in got.headers.items()}, await got.text())
+    async with session.request(method, url, data=data, headers=headers) as response:
+        return Got(
+            response.status, {name.lower(): value for name, value in response.headers.items()}, await response.text()
+        )
 
 
 def ask(provider: FakeProvider, path: str, body: Any = None, method: str = "POST", **extra: Any) -> Got:
@@ -74,7 +76,7 @@ def ask(provider: FakeProvider, path: str, body: Any = None, method: str = "POST
 
 
 def question(path: str, text: str, *more: dict[str, Any], **extra: Any) -> dict[str, Any]:
-    """A request in the form of its path."""
+    """A request body in the format of the API at this path."""
     turn = {"role": "user", "content": text}
     body: dict[str, Any] = {"input": [turn, *more]} if path == RESPONSES else {"messages": [turn, *more]}
     if path == MESSAGES:
@@ -98,7 +100,7 @@ def ending(path: str, body: dict[str, Any]) -> str:
 
 
 def tokens(path: str, body: dict[str, Any]) -> tuple[int, int, int]:
-    """Input, output and cached tokens, by the provider's own names."""
+    """Input, output and cached tokens, read by the provider's own field names."""
     used = body["usage"]
     if path == MESSAGES:
         return used["input_tokens"], used["output_tokens"], used["cache_read_input_tokens"]
@@ -109,7 +111,7 @@ def tokens(path: str, body: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def call(path: str, body: dict[str, Any]) -> tuple[str, Any, list[dict[str, Any]]]:
-    """The tool that is called, with what, and the messages with which the conversation goes on after it."""
+    """The called tool, its arguments, and the messages that continue the conversation."""
     if path == MESSAGES:
         block = body["content"][-1]
         result = {"type": "tool_result", "tool_use_id": block["id"], "content": [{"type": "text", "text": "RESULT"}]}
@@ -118,9 +120,9 @@ def call(path: str, body: dict[str, Any]) -> tuple[str, Any, list[dict[str, Any]
         return block["name"], block["input"], turns
     if path == CHAT:
         message = body["choices"][0]["message"]
-        made = message["tool_calls"][0]
-        turns = [message, {"role": "tool", "tool_call_id": made["id"], "content": "RESULT"}]
-        return made["function"]["name"], json.loads(made["function"]["arguments"]), turns
+        tool_call = message["tool_calls"][0]
+        turns = [message, {"role": "tool", "tool_call_id": tool_call["id"], "content": "RESULT"}]
+        return tool_call["function"]["name"], json.loads(tool_call["function"]["arguments"]), turns
     item = body["output"][-1]
     turns = [item, {"type": "function_call_output", "call_id": item["call_id"], "output": "RESULT"}]
     return item["name"], json.loads(item["arguments"]), turns
@@ -137,25 +139,27 @@ def plain() -> Iterator[FakeProvider]:
 
 
 @each_form
-def test_an_answer_has_the_shape_of_its_provider_and_says_that_it_is_a_fake(plain: FakeProvider, path: str) -> None:
-    got = ask(plain, path, question(path, "What is 2 + 2?"))
-    assert (got.status, got.json["model"], got.headers["x-abreast-fake"]) == (200, "some-model", "1")
-    assert answer_text(path, got.json) == answer_text(path, ask(plain, path, question(path, "What is 2 + 2?")).json)
-    assert str(answer_text(path, got.json)).startswith("fake answer")
-    assert ending(path, got.json) == {MESSAGES: "end_turn", CHAT: "stop", RESPONSES: "completed"}[path]
-    assert got.headers["request-id" if path == MESSAGES else "x-request-id"].startswith("req_")
-    assert got.json["id"].startswith({MESSAGES: "msg_", CHAT: "chatcmpl-", RESPONSES: "resp_"}[path])
-    assert min(tokens(path, got.json)[:2]) > 0
+def test_an_answer_has_the_shape_of_its_provider_and_is_marked_as_fake(plain: FakeProvider, path: str) -> None:
+    response = ask(plain, path, question(path, "What is 2 + 2?"))
+    assert (response.status, response.json["model"], response.headers["x-abreast-fake"]) == (200, "some-model", "1")
+    assert answer_text(path, response.json) == answer_text(
+        path, ask(plain, path, question(path, "What is 2 + 2?")).json
+    )
+    assert str(answer_text(path, response.json)).startswith("fake answer")
+    assert ending(path, response.json) == {MESSAGES: "end_turn", CHAT: "stop", RESPONSES: "completed"}[path]
+    assert response.headers["request-id" if path == MESSAGES else "x-request-id"].startswith("req_")
+    assert response.json["id"].startswith({MESSAGES: "msg_", CHAT: "chatcmpl-", RESPONSES: "resp_"}[path])
+    assert min(tokens(path, response.json)[:2]) > 0
 
 
 @each_form
-def test_every_base_path_leads_to_the_same_door(plain: FakeProvider, path: str) -> None:
+def test_every_base_path_reaches_the_same_api(plain: FakeProvider, path: str) -> None:
     for prefix in ("", "/v1", "/proxy/anything/v1"):
         assert ask(plain, prefix + path.removeprefix("/v1"), question(path, "hello")).status == 200
 
 
 @each_form
-def test_a_prompt_names_its_tokens(plain: FakeProvider, path: str) -> None:
+def test_a_prompt_can_set_its_tokens(plain: FakeProvider, path: str) -> None:
     text = '[[fake: say="yes" input=100 output=20 cached=50 cache-write=7 reasoning=5]]'
     body = ask(plain, path, question(path, text)).json
     assert tokens(path, body) == (100, 20, 50)
@@ -169,12 +173,12 @@ def test_a_prompt_names_its_tokens(plain: FakeProvider, path: str) -> None:
 
 def test_tokens_are_counted_as_an_answer_reports_them(plain: FakeProvider) -> None:
     body = question(MESSAGES, "word " * 400, system="Be brief.")
-    counted = ask(plain, "/v1/messages/count_tokens", {key: body[key] for key in ("model", "messages", "system")})
-    assert counted.json == {"input_tokens": tokens(MESSAGES, ask(plain, MESSAGES, body).json)[0]}
-    assert 450 < counted.json["input_tokens"] < 550
+    count = ask(plain, "/v1/messages/count_tokens", {key: body[key] for key in ("model", "messages", "system")})
+    assert count.json == {"input_tokens": tokens(MESSAGES, ask(plain, MESSAGES, body).json)[0]}
+    assert 450 < count.json["input_tokens"] < 550
 
 
-def test_models_are_listed_in_the_manner_of_who_asks(plain: FakeProvider) -> None:
+def test_models_are_listed_in_the_format_of_the_client(plain: FakeProvider) -> None:
     assert ask(plain, "/v1/models", method="GET").json["data"][0]["object"] == "model"
     listed = ask(plain, "/v1/models", method="GET", **{"anthropic-version": "2023-06-01"}).json
     assert listed["data"][0]["type"] == "model"
@@ -182,7 +186,7 @@ def test_models_are_listed_in_the_manner_of_who_asks(plain: FakeProvider) -> Non
     assert ask(plain, "/v1/models/any-name", method="GET").json["id"] == "any-name"
 
 
-def test_what_clients_ask_at_their_start_is_harmless_and_unknown_paths_are_404(plain: FakeProvider) -> None:
+def test_start_up_requests_of_clients_are_answered_and_unknown_paths_are_404(plain: FakeProvider) -> None:
     assert ask(plain, "/", method="HEAD", key=None).status == 200
     assert ask(plain, "/api/hello", method="HEAD", key=None).status == 200
     unknown = ask(plain, "/v1/embeddings", {})
@@ -193,34 +197,34 @@ def test_what_clients_ask_at_their_start_is_harmless_and_unknown_paths_are_404(p
 
 
 @each_form
-def test_a_body_that_is_wrong_is_refused_in_the_providers_form(plain: FakeProvider, path: str) -> None:
-    whole = question(path, "hello")
-    for body in (b"{", [], {}, {**whole, "model": None}, {**whole, "messages": [], "input": []}):
-        got = ask(plain, path, body)
-        assert (got.status, got.json["error"]["type"]) == (400, "invalid_request_error"), body
+def test_an_invalid_body_is_refused_in_the_format_of_the_provider(plain: FakeProvider, path: str) -> None:
+    valid_body = question(path, "hello")
+    for body in (b"{", [], {}, {**valid_body, "model": None}, {**valid_body, "messages": [], "input": []}):
+        response = ask(plain, path, body)
+        assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error"), body
     if path == MESSAGES:
-        del whole["max_tokens"]
-        assert "max_tokens" in ask(plain, path, whole).json["error"]["message"]
+        del valid_body["max_tokens"]
+        assert "max_tokens" in ask(plain, path, valid_body).json["error"]["message"]
 
 
 # streams
 
 
 @each_form
-def test_a_streamed_answer_is_the_whole_one_in_pieces(plain: FakeProvider, path: str) -> None:
+def test_a_streamed_answer_adds_up_to_the_complete_one(plain: FakeProvider, path: str) -> None:
     text = "a long answer, in several pieces: äöü 🦦 and so on and so on"
     body = question(path, f"[[fake: say={json.dumps(text)} input=9 output=8 cached=7]]", stream=True)
     if path == CHAT:
         body["stream_options"] = {"include_usage": True}
-    got = ask(plain, path, body)
-    assert got.headers["content-type"].startswith("text/event-stream")
-    assert got.headers["x-abreast-fake"] == "1"
-    events = got.events
+    response = ask(plain, path, body)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["x-abreast-fake"] == "1"
+    events = response.events
     kinds = [event.get("type") for event in events]
     if path == MESSAGES:
         pieces = [event["delta"]["text"] for event in events if event["type"] == "content_block_delta"]
-        middle = ["content_block_start", *["content_block_delta"] * len(pieces), "content_block_stop"]
-        assert kinds == ["message_start", "ping", *middle, "message_delta", "message_stop"]
+        middle_events = ["content_block_start", *["content_block_delta"] * len(pieces), "content_block_stop"]
+        assert kinds == ["message_start", "ping", *middle_events, "message_delta", "message_stop"]
         assert events[0]["message"]["model"] == "some-model"
         assert events[-2]["delta"]["stop_reason"] == "end_turn"
         assert tokens(path, events[-2]) == (9, 8, 7)
@@ -290,34 +294,34 @@ def test_an_error_has_the_type_of_its_provider(
     plain: FakeProvider, path: str, status: int, anthropic: str, openai: str
 ) -> None:
     for stream in (False, True):
-        got = ask(plain, path, question(path, f"[[fake: status={status}]]", stream=stream))
-        assert (got.status, got.json["error"]["type"]) == (status, anthropic if path == MESSAGES else openai)
-        assert got.json["error"]["message"]
-        assert "retry-after" not in got.headers
+        response = ask(plain, path, question(path, f"[[fake: status={status}]]", stream=stream))
+        assert (response.status, response.json["error"]["type"]) == (status, anthropic if path == MESSAGES else openai)
+        assert response.json["error"]["message"]
+        assert "retry-after" not in response.headers
     if path == MESSAGES:
-        assert got.json["type"] == "error"
-        assert got.json["request_id"] == got.headers["request-id"]
+        assert response.json["type"] == "error"
+        assert response.json["request_id"] == response.headers["request-id"]
     elif status in (401, 429):
-        assert got.json["error"]["code"] == {401: "invalid_api_key", 429: "rate_limit_exceeded"}[status]
+        assert response.json["error"]["code"] == {401: "invalid_api_key", 429: "rate_limit_exceeded"}[status]
 
 
 @each_form
-def test_a_prompt_fails_so_many_times_and_then_is_answered(plain: FakeProvider, path: str) -> None:
+def test_a_prompt_fails_a_set_number_of_times_and_is_then_answered(plain: FakeProvider, path: str) -> None:
     body = question(path, f'{path} [[fake: status=429 retry-after=1.5 times=2]] [[fake: say="at last"]]')
-    got = [ask(plain, path, body) for _ in range(4)]
-    assert [item.status for item in got] == [429, 429, 200, 200]
-    assert [retry_after(item.headers) for item in got] == [1.5, 1.5, None, None]
-    assert answer_text(path, got[-1].json) == "at last"
+    response = [ask(plain, path, body) for _ in range(4)]
+    assert [item.status for item in response] == [429, 429, 200, 200]
+    assert [retry_after(item.headers) for item in response] == [1.5, 1.5, None, None]
+    assert answer_text(path, response[-1].json) == "at last"
 
 
 @each_form
-def test_a_prompt_that_is_too_long_is_said_in_the_providers_words(plain: FakeProvider, path: str) -> None:
-    got = ask(plain, path, question(path, "[[fake: too-long]]"))
-    assert (got.status, got.json["error"]["type"]) == (400, "invalid_request_error")
+def test_an_overlong_prompt_is_refused_in_the_words_of_the_provider(plain: FakeProvider, path: str) -> None:
+    response = ask(plain, path, question(path, "[[fake: too-long]]"))
+    assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error")
     if path == MESSAGES:
-        assert got.json["error"]["message"].startswith("prompt is too long: 200001 tokens > 200000")
+        assert response.json["error"]["message"].startswith("prompt is too long: 200001 tokens > 200000")
     else:
-        assert got.json["error"]["code"] == "context_length_exceeded"
+        assert response.json["error"]["code"] == "context_length_exceeded"
 
 
 @each_form
@@ -327,7 +331,7 @@ def test_a_dropped_connection_has_no_response(plain: FakeProvider, path: str) ->
 
 
 @each_form
-def test_a_hanging_request_ends_when_its_client_goes(path: str) -> None:
+def test_a_hanging_request_ends_when_its_client_disconnects(path: str) -> None:
     async def go() -> None:
         async with FakeProvider(capacity=1) as provider, aiohttp.ClientSession() as session:
             url = provider.url + path
@@ -359,16 +363,16 @@ def test_a_hanging_request_does_not_keep_the_provider_from_closing() -> None:
 @each_form
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_empty_answer_has_no_text(plain: FakeProvider, path: str, stream: bool) -> None:
-    got = ask(plain, path, question(path, "[[fake: empty]]", stream=stream))
-    assert got.status == 200
+    response = ask(plain, path, question(path, "[[fake: empty]]", stream=stream))
+    assert response.status == 200
     if stream:
-        assert not [event for event in got.events if "delta" in str(event.get("type")) and "text" in str(event)]
+        assert not [event for event in response.events if "delta" in str(event.get("type")) and "text" in str(event)]
     else:
-        assert answer_text(path, got.json) == ""
+        assert answer_text(path, response.json) == ""
 
 
 @each_form
-def test_a_refusal_is_marked_as_the_provider_marks_it(plain: FakeProvider, path: str) -> None:
+def test_a_refusal_is_marked_as_by_the_provider(plain: FakeProvider, path: str) -> None:
     body = ask(plain, path, question(path, '[[fake: refusal say="No."]]')).json
     if path == MESSAGES:
         assert (body["stop_reason"], answer_text(path, body)) == ("refusal", "No.")
@@ -381,7 +385,7 @@ def test_a_refusal_is_marked_as_the_provider_marks_it(plain: FakeProvider, path:
 
 
 @each_form
-def test_an_answer_may_be_cut_at_the_limit_of_tokens(plain: FakeProvider, path: str) -> None:
+def test_an_answer_may_be_truncated_at_the_token_limit(plain: FakeProvider, path: str) -> None:
     body = ask(plain, path, question(path, '[[fake: cut say="half an"]]')).json
     assert answer_text(path, body) == "half an"
     assert ending(path, body) == {MESSAGES: "max_tokens", CHAT: "length", RESPONSES: "incomplete"}[path]
@@ -403,23 +407,23 @@ def test_after_a_tool_the_answer_is_the_text_of_its_result(plain: FakeProvider, 
 
 
 @each_form
-def test_a_prompt_may_ask_for_several_tools_errors_between_them_and_an_end(plain: FakeProvider, path: str) -> None:
+def test_a_prompt_may_script_several_tool_calls_with_errors_in_between(plain: FakeProvider, path: str) -> None:
     prompt = (
         f"{path} [[fake: tool=one times=2]] [[fake: status=529 times=1]] [[fake: tool=two args={{}} then='done it']]"
     )
     turns: list[dict[str, Any]] = []
-    happened: list[Any] = []
+    outcomes: list[Any] = []
     for _ in range(5):
-        got = ask(plain, path, question(path, prompt, *turns))
-        if got.status != 200:
-            happened.append(got.status)
-        elif answer_text(path, got.json):
-            happened.append(answer_text(path, got.json))
+        response = ask(plain, path, question(path, prompt, *turns))
+        if response.status != 200:
+            outcomes.append(response.status)
+        elif answer_text(path, response.json):
+            outcomes.append(answer_text(path, response.json))
         else:
-            name, _, more = call(path, got.json)
-            happened.append(name)
+            name, _, more = call(path, response.json)
+            outcomes.append(name)
             turns += more
-    assert happened == ["one", "one", 529, "two", "done it"]
+    assert outcomes == ["one", "one", 529, "two", "done it"]
 
 
 @each_form
@@ -438,7 +442,7 @@ def test_each_conversation_goes_through_all_tools_of_a_rule(path: str) -> None:
 
 
 @each_form
-def test_only_the_last_words_of_a_user_are_heeded(plain: FakeProvider, path: str) -> None:
+def test_only_the_last_user_message_counts(plain: FakeProvider, path: str) -> None:
     earlier = [
         {"role": "assistant", "content": "[[fake: status=500]]"},
         {"role": "user", "content": '<system-reminder>[[fake: status=500]]</system-reminder> now [[fake: say="this"]]'},
@@ -456,13 +460,13 @@ def test_only_the_last_words_of_a_user_are_heeded(plain: FakeProvider, path: str
         "Output token limit hit. Resume directly, no apology.",
     ],
 )
-def test_what_an_agent_says_on_its_own_is_not_the_word_of_a_user(plain: FakeProvider, urge: str) -> None:
+def test_messages_added_by_an_agent_do_not_count_as_user_messages(plain: FakeProvider, urge: str) -> None:
     own = {"role": "user", "content": [{"type": "text", "text": urge}]}
     body = question(MESSAGES, "[[fake: refusal]]", {"role": "assistant", "content": "No."}, own)
     assert ask(plain, MESSAGES, body).json["stop_reason"] == "refusal"
 
 
-def test_a_response_goes_on_from_an_earlier_one_by_its_id(plain: FakeProvider) -> None:
+def test_a_response_continues_an_earlier_one_by_id(plain: FakeProvider) -> None:
     first = ask(plain, RESPONSES, {"model": "m", "input": "[[fake: tool=look args={}]]"}).json
     result = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "seen"}
     body = {"model": "m", "previous_response_id": first["id"], "input": [result]}
@@ -492,10 +496,10 @@ def test_each_request_takes_the_next_reply_of_a_rule_and_the_last_repeats(path: 
         r"flaky \d", [Reply(status=429, retry_after=3), Reply(kind="empty"), Reply(status=500, times=2), "fine"]
     )
     with FakeProvider.in_thread([rule, Rule("flaky", ["second rule"])]) as provider:
-        got = [ask(provider, path, question(path, f"a flaky {n} one")) for n in range(6)]
-        assert [item.status for item in got] == [429, 200, 500, 500, 200, 200]
-        assert got[0].headers["retry-after"] == "3"
-        assert [answer_text(path, got[at].json) for at in (1, 4, 5)] == ["", "fine", "fine"]
+        response = [ask(provider, path, question(path, f"a flaky {n} one")) for n in range(6)]
+        assert [item.status for item in response] == [429, 200, 500, 500, 200, 200]
+        assert response[0].headers["retry-after"] == "3"
+        assert [answer_text(path, response[at].json) for at in (1, 4, 5)] == ["", "fine", "fine"]
         assert answer_text(path, ask(provider, path, question(path, "flaky")).json) == "second rule"
 
 
@@ -503,12 +507,12 @@ def test_each_request_takes_the_next_reply_of_a_rule_and_the_last_repeats(path: 
 def test_answers_are_found_by_the_longest_part_of_a_prompt(path: str) -> None:
     answers = {"question 1": "one", "question 12": "twelve", "{": '{"a": 1}'}
     with FakeProvider.in_thread(answers=answers) as provider:
-        for body, told in (("question 1", "one"), ("a question 12?", "twelve"), ("a { b", '{"a": 1}')):
-            assert answer_text(path, ask(provider, path, question(path, body)).json) == told
+        for body, expected in (("question 1", "one"), ("a question 12?", "twelve"), ("a { b", '{"a": 1}')):
+            assert answer_text(path, ask(provider, path, question(path, body)).json) == expected
 
 
 @each_form
-def test_a_request_for_json_gets_what_the_script_says(plain: FakeProvider, path: str) -> None:
+def test_a_request_for_json_gets_the_scripted_reply(plain: FakeProvider, path: str) -> None:
     wish = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
     body = question(path, '[[fake: say="not JSON"]]', response_format=wish) | {"text": {"format": wish}}
     assert answer_text(path, ask(plain, path, body).json) == "not JSON"
@@ -516,8 +520,8 @@ def test_a_request_for_json_gets_what_the_script_says(plain: FakeProvider, path:
 
 def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
     text = "of each model [[fake: status=500 times=1]]"
-    got = [ask(plain, CHAT, question(CHAT, text, model=model)).status for model in ("a", "b", "a", "b")]
-    assert got == [500, 500, 200, 200]
+    response = [ask(plain, CHAT, question(CHAT, text, model=model)).status for model in ("a", "b", "a", "b")]
+    assert response == [500, 500, 200, 200]
 
 
 @pytest.mark.parametrize(
@@ -535,11 +539,11 @@ def test_times_are_counted_for_each_model(plain: FakeProvider) -> None:
         ("[[fake: say=x", "directives end with ]]"),
     ],
 )
-def test_a_directive_that_cannot_be_read_says_why(plain: FakeProvider, directive: str, message: str) -> None:
+def test_an_invalid_directive_is_explained(plain: FakeProvider, directive: str, message: str) -> None:
     for path in PATHS:
-        got = ask(plain, path, question(path, directive))
-        assert got.status == 400
-        assert message in got.json["error"]["message"]
+        response = ask(plain, path, question(path, directive))
+        assert response.status == 400
+        assert message in response.json["error"]["message"]
 
 
 # settings
@@ -553,8 +557,8 @@ def test_more_requests_at_once_than_the_capacity_get_a_429(path: str) -> None:
             hanging = [asyncio.create_task(send(session, url, hang)) for _ in range(3)]
             while len(provider.requests) < 3:  # noqa: ASYNC110 - both ends are in this loop
                 await asyncio.sleep(0)
-            got = await asyncio.gather(*(send(session, url, question(path, f"{n}")) for n in range(5)))
-            assert [(item.status, item.headers["retry-after"]) for item in got] == [(429, "2")] * 5
+            response = await asyncio.gather(*(send(session, url, question(path, f"{n}")) for n in range(5)))
+            assert [(item.status, item.headers["retry-after"]) for item in response] == [(429, "2")] * 5
             hanging.pop().cancel()
             while (await send(session, url, question(path, "later"))).status != 200:
                 pass
@@ -565,7 +569,7 @@ def test_more_requests_at_once_than_the_capacity_get_a_429(path: str) -> None:
 
 
 @pytest.mark.parametrize("latency", [0.05, (0.05, 0.1), {"low": 0.05, "high": 0.1}])
-def test_an_answer_takes_its_latency_and_a_prompt_may_say_another(latency: Any) -> None:
+def test_an_answer_takes_the_set_latency_unless_the_prompt_sets_another(latency: Any) -> None:
     with FakeProvider.in_thread(latency=latency) as provider:
         began = time.perf_counter()
         ask(provider, MESSAGES, question(MESSAGES, "hello"))
@@ -576,32 +580,32 @@ def test_an_answer_takes_its_latency_and_a_prompt_may_say_another(latency: Any) 
 
 
 @each_form
-def test_keys_are_any_or_those_listed_or_none(path: str) -> None:
+def test_accepted_keys_are_any_listed_or_none(path: str) -> None:
     body = question(path, "hello")
     for keys, answers in (("any", [401, 200, 200]), (["right"], [401, 401, 200]), (None, [200, 200, 200])):
         with FakeProvider.in_thread(keys=keys) as provider:
-            got = [ask(provider, path, body, key=key) for key in (None, "wrong", "right")]
-            assert [item.status for item in got] == answers
+            response = [ask(provider, path, body, key=key) for key in (None, "wrong", "right")]
+            assert [item.status for item in response] == answers
     with FakeProvider.in_thread(keys=["right"]) as provider:
         kind = "authentication_error" if path == MESSAGES else "invalid_request_error"
         assert ask(provider, path, body, key="wrong").json["error"]["type"] == kind
 
 
 @each_form
-def test_announced_rates_are_in_the_headers_and_are_kept(path: str) -> None:
+def test_announced_rate_limits_are_in_the_headers_and_enforced(path: str) -> None:
     with FakeProvider.in_thread(rate=Rate(requests=2, tokens=10_000, seconds=3600)) as provider:
-        got = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
-    assert [item.status for item in got] == [200, 200, 429]
-    told = [rate_limits(item.headers) for item in got]
-    requests = [item.requests for item in told if item and item.requests]
+        response = [ask(provider, path, question(path, "[[fake: input=10 output=100]]")) for _ in range(3)]
+    assert [item.status for item in response] == [200, 200, 429]
+    limits = [rate_limits(item.headers) for item in response]
+    requests = [item.requests for item in limits if item and item.requests]
     assert [(item.limit, item.remaining) for item in requests] == [(2, 1), (2, 0), (2, 0)]
     assert all(3500 < (item.reset_s or 0) <= 3601 for item in requests)
-    spent = [item.tokens.remaining for item in told if item and item.tokens]
+    spent = [item.tokens.remaining for item in limits if item and item.tokens]
     assert 10_000 > spent[0] > spent[1] == spent[2]
-    assert 3500 < (retry_after(got[-1].headers) or 0) <= 3600
+    assert 3500 < (retry_after(response[-1].headers) or 0) <= 3600
 
 
-def test_without_announced_rates_no_header_speaks_of_any(plain: FakeProvider) -> None:
+def test_without_announced_rate_limits_there_are_no_such_headers(plain: FakeProvider) -> None:
     assert rate_limits(ask(plain, MESSAGES, question(MESSAGES, "hello")).headers) is None
 
 
@@ -627,7 +631,7 @@ def test_requests_are_kept_up_to_a_bound_without_their_keys() -> None:
         ({"port": 70_000}, "cannot listen on 127.0.0.1:70000"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_nonsensical_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message), FakeProvider.in_thread(**settings):
         pass
 
@@ -645,7 +649,7 @@ COMMAND = [sys.executable, "-m", "abreast.fake"]
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: signal.Signals) -> None:
+def test_the_command_prints_its_address_and_ends_on_a_signal(tmp_path: Path, end: signal.Signals) -> None:
     script = {
         "answers": {"capital": "Paris"},
         "rules": [{"match": "tool", "replies": [{"tool": "look", "args": {}}, {"status": 429, "retry-after": 1}, "x"]}],
@@ -666,10 +670,10 @@ def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: si
                 url = variables["OPENAI_BASE_URL"] + "/chat/completions"
                 return await send(session, url, question(CHAT, "the capital?"), key=None)
 
-        got = asyncio.run(go())
+        response = asyncio.run(go())
         running.send_signal(end)
         rest, _ = running.communicate(timeout=20)
-    assert (answer_text(CHAT, got.json), got.headers["x-ratelimit-remaining-requests"]) == ("Paris", "59")
+    assert (answer_text(CHAT, response.json), response.headers["x-ratelimit-remaining-requests"]) == ("Paris", "59")
     assert (running.returncode, rest) == (0, "")
 
 
@@ -688,7 +692,7 @@ def test_the_command_says_where_it_is_and_ends_when_told(tmp_path: Path, end: si
         ('{"rate": {"request": 1}}', 'unknown key "request" (did you mean "requests"?)'),
     ],
 )
-def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, message: str) -> None:
+def test_a_bad_script_gives_one_clear_line(tmp_path: Path, script: str, message: str) -> None:
     (tmp_path / "script.json").write_text(script)
     done = subprocess.run(
         [*COMMAND, "--port", "0", "--script", "script.json"], cwd=tmp_path, capture_output=True, text=True
@@ -699,11 +703,11 @@ def test_a_bad_script_is_one_clear_line(tmp_path: Path, script: str, message: st
     assert done.stderr.count("\n") == 1
 
 
-def test_a_missing_script_and_a_port_in_use_are_one_clear_line(tmp_path: Path) -> None:
+def test_a_missing_script_and_a_port_in_use_give_one_clear_line(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--script", "none.json"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "error: none.json: No such file or directory\n")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
         done = subprocess.run([*COMMAND, "--port", port], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen on 127.0.0.1:{port}")

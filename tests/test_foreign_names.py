@@ -39,7 +39,7 @@ def change(folder: Folder, statement: str, *values: object) -> None:
     connection.close()
 
 
-def outside(folder: Folder) -> set[Path]:
+def outside_files(folder: Folder) -> set[Path]:
     """All files near the store, except the folder of reports."""
     top, runs = folder.path.parent.parent, folder.path / "runs"
     return {path for path in top.rglob("*") if not path.is_relative_to(runs) and "results.db" not in path.name}
@@ -51,11 +51,11 @@ HOSTILE = ["../../x", "..", "/tmp/abreast-test-outside", "a/b", "a\0b", "\x1b[31
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: repr(name)[:20])
 def test_a_run_with_any_name_is_reported_and_deleted_inside_its_folder(foreign: Folder, name: str) -> None:
     change(foreign, "UPDATE runs SET run = ?", name)
-    before = outside(foreign)
+    before = outside_files(foreign)
     assert foreign.abreast("report", "--format", "html,json,csv,svg").code == 0
     assert [row["run"] for row in foreign.abreast("runs", "--json").json] == [name]
     assert foreign.abreast("show", "--json").code == 0
-    assert outside(foreign) == before
+    assert outside_files(foreign) == before
     assert not Path("/tmp/abreast-test-outside").exists()
     (report,) = (foreign.path / "runs").iterdir()
     assert report.name.isascii()
@@ -66,7 +66,7 @@ def test_a_run_with_any_name_is_reported_and_deleted_inside_its_folder(foreign: 
     assert done.code == 0, done.output
     assert foreign.abreast("runs", "--json").json == []
     assert not (foreign.path / "runs").exists()
-    assert outside(foreign) == before
+    assert outside_files(foreign) == before
 
 
 def test_names_of_cases_variants_and_artifacts_do_not_escape_the_report_folder(foreign: Folder) -> None:
@@ -78,11 +78,11 @@ def test_names_of_cases_variants_and_artifacts_do_not_escape_the_report_folder(f
         "INSERT INTO artifacts (run_id, position, name, content) SELECT run_id, position, '../../../../x', 'text' "
         "FROM trials",
     )
-    before = outside(foreign)
+    before = outside_files(foreign)
     assert foreign.abreast("report", "--format", "html,svg").code == 0
-    assert outside(foreign) == before
-    written = [path for path in (foreign.path / "runs").rglob("*.txt") if path.read_bytes() == b"text"]
-    assert len(written) == 8, "an artifact for each trial"
+    assert outside_files(foreign) == before
+    text_files = [path for path in (foreign.path / "runs").rglob("*.txt") if path.read_bytes() == b"text"]
+    assert len(text_files) == 8, "an artifact for each trial"
 
 
 def test_latest_means_the_latest_run_even_if_another_run_has_that_name(foreign: Folder) -> None:
@@ -99,7 +99,7 @@ def cells(text: str) -> set[str]:
 
 
 def with_answers(folder: Folder) -> list[str]:
-    """A store whose answers are formulas and other texts, and the answers."""
+    """A store whose answers are formulas and other texts, with these answers."""
     answers = [*FORMULAS, *PLAIN]
     folder.cases(len(answers))
     folder.write("answers.json", json.dumps(answers))
@@ -134,7 +134,7 @@ def test_formulas_are_escaped_in_the_csv_report_and_exact_in_an_export(folder: F
     assert cells((folder.path / "rows.csv").read_bytes().decode()) >= set(answers)
 
 
-def test_an_export_can_escape_formulas_and_taking_one_quote_away_gives_the_text_back(folder: Folder) -> None:
+def test_an_export_can_escape_formulas_reversibly_with_one_quote(folder: Folder) -> None:
     answers = with_answers(folder)
     assert folder.abreast("export", "--escape-formulas", "--output", "rows.csv").code == 0
     text = (folder.path / "rows.csv").read_bytes().decode()

@@ -1,4 +1,4 @@
-"""The scorer `format`: whether answers have the form that was asked for."""
+"""The scorer `format`: check that answers have the requested form."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def mark(settings: dict[str, Any], text: str, value: Any = None) -> tuple[float 
         ({"json_schema": {"patternProperties": {"^(a+)+$": {}}}}, json.dumps({"a" * 60 + "!": 1})),
     ],
 )
-def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
+def test_an_endless_pattern_costs_a_score_but_not_the_run(
     settings: dict[str, Any], answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regex_timeout, "SECONDS", 0.3)
     value, why = mark(settings, answer)
     assert value is None
     assert "took longer than" in why
-    assert mark(settings, "[]")[0] is not None  # the next one is tried as ever
+    assert mark(settings, "[]")[0] is not None  # the next one is checked as usual
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,9 @@ def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
         ("x" * 100_001, None, "not validated: longer than 100,000 characters"),
     ],
 )
-def test_an_answer_fits_a_schema_or_it_is_said_what_does_not_and_where(text: str, value: float, why: str) -> None:
+def test_an_answer_matches_the_schema_or_the_explanation_says_what_does_not_and_where(
+    text: str, value: float, why: str
+) -> None:
     assert mark({"json_schema": PERSON}, text) == (value, why)
 
 
@@ -166,20 +168,20 @@ def test_schema_files_are_relative_to_the_spec_and_a_changed_schema_rescores(fol
     assert "schema.json:2: invalid JSON" in folder.abreast("run", "in/spec.yaml").err
     folder.write("in/schema.json", json.dumps(PERSON))
     assert folder.abreast("run", "in/spec.yaml").code == 0
-    assert found(folder, "in/results.db") == {"tidy": 1, "wordy": 0}
+    assert scores_by_variant(folder, "in/results.db") == {"tidy": 1, "wordy": 0}
     folder.write("in/schema.json", json.dumps({**PERSON, "required": ["ages"]}))
     assert folder.abreast("run", "in/spec.yaml", "--json").json[0]["executed"] == 0
-    assert found(folder, "in/results.db") == {"tidy": 0, "wordy": 0}
+    assert scores_by_variant(folder, "in/results.db") == {"tidy": 0, "wordy": 0}
 
 
-def found(folder: Folder, store: str) -> dict[str, Any]:
+def scores_by_variant(folder: Folder, store: str) -> dict[str, Any]:
     """Scores of the last run by variant."""
     last = "(select run from runs order by run_id desc limit 1)"
     rows = folder.sql(f"select variant, score_format from predictions where run = {last}", store)
     return {row["variant"]: row["score_format"] for row in rows}
 
 
-def test_the_suite_asks_for_a_form_by_file_and_by_flag(folder: Folder) -> None:
+def test_the_suite_takes_a_schema_by_file_and_by_flag(folder: Folder) -> None:
     folder.write("one/schema.json", json.dumps(PERSON))
     folder.write("one/prompt.md", "Say a name.\n")
     own = {"tidy": {"commandTemplate": 'echo \'{"name": "Ann"}\''}, "wordy": {"commandTemplate": "echo Ann"}}
@@ -188,9 +190,9 @@ def test_the_suite_asks_for_a_form_by_file_and_by_flag(folder: Folder) -> None:
     folder.write("one/settings.json", json.dumps(settings))
     done = folder.abreast("run", "one/settings.json")
     assert done.code == 0, done.output
-    assert found(folder, "one/results.db") == {"tidy": 1, "wordy": 0}
+    assert scores_by_variant(folder, "one/results.db") == {"tidy": 1, "wordy": 0}
     assert folder.abreast("run", "one/settings.json", "--answer-format", "^Ann$").code == 0
-    assert found(folder, "one/results.db") == {"tidy": 0, "wordy": 1}
+    assert scores_by_variant(folder, "one/results.db") == {"tidy": 0, "wordy": 1}
     folder.write("strict.json", json.dumps({"type": "string"}))
     assert folder.abreast("run", "one/settings.json", "--answer-format", "strict.json").code == 0
-    assert found(folder, "one/results.db") == {"tidy": 0, "wordy": 0}
+    assert scores_by_variant(folder, "one/results.db") == {"tidy": 0, "wordy": 0}

@@ -126,7 +126,7 @@ def dumps(value: Any) -> bytes:
 
 
 def paths_in(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every part of a JSON value, itself included."""
+    """The paths of all parts of a JSON value, including the value itself."""
     yield above
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -155,8 +155,8 @@ class Box:
     """The folder of an example, inside another folder in which nothing may change."""
 
     outer: Path
-    is_own: bool = False  # what is fed is the user's own, a secret in it too
-    may_be_damaged: bool = False  # a store that something else wrote to
+    is_own: bool = False  # the input belongs to the user, including any secret in it
+    may_be_damaged: bool = False  # a store modified by another program
 
     @property
     def path(self) -> Path:
@@ -188,8 +188,8 @@ class Box:
         assert self.may_be_damaged or "error: unexpected " not in err, f"{where}: a bug\n{err[-3000:]}"
         for name, text in (("stdout", out), ("stderr", err)):
             raw = RAW.search(text)
-            around = repr(text[max(0, raw.start() - 80) : raw.end() + 40]) if raw else ""
-            assert raw is None, f"{where}: {name} has {raw[0]!r} in {around}"
+            context = repr(text[max(0, raw.start() - 80) : raw.end() + 40]) if raw else ""
+            assert raw is None, f"{where}: {name} has {raw[0]!r} in {context}"
             assert self.is_own or not any(form in text for form in FORMS), f"{where}: {name} shows the secret"
         assert code in codes, f"{where}: exit {code}, not one of {codes}\n{out[-500:]}{err[-1500:]}"
 
@@ -197,8 +197,8 @@ class Box:
         """Check that nothing changed outside, nothing was executed and no secret was written."""
         assert sorted(path.name for path in self.outer.iterdir()) == ["home", "work"], "written outside of the folder"
         assert not list(self.outer.rglob("executed")), "a name was executed"
-        outside = [path for path in self.outer.rglob("outside*") if path.parent != self.outer / "work" / "runs"]
-        assert not outside, "written outside of its own folder"
+        outside_paths = [path for path in self.outer.rglob("outside*") if path.parent != self.outer / "work" / "runs"]
+        assert not outside_paths, "written outside the folder"
         for path in () if self.is_own else self.path.rglob("*"):
             if path.is_file() and (
                 path.suffix in (".db", ".html", ".csv", ".jsonl") or path.name.startswith("results.db")
@@ -341,7 +341,7 @@ def replies(template: dict[str, Any]) -> st.SearchStrategy[Reply]:
 
 @contextlib.contextmanager
 def serving(chosen: dict[str, list[Reply]]) -> Iterator[str]:
-    """A local server that sends the reply of a path with the number in the prompt, `case-N`."""
+    """A local server that sends the reply for the path and the number N in the prompt, `case-N`."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -410,7 +410,7 @@ def test_every_fragment_as_the_text_and_as_the_error_of_a_provider(boxes: Iterat
 def test_answers_of_ten_megabytes(boxes: Iterator[Box]) -> None:
     long = ["\x1b[31m" + "a" * 10_000_000, "[" * 10_000_000]
     text = replaced(MESSAGES, ("content", 0, "text"), long[0])
-    usual = [Reply(200, b"OK", (), dumps(CHAT))] * 3
+    good_replies = [Reply(200, b"OK", (), dumps(CHAT))] * 3
     messages = [
         Reply(200, b"OK", (), dumps(text)),
         Reply(200, b"OK", (), long[1].encode()),
@@ -418,7 +418,7 @@ def test_answers_of_ten_megabytes(boxes: Iterator[Box]) -> None:
     ]
     ask_providers(
         next(boxes),
-        {"messages": messages, "completions": usual, "responses": [Reply(200, b"OK", (), dumps(RESPONSES))] * 3},
+        {"messages": messages, "completions": good_replies, "responses": [Reply(200, b"OK", (), dumps(RESPONSES))] * 3},
     )
 
 
@@ -519,12 +519,16 @@ def run_agents(box: Box, plans: dict[str, list[dict[str, Any]]]) -> None:
         {
             "plain": st.lists(behaviours(BYTES), min_size=4, max_size=4),
             "codex": st.lists(
-                behaviours(mutated(CODEX).map(lambda made: lines_of(made) if isinstance(made, list) else dumps(made))),
+                behaviours(
+                    mutated(CODEX).map(lambda value: lines_of(value) if isinstance(value, list) else dumps(value))
+                ),
                 min_size=4,
                 max_size=4,
             ),
             "claude": st.lists(
-                behaviours(mutated(CLAUDE).map(lambda made: lines_of(made) if isinstance(made, list) else dumps(made))),
+                behaviours(
+                    mutated(CLAUDE).map(lambda value: lines_of(value) if isinstance(value, list) else dumps(value))
+                ),
                 min_size=4,
                 max_size=4,
             ),
@@ -558,7 +562,7 @@ def case_file(suffix: str, rows: list[Any]) -> bytes:
 def test_any_case_file_is_handled(boxes: Iterator[Box], suffix: str, rows: list[Any], numbered: bool) -> None:
     box = next(boxes)
     box.is_own = True
-    if numbered:  # so that ids are no reason to refuse all of it
+    if numbered:  # so that bad ids do not cause the whole file to be refused
         rows = [{**row, "id": f"c{n}"} if isinstance(row, dict) else row for n, row in enumerate(rows)]
     box.write(f"cases.{suffix}", case_file(suffix, rows))
     spec = {"cases": f"cases.{suffix}", "variants": VARIANTS, "scorers": ["exact"], "limits": LIMITS}
@@ -612,7 +616,7 @@ def test_any_spec_is_handled(boxes: Iterator[Box], spec: Any, suffix: str, varia
     if isinstance(spec, dict) and isinstance(spec.get("variants"), dict):
         spec = {**spec, "variants": {**spec["variants"], variant: {"target": "simulated"}}}
     if isinstance(spec, dict) and spec.get("store") != "results.db":
-        spec = {**spec, "store": "results.db"}  # a path is the user's own choice
+        spec = {**spec, "store": "results.db"}  # the user chooses the path
     box.write(f"spec.{suffix}", dumps(spec))
     box.abreast("check", f"spec.{suffix}", codes=(0, 2, 4))
     box.abreast("run", f"spec.{suffix}", "--yes", "--force", "--verbose", codes=(0, 1, 2))

@@ -1,4 +1,4 @@
-"""Requirements on a result: `--fail-if` fails a build, and never lets through what it could not check."""
+"""Requirements on a result: `--fail-if` fails a build, and an uncheckable requirement is never met."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ scorers: [exact]
 
 
 @pytest.mark.parametrize(
-    ("requirement", "told"),
+    ("requirement", "message"),
     [
         ("worse", "requirement not met: bad is worse than good"),
         ("score < 0.8", "requirement not met: score < 0.8: score of bad is 0"),
@@ -57,10 +57,10 @@ scorers: [exact]
         ("score_other < 0.8", '"score_other < 0.8" cannot be decided: score_other of bad is unknown'),
     ],
 )
-def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(compared: Folder, requirement: str, told: str) -> None:
+def test_an_unmet_requirement_gives_exit_1_and_a_message(compared: Folder, requirement: str, message: str) -> None:
     done = compared.abreast("report", "--fail-if", requirement)
     assert done.code == 1
-    assert told in done.err
+    assert message in done.err
     assert compared.abreast("run", "spec.yaml", "--quiet", "--fail-if", requirement).code == 1
 
 
@@ -68,17 +68,17 @@ def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(compared: Folder
     "requirement",
     ["score[good] < 0.8", "cost_usd > 5", "errors > 2%", "cost > +100%", "latency_p95 > 100", "inconclusive"],
 )
-def test_a_requirement_that_is_met_is_exit_0(compared: Folder, requirement: str) -> None:
+def test_a_met_requirement_gives_exit_0(compared: Folder, requirement: str) -> None:
     assert compared.abreast("report", "--fail-if", requirement).code == 0
 
 
-def test_every_requirement_is_looked_at(compared: Folder) -> None:
+def test_every_requirement_is_checked(compared: Folder) -> None:
     done = compared.abreast("report", "--fail-if", "worse", "--fail-if", "cost > 5", "--fail-if", "score < 0.5")
     assert done.code == 1
     assert done.err.count("requirement not met:") == 2
 
 
-def test_what_is_not_known_is_not_met(folder: Folder) -> None:
+def test_a_requirement_on_an_unknown_value_is_not_met(folder: Folder) -> None:
     folder.cases(3)
     folder.write("mine.py", FUNCTION)
     folder.write("spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:mine:unpriced'}}}")
@@ -112,12 +112,12 @@ def test_a_resumed_run_that_allows_no_comparison_meets_no_requirement(folder: Fo
     assert 'requirement not met: "worse" cannot be decided: no comparison of b with a: ' in done.err
 
 
-def test_an_inconclusive_verdict_is_known(folder: Folder) -> None:
+def test_an_inconclusive_verdict_is_a_known_value(folder: Folder) -> None:
     assert scripted(folder, pairs(5, 5, 10), "--fail-if", "worse").code == 0
     assert folder.abreast("report", "--fail-if", "inconclusive").code == 1
 
 
-def test_the_latency_of_reused_answers_is_not_known_and_the_message_says_why(compared: Folder) -> None:
+def test_the_latency_of_reused_answers_is_unknown_and_the_message_says_why(compared: Folder) -> None:
     done = compared.abreast("run", "spec.yaml", "--quiet", "--fail-if", "latency_p95 > +10%")
     assert done.code == 1
     why = "latency_p95 of good is unknown (all its answers are reused)"
@@ -125,7 +125,7 @@ def test_the_latency_of_reused_answers_is_not_known_and_the_message_says_why(com
 
 
 @pytest.mark.parametrize(
-    ("requirement", "told"),
+    ("requirement", "message"),
     [
         ("wurst", "not understood"),
         ("scoer < 1", 'did you mean "score"'),
@@ -134,19 +134,19 @@ def test_the_latency_of_reused_answers_is_not_known_and_the_message_says_why(com
         ("score[bda] < 1", 'did you mean "bad"'),
     ],
 )
-def test_a_requirement_that_makes_no_sense_is_exit_2_before_anything_runs(
-    folder: Folder, requirement: str, told: str
+def test_an_invalid_requirement_gives_exit_2_before_anything_runs(
+    folder: Folder, requirement: str, message: str
 ) -> None:
     folder.cases(3)
     folder.write("mine.py", FUNCTION)
     folder.write("spec.yaml", EXPERIMENT)
     done = folder.abreast("run", "spec.yaml", "--fail-if", requirement)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert not (folder.path / "results.db").exists()
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_requirement_or_refused_in_plain_words(text: str) -> None:
+def test_any_text_is_a_requirement_or_refused_with_a_message(text: str) -> None:
     with contextlib.suppress(BadInput):
         assert gates.read(text).text == text.strip()

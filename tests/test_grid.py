@@ -53,7 +53,7 @@ class Checked(pydantic.BaseModel):
 
 
 def predict(item: str, params: Params) -> dict[str, Any]:
-    """Correct for the large model, and for the small one if the question is even."""
+    """Answer correctly as the large model, and as the small one for even questions."""
     number = int(item.split()[-1])
     if params.dim > 1_000:
         raise Refused("too large") if number % 2 else ValueError("too large")
@@ -77,7 +77,7 @@ def of_checked(item: str, params: Checked) -> str:
 
 
 def careless(item: str, params: Loose) -> str:
-    """Changes its parameters."""
+    """Change its own parameters."""
     params.steps.append(len(params.steps))
     params.model += "!"
     return f"{params.model} {params.steps}"
@@ -111,7 +111,7 @@ def test_a_grid_in_python_has_the_names_of_one_in_a_spec() -> None:
 
 def test_names_contain_only_what_varies() -> None:
     assert [v.name for v in grid(Params, model="large", dim=[1, 2])] == ["dim=1", "dim=2"]
-    assert [v.name for v in grid(Params, model=["large"])] == ["model=large"], "or all that is given, if nothing varies"
+    assert [v.name for v in grid(Params, model=["large"])] == ["model=large"], "or all values, if nothing varies"
 
 
 @pytest.mark.parametrize("value", ["large", ["large"], ("large",), iter(["large"])])
@@ -127,7 +127,7 @@ def test_values_come_from_anything_that_has_an_order(values: Any) -> None:
     assert all(type(value) is int for value in dims)
 
 
-def test_a_field_may_hold_a_list_itself() -> None:
+def test_the_value_of_a_field_may_be_a_list() -> None:
     variants = grid(Loose, model="m", steps=[[1], [1, 2]])
     assert [(v.name, v.params.steps) for v in variants] == [("steps=[1]", [1]), ("steps=[1, 2]", [1, 2])]
 
@@ -138,13 +138,26 @@ class Size(enum.Enum):
 
 
 def test_names_are_short_unique_and_stable_for_any_values() -> None:
-    odd = [1, "1", True, None, "", "two\nlines\tand \x07", Size.LARGE, len, Path("a"), {"k": [1]}, 0.1, "x" * 500]
-    names = [variant.name for variant in grid(Params, model=odd)]
-    assert len(set(names)) == len(odd)
+    values = [
+        1,
+        "1",
+        True,
+        None,
+        "",
+        "two\nlines\tand \x07",
+        Size.LARGE,
+        len,
+        Path("a"),
+        {"k": [1]},
+        0.1,
+        "x" * 500,
+    ]
+    names = [variant.name for variant in grid(Params, model=values)]
+    assert len(set(names)) == len(values)
     assert all(len(name) <= 120 and name.isprintable() for name in names)
-    assert names[:2] == ["model=1#1", "model=1#2"], "what looks alike is numbered"
+    assert names[:2] == ["model=1#1", "model=1#2"], "names that look alike are numbered"
     assert names[5:8] == ["model=two lines and", "model=LARGE", "model=len"]
-    assert names == [variant.name for variant in grid(Params, model=odd)]
+    assert names == [variant.name for variant in grid(Params, model=values)]
 
 
 def test_names_of_many_fields_stay_short() -> None:
@@ -190,7 +203,7 @@ def test_a_pydantic_model_validates_itself_and_is_passed_as_an_object(tmp_path: 
         assert rows == {("model=a", "a 256", "a", 256), ("model=b", "b 256", "b", 256)}
 
 
-def test_changes_of_a_function_to_its_parameters_do_not_affect_other_trials(tmp_path: Path) -> None:
+def test_a_function_that_changes_its_parameters_does_not_affect_other_trials(tmp_path: Path) -> None:
     variants = grid(Loose, model=["a", "b"])
     result = Experiment(cases=CASES, target=careless, variants=variants, store=tmp_path / "r.db").run(parallel=4)
     rows = {(row["variant"], row["answer"]) for row in result.rows()}
@@ -270,8 +283,8 @@ def test_the_baseline_is_the_first_unless_one_is_named() -> None:
 # -- the two tables ----------------------------------------------------------------------------------------------------
 
 
-def ran(folder: Folder, store: str, target: Any = predict, **settings: Any) -> list[dict[str, Any]]:
-    """The rows of a run of four variants over eight cases."""
+def run_grid(folder: Folder, store: str, target: Any = predict, **settings: Any) -> list[dict[str, Any]]:
+    """Run four variants over eight cases; return the rows."""
     variants = grid(Params, model=["small", "large"], dim=[256, 768])
     Experiment(
         cases=CASES, target=target, variants=variants, scorers=["exact"], store=folder.path / store, **settings
@@ -281,7 +294,7 @@ def ran(folder: Folder, store: str, target: Any = predict, **settings: Any) -> l
 
 @pytest.mark.parametrize("store", ENGINES)
 def test_a_grid_writes_predictions_and_metrics_without_a_loop(folder: Folder, store: str) -> None:
-    rows = ran(folder, store)
+    rows = run_grid(folder, store)
     assert len(rows) == 32
     assert {(row["variant"], row["params_model"], row["params_dim"], row["params_note"]) for row in rows} == {
         (f"model={model},dim={dim}", model, dim, "plain") for model in ("small", "large") for dim in (256, 768)
@@ -318,7 +331,7 @@ def test_the_rows_are_the_same_in_threads_in_processes_and_async(folder: Folder,
     for number, (target, settings) in enumerate(
         [(predict, {}), (predict, {"executor": "thread"}), (predict, {"executor": "process"}), (predict_async, {})]
     ):
-        rows = ran(folder, f"{number}{store}", target, **settings)
+        rows = run_grid(folder, f"{number}{store}", target, **settings)
         results.append(sorted((row["variant"], row["case_id"], row["answer"], row["confidence"]) for row in rows))
         processes = {row["where"].split(".")[0] for row in rows}
         assert (str(os.getpid()) in processes) == (settings.get("executor") != "process")
@@ -326,17 +339,17 @@ def test_the_rows_are_the_same_in_threads_in_processes_and_async(folder: Folder,
 
 
 def test_the_executor_of_an_experiment_applies_to_variants_without_one(folder: Folder) -> None:
-    def executors(**given: Any) -> list[str]:
-        return [variant.executor for variant in Experiment(cases=CASES, **given).variants]
+    def executors(**options: Any) -> list[str]:
+        return [variant.executor for variant in Experiment(cases=CASES, **options).variants]
 
-    mine = [Variant("own", executor="thread", params=Params("a")), *grid(Params, model="b")]
-    assert executors(variants=mine, target=predict, executor="process") == ["thread", "process"]
+    variants = [Variant("own", executor="thread", params=Params("a")), *grid(Params, model="b")]
+    assert executors(variants=variants, target=predict, executor="process") == ["thread", "process"]
     mixed = {"one": {"target": "simulated"}, "two": {"target": "python:mine:predict"}}
     assert executors(variants=mixed, executor="process") == ["auto", "process"]
     with pytest.raises(BadInput, match="executor: only for Python functions, and no variant has one"):
         executors(variants={"one": {"target": "simulated"}}, executor="process")
     with pytest.raises(BadInput, match="executor must be auto, thread or process"):
-        executors(variants=mine, target=predict, executor="proces")
+        executors(variants=variants, target=predict, executor="proces")
 
 
 def test_a_spec_may_set_the_executor_of_all_variants(folder: Folder) -> None:
@@ -357,8 +370,8 @@ def test_parameters_that_cannot_be_pickled_are_refused_before_the_run(tmp_path: 
     class Local:
         model: str
 
-    def run(**given: Any) -> None:
-        Experiment(cases=CASES, store=tmp_path / "r.db", executor="process", **given).run()
+    def run(**options: Any) -> None:
+        Experiment(cases=CASES, store=tmp_path / "r.db", executor="process", **options).run()
 
     with pytest.raises(BadInput, match=r"Local cannot be sent to another process"):
         run(target=predict, variants=[Local("a"), Local("b")])
@@ -366,8 +379,8 @@ def test_parameters_that_cannot_be_pickled_are_refused_before_the_run(tmp_path: 
         run(target=predict_async, variants=grid(Params, model=["a", "b"]))
 
 
-def test_a_grid_that_grows_executes_only_what_is_new(folder: Folder) -> None:
-    ran(folder, "results.db")
+def test_a_larger_grid_executes_only_new_variants(folder: Folder) -> None:
+    run_grid(folder, "results.db")
     variants = grid(Params, model=["small", "large", "huge"], dim=[256, 768])
     result = Experiment(
         cases=CASES, target=predict, variants=variants, scorers=["exact"], store=folder.path / "results.db"
@@ -376,7 +389,7 @@ def test_a_grid_that_grows_executes_only_what_is_new(folder: Folder) -> None:
 
 
 def test_any_sqlite_client_reads_the_metrics_of_a_grid(folder: Folder) -> None:
-    ran(folder, "results.db")
+    run_grid(folder, "results.db")
     with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
         confidences = dict(connection.execute("select variant, mean_confidence from metrics").fetchall())
     assert confidences["model=large,dim=768"] == 0.75

@@ -29,7 +29,7 @@ def versions(folder: Folder) -> Folder:
     return folder
 
 
-def test_history_has_the_labelled_runs_with_a_verdict_to_the_one_before(versions: Folder) -> None:
+def test_history_lists_labelled_runs_with_the_verdict_against_the_previous_one(versions: Folder) -> None:
     rows = versions.abreast("history", "--json").json
     assert [(row["label"], row["variant"], row["verdict"]) for row in rows] == [
         ("e1.0.0", "a", None),
@@ -42,7 +42,7 @@ def test_history_has_the_labelled_runs_with_a_verdict_to_the_one_before(versions
     assert "regression" in versions.abreast("history").out
 
 
-def test_a_label_is_shown_changed_and_taken_away(versions: Folder) -> None:
+def test_a_label_can_be_shown_changed_and_removed(versions: Folder) -> None:
     run = versions.abreast("runs", "--json").json[0]["run"]
     assert versions.abreast("tag", run).out == f"{run}: e1.0.0\n"
     versions.abreast("tag", run, "e1.0.1")
@@ -51,7 +51,7 @@ def test_a_label_is_shown_changed_and_taken_away(versions: Folder) -> None:
     assert [row["label"] for row in versions.abreast("history", "--json").json] == ["e1.1.0", "e1.1.0"]
 
 
-def test_the_commit_of_a_run_is_tagged_in_git_if_it_is_what_was_measured(folder: Folder) -> None:
+def test_the_commit_of_a_run_is_tagged_in_git_if_it_was_measured(folder: Folder) -> None:
     folder.cases(3)
     folder.write("spec.yaml", SPEC.format(a=0.5, b=0.9))
 
@@ -74,7 +74,7 @@ def test_the_commit_of_a_run_is_tagged_in_git_if_it_is_what_was_measured(folder:
     assert "uncommitted changes" in folder.abreast("tag", "latest", "e2", "--git").err
 
 
-def test_slips_are_said(versions: Folder) -> None:
+def test_mistakes_are_reported(versions: Folder) -> None:
     assert 'no run of the experiment "t"' in versions.abreast("history", "t").err
     assert versions.abreast("tag", "latest", "x", "--remove").code == 2
     assert versions.abreast("tag", "nobody", "x").code == 2
@@ -86,7 +86,7 @@ def test_slips_are_said(versions: Folder) -> None:
     assert "o: no labelled run" in versions.abreast("history", "o").err
 
 
-def test_history_says_where_nothing_could_be_compared(versions: Folder) -> None:
+def test_history_shows_where_no_comparison_was_possible(versions: Folder) -> None:
     """The last run is repeated: all its answers are reused."""
     versions.abreast("run", "spec.yaml", "--quiet", "--seed", "2", "--label", "e1.1.1")
     rows = versions.abreast("history", "--variant", "b", "--json").json

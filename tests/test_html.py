@@ -1,4 +1,4 @@
-"""The HTML report and its pictures: whole, harmless, small, the same every time, and readable in a real browser."""
+"""The HTML report and its charts: complete, safe, small, reproducible, and readable in a real browser."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ VOID = {"meta", "br", "link", "img", "hr", "input", "line", "rect", "circle", "p
 
 
 class Page(HTMLParser):
-    """What a page holds: its elements in order, and the text inside of each kind."""
+    """A parsed page: its elements in order, and the text inside each kind of element."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.source = text
         self.elements: list[tuple[str, dict[str, str]]] = []
-        self.texts: list[tuple[str, str]] = []  # the elements around it, and the text
+        self.texts: list[tuple[str, str]] = []  # path of enclosing elements, and text
         self._open: list[str] = []
         self.faults: list[str] = []
         self.feed(text)
@@ -96,7 +96,7 @@ scorers: [exact, contains]
 
 
 @pytest.fixture
-def told(folder: Folder) -> Folder:
+def finished_run(folder: Folder) -> Folder:
     """A run of 60 cases with tags, costs, two scores and a failure; no simulation."""
     lines = [
         {
@@ -114,12 +114,12 @@ def told(folder: Folder) -> Folder:
     return folder
 
 
-def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Folder) -> None:
-    page = page_of(told)
+def test_the_page_shows_the_verdict_first_and_then_its_evidence(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     assert not page.faults
     verdict = next(
         line
-        for line in told.abreast("report").out.splitlines()
+        for line in finished_run.abreast("report").out.splitlines()
         if line.strip().startswith("clever is ") or " clever vs " in line
     )
     sentence = " ".join(verdict.split())[:60]
@@ -157,16 +157,16 @@ def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Fo
     assert MARK not in page.visible_text, "a real run"
 
 
-def test_answers_stand_side_by_side_and_their_difference_needs_no_colour(told: Folder) -> None:
-    page = page_of(told)
+def test_answers_are_side_by_side_and_differences_do_not_depend_on_colour(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     assert "no, because the answer to 14 is another one" in page.visible_text
     assert page.within("del")
     assert "yes" in "".join(page.within("ins"))
     assert "expected" in page.visible_text
 
 
-def test_every_case_is_listed_with_its_answers_in_its_group(told: Folder) -> None:
-    page = page_of(told)
+def test_every_case_is_listed_with_its_answers_in_its_group(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     listed = re.findall(r"\bc\d+\b", page.visible_text[page.visible_text.index("All cases") :])
     assert {f"c{n}" for n in range(60)} <= set(listed)
     assert re.search(r"wins \d+", page.visible_text)
@@ -175,16 +175,16 @@ def test_every_case_is_listed_with_its_answers_in_its_group(told: Folder) -> Non
     assert "listed without answers" not in page.visible_text
 
 
-def test_every_picture_has_words_for_those_who_cannot_see_it(told: Folder) -> None:
-    page = page_of(told)
-    drawn = page.all("svg")
-    assert len(drawn) >= 14, "seven pictures, each for a desk and for a telephone"
-    assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in drawn)
-    assert len(page.all("figcaption")) == len(page.all("figure")) == len(drawn) / 2
+def test_every_chart_has_a_text_alternative(finished_run: Folder) -> None:
+    page = page_of(finished_run)
+    charts = page.all("svg")
+    assert len(charts) >= 14, "seven charts, each for wide and for narrow screens"
+    assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in charts)
+    assert len(page.all("figcaption")) == len(page.all("figure")) == len(charts) / 2
 
 
-def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
-    page = page_of(told)
+def test_the_page_loads_no_resources_and_runs_no_scripts(finished_run: Folder) -> None:
+    page = page_of(finished_run)
     assert "http" not in page.source
     assert not re.search(r"@import|url\(|expression\(|javascript:", page.source)
     tags = {tag for tag, _ in page.elements}
@@ -197,18 +197,18 @@ def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
     ]
 
 
-def test_the_same_rows_give_the_same_bytes(told: Folder) -> None:
-    first = page_of(told).source
-    second = told.command("report", "--format", "html", "--output", "again").out.strip()
-    assert (told.path / second).read_text(encoding="utf-8") == first
+def test_the_same_rows_give_the_same_bytes(finished_run: Folder) -> None:
+    first = page_of(finished_run).source
+    second = finished_run.command("report", "--format", "html", "--output", "again").out.strip()
+    assert (finished_run.path / second).read_text(encoding="utf-8") == first
 
 
 EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></svg></style><img src=x onerror=alert(2)>"
 
-NAME = EVIL.replace("\0", "").replace("\x1b", "")  # an id or a name has no character that cannot be seen
+NAME = EVIL.replace("\0", "").replace("\x1b", "")  # ids and names have no invisible characters
 
 
-def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
+def test_foreign_text_is_shown_and_never_executed(folder: Folder) -> None:
     lines = [
         {"id": f"{n}{NAME}", "input": f"{EVIL} {n}", "expected": "yes", "tags": {"t<i>": f"{EVIL}{n % 2}"}}
         for n in range(30)
@@ -245,7 +245,7 @@ def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0x200B, 0x200E, 0x202E, 0x2066, 0xFEFF, 0xD800, 0xFFFF])
-def test_what_works_in_secret_is_made_visible(code: int) -> None:
+def test_invisible_characters_are_made_visible(code: int) -> None:
     text = printable(f"a{chr(code)}b")
     assert text == f"a{chr(code)}b" if code in (9, 10) else chr(code) not in text
     assert text.encode()
@@ -302,7 +302,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("cases", [2, 40])
 @pytest.mark.parametrize("kind", DEGENERATE)
 @pytest.mark.matrix(quick=6)
-def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> None:
+def test_runs_of_every_kind_have_a_page(folder: Folder, kind: str, cases: int) -> None:
     folder.cases(cases)
     folder.write("spec.yaml", "cases: cases.jsonl\n" + DEGENERATE[kind])
     folder.abreast("run", "spec.yaml", "--yes")
@@ -314,7 +314,7 @@ def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> 
     assert page.source.count(MARK) >= 1 + len(page.all("svg")), "on the page and on every picture"
 
 
-def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_one(simulated: Folder) -> None:
+def test_the_page_shows_what_was_not_run_and_marks_debug_runs(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml", "--debug")
     assert "DEBUG run of a few cases: not a result" in page_of(simulated).visible_text
     simulated.write("experiment.yaml", (simulated.path / "experiment.yaml").read_text() + "limits: {budget_usd: 1}\n")
@@ -327,16 +327,16 @@ def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_on
     assert "stop 1×" in page.visible_text
 
 
-def test_a_margin_is_drawn_and_said(told: Folder) -> None:
-    with open_store(told.path / "results.db") as store:
+def test_a_margin_is_drawn_and_mentioned(finished_run: Folder) -> None:
+    with open_store(finished_run.path / "results.db") as store:
         page = Page(html.page(analyse(store, "latest", margin=0.05)))
     assert "the shaded band is the margin of ±5 points" in page.visible_text
     assert "The margin is 5.0 points." in page.all("svg")[0]["aria-label"]
     assert any(element.get("class") == "margin" for element in page.all("line"))
-    assert "margin" not in page_of(told).visible_text.split("The experiment as executed")[0]
+    assert "margin" not in page_of(finished_run).visible_text.split("The experiment as executed")[0]
 
 
-def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
+def test_repeats_pairs_and_ranking_are_shown(folder: Folder) -> None:
     folder.cases(30)
     variants = ", ".join(f"v{n}: {{target: simulated, accuracy: {0.4 + n / 10}}}" for n in range(4))
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{variants}}}\nscorers: [exact]\nrepeats: 3\n")
@@ -346,7 +346,7 @@ def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
         assert part in page.visible_text, part
 
 
-def test_reused_answers_are_told(simulated: Folder) -> None:
+def test_reused_answers_are_mentioned(simulated: Folder) -> None:
     for _ in range(2):
         assert simulated.abreast("run", "experiment.yaml").code == 0
     page = page_of(simulated)
@@ -354,14 +354,14 @@ def test_reused_answers_are_told(simulated: Folder) -> None:
     assert "40" in page.visible_text
 
 
-def test_every_picture_is_a_file_of_its_own_that_says_what_it_is(simulated: Folder) -> None:
+def test_every_chart_is_a_separate_file_that_describes_itself(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     done = simulated.abreast("report", "--format", "svg,png", "--output", "drawn")
     assert done.code == 0, done.err
     paths = [simulated.path / line for line in done.out.split()]
-    drawn = [path for path in paths if path.suffix == ".svg"]
-    assert {path.stem for path in drawn} >= {"difference", "outcomes", "closing-in-1-better"}
-    for path in drawn:
+    charts = [path for path in paths if path.suffix == ".svg"]
+    assert {path.stem for path in charts} >= {"difference", "outcomes", "closing-in-1-better"}
+    for path in charts:
         text = path.read_text(encoding="utf-8")
         root = ElementTree.fromstring(text)
         texts = {element.tag.split("}")[1]: element.text or "" for element in root.iter()}
@@ -372,13 +372,13 @@ def test_every_picture_is_a_file_of_its_own_that_says_what_it_is(simulated: Fold
         assert text.count("http") == 1, "only the name of the format"
         assert "var(" not in text
     pixels = [path for path in paths if path.suffix == ".png"]
-    assert {path.stem for path in pixels} == {path.stem for path in drawn}
+    assert {path.stem for path in pixels} == {path.stem for path in charts}
     for path in pixels:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.stat().st_size > 5_000
 
 
-# A real browser, spoken to through a pipe.
+# A real browser, controlled through a pipe.
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _INTO = (
@@ -390,7 +390,7 @@ _INTO = (
 
 
 class Browser:
-    """Chromium without a window: opens pages at any width, light or dark, and tells what it thinks of them."""
+    """Headless Chromium: opens pages at any width, light or dark, and reports problems."""
 
     def __init__(self, program: str, profile: Path) -> None:
         answers, its_end = os.pipe()
@@ -407,7 +407,7 @@ class Browser:
         os.close(its_ear)
         os.close(its_end)
         self._answers, self._commands = answers, commands
-        self._held, self._number, self._session = b"", 0, ""
+        self._buffer, self._number, self._session = b"", 0, ""
         self._events: list[dict[str, Any]] = []
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -421,14 +421,14 @@ class Browser:
         os.close(self._commands)
 
     def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._held:
+        while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], 30)
-            got = os.read(self._answers, 1 << 20) if ready else b""
-            assert got, "the browser says nothing"
-            self._held += got
-        message, self._held = self._held.split(b"\0", 1)
-        found: dict[str, Any] = json.loads(message)
-        return found
+            chunk = os.read(self._answers, 1 << 20) if ready else b""
+            assert chunk, "the browser says nothing"
+            self._buffer += chunk
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        event: dict[str, Any] = json.loads(message)
+        return event
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
@@ -436,14 +436,14 @@ class Browser:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._commands, json.dumps(message).encode() + b"\0")
-        while (found := self._next()).get("id") != self._number:
-            self._events.append(found)
-        assert "error" not in found, found
-        result: dict[str, Any] = found["result"]
+        while (reply := self._next()).get("id") != self._number:
+            self._events.append(reply)
+        assert "error" not in reply, reply
+        result: dict[str, Any] = reply["result"]
         return result
 
     def open(self, path: Path, width: int, scheme: str) -> None:
-        """Load a page, and fold out everything in it."""
+        """Load a page and expand everything in it."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self._events.clear()
@@ -456,22 +456,22 @@ class Browser:
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def complaints(self) -> list[str]:
-        """Errors in the console, and requests beside the one for the page."""
-        self.of_page("0")  # what was under way has arrived
-        found = []
+        """Errors in the console, and requests other than the one for the page."""
+        self.of_page("0")  # wait until pending events have arrived
+        complaints = []
         requests = [event for event in self._events if event["method"] == "Network.requestWillBeSent"]
         for event in self._events:
-            told = event.get("params", {})
+            params = event.get("params", {})
             if event["method"] == "Runtime.exceptionThrown":
-                found.append("exception")
-            elif event["method"] == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-                found.append("console")
-            elif event["method"] == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-                found.append("log")
-        return found + [event["params"]["request"]["url"] for event in requests[1:]]
+                complaints.append("exception")
+            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+                complaints.append("console")
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                complaints.append("log")
+        return complaints + [event["params"]["request"]["url"] for event in requests[1:]]
 
     def overflow(self) -> int:
-        """Pixels that the page is wider than its window."""
+        """The number of pixels by which the page is wider than its window."""
         return int(self.of_page("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def picture(self) -> bytes:
@@ -483,11 +483,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no Chromium on this machine")
-    with contextlib.closing(Browser(program, tmp_path_factory.mktemp("profile"))) as found:
-        yield found
+    with contextlib.closing(Browser(program, tmp_path_factory.mktemp("profile"))) as chromium:
+        yield chromium
 
 
-def test_the_browser_sees_a_page_that_is_wrong(browser: Browser, tmp_path: Path) -> None:
+def test_the_browser_detects_a_broken_page(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "wrong.html"
     page.write_text("<!doctype html><meta name=viewport content='width=device-width'><div style='width:3000px'>x</div>")
     browser.open(page, 390, "light")
@@ -503,8 +503,8 @@ def test_the_browser_sees_a_page_that_is_wrong(browser: Browser, tmp_path: Path)
         assert browser.complaints(), fault
 
 
-def test_the_page_reads_well_in_a_real_browser(browser: Browser, told: Folder) -> None:
-    folder = told
+def test_the_page_reads_well_in_a_real_browser(browser: Browser, finished_run: Folder) -> None:
+    folder = finished_run
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     page = folder.path / done.out.strip()
     papers = {}

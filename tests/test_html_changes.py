@@ -1,4 +1,4 @@
-"""What agents left: files beside the page, and their changes side by side with the human's, whatever is in them."""
+"""Artifacts of agents: files beside the page, and their changes side by side with those of a human."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ repeats: 2
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two agents that changed files where a human did too; each case twice."""
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two agents that changed files that a human changed, too; two repeats."""
     path = tmp_path_factory.mktemp("ended")
     cases = [{"id": name, "input": "Do it.", "expected": {"diff": HUMAN}} for name in ("easy", "a/b <i>")]
     (path / "start").mkdir()
@@ -87,8 +87,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def changed(folder: Folder, ended: Path) -> Folder:
-    shutil.copytree(ended, folder.path, dirs_exist_ok=True)
+def changed(folder: Folder, finished_run: Path) -> Folder:
+    shutil.copytree(finished_run, folder.path, dirs_exist_ok=True)
     return folder
 
 
@@ -98,13 +98,13 @@ def home(folder: Folder) -> Path:
 
 
 def links_of(path: Path) -> dict[str, Path]:
-    """The links of a page, and the files that they lead to."""
+    """The links of a page, with the files they refer to."""
     hrefs = [link["href"] for link in Page(path.read_text(encoding="utf-8")).all("a")]
     assert all(re.fullmatch(r"(\.\./)?(artifacts|changes)/[A-Za-z0-9._/-]+", href) for href in hrefs), hrefs
     return {href: path.parent / unquote(href) for href in hrefs}
 
 
-def stored(folder: Folder) -> list[dict[str, Any]]:
+def stored_artifacts(folder: Folder) -> list[dict[str, Any]]:
     return folder.sql(
         "select c.id, v.name variant, t.repeat, a.name, a.content from artifacts a "
         "join trials t on t.run_id = a.run_id and t.position = a.position join cases c on c.digest = t.case_digest "
@@ -116,12 +116,12 @@ def words(page: Page, *inside: str) -> list[str]:
     return [text for path, text in page.texts if set(inside) <= set(path.split("/"))]
 
 
-def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the_run(changed: Folder) -> None:
+def test_artifacts_are_linked_unchanged_and_deleted_with_the_run(changed: Folder) -> None:
     report = home(changed) / "report.html"
     files = links_of(report)
     artifacts = {path for href, path in files.items() if href.startswith("artifacts/")}
     assert all(path.is_file() for path in files.values())
-    rows = stored(changed)
+    rows = stored_artifacts(changed)
     assert len(rows) == len(artifacts) == 2 * (2 * 2 + 2 * 3)
     for row in rows:
         suffix = ".diff" if row["name"] == "diff" else f".{row['name']}.txt"
@@ -133,45 +133,46 @@ def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the
     second = changed.command("report", "--format", "html", "--output", "again").out.strip()
     for path in (changed.path / "again").rglob("*.*"):
         assert path.read_bytes() == (home(changed) / path.relative_to(changed.path / "again")).read_bytes()
-    assert second == "again/report.html", "one line, however many files lie beside it"
+    assert second == "again/report.html", "one line, however many files are beside it"
     assert changed.abreast("report", "--format", "html").out.strip().endswith("report.html"), "nothing new, no new file"
     changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
 
 
-def test_each_change_stands_beside_the_humans_line_by_line(changed: Folder) -> None:
+def test_each_change_is_shown_line_by_line_beside_the_human_one(changed: Folder) -> None:
     report = Page((home(changed) / "report.html").read_text(encoding="utf-8"))
     own = Page((home(changed) / "changes" / "easy.html").read_text(encoding="utf-8"))
     for page in (report, own):
         assert not page.faults
-        said = page.output.replace(" : ", ": ")
-        assert "the human: renamed from old.txt to fresh.txt" in said
-        assert "second, repeat 1: deleted" in said
-        assert "first, repeat 1: not changed" in said
-        assert "second, repeat 1: added, binary, not shown" in said
+        text = page.visible_text.replace(" : ", ": ")
+        assert "the human: renamed from old.txt to fresh.txt" in text
+        assert "second, repeat 1: deleted" in text
+        assert "first, repeat 1: not changed" in text
+        assert "second, repeat 1: added, binary, not shown" in text
         assert {"−", "line 10"} <= set(words(page, "del"))
         assert {"+", "human 10", "shared", "first <b>10</b>"} <= set(words(page, "ins"))
-        assert "(no line break at the end)" in page.output
+        assert "(no line break at the end)" in page.visible_text
         assert "line 5" not in words(page, "span"), "far from any change"
-        assert "… 6 lines" in page.output.replace("⋯", "…")
-    assert "first, repeat 2 next to the human" in own.output
-    assert '{"diff"' not in report.output.split("The experiment as executed")[0], "it is shown below"
+        assert "… 6 lines" in page.visible_text.replace("⋯", "…")
+    assert "first, repeat 2 next to the human" in own.visible_text
+    assert '{"diff"' not in report.visible_text.split("The experiment as executed")[0], "it is shown below"
     row = re.search(
-        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b", report.output[report.output.index("Artifacts of trials") :]
+        r"second 2 diff stderr tests ok 0\.\d+ 0\.\d+ 1\b",
+        report.visible_text[report.visible_text.index("Artifacts of trials") :],
     )
     assert row, "outcome, scores and links of each trial"
 
 
-def test_a_page_alone_says_how_to_see_what_is_not_beside_it(changed: Folder) -> None:
+def test_a_page_without_artifact_files_says_how_to_see_them(changed: Folder) -> None:
     done = changed.abreast("report", "--format", "html", "--no-artifacts", "--output", "alone")
     assert [path.name for path in (changed.path / "alone").iterdir()] == ["report.html"]
     page = Page((changed.path / done.out.strip()).read_text(encoding="utf-8"))
     assert not page.all("a")
-    assert "20 artifacts in the store, none written: abreast show" in page.output
+    assert "20 artifacts in the store, none written: abreast show" in page.visible_text
     assert "human 10" in words(page, "ins"), "changes are part of the page"
 
 
-def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(changed: Folder) -> None:
+def test_files_beside_a_page_are_never_overwritten_and_foreign_ones_are_kept(changed: Folder) -> None:
     path = home(changed) / "artifacts" / "easy" / "first-1.diff"
     path.write_text("mine")
     done = changed.abreast("report", "--format", "html")
@@ -183,7 +184,7 @@ def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(chang
     assert path.exists()
 
 
-def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder: Folder) -> None:
+def test_without_a_human_change_the_agents_are_side_by_side(folder: Folder) -> None:
     folder.write("greet.md", "Write a greeting into answer.txt.")
     command = {"commandTemplate": "printf 'hello\\n%s\\n' NAME > answer.txt"}
     names = ("polite", "brief", "silent")
@@ -202,11 +203,11 @@ def test_prompts_without_a_human_change_have_the_agents_beside_each_other(folder
     assert folder.abreast("run", "settings.json", "--quiet", "--check", "test -s answer.txt").code == 0
     (path,) = (home(folder) / "changes").iterdir()
     page = Page(path.read_text(encoding="utf-8"))
-    assert "Left: the change of the baseline polite" in page.output
-    assert "brief next to polite" in page.output
+    assert "Left: the change of the baseline polite" in page.visible_text
+    assert "brief next to polite" in page.visible_text
     assert words(page, "ins").count("hello") == 2
     assert {"polite", "brief"} <= set(words(page, "ins"))
-    assert "silent" not in page.output, "it left no change, and nothing was printed"
+    assert "silent" not in page.visible_text, "it left no change, and nothing was printed"
 
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;\u202egnp\u001b[31m</pre></style><img src=x onerror=alert(2)>"
@@ -222,13 +223,13 @@ def act(case, told):
 
 
 def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], expected: Any = "done") -> Path:
-    """Run trials that leave these artifacts; the page of the run."""
+    """Run trials that leave these artifacts; return the page of the run."""
     folder.write("cases.jsonl", "".join(json.dumps({"id": i, "input": "?", "expected": expected}) + "\n" for i in ids))
     folder.write("writes.py", WRITES)
     spec = {
         "cases": "cases.jsonl",
         "target": "python:writes:act",
-        "variants": {name: {"told": told} for name, told in variants.items()},
+        "variants": {name: {"told": artifacts} for name, artifacts in variants.items()},
         "scorers": ["exact"],
     }
     folder.write("spec.json", json.dumps(spec))
@@ -237,13 +238,13 @@ def leave(folder: Folder, ids: list[str], variants: dict[str, dict[str, Any]], e
     return home(folder) / "report.html"
 
 
-def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(folder: Folder) -> None:
-    seen = HOSTILE.replace("\u001b", "")  # a name has no character that cannot be seen
-    ids = ["../../../etc/passwd", seen, "case", "CASE", "x" * 200, "con", "日本語", "a b", "a?b#c"]
-    header = f"diff --git a/{seen} b/{seen}\nnew file mode 100644\n--- /dev/null\n+++ b/{seen}\n"
+def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_executed(folder: Folder) -> None:
+    visible = HOSTILE.replace("\u001b", "")  # names have no invisible characters
+    ids = ["../../../etc/passwd", visible, "case", "CASE", "x" * 200, "con", "日本語", "a b", "a?b#c"]
+    header = f"diff --git a/{visible} b/{visible}\nnew file mode 100644\n--- /dev/null\n+++ b/{visible}\n"
     diff = f"{header}@@ -0,0 +1 @@\n+{HOSTILE}\n"
-    hostile = {"diff": diff, seen: HOSTILE, "index.html": "<script>alert(3)</script>", "../up": "x"}
-    report = leave(folder, ids, {f"v{seen}": hostile, "b/../..": {**hostile, "diff": HOSTILE}})
+    hostile = {"diff": diff, visible: HOSTILE, "index.html": "<script>alert(3)</script>", "../up": "x"}
+    report = leave(folder, ids, {f"v{visible}": hostile, "b/../..": {**hostile, "diff": HOSTILE}})
     files = links_of(report)
     inside = report.parent.resolve()
     assert len(set(files.values())) == len(ids) * (2 * 4 + 1)
@@ -260,14 +261,14 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
         assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
     own = Page((inside / "changes" / "case.html").read_text(encoding="utf-8"))
-    assert "cannot be parsed as a diff" in own.output
-    assert "‹U+202E›" in own.output
+    assert "cannot be parsed as a diff" in own.visible_text
+    assert "‹U+202E›" in own.visible_text
     assert "<script>alert(1)</script>" in " ".join(words(own, "ins"))
     folder.abreast("delete", home(folder).name, "--yes")
     assert not (folder.path / "runs").exists()
 
 
-def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_artifacts_are_omitted_with_a_note(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_artifacts, "LISTED", 12)
     monkeypatch.setattr(artifact_files, "EACH", 3_000)
     monkeypatch.setattr(artifact_files, "TOTAL", 10_000)
@@ -277,16 +278,16 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
     files = links_of(report)
     written = [path for path in files.values() if path.parent.name != "changes"]
     assert 0 < sum(path.stat().st_size for path in written) <= 10_000
-    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.output
-    assert "diff 6 kB, not written" in page.output
-    assert "--artifact NAME" in page.output
+    assert f"{27 - len(set(written))} artifacts of 27 not written, to save space" in page.visible_text
+    assert "diff 6 kB, not written" in page.visible_text
+    assert "--artifact NAME" in page.visible_text
     pages = [path for path in files.values() if path.parent.name == "changes"]
     assert 0 < sum(path.stat().st_size for path in set(pages)) <= 40_000
-    assert re.search(r"\d cases? without a page of changes", page.output)
+    assert re.search(r"\d cases? without a page of changes", page.visible_text)
     assert not page.faults
 
 
-def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
+def test_the_line_limit_is_respected_and_every_case_keeps_its_human_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(artifact_files, "LINES", 200)
@@ -295,10 +296,10 @@ def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
     pages = list((report.parent / "changes").iterdir())
     assert 0 < len(pages) < 5
     for path in pages:
-        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).output
+        assert "Left: the human's change" in Page(path.read_text(encoding="utf-8")).visible_text
 
 
-def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
+def test_an_unfinished_report_is_removed_with_its_run(changed: Folder) -> None:
     run_folder = home(changed)
     shutil.rmtree(run_folder)
     run_folder.mkdir()
@@ -312,16 +313,16 @@ def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Fo
     assert not (changed.path / "runs").exists()
 
 
-def test_a_diff_that_was_stored_in_part_is_said(folder: Folder) -> None:
+def test_a_partly_stored_diff_is_mentioned(folder: Folder) -> None:
     start = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     lost = start + "@@ -9,999 +9,1 @@\n???\n-lost\n"
     report = leave(folder, ["c"], {"a": {"diff": lost}, "b": {"diff": start * 2}}, {"diff": start})
     page = Page((report.parent / "changes" / "c.html").read_text(encoding="utf-8"))
-    assert "a: parts of the diff cannot be parsed and are left out" in page.output
-    assert "b next to the human" in page.output
+    assert "a: parts of the diff cannot be parsed and are left out" in page.visible_text
+    assert "b next to the human" in page.visible_text
 
 
-def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page(folder: Folder) -> None:
+def test_runs_without_artifacts_and_stores_of_older_versions_have_a_page(folder: Folder) -> None:
     scripted(folder, pairs(3, 2, 2))
     connection = apsw.Connection(str(folder.path / "results.db"))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions")
@@ -332,38 +333,38 @@ def test_a_run_that_left_nothing_and_a_store_of_an_older_abreast_have_their_page
     done = folder.abreast("report", "--format", "html", "--output", "pages")
     assert done.code == 0, done.err
     page = Page((folder.path / done.out.strip()).read_text(encoding="utf-8"))
-    assert "Artifacts of trials" not in page.output
-    assert "All cases" in page.output
+    assert "Artifacts of trials" not in page.visible_text
+    assert "All cases" in page.visible_text
     assert [path.name for path in (folder.path / "pages").iterdir()] == ["report.html"]
 
 
-# Any text at all.
+# Arbitrary text.
 
 BLOCK = environment().from_string('{% import "diff.html.j2" as diff %}{{ diff.block(block) }}')
 TAGS = {"div", "p", "h5", "span", "ins", "del", "i", "b", "small", "pre"}
 FEW = SizeLimits(3_000, 40, 60, 500)
 
 
-def drawn(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
-    """Two changes as they stand on a page."""
+def render(human: str | None, agent: str, limits: SizeLimits = FEW) -> tuple[list[FilePair], str]:
+    """Render two changes side by side; return their file pairs and the HTML."""
     first, second = None if human is None else ParsedDiff.read(human), ParsedDiff.read(agent)
-    found = side_by_side(first, second, limits)
+    pairs = side_by_side(first, second, limits)
     plain = [("x", diff.plain[: limits.plain]) for diff in (first, second) if diff and diff.plain]
-    block = Block("" if first is None else "the human", "x", found, second.notes, plain)
+    block = Block("" if first is None else "the human", "x", pairs, second.notes, plain)
     text = BLOCK.render(block=block)
     page = Page(text)
     assert not page.faults
     assert {tag for tag, _ in page.elements} <= TAGS
-    attributes = {name for _, given in page.elements for name in given}
+    attributes = {name for _, attrs in page.elements for name in attrs}
     assert attributes <= {"class", "style"}
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
-    for pair in found.pairs:
+    for pair in pairs.pairs:
         assert not pair.aligned or len(pair.left) == len(pair.right)
         assert max(len(pair.left), len(pair.right)) <= limits.rows
-    return found.pairs, text
+    return pairs.pairs, text
 
 
-odd = st.sampled_from(
+odd_lines = st.sampled_from(
     [
         *("diff --git a/x b/x", "diff --git a/x b/y", 'diff --git "a/\\303" "b/\\"', "diff --cc x", "diff --git "),
         *("--- a/x", "+++ b/x", "--- /dev/null", "+++ /dev/null", "rename from x", "rename to <b>", "copy from x"),
@@ -372,19 +373,19 @@ odd = st.sampled_from(
         *(" kept", "-gone", "+new", "+<script>x</script>", "\\ No newline at end of file", "", "\r", "\x00", "-" * 300),
     ]
 )
-diffs = st.one_of(st.text(max_size=80), st.lists(odd | st.text(max_size=9), max_size=40).map("\n".join))
+diffs = st.one_of(st.text(max_size=80), st.lists(odd_lines | st.text(max_size=9), max_size=40).map("\n".join))
 
 
 @settings(max_examples=250, deadline=None)
 @given(diffs | st.none(), diffs)
 def test_any_text_as_a_diff_is_shown_bounded_and_escaped(human: str | None, agent: str) -> None:
-    _, text = drawn(human, agent)
+    _, text = render(human, agent)
     assert len(text.encode()) < 40_000
 
 
 @settings(max_examples=150, deadline=None)
 @given(*[st.lists(st.sampled_from(["a", "b", "c", "d", "{", "}", ""]), max_size=12)] * 3)
-def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_before(
+def test_two_changes_of_the_same_lines_are_complete_and_aligned_to_the_original(
     before: list[str], human: list[str], agent: list[str]
 ) -> None:
     def diff(after: list[str], context: int) -> str:
@@ -393,54 +394,54 @@ def test_what_two_made_of_the_same_lines_is_all_there_and_stands_by_the_lines_be
 
     if before in (human, agent):
         return
-    (pair,), _ = drawn(diff(human, 1_000), diff(agent, 3), ON_ITS_OWN)
+    (pair,), _ = render(diff(human, 1_000), diff(agent, 3), ON_ITS_OWN)
     assert pair.aligned
     for side, after in ((pair.left, human), (pair.right, agent)):
         cells = [cell for cell in side if cell.sign]
-        at, told = 0, []
+        at, lines = 0, []
         for cell in cells:
             if cell.sign == GAP:
-                told += before[at : at + int(cell.text.split()[0])]
+                lines += before[at : at + int(cell.text.split()[0])]
                 at += int(cell.text.split()[0])
             elif cell.sign == "+":
-                told.append(cell.text)
+                lines.append(cell.text)
             else:
                 assert (cell.number, cell.text) == (at + 1, before[at])
                 at += 1
-                told += [cell.text] if cell.sign == " " else []
-        assert told + before[at:] == after
-    assert all(one.number == other.number for one, other in zip(pair.left, pair.right, strict=True) if one.number)
+                lines += [cell.text] if cell.sign == " " else []
+        assert lines + before[at:] == after
+    assert all(a.number == b.number for a, b in zip(pair.left, pair.right, strict=True) if a.number)
 
 
-def test_lines_that_both_added_stand_beside_each_other() -> None:
+def test_lines_added_by_both_are_aligned() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
-    ((pair,), _) = drawn(first_diff, other)
-    rows = [(trial_artifacts.text, right.text) for trial_artifacts, right in zip(pair.left, pair.right, strict=True)]
+    ((pair,), _) = render(first_diff, other)
+    rows = [(a.text, b.text) for a, b in zip(pair.left, pair.right, strict=True)]
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
 
-def test_changes_that_do_not_begin_with_the_same_lines_are_shown_each_for_itself() -> None:
+def test_changes_of_different_original_lines_are_shown_separately() -> None:
     first_diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     other = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n eins\n-zwei\n+2\n"
-    ((pair,), text) = drawn(first_diff, other)
+    ((pair,), text) = render(first_diff, other)
     assert not pair.aligned
     assert "did not start from the same lines" in text
     assert "zwei" in text
     assert "one" in text
 
 
-def test_large_changes_are_cut_and_said() -> None:
+def test_large_changes_are_truncated_with_a_note() -> None:
     many = "".join(f"diff --git a/f{n} b/f{n}\nnew file mode 100755\n" for n in range(40_000))
-    pairs_, text = drawn(None, many)
+    pairs_, text = render(None, many)
     assert 0 < len(pairs_) < 20
     assert re.search(r"files not shown: f\d+, .* and 39,9\d\d further files", text)
     line = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "<" * 2_000_000 + "\n"
-    _, text = drawn(None, line)
+    _, text = render(None, line)
     assert len(text) < 2_000
     assert "(2,000,000 characters in all)" in text
     tall = "--- a/x\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "+x\n" * 100_000
-    _, text = drawn(tall, tall)
+    _, text = render(tall, tall)
     assert text.count("<ins>") <= 2 * FEW.rows
     assert "further lines of this file are left out" in text
 
@@ -458,7 +459,7 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
     shutil.copytree(home(changed), changed.path / "moved away")
     report = changed.path / "moved away" / "report.html"
     own = report.parent / "changes" / "easy.html"
-    place = (
+    selectors = (
         "(() => { const boxes = [...document.querySelectorAll('.two')][0].children; const shown = [...boxes].filter("
         "each => each.getBoundingClientRect().width > 0).map(each => each.getBoundingClientRect());"
         "return [shown[0].left, shown[0].top, shown[shown.length - 1].left, shown[shown.length - 1].bottom] })()"
@@ -468,6 +469,6 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
             browser.open(page, width, scheme)
             assert browser.overflow() <= 0, (page.name, width)
             assert browser.complaints() == []
-            begin, _, end, _ = browser.of_page(place)
+            begin, _, end, _ = browser.of_page(selectors)
             assert (end > begin + 100) == (width > 1_000), "beside each other, or one below the other"
-    assert all(path.is_file() for path in links_of(report).values()), "wherever the folder is"
+    assert all(path.is_file() for path in links_of(report).values()), "links work wherever the folder is"

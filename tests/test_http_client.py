@@ -1,4 +1,4 @@
-"""The HTTP client, against servers that frame their replies in every way HTTP/1.1 allows, and in some it does not."""
+"""The HTTP client, against servers that frame replies in every way HTTP/1.1 allows, and in some it does not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pieces = list[bytes]
 def exchange(
     *replies: Pieces, sizes: Sizes = SIZES, close: bool = False
 ) -> tuple[list[HttpResponse | BaseException], int]:
-    """Post once for each reply, one after the other; the replies as read, and how many connections it took."""
+    """Post once for each reply, in sequence; return the replies as read and the number of connections."""
     waiting, connections = list(replies), 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -77,16 +77,16 @@ def chunked(body: bytes, size: int, *lines: bytes) -> bytes:
     return b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"Transfer-Encoding: chunked", b"", chunks + b"0\r\n\r\n"])
 
 
-def test_a_connection_is_used_again() -> None:
-    received, connections = exchange([with_length(BODY)], [with_length(BODY)], [with_length(BODY)])
-    assert [reply.body for reply in received if isinstance(reply, HttpResponse)] == [BODY] * 3
+def test_a_connection_is_reused() -> None:
+    replies, connections = exchange([with_length(BODY)], [with_length(BODY)], [with_length(BODY)])
+    assert [reply.body for reply in replies if isinstance(reply, HttpResponse)] == [BODY] * 3
     assert connections == 1
 
 
-def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
+def test_a_connection_that_the_server_will_close_is_not_reused() -> None:
     closing = with_length(BODY, b"Connection: close")
-    received, connections = exchange([closing], [closing], close=True)
-    assert all(isinstance(reply, HttpResponse) for reply in received)
+    replies, connections = exchange([closing], [closing], close=True)
+    assert all(isinstance(reply, HttpResponse) for reply in replies)
     assert connections == 2
 
 
@@ -119,13 +119,13 @@ def test_gzip_of_several_members_is_read_to_its_end() -> None:
     assert reply_of(with_length(content, b"content-encoding: gzip")).body == BODY + b" " + BODY
 
 
-def test_headers_are_known_by_their_names_in_lower_case() -> None:
+def test_header_names_are_lower_case() -> None:
     reply = reply_of(with_length(b"", b"X-RateLimit-Remaining: 3", b"Via: a", b"via: b", status=b"429 Slow down"))
     assert reply.status == 429
     assert (reply.headers["x-ratelimit-remaining"], reply.headers["via"]) == ("3", "a, b")
 
 
-def test_what_comes_before_the_final_response_is_skipped() -> None:
+def test_interim_responses_are_skipped() -> None:
     assert reply_of(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + with_length(BODY)).body == BODY
 
 
@@ -138,7 +138,7 @@ def test_what_comes_before_the_final_response_is_skipped() -> None:
     ],
     ids=["length", "chunks", "gzip"],
 )
-def test_of_a_body_above_the_limit_only_the_beginning_is_kept(raw: bytes) -> None:
+def test_a_body_above_the_limit_is_truncated(raw: bytes) -> None:
     reply = reply_of(raw)
     assert (reply.body, reply.is_complete) == (b"x" * 10_000, False)
 
@@ -160,12 +160,12 @@ def test_of_a_body_above_the_limit_only_the_beginning_is_kept(raw: bytes) -> Non
     ],
     ids=count(),
 )
-def test_a_reply_that_is_not_http_is_an_error_of_the_network(raw: bytes) -> None:
+def test_a_reply_that_is_not_http_is_a_network_error(raw: bytes) -> None:
     (error,), _ = exchange([raw], close=True)
     assert isinstance(error, OSError)
 
 
-def test_a_header_cannot_smuggle_in_another() -> None:
+def test_header_injection_is_refused() -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="line break"):
             await DirectClient().post(URL("http://127.0.0.1:1/"), {"x": "a\r\ny: b"}, b"", SIZES)
@@ -174,11 +174,11 @@ def test_a_header_cannot_smuggle_in_another() -> None:
 
 
 def test_a_cancelled_request_leaves_no_connection_behind() -> None:
-    asked, closed = asyncio.Event(), asyncio.Event()
+    requested, closed = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        asked.set()
+        requested.set()
         while not reader.at_eof():
             try:
                 await reader.read(100)
@@ -191,7 +191,7 @@ def test_a_cancelled_request_leaves_no_connection_behind() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         request = asyncio.create_task(DirectClient().post(url, {}, b"question", SIZES))
-        await asked.wait()
+        await requested.wait()
         request.cancel()
         await asyncio.wait_for(closed.wait(), 10)
         server.close()

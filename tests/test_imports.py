@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 
 def modules_after(code: str, folder: Path) -> set[str]:
-    """The modules that a new interpreter has imported after this code."""
+    """The modules that a new interpreter has imported after running this code."""
     report = "\nimport json, sys\njson.dump(sorted(sys.modules), open('modules.json', 'w'))\n"
     environment = {**os.environ, "ABREAST_STATE": str(folder / "state")}
     subprocess.run([sys.executable, "-c", code + report], cwd=folder, env=environment, check=True, capture_output=True)
@@ -54,7 +54,7 @@ def test_the_tracker_imports_nothing_heavy(tmp_path: Path) -> None:
     assert not modules_after("from abreast import Tracker", tmp_path) & (HEAVY | {"abreast.output", "shutil"})
 
 
-def test_a_tracker_at_work_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_tracking_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "from abreast import Tracker\nTracker('rows.db').track(max, args=[1, 2])"
     assert not modules_after(code, tmp_path) & (HEAVY - {"importlib.metadata"})  # of installed code, the version counts
 
@@ -66,8 +66,8 @@ def test_light_commands_import_nothing_heavy(words: str, tmp_path: Path) -> None
     assert not modules_after(code, tmp_path) & HEAVY
 
 
-def test_a_run_needs_neither_scipy_nor_code_of_agents(tmp_path: Path) -> None:
-    """A comparison takes quantiles of Student's t, medians and roots: all without scipy."""
+def test_a_run_imports_neither_scipy_nor_agents(tmp_path: Path) -> None:
+    """A comparison needs quantiles of Student's t, medians and roots: all without scipy."""
     modules = modules_after(ONE_CASE, tmp_path)
     assert not modules & {"aiohttp", "duckdb", "numpy.ma", "pandas", "scipy"}
     assert not modules & {
@@ -76,7 +76,7 @@ def test_a_run_needs_neither_scipy_nor_code_of_agents(tmp_path: Path) -> None:
         "abreast.targets.mcp",
         "abreast.suites",
     }
-    assert "abreast.report.page.html" not in modules, "pages are for commands that write one"
+    assert "abreast.report.page.html" not in modules, "only commands that write a page import it"
 
 
 def test_the_command_imports_only_what_its_run_needs(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ assert result.rows()[0]["answer"] == "[]", result.rows()[0]["answer"]
 
 
 def test_templates_are_compiled_once(tmp_path: Path) -> None:
-    """The second report loads what the first one compiled; a damaged file is compiled again."""
+    """The second report loads the templates that the first one compiled; a damaged file is recompiled."""
     code = """
 from abreast.report.page import rendering
 rendering.environment().get_template("page.html.j2")
@@ -132,7 +132,7 @@ rendering.environment().get_template("page.html.j2")
     assert compiled.stat().st_size > 40
 
 
-def test_compiled_templates_of_others_are_not_run(tmp_path: Path) -> None:
+def test_compiled_templates_of_other_users_are_not_run(tmp_path: Path) -> None:
     """A user who can write to the template folder could run code in the report."""
     folder = tmp_path / "state" / "templates"
     folder.mkdir(parents=True)

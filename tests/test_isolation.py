@@ -43,7 +43,7 @@ def write_experiment(folder: Folder, cases: int, parallel: int) -> None:
 
 
 def rows_in_copy(folder: Folder, store: str, query: str) -> list[tuple[Any, ...]]:
-    """What a copy of the one file holds, read without abreast."""
+    """The rows in a copy of the one file, read without abreast."""
     copy = folder.path / "elsewhere" / store
     copy.parent.mkdir(exist_ok=True)
     shutil.copyfile(folder.path / store, copy)
@@ -138,7 +138,7 @@ def test_four_threads_track_while_others_read_and_delete_by_sqlite3_pandas_and_s
 
 
 @pytest.mark.heavy
-def test_twenty_times_with_six_thousand_calls_nothing_is_lost(folder: Folder) -> None:
+def test_nothing_is_lost_in_twenty_rounds_of_six_thousand_calls(folder: Folder) -> None:
     for _ in range(20):
         hammer(folder, 1_500)
         (folder.path / "results.db").unlink()
@@ -224,7 +224,7 @@ def test_a_run_stores_every_trial_while_its_target_reads_the_store_by_sqlite3(fo
     assert folder.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
 
 
-def test_tracking_goes_on_when_the_helper_process_was_killed(folder: Folder) -> None:
+def test_tracking_continues_after_the_helper_process_is_killed(folder: Folder) -> None:
     run_script(
         folder,
         """
@@ -309,7 +309,7 @@ def test_a_signal_handler_that_reads_gets_its_own_answers(folder: Folder) -> Non
     )
 
 
-def test_a_run_goes_on_when_the_helper_process_was_killed(folder: Folder) -> None:
+def test_a_run_continues_after_the_helper_process_is_killed(folder: Folder) -> None:
     folder.write(
         "target.py",
         """

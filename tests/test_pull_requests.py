@@ -319,7 +319,7 @@ def test_files_before_and_after_are_rebuilt_from_the_diff(shop: Shop, shop_cases
         for path, (before, after) in rebuilt(case.expected["diff"]).items():
             old = "src/old_helper.py" if path == "src/new_helper.py" else path
             for commit, name, text in (("base", old, before), ("commit", path, after)):
-                assert text == shop.shown(case.expected[commit], name), (path, commit)
+                assert text == shop.file_text(case.expected[commit], name), (path, commit)
             paths.add(path)
     assert paths >= {"src/app.py", "src/new_helper.py", "größe/naïve name.txt", "README", "src/prices.py"}
     assert "rename from src/old_helper.py" in shop_cases["merge-2"].expected["diff"]
@@ -349,8 +349,8 @@ def test_contents_of_any_kind_are_rebuilt(tmp_path: Path) -> None:
     files = rebuilt(case.expected["diff"])
     assert len(files) >= 35
     for path, (before, after) in files.items():
-        assert before == project.shown(case.expected["base"], path), path
-        assert after == project.shown(case.expected["commit"], path), path
+        assert before == project.file_text(case.expected["base"], path), path
+        assert after == project.file_text(case.expected["commit"], path), path
 
 
 def test_the_diff_does_not_depend_on_the_checkout_or_the_settings(shop: Shop, shop_cases: dict[str, Case]) -> None:

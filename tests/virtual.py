@@ -54,7 +54,7 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
 
 
 class Memory:
-    """A store that acknowledges in the next turn of the loop."""
+    """A store that acknowledges in the next iteration of the loop."""
 
     acknowledgements: Acknowledgements
 
