@@ -100,9 +100,9 @@ _is_collector_paused = False
 
 
 def _pause_collector() -> None:
-    """Turn the garbage collector off until trials start: it would search the modules being loaded again and again.
+    """Turn the garbage collector off until trials start: it would scan the modules being loaded over and over.
 
-    Only for a process that runs nothing but this command.
+    Only in a process that runs nothing but this command.
     """
     global _is_collector_paused
     atexit.register(_skip_last_collection)
@@ -111,12 +111,12 @@ def _pause_collector() -> None:
 
 
 def _skip_last_collection() -> None:
-    """Keep Python from searching all objects for cycles at the end. DuckDB would print what was not freed."""
+    """Skip the search for cycles at exit, except with DuckDB, which would print the objects that were not freed."""
     (gc.unfreeze if "duckdb" in sys.modules else gc.freeze)()
 
 
 def resume_collector() -> None:
-    """Turn the garbage collector on again, without searching what was loaded meanwhile."""
+    """Turn the garbage collector on again, without scanning what was loaded meanwhile."""
     global _is_collector_paused
     if _is_collector_paused:
         _is_collector_paused = False
@@ -149,7 +149,7 @@ def _run(words: list[str]) -> int:
 
 
 def _say_error(message: str, fix: str = "", longest: int | None = None) -> None:
-    """Print an error, which may quote what the user wrote or a file contains."""
+    """Print an error, with secrets redacted: it may quote an argument or the content of a file."""
     from abreast.output.listings import cut
     from abreast.redaction import redact_log
 
@@ -167,7 +167,7 @@ def _check_encoding(words: list[str]) -> None:
 
 
 def _report_unexpected(error: Exception) -> None:
-    if isinstance(error, OSError):  # such as a name that is too long for a file
+    if isinstance(error, OSError):  # such as a file name that is too long
         file = "" if error.filename is None else f": {error.filename}"
         _say_error(f"{error.strerror or error}{file}", longest=300)
     else:
@@ -230,7 +230,7 @@ def overview() -> str:
     )
 
 
-_UNRECOGNIZED = "unrecognized arguments: "  # as argparse begins the message
+_UNRECOGNIZED = "unrecognized arguments: "  # the prefix in argparse's message
 
 
 class Parser(argparse.ArgumentParser):
@@ -270,7 +270,7 @@ def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:
 
 
 def _add_suite(parser: argparse.ArgumentParser, suite: Suite) -> None:
-    """Make this the parser of `abreast run SUITE`: the same flags and those of the suite."""
+    """Make this the parser of `abreast run SUITE`: the same flags plus those of the suite."""
     from abreast import suites
 
     parser.prog += f" {suite.name}"
@@ -282,7 +282,7 @@ def _add_suite(parser: argparse.ArgumentParser, suite: Suite) -> None:
     suites.add_arguments(suite, parser)
 
 
-# Flags with an optional value: the value they have without one, and what a following word must match to be taken.
+# Flags with an optional value: the default, and the pattern that the next word must match to be taken as the value.
 _OPTIONAL = {
     "--parallel": ("variants", r"auto|-?\d+"),
     "-j": ("variants", r"auto|-?\d+"),

@@ -1,4 +1,4 @@
-"""Output and questions around an execution, for every command that executes trials."""
+"""Terminal output and prompts of the commands that execute trials."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
-    """Check, execute, and print the verdict and report."""
+    """Run the checks and the trials, then print the verdict and write the reports."""
     required = [gates.read(text) for text in args.fail_if]
     catalogue.parse_names(args.format, not args.no_pictures)  # refuse unknown formats before the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
@@ -65,7 +65,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
 
 
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
-    """Compare the baseline with itself under two names; a difference is a fault of the setup."""
+    """Compare the baseline with itself under two names; any difference is a fault in the setup."""
     args.fresh = True  # reused answers test nothing
     with contextlib.closing(experiment.against_itself().prepare(options_of(args))) as prepared:
         if not args.quiet:
@@ -85,7 +85,10 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
 
 
 def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
-    """Exit 4 before anything is spent. If a target is unusable, add the advice of the suite."""
+    """Refuse to run (exit code 4) if a check failed, before anything is spent.
+
+    If a target is unusable, the error includes the advice of the suite.
+    """
     by_target = any(finding.check == "targets" and finding.level == "fail" for finding in prepared.findings)
     with _suite_advice(args) if by_target else contextlib.nullcontext():
         prepared.refuse_if_failed()
@@ -104,7 +107,7 @@ def _suite_advice(args: argparse.Namespace) -> Iterator[None]:
 
 
 def introduce(prepared: Prepared) -> None:
-    """Print the plan and the findings that matter before every run."""
+    """Print the plan and the findings, without those that only `check` prints."""
     _print_plan(prepared)
     for finding in prepared.findings:
         if not finding.aside:
@@ -146,7 +149,7 @@ def _print_plan(prepared: Prepared) -> None:
 
 
 def consult(prepared: Prepared, args: argparse.Namespace) -> None:
-    """On a terminal, ask about what changed and what is missing; elsewhere the run continues."""
+    """Ask about what changed and what is missing. Without a terminal, continue without asking."""
     if not args.yes and (args.quiet or args.json or not is_interactive()):
         return
     for question in prepared.questions:
@@ -212,7 +215,7 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Li
 
 
 def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> int:
-    """Write the reports, print the verdict and how the run ended; return the exit code."""
+    """Write the reports, print the verdict and how the run ended, and return the exit code."""
     from abreast.report.formats.terminal import render
 
     analysis, pictures = result.analysis, not args.no_pictures
@@ -239,7 +242,7 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
 
 
 def dry_run(prepared: Prepared) -> None:
-    """Print the request of each variant that would be sent first."""
+    """Print the first request of each variant, without sending it."""
     from abreast.preflight.checks.targets import render_request
 
     introduce(prepared)

@@ -14,14 +14,14 @@ from abreast.suites import Suite
 if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
 
-_SPEC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")  # of files, never of suites
+_SPEC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")  # a word that ends like this is a file, never a suite
 HELP = "a spec file (YAML, TOML or JSON), or the name of a suite (`abreast suites` lists them)"
 LIST_SUITES = "run `abreast suites` to list the suites"
 ParserFactory = Callable[[Suite | None], argparse.ArgumentParser]
 
 
 def suite_by_name(words: Sequence[str], parser_with: ParserFactory) -> Suite | None:
-    """The suite that the SPEC argument names, parsed with the flags of that suite; None if it names none."""
+    """Return the suite whose name is the SPEC argument, or None. The words are parsed with the flags of that suite."""
     candidates = [word for word in words if not word.startswith("-") and not word.endswith(_SPEC_SUFFIXES)]
     for name in suites.names() if candidates else ():
         if name not in candidates:
@@ -39,7 +39,7 @@ def suite_by_name(words: Sequence[str], parser_with: ParserFactory) -> Suite | N
 
 
 def suite_of_file(words: Sequence[str], parser_with: ParserFactory) -> Suite | None:
-    """The suite that reads the settings file in the SPEC argument; None if it is no such file."""
+    """Return the suite that reads the JSON file in the SPEC argument; None if no suite does."""
     for word in dict.fromkeys(words):
         if word.endswith(".json") and not word.startswith("-"):
             suite = suites.reader_of(Path(word))
@@ -49,7 +49,7 @@ def suite_of_file(words: Sequence[str], parser_with: ParserFactory) -> Suite | N
 
 
 def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
-    """The SPEC argument, even if other arguments are wrong."""
+    """Return the SPEC argument, even if other arguments are wrong."""
     for action in parser._actions:
         action.type = action.choices = None
         action.required = action.dest == "spec"
@@ -64,7 +64,7 @@ def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
 
 
 def experiment_of(args: argparse.Namespace) -> Experiment:
-    """The experiment to run. Read options after this: a suite may change them."""
+    """Return the experiment to run. Call this before reading `args`, because a suite may change them."""
     from abreast.experiment.facade import Experiment
 
     if args.suite is not None:
@@ -89,7 +89,10 @@ def experiment_in(path: Path) -> Experiment:
 
 
 def misspelt_suite(words: Sequence[str]) -> BadInput | None:
-    """The error for a misspelt suite name, whose flags are unknown for that reason; None if it is not one."""
+    """Return an error if a suite name seems misspelt, else None.
+
+    Without it, the user would read only that the flags of that suite are unrecognized.
+    """
     word = next((word for word in words if not word.startswith("-")), "")
     near = did_you_mean(word, suites.names()) if _may_be_a_name(word) and not Path(word).exists() else ""
     return BadInput(f"{word}: no such file{near}", LIST_SUITES) if near else None

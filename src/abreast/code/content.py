@@ -1,4 +1,4 @@
-"""The content of objects in pieces, so that objects of equal content have equal digests."""
+"""Split objects into pieces of content to digest, so that objects with equal content have equal digests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, bytearray)
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READABLE = (PurePath, re.Pattern, re.Match, memoryview, types.CellType, types.MappingProxyType, *_VIEWS)
 _SIMPLE = (*PLAIN, *_CONTAINERS, PurePath, enum.Enum, re.Pattern)
-_SERVICE = re.compile(  # suffixes of classes that act rather than hold data: their state changes with use
+_SERVICE = re.compile(  # suffixes of class names; these act rather than hold data, and their state changes with use
     "(Client|Session|Connection|Pool|Transport|Logger|Handler|Lock|Semaphore|Condition|Barrier|Queue|Thread|Process|"
     "Popen|Executor|Loop|Socket|Channel|Stub|Cookies|CookieJar|Engine|WeakSet|WeakKeyDictionary|WeakValueDictionary|"
     "TemporaryDirectory|TemporaryFileWrapper|IOBase)$"
@@ -54,12 +54,12 @@ def is_service(value: Any) -> bool:
 
 
 def is_random_source(value: Any) -> bool:
-    """Whether a value is a random generator, which differs in every process."""
+    """Whether a value is a random generator, whose state differs between processes."""
     return has_type(value, random.Random) or type(value).__module__.startswith("numpy.random")
 
 
 def is_data(value: Any) -> bool:
-    """Whether a global counts by content; other objects of libraries are determined by the module's file."""
+    """Whether a variable is digested by its content. Of other objects of libraries, only the type is digested."""
     kind = type(value)
     return (
         value is None
@@ -91,7 +91,7 @@ def container_pieces(value: Any) -> Iterator[Piece]:
 
 
 def own_object_pieces(value: Any) -> Iterator[Piece]:
-    """The pieces of an object of a user's class: class, attributes, and state of a base class in C."""
+    """The pieces of an object of a user's class: its class, attributes, and what a base class in a library stores."""
     kind = type(value)
     yield "", kind
     if isinstance(value, enum.Enum):
@@ -106,7 +106,7 @@ def own_object_pieces(value: Any) -> Iterator[Piece]:
 
 
 def foreign_object_pieces(value: Any) -> list[Piece]:
-    """The pieces of an object of a library's class: as an array, as `copy` would copy it, or its repr."""
+    """The pieces of an object of a library's class: as an array, else as `copy` would copy it, else its repr."""
     if has_type(value, LRU):
         return [("", value.__wrapped__)]
     for pieces in (_array_pieces(value), _copy_pieces(value)):
@@ -157,7 +157,7 @@ def _array_pieces(value: Any) -> list[Piece] | None:
 
 def _copy_pieces(value: Any) -> list[Piece] | None:
     """The pieces from which `copy` would build a copy; None if it cannot."""
-    if has_type(value, set, frozenset):  # in another order in every process
+    if has_type(value, set, frozenset):  # the order differs between processes
         return [("", frozenset(value))]
     try:
         reduced: Any = type(value).__reduce_ex__(value, 2)  # type: ignore[call-arg]

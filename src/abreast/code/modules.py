@@ -1,7 +1,7 @@
 """The origin of modules (the user's own, installed, or Python's), and digests of the user's modules.
 
-The user's modules count by the content of their files and, transitively, of the modules they import; installed packages
-count by version. Nothing is imported to determine this.
+A user's module is identified by the content of its file and, transitively, of the modules it imports; an installed
+package by its version. Finding them imports nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STARTED_AT = time.time()
 
 
 class Modules:
-    """Collects the user's modules and those they import, by file, and installed packages, by version."""
+    """Collects the user's modules, with digests of their files, and installed packages, with their versions."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -73,7 +73,7 @@ class Modules:
         return read_source(self._texts[file])
 
     def _add_module(self, name: str) -> Iterator[str]:
-        """Add a module; yield the names of the modules it leads to."""
+        """Add a module; yield the names of the modules that it imports or refers to."""
         parent = name.rpartition(".")[0]
         if parent:
             yield parent  # importing a module runs the files of its packages
@@ -95,8 +95,10 @@ class Modules:
 
 
 def home(module: Any, scope: dict[str, Any] | None = None) -> Home:
-    """Whether a module is a script (or interactive), the user's own, or foreign. `scope` is that of a function, so that
-    another module of the same name is not mistaken for its own."""
+    """Classify a module as a script (or an interactive session), the user's own, or foreign.
+
+    With the globals of a function as `scope`, another module of the same name is not mistaken for the function's own.
+    """
     if not isinstance(module, str) or module in SCRIPTS or module not in sys.modules:
         return "script"
     if scope is not None and vars(sys.modules[module]) is not scope:
@@ -138,8 +140,10 @@ def resolve_imports(imports: set[Import], package: str) -> Iterator[str]:
 
 
 def _referenced_modules(name: str) -> Iterator[str]:
-    """The modules that define the functions and classes in a loaded module, without its submodules, which depend on
-    what else was imported."""
+    """Yield the modules that define the functions and classes in a loaded module.
+
+    Submodules are left out: which of them are present depends on what else was imported.
+    """
     for value in list(vars(sys.modules[name]).values()) if name in sys.modules else ():
         if isinstance(value, types.ModuleType):
             module = value.__name__
@@ -154,7 +158,7 @@ def _referenced_modules(name: str) -> Iterator[str]:
 
 
 def _origin(name: str) -> str | None:
-    """The file of a module, loaded or not; runs no code to find it."""
+    """The file of a module, loaded or not. Nothing is imported to find it."""
     if name in sys.modules:
         file = vars(sys.modules[name]).get("__file__")
         return file if isinstance(file, str) else None
@@ -182,7 +186,7 @@ def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def is_standard(module: str) -> bool:
-    """Whether a module belongs to Python; a user's file may shadow a standard module."""
+    """Whether a module is in the standard library. A user's file may shadow one."""
     top = module.partition(".")[0]
     if top not in sys.stdlib_module_names:
         return False
@@ -209,8 +213,10 @@ def is_own_file(file: str) -> bool:
 
 @functools.cache
 def _version(package: str, origin: str) -> str:
-    """Name and version of the distribution that provides a package (PyYAML for `yaml`). If it was installed from a
-    folder, also a digest of its files, since edits do not change its version."""
+    """Name and version of the distribution that provides a package (PyYAML for `yaml`).
+
+    If it was installed from a folder, also a digest of its files, because edits do not change its version.
+    """
     import importlib.metadata  # imported late: takes 20 ms
 
     try:
@@ -227,7 +233,7 @@ def _version(package: str, origin: str) -> str:
 
 
 def _find_record(origin: Path) -> Path | None:
-    """The RECORD that lists a file. `packages_distributions` would take a tenth of a second."""
+    """The RECORD file that lists a file. `importlib.metadata.packages_distributions` would take a tenth of a second."""
     site = next((parent for parent in origin.parents if parent.name in _SITE_FOLDERS), None)
     if site is None:
         return None
@@ -238,7 +244,7 @@ def _find_record(origin: Path) -> Path | None:
 
 @functools.cache
 def project_folder(file: str) -> str:
-    """The top folder of the project that contains a file; notebook cells belong to the working folder."""
+    """The top folder of the project that contains a file; notebook cells belong to that of the working directory."""
     folder = Path(file).parent if Path(file).is_file() else Path.cwd()
     for parent in (folder, *folder.parents):
         if any((parent / mark).exists() for mark in (".git", "pyproject.toml")):

@@ -32,7 +32,7 @@ class ConfidenceInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariantVerdict:
-    """The comparison of a variant with the baseline: a word, the effect, and as text the sentences of the report.
+    """The comparison of a variant with the baseline. `str()` gives the sentences of the report.
 
     `effect` and `interval` are differences of the score, variant minus baseline: 0.05 is five points. If nothing could
     be compared, `word` is "no comparison", both are None, and `reason` says why.
@@ -40,7 +40,7 @@ class VariantVerdict:
 
     word: Word
     effect: float | None = None
-    interval: ConfidenceInterval | None = None  # None also if there are too few cases
+    interval: ConfidenceInterval | None = None  # also None if there are too few cases
     level: float | None = None  # of the interval, such as 0.95
     p: float | None = None
     wins: int = 0
@@ -50,7 +50,7 @@ class VariantVerdict:
     variant: str | None = None
     baseline: str | None = None
     metric: str | None = None
-    population: Population | None = None  # whether the word is about cases in general or about these
+    population: Population | None = None  # whether the verdict is about cases in general or only about these
     reason: str = ""
     text: str = field(default="", repr=False)
 
@@ -134,9 +134,9 @@ class Result:
         return catalogue.text(catalogue.ReportRequest(self.analysis), format)
 
     def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
-        """Write the result files of the suite, named by `output` of the experiment, next to the store or to a folder.
+        """Write the result files of the suite next to the store, or to the folder `output`.
 
-        `run` does this at its end. Problems are warnings.
+        The `output` setting of the experiment names the files. `run` calls this at its end. Problems become warnings.
         """
         from abreast.report import results
 
@@ -151,7 +151,7 @@ class Result:
             return predictions(store, self.run)
 
     def to_df(self, library: str | None = None) -> Any:
-        """The rows as a pandas DataFrame; of polars with `library="polars"` or if only polars is installed."""
+        """The rows as a pandas DataFrame; a polars one with `library="polars"`, or if only polars is installed."""
         with open_store(self.store) as store:
             frame = tables.read(store, "predictions", tables.Condition.matching({"run": self.run}))
             sort_key = _plan_order(store, self.run)
@@ -219,7 +219,7 @@ def _verdict_on(item: Comparison, text: str) -> VariantVerdict:
 
 
 def _plan_order(store: Store, run: str) -> Callable[[str, int, str], tuple[int, int, int]]:
-    """A sort key over case, repeat and variant."""
+    """Return a sort key, called with case id, repeat and variant."""
     run_id = store.run(run)["run_id"]
     cases = {case.id: case.position for case in store.queries.stored_cases(run_id)}
     variants = {variant.name: variant.index for variant in store.queries.variants(run_id)}

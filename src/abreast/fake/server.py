@@ -43,7 +43,7 @@ _ENDINGS = {"answer": "end", "empty": "end", "refusal": "refusal", "cut": "cut",
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request. `body` is the parsed JSON, or None if it is invalid; keys are hidden in `headers`."""
+    """A request that was received. `body` is the parsed JSON, or None if it is invalid; `headers` hide credentials."""
 
     method: str
     path: str
@@ -53,11 +53,11 @@ class RecordedRequest:
 
 
 class FakeProvider:
-    """Answers on 127.0.0.1 in both providers' formats, as its script and the prompts direct.
+    """Serves both providers' APIs on 127.0.0.1; rules and directives in the prompts choose the replies.
 
-    `latency` is seconds, or (low, high) to draw from. Above `capacity`, concurrent requests get a 429. `keys` are the
-    accepted keys: "any" that is not empty, those listed, or None if none is needed. `keep` is how many of the latest
-    requests stay in `requests`.
+    `latency` is in seconds, or (low, high) to draw from. While `capacity` requests are running, further ones get a
+    429. `keys` are the accepted API keys: "any" accepts every key that is not empty, a list only those in it; None
+    requires no key. `keep` is how many of the latest requests stay in `requests`.
 
     >>> with FakeProvider.in_thread(answers={"capital of France": "Paris"}) as provider:
     ...     provider.url.startswith("http://127.0.0.1:")
@@ -140,12 +140,12 @@ class FakeProvider:
 
     @property
     def url(self) -> str:
-        """The base address; OpenAI's clients need `/v1` after it."""
+        """The base URL; OpenAI clients need `/v1` after it."""
         return f"http://{HOST}:{self._port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that make clients use this server."""
+        """Environment variables that make clients use this server."""
         return {"ANTHROPIC_BASE_URL": self.url, "OPENAI_BASE_URL": f"{self.url}/v1"}
 
     @property
@@ -175,7 +175,7 @@ class FakeProvider:
         return await self._ask(request, api, body)
 
     def _api_format(self, path: str) -> ApiFormat | None:
-        """The format for the end of a path; a base address may add a prefix."""
+        """The format for a path, by its end: a base address may add a prefix."""
         if path.endswith("/completions"):
             return self._formats["/chat/completions"] if path.endswith("/chat/completions") else None
         return self._formats.get(path[path.rfind("/") :])
@@ -246,7 +246,7 @@ class FakeProvider:
         return await _stream(request, api.events(body, answer), headers)
 
     def _latency_of(self, reply: Reply) -> float:
-        """The latency of the reply; else the provider's, if the reply is an answer."""
+        """The latency of the reply; if it sets none, the provider's for an answer, and zero for anything else."""
         if reply.latency is not None:
             return reply.latency
         low, high = self._latency
@@ -277,7 +277,7 @@ class FakeProvider:
 
 
 def _common_headers(provider: str) -> dict[str, str]:
-    """Headers of every response: the provider's id, and the mark of the fake."""
+    """Headers of every response: ids as the provider sends them, and the mark of the fake."""
     if provider == "anthropic":
         return {"request-id": new_id("req_"), "anthropic-organization-id": "fake", MARK: "1"}
     return {"x-request-id": new_id("req_"), "openai-version": "2020-10-01", "openai-organization": "fake", MARK: "1"}
@@ -301,7 +301,7 @@ async def _stream(request: web.BaseRequest, events: Iterable[bytes], headers: di
 
 
 def _answer(reply: Reply, chat: ChatRequest) -> FakeAnswer:
-    """The answer of a reply; tokens that it does not set are estimated."""
+    """Build the answer of a reply. Token counts that it does not set are estimated."""
     text = "" if reply.kind == "empty" else reply.say or ""
     size = len(text) + (len(reply.tool) + len(arguments_text(reply.args)) if reply.tool else 0)
     return FakeAnswer(
@@ -318,7 +318,7 @@ def _answer(reply: Reply, chat: ChatRequest) -> FakeAnswer:
 
 
 def _provider_of(path: str, headers: Mapping[str, str]) -> str:
-    """The provider of a client whose path does not say it."""
+    """Guess the provider of a request whose path matches no API."""
     is_anthropic = "/messages" in path or "anthropic-version" in headers or "x-api-key" in headers
     return "anthropic" if is_anthropic else "openai"
 
@@ -330,7 +330,7 @@ def _model(model: str, provider: str) -> dict[str, Any]:
 
 
 def _bounds(latency: Any) -> tuple[float, float]:
-    """The bounds of a latency in seconds.
+    """Parse the bounds of a latency in seconds.
 
     >>> _bounds(0.05), _bounds({"low": 0, "high": 1})
     ((0.05, 0.05), (0.0, 1.0))

@@ -8,7 +8,7 @@ from typing import Any
 
 from abreast.redaction.forms import LINE_BREAK, base64_forms, byte_forms, decode_escapes, text_forms, unwrap
 
-SHORTEST_FRAGMENT = 6  # characters of a secret that a cut text may still show
+SHORTEST_FRAGMENT = 6  # characters; shorter fragments at the ends of a cut text are kept
 MAX_DEPTH = 60
 _WITHOUT_TEXT = (type(None), bool, int, float)
 _BASE64 = "[A-Za-z0-9+/_-]"
@@ -23,9 +23,9 @@ class Redactor:
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
-        """`names` are the names of the secrets, by value."""
+        """`names` maps the value of each secret to the name of its variable."""
         forms: dict[str, str] = {}
-        self._encoded: dict[str, re.Pattern[str]] = {}  # a Base64 form is replaced with its neighbouring characters
+        self._encoded: dict[str, re.Pattern[str]] = {}  # by Base64 form; also match the characters around it
         self._bytes: dict[bytes, str] = {}
         for value, name in names.items():
             for form in base64_forms(value):
@@ -37,14 +37,15 @@ class Redactor:
             for form in text_forms(value):
                 forms[form] = name
                 self._encoded.pop(form, None)
-        # Longest first, since one may contain another.
+        # Longest first, because one form may contain another.
         self._names = dict(sorted(forms.items(), key=lambda item: -len(item[0])))
         self._forms = tuple(self._names)
         self._shortest = min(map(len, self._forms), default=0)
         self.longest = max(map(len, self._forms), default=0)
         self._starts = [(form[:SHORTEST_FRAGMENT], form) for form in self._forms]
         self._ends = [(form[-SHORTEST_FRAGMENT:], form) for form in self._forms]
-        self._spaced = {char.join(value): name for value, name in names.items() for char in "\0\ufffd"}  # UTF-16
+        # UTF-16 that was decoded as another encoding.
+        self._spaced = {char.join(value): name for value, name in names.items() for char in "\0\ufffd"}
 
     def redact(self, text: str) -> str:
         if len(text) >= self._shortest:
@@ -60,7 +61,7 @@ class Redactor:
         return text
 
     def _redact_escaped(self, text: str) -> str:
-        """Replace secrets whose characters are escaped unusually; this decodes other escapes too."""
+        """Replace secrets written with `\\u` escapes. If there is one, the other escapes are decoded too."""
         for decoded in decode_escapes(text):
             redacted = self._replace(decoded)
             if redacted != decoded:
@@ -78,7 +79,7 @@ class Redactor:
         return text
 
     def redact_cut(self, text: str) -> str:
-        """Replace every known secret in a text that may begin or end within one."""
+        """Replace secrets in a text that may begin or end in the middle of one."""
         return self._redact_end(self._redact_start(self.redact(text)))
 
     def redact_bytes(self, content: bytes) -> bytes:
@@ -118,7 +119,7 @@ class Redactor:
     def _longest_fragment(
         self, text: str, fragments: list[tuple[str, str]], matches: Callable[[str, int], bool]
     ) -> tuple[int, str]:
-        """The length of the longest fragment of a secret that `matches`, and the name of the secret."""
+        """Return the length of the longest fragment for which `matches` is true, and the name of its secret."""
         longest, name = 0, ""
         for fragment, form in fragments:
             if fragment in text:

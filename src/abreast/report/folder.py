@@ -22,7 +22,7 @@ _NEXT = f"{LEDGER}.next"
 
 
 def home(store: Store, run: str) -> Path:
-    """The folder of a run's reports: `runs/RUN` next to the store, with a safe name for any run."""
+    """The folder of a run's reports: `runs/RUN` next to the store, with RUN made safe as a file name."""
     return store.path.parent / RUNS / safe_file_name(run)
 
 
@@ -44,7 +44,7 @@ def keep(folder: Path, name: str, content: Iterable[bytes]) -> Path:
 
 
 def _numbered(first: Path) -> Iterator[Path]:
-    """`report.html`, `report-2.html`, `report-3.html` and so on."""
+    """Yield `report.html`, `report-2.html`, `report-3.html` and so on."""
     yield first
     for number in itertools.count(2):
         yield first.with_name(f"{first.stem}-{number}{first.suffix}")
@@ -71,8 +71,11 @@ def _has_content(path: Path, content: Iterable[bytes]) -> bool:
 
 
 def publish(store: Store, run: str, name: str, content: bytes) -> Path:
-    """Write a file next to the store, atomically, and return its path. It replaces a file of another run; if the
-    existing file is the user's, or was changed, the name gets a number."""
+    """Write a file next to the store, atomically, and return its path.
+
+    It replaces a file that a run published. If the existing file is the user's own or was edited, the new name gets a
+    number.
+    """
     _check_name(name)
     top, home_of_run = store.path.parent, home(store, run)
     candidates = _numbered(top / name)
@@ -85,7 +88,8 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
     temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
     try:
         _write_new(temporary, [content])
-        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})  # first, so that the file is never foreign
+        # Recorded before the file exists, so that it is never taken for the user's own.
+        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -94,7 +98,7 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
 
 
 def _was_published(store: Store, path: Path) -> bool:
-    """Whether a run of this store wrote the file, and it is unchanged."""
+    """Whether a run of this store wrote the file, which has not changed since."""
     if not path.is_file():
         return False
     digest = _digest(path)
@@ -126,8 +130,10 @@ def _digest_of(content: bytes) -> str:
 
 
 def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
-    """Remove the folder of a run's reports, and unchanged result files next to the store. A folder with foreign files
-    is kept. Returns the folder and the foreign files; None if there is no such folder.
+    """Remove the folder of a run's reports, and its unchanged result files next to the store.
+
+    A folder with foreign files (the user's own, or edited) is kept. Returns the folder and the foreign files; None if
+    there is no such folder.
     """
     folder = home(store, run)
     if folder.is_symlink() or not folder.is_dir():
@@ -145,7 +151,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
         for path in sorted(set(paths).difference(files), reverse=True):
             path.rmdir()
         folder.rmdir()
-        with contextlib.suppress(OSError):  # other runs have reports
+        with contextlib.suppress(OSError):  # not empty: other runs have reports
             folder.parent.rmdir()
     return folder, foreign
 

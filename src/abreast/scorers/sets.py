@@ -1,4 +1,4 @@
-"""`set`: precision and recall of the items that an answer lists."""
+"""The `set` scorer: precision and recall of the items that an answer lists."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def items_of(value: Any, expected: frozenset[str]) -> frozenset[str]:
 
 
 def _find_items(text: str) -> Any:
-    """Return a JSON list, also if it is the only list of a JSON object."""
+    """Return the JSON list in a text, or the only list in a JSON object; `MISSING` if there is none."""
     value = parse_json(text)
     if isinstance(value, dict):
         lists = [item for item in value.values() if isinstance(item, list)]
@@ -108,7 +108,7 @@ def _item(value: Any) -> str:
 
 
 def _normalized(text: str) -> str:
-    """Drop case, quotes, markup, spaces and trailing punctuation."""
+    """Ignore case, quotes, markup, extra spaces and trailing punctuation."""
     return " ".join(fold(text).casefold().split()).strip(_EDGES).rstrip(_EDGES + _TRAILING)
 
 

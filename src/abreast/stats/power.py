@@ -10,13 +10,13 @@ from abreast.stats.intervals.units import Units, Weight, units_of
 from abreast.stats.numerics.arrays import UNIT, Numbers, Scale, integer, share, unit_differences, unit_margin
 from abreast.stats.numerics.student import NORMAL
 
-FUTILE = 0.05  # a smaller chance of a decision is not worth the remaining cases
+FUTILE = 0.05  # with a smaller chance of a decision, the remaining cases are not worth their cost
 FUTILITY_CASES = 30
 POWER = 0.8
 
 
 def cases_needed(sd: float, effect: float, power: float = POWER, alpha: float = 0.03) -> int:
-    """Cases needed to detect a mean difference of `effect` when single differences vary by `sd`.
+    """Cases needed to detect a mean difference of `effect` if the differences per case have standard deviation `sd`.
 
     `effect` is the smallest difference that you care about, not the one you observed.
 
@@ -29,7 +29,7 @@ def cases_needed(sd: float, effect: float, power: float = POWER, alpha: float = 
 
 
 def smallest_detectable(sd: float, n: int, power: float = POWER, alpha: float = 0.03) -> float:
-    """The smallest mean difference that `n` cases show with this power.
+    """The smallest mean difference that `n` cases detect with this power.
 
     >>> round(smallest_detectable(0.5, 227), 3)
     0.1
@@ -38,7 +38,7 @@ def smallest_detectable(sd: float, n: int, power: float = POWER, alpha: float = 
 
 
 def deviates(power: float, alpha: float) -> float:
-    """Standard errors between zero and an effect that is detected with this power."""
+    """The distance from zero, in standard errors, of an effect that is detected with this power."""
     return NORMAL.inv_cdf(1 - share(alpha, "alpha") / 2) + NORMAL.inv_cdf(share(power, "power"))
 
 
@@ -49,13 +49,13 @@ def _spread(sd: float) -> float:
 
 
 def spread(units: Units, cases: int) -> float:
-    """Standard deviation of independent cases that would make the estimate as uncertain as these units do."""
+    """The standard deviation at which independent cases would have the same standard error as these units."""
     return units.standard_error()[0] * math.sqrt(cases)
 
 
 @dataclass(frozen=True, slots=True)
 class Futility:
-    """The chance that the remaining cases bring a decision, and whether it is too small to go on."""
+    """The chance that the remaining cases bring a decision, and whether it is too small to continue."""
 
     stop: bool
     chance: float
@@ -70,7 +70,7 @@ def futility(
     scale: Scale = UNIT,
     weight: Weight = "case",
 ) -> Futility:
-    """Whether going on to the planned number of cases is futile. Advice, not a rule: going on stays valid.
+    """Whether continuing to the planned number of cases is futile. This is advice: continuing stays valid.
 
     >>> futility([1] * 40 + [0] * 280 + [-1] * 40, planned=500).stop
     True
@@ -87,7 +87,7 @@ def futility(
 
 
 def _chance_of_decision(units: Units, n: int, planned: int, margin: float, alpha: float) -> float:
-    """The chance that the sum over all planned cases, as predicted from the first n, decides."""
+    """The chance, predicted from the first n cases, that the final interval is above `-margin` or below zero."""
     rest, mean, sd = planned - n, units.estimate, spread(units, n)
     z = NORMAL.inv_cdf(1 - alpha / 2)
     if sd < 1e-12:

@@ -32,7 +32,7 @@ def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
 
 
 class CallKey:
-    """The cache key of a call, provisional until the call has ended: a call may change the state of its function."""
+    """The cache key of a call, provisional until the call ends: it may change variables that the function uses."""
 
     def __init__(self, function: Callable[..., Any], content: Sequence[str]) -> None:
         self._code = function
@@ -92,7 +92,10 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _describe(value: Any, kinds: set[type]) -> Any:
-    """Describe an argument for a digest. Adds dataclasses to `kinds`, because a function may call their methods."""
+    """Describe an argument in plain values for its digest.
+
+    Adds dataclasses to `kinds`: their code counts too, because the function may call their methods.
+    """
     kind = type(value)
     if kind in _SIMPLE_TYPES:
         return value
@@ -107,7 +110,7 @@ def _describe(value: Any, kinds: set[type]) -> Any:
     if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # no other attributes
         kinds.add(kind)
         return [qualified_name(kind), *([name, _describe(getattr(value, name), kinds)] for name in fields)]
-    if home(kind.__module__) == "foreign":  # an array, a frame, a date
+    if home(kind.__module__) == "foreign":  # such as an array, a data frame or a date
         zone = str(getattr(value, "tzinfo", None))
         return [zone, canonical(value, lambda inner: {"content": content_digest(inner)})]
     return ["content", content_digest(value)]

@@ -1,8 +1,8 @@
-"""The digest of a function from call to call.
+"""Track the digest of a function from call to call.
 
-It is computed again when something that the function refers to has changed. Variables that calls themselves change (a
-counter, a memo, a client made at the first call) count with their value before the first call: otherwise a restarted
-program, in which no call has changed anything yet, would find hardly any of its cached results.
+The digest is recomputed when something that the function refers to has changed. Variables that the calls themselves
+change (a counter, a memo, a client made at the first call) count with their value before the first call. Otherwise a
+restarted program, in which no call has changed anything yet, would find hardly any of its cached results.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from abreast.code.content import qualified_name
 from abreast.code.digest import source_digest
 from abreast.code.modules import home
 
-MOST_ITEMS = 20  # of larger containers only identity and length are compared
+MOST_ITEMS = 20  # larger containers are compared only by identity and length
 _SIMPLE_TYPES = (str, int, float, bool, bytes, type(None))
 
-Owner = tuple[str, int]  # name of a variable, id of the object that has it (0 for functions and modules)
+Owner = tuple[str, int]  # variable name, id of the object it belongs to (0 for functions, classes and modules)
 Owned = tuple[Owner, Any]
 NO_OWNER: Owner = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of everything that a function or class refers to, directly or indirectly, at one moment.
+    """A snapshot of everything that a function or class refers to, directly or indirectly.
 
-    For a bound method or callable object, whose data may be large, this includes a digest.
+    A bound method or callable object also has a digest, because its data may be too large to compare item by item.
     """
 
     objects: list[Any] = field(default_factory=list)  # kept alive, so that their ids are not reused
@@ -72,7 +72,7 @@ class View:
         return self.state == other.state and self.owners == other.owners
 
     def changed(self, other: View) -> set[str]:
-        """The variables that differ, of objects that are in both views."""
+        """Return the names of the variables that differ, in objects that are in both views."""
         if self._refers_to_same(other):
             return set() if self.digest == other.digest else {self.class_name}
         before, after = self._by_owner(), other._by_owner()
@@ -198,15 +198,15 @@ class FunctionState:
     def __init__(self, code: Any) -> None:
         self._lock = threading.RLock()  # a signal handler may call the function
         self._running = 0
-        self._changing: set[str] = set()  # variables that calls change
+        self._changing: set[str] = set()  # names of the variables that calls change
         self._unsettled: list[EndedCall] = []
         self._first = self._last = View.of(code)
         self._digest = self._first.digest or source_digest(code)
 
     def observe(self, code: Any) -> tuple[str, View]:
-        """Return the current digest, and the observation that it is based on.
+        """Return the current digest and view.
 
-        A change while other calls run is ascribed to the caller or to one of the calls only in `end`.
+        While calls are running, a change does not replace the stored digest: `end` finds out whether a call made it.
         """
         with self._lock:
             now = View.of(code)
@@ -235,7 +235,7 @@ class FunctionState:
     def settle(self, *calls: EndedCall) -> None:
         """Report the digest of ended calls as soon as it is final.
 
-        A call that began after a change waits until all calls have ended that may have made the change.
+        A call that began after a change waits until every call that may have made the change has ended.
         """
         settled, unsettled = [], []
         with self._lock:
@@ -254,7 +254,7 @@ class FunctionState:
         self._lock, self._running, self._unsettled = threading.RLock(), 0, []
 
     def fits(self, code: Any) -> bool:
-        """Whether another function of the same code differs only in variables that calls change."""
+        """Whether a function with the same code can share this state, because it differs only in what calls change."""
         return self._running > 0 or self._is_own_change(self._last, View.of(code))
 
     def _is_own_change(self, before: View, after: View) -> bool:
@@ -267,13 +267,13 @@ class EndedCall(NamedTuple):
     on_settled: Callable[[str], None]
 
 
-_states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; the function is kept alive
+_states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; functions are kept alive, as in `View`
 _adding = threading.RLock()
 _latest: dict[types.CodeType, FunctionState] = {}
 
 
 def state_of(code: Callable[..., Any] | type) -> FunctionState:
-    """The state of a function, class or method; shared by functions of the same code, such as a lambda in a loop."""
+    """Return the state of a function, class or method. Functions with the same code share it, as a lambda in a loop."""
     key = (id(getattr(code, "__func__", code)), id(getattr(code, "__self__", None)))
     entry = _states.get(key)
     return entry[1] if entry is not None else _add(key, code)

@@ -24,7 +24,7 @@ from abreast.store.user_tables.tables import Frame
 from abreast.store.user_tables.tracked_rows import plain_name
 from abreast.tracker.tracker import Tracker
 
-PREFIX = "params_"  # of the columns for the fields of an argument `params`
+PREFIX = "params_"  # of columns that hold the fields of the argument `params`
 RECOMMENDED_FIELDS = {
     "raw_response": ("raw_response", "raw", "response"),
     "tokens": ("input_tokens", "output_tokens", "tokens"),
@@ -43,7 +43,7 @@ RECOMMENDED_METRICS = {
 _ROW_COLUMNS = ("row_id", "track_id", "timestamp", "cache", "cache_row", "code_dirty", "function_name")
 _ANNOTATION_KINDS = {"int": "number", "float": "number", "str": "text"}
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
-COMPARED_ROWS = 1_000  # the newest rows, whose parameters are compared
+COMPARED_ROWS = 1_000  # newest rows whose parameters are compared
 MOST_FILES = 10_000  # searched for DVC files
 
 Ask = Callable[[str], bool]
@@ -67,10 +67,10 @@ def pre_experiment_validation(
     data: Address | Sequence[Address] | None = None,
     ask: Ask | None = None,
 ) -> bool:
-    """Print what changed since the last experiment and which columns are stored. Returns whether to continue.
+    """Print what changed since the last experiment and which columns are stored. Return whether to continue.
 
-    On a terminal you are asked to decide (the default is no). Elsewhere only a parameter that seems to be renamed stops
-    the experiment. The answers are stored in the table `validations`.
+    On a terminal you are asked what to do (the default is no). Elsewhere only a parameter that seems to be renamed
+    stops the experiment. The answers are stored in the table `validations`.
     """
     db_path = named_store(db_path) or DEFAULT
     ask = ask or (confirm if is_interactive() else None)
@@ -97,14 +97,14 @@ def pre_experiment_validation(
 def validate_schema_before_experiment(
     db_path: Address | None = None, predictions_table: str = "predictions", params_dataclass: type | None = None
 ) -> bool:
-    """Compare the fields of the parameters with the stored columns. Returns False if one seems to be renamed."""
+    """Compare the parameter names with the stored columns. Return False if one seems to have been renamed."""
     finding = _check_schema(named_store(db_path) or DEFAULT, predictions_table, params_dataclass)
     _show([finding])
     return finding.level != "fail"
 
 
 def check_data_committed(*paths: Address) -> bool:
-    """Whether data files are committed to git or DVC: these, or those that DVC tracks in this folder."""
+    """Check that data files are committed to git or DVC: `paths`, or all that DVC tracks in this folder."""
     findings = _check_data(paths)
     _show(findings)
     return all(finding.level not in ("warn", "fail") for finding in findings)
@@ -157,7 +157,7 @@ def _field_names(cls: type) -> list[str]:
 
 
 def _annotation_kinds(cls: type) -> dict[str, str]:
-    """Whether fields are numbers or texts, by name."""
+    """Map field names to `number` or `text`, by their annotations."""
     kinds = {}
     for base in reversed(cls.__mro__):
         for name, annotation in inspect.get_annotations(base).items():
@@ -210,7 +210,7 @@ def _last_commit(db: Address, table: str) -> str | None:
 def _check_columns(
     check: str, db: Address, table: str, wanted: Mapping[str, tuple[str, ...]]
 ) -> tuple[Finding, list[str]]:
-    """Report the columns of a table. Returns the finding and the missing ones of `wanted`."""
+    """Compare the columns of a table with `wanted`. Return the finding, and the labels that are missing."""
     frame = _read(db, table)
     if frame is None:
         return Finding(check, "note", f"{table} does not exist yet: this is the first experiment"), []
@@ -322,7 +322,7 @@ def _show(findings: Iterable[Finding]) -> None:
 
 
 def _store_answers(db: Address, passed: bool, answers: Mapping[str, bool]) -> None:
-    """Log the outcome, unless there is no store before the first experiment."""
+    """Log the outcome, if there is a store (before the first experiment there is none)."""
     try:
         with open_store(os.fspath(db)) as store:
             exists = store.exists()

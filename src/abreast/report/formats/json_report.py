@@ -1,4 +1,4 @@
-"""The report for programs: one JSON object whose form is a contract (docs/reference/report.md).
+"""The report for programs: one JSON object in a stable format (docs/reference/report.md).
 
 Unknown values are null.
 """
@@ -105,7 +105,7 @@ def _suite(analysis: Analysis) -> dict[str, Any] | None:
 
 
 def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Verdicts with p values adjusted by Holm over all that use the same score."""
+    """Set `p_adjusted`: the p value after Holm's correction over all verdicts on the same score."""
     for row in rows:
         row["p_adjusted"] = None
     compared = [row for row in rows if row["p"] is not None]
@@ -160,7 +160,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
 
 
 def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
-    """The verdict on these cases alone, if repeats give one and the main verdict is about cases in general."""
+    """The verdict on these cases alone, if there are repeats and the main verdict is about cases in general."""
     result = item.on_these_cases
     if result is None or result.interval is None:
         return None

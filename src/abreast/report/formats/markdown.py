@@ -1,4 +1,4 @@
-"""The report as Markdown: for a pull request, a wiki, a notebook."""
+"""The report as Markdown, such as for a pull request, wiki or notebook."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Markdown(ReportFormat):
 
 
 def text(analysis: Analysis) -> str:
-    """Verdict, variants, segments, the cases that differ most, and the provenance of the run."""
+    """Render the verdict, variants, segments, the cases that differ most, and how the run was made."""
     run = analysis.run
     parts = [f"## {safe(run['experiment'])} · {run['run']}"]
     if run["debug"]:
@@ -66,7 +66,7 @@ def _variants(analysis: Analysis) -> str:
 
 
 def _section(section: Section) -> list[str]:
-    """A section of a suite, without its pictures."""
+    """Render a section of a suite, without its pictures."""
     parts = [f"### {safe(section.title)}"] if section.title else []
     parts += [safe(sentence) for sentence in section.sentences]
     for item in section.tables:
@@ -88,7 +88,7 @@ def case_table(item: Comparison) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table without its empty columns."""
+    """Render a table without its empty columns."""
     head, cells = without_empty_columns(titles, list(rows))
     lines = [map(safe, head), ["---"] * len(head), *(map(safe, row) for row in cells)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,6 +1,6 @@
-"""The files next to a page: the artifacts of trials, as stored, and a page with the changes of each case.
+"""The files next to a page: the artifacts of trials as stored, and for each case a page with its changes.
 
-Names of artifacts end in `.diff` or `.txt`, whatever they are called, so that no browser executes them.
+Artifacts are written as `.diff` or `.txt`, whatever their names, so that no browser executes them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
 from abreast.report.page.trial_artifacts import DIFF, Links, RunArtifacts, SizeBudget, cut, line, score_titles
 from abreast.report.words.verdict_sentence import SIMULATED
 
-EACH = 2_500_000  # bytes of an artifact
+EACH = 2_500_000  # bytes of one artifact
 TOTAL = 60_000_000  # bytes of all artifacts
-PAGE = 800_000  # bytes of a page of changes
+PAGE = 800_000  # bytes of one page of changes
 PAGES = 24_000_000  # bytes of all pages
-LINES = 1_000_000  # of all diffs that are read
+LINES = 1_000_000  # lines read from all diffs together
 
 OnWritten = Callable[[Path], object]
 
@@ -79,7 +79,7 @@ def _write_pages(analysis: Analysis, artifacts: RunArtifacts, place: Path, links
 
 
 def _blocks(changes: Changes, case: int) -> tuple[list[Block], bool]:
-    """The blocks of a case that fit, and whether there are more."""
+    """The blocks of a case that fit on its page, and whether some are missing."""
     blocks: list[Block] = []
     budget = SizeBudget(PAGE)
     for block in changes.of_case(case, ON_ITS_OWN):

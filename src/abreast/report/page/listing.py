@@ -1,4 +1,4 @@
-"""The cases of a run for its page: a list of all, and the answers of as many as fit."""
+"""The cases of a run on its page: a list of them, and the answers of as many as fit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from abreast.text import many
 
 ANSWERS = 3_000_000  # bytes of a page for prompts and answers
 LINES = 1_300_000  # bytes of a page for the list of cases
-ANSWERED = 500  # cases of a page with their answers
+ANSWERED = 500  # cases of a page that are shown with their answers
 LISTED = 20  # comparisons whose cases are listed
 TOGETHER = 3  # variants side by side if nothing is compared
-_LINE = 130  # bytes of a line of the list without its words
-LONGEST = LINES // _LINE  # the most cases of a group that fit
+_LINE = 130  # bytes of a line of the list, without id and tags
+LONGEST = LINES // _LINE  # cases of a group that fit at most
 _BATCH = 200  # cases read at once
 
 
@@ -35,7 +35,7 @@ class ListedCase:
     tags: str
     reason: str = ""  # why it is not compared
     answers: CaseAnswers | None = None
-    is_above: bool = False  # among those that differ most
+    is_above: bool = False  # already shown above the list, with the cases that differ most
 
     @property
     def score_text(self) -> str:
@@ -69,7 +69,7 @@ class CaseListing:
     title: str
     names: tuple[str, ...]
     groups: list[CaseGroup] = field(default_factory=list)
-    most: list[ListedCase] = field(default_factory=list)  # that differ most
+    most: list[ListedCase] = field(default_factory=list)  # the cases that differ most
 
     @property
     def left_out(self) -> int:
@@ -87,7 +87,7 @@ def artifacts_of(analysis: Analysis) -> RunArtifacts:
 
 
 def listings(analysis: Analysis, artifacts: RunArtifacts, links: Links, used: int) -> list[CaseListing]:
-    """The cases of each comparison, with equal shares of the page, of which `used` bytes are used up."""
+    """List the cases of each comparison. All share the page equally; `used` bytes of it are already taken."""
     reader = AnswerReader(analysis.rows, artifacts, links)
     items = [_of_comparison(analysis, item) for item in analysis.comparisons[:LISTED]] or [_uncompared(analysis)]
     for listing in items:
@@ -172,14 +172,14 @@ def _uncompared(analysis: Analysis) -> CaseListing:
 
 
 def _name(rows: Rows, case: ListedCase) -> None:
-    """Set id and tags, with a limited length."""
+    """Set id and tags, cut to a maximum length."""
     facts = rows.cases[case.case]
     case.id = cut(facts.id, 120)
     case.tags = cut(", ".join(f"{tag}={value}" for tag, value in list(facts.tags.items())[:20]), 160)
 
 
 def _shorten(rows: Rows, listing: CaseListing, budget: int) -> None:
-    """Limit the list to a size; small groups take what they need, large ones share the rest."""
+    """Cut the list to `budget` bytes; small groups take what they need, large ones share the rest."""
     remaining = len(listing.groups)
     for group in sorted(listing.groups, key=lambda group: group.count):
         cases: list[ListedCase] = []

@@ -1,4 +1,4 @@
-"""Paths, lines and symbols in a normal form."""
+"""Normalize paths, line ranges and symbols, and find symbols in text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from itertools import islice
 from typing import Any
 
 LONGEST_NAME = 500  # characters
-_MOST_OCCURRENCES = 200  # of one name that are looked at
+_MOST_OCCURRENCES = 200  # of one symbol in a text
 _SUFFIX = re.compile(
     "bash|c|cc|cfg|cjs|conf|cpp|cs|css|csv|cts|env|go|gradle|h|hpp|html|ini|java|js|json|jsonl|jsx|kt|kts|lock|lua|md|mjs|mod|mts|php"
     "|proto|properties|py|pyi|rb|rs|rst|scala|scss|sh|sql|sum|svelte|swift|tf|toml|ts|tsx|txt|vue|xml|yaml|yml|zig",
     re.IGNORECASE,
 )
 _BARE = frozenset(("Makefile", "Dockerfile", "Jenkinsfile", "Procfile", "Rakefile", "Gemfile", "LICENSE", "CODEOWNERS"))
-_PRODUCT = re.compile(r"[A-Z]\w*\.js")  # Node.js is no file
+_PRODUCT = re.compile(r"[A-Z]\w*\.js")  # Node.js is not a file
 _RANGE = r"\d{1,9}(?: ?(?:-|–|—|to|through|until|bis|à|\.\.\.?) ?L?\d{1,9})?"
 NUMBERS = rf"{_RANGE}(?:(?:, ?(?:and )?| and | & )L?{_RANGE}(?![\w.]| (?!and\b|in\b|of\b)\w))*"
 AT = rf"[#:]L?(?P<at>{NUMBERS})"
-_SPAN = re.compile(r"L?(\d{1,9})(?::\d{1,9}|[^\d:]{1,12}?(\d{1,9}))?")  # behind a colon is a column
+_SPAN = re.compile(r"L?(\d{1,9})(?::\d{1,9}|[^\d:]{1,12}?(\d{1,9}))?")  # the number after a colon is a column
 SEVERAL = re.compile(r",|;|&|\band\b")
 _KEYWORD = re.compile(
     r"(?:(?:pub(?:\([^)]{1,40}\))?|export|default|declare|public|private|protected|internal|static|async|abstract|final"
@@ -62,7 +62,7 @@ class Span:
 
 
 Location = tuple[str, Span | None]
-"""A path, and a range of lines or None."""
+"""A path, and a range of lines if there is one."""
 
 
 def path_of(text: str) -> str:
@@ -72,7 +72,7 @@ def path_of(text: str) -> str:
     ('src/a.py', 'src/a.py', 'src/auth', '/w/a.py')
     """
     path = _plain_path(text)
-    for _ in range(100):  # the rest may be quoted again
+    for _ in range(100):  # what is left may be quoted again
         text, path = path, _plain_path(path)
         if path == text:
             break
@@ -123,11 +123,11 @@ def symbol_of(text: str) -> str:
     if receiver:
         plain = f"{receiver[1]}.{plain[receiver.end() :]}"
     if (file := re.match(r"[^\s()]*\.(\w{1,5})::?(?=\w)", plain)) and _SUFFIX.fullmatch(file[1]):
-        plain = plain[file.end() :]  # the file that it is in
+        plain = plain[file.end() :]  # drop the file name
     plain = re.sub(r"^<(\w+) as [\w:]+>(?=::)", r"\1", plain)
-    for _ in range(3):  # nested
+    for _ in range(3):  # generics may be nested
         plain = _GENERIC.sub("", plain)
-    if re.match(r"\\?(?:[^\W\d]\w*\\){1,20}[^\W\d]", plain):  # namespaces of PHP
+    if re.match(r"\\?(?:[^\W\d]\w*\\){1,20}[^\W\d]", plain):  # PHP namespaces
         plain = plain.lstrip("\\").replace("\\", ".")
     plain = plain.replace("::", ".").replace("->", ".", 1 if re.match(r"\w+->\w", plain) else 0)
     plain = re.sub(r"\.?#", ".", plain).replace(".prototype.", ".")
@@ -157,12 +157,12 @@ def declared_symbol(code: str) -> str:
 
 
 def contains_word(word: str, text: str) -> bool:
-    """Whether a text has this word as a whole."""
+    """Whether a text contains this word, not only as part of another."""
     return word in text and re.search(rf"(?<![\w$]){re.escape(word)}(?![\w$])", text) is not None
 
 
 def names_symbol(text: str, symbol: str) -> bool:
-    """Whether a text has this symbol as a whole identifier.
+    """Whether a text contains this symbol as a complete identifier.
 
     A symbol that could be an English word must be marked as a name: called, quoted, set off, or defined.
 
@@ -175,7 +175,7 @@ def names_symbol(text: str, symbol: str) -> bool:
 
 
 def occurrences(text: str, symbol: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges where a text has this symbol; see `names_symbol`."""
+    """Yield the start and end of each occurrence of a symbol in a text; see `names_symbol`."""
     if symbol not in text:
         return
     if not re.fullmatch("[A-Za-z]?[a-z]+", symbol):

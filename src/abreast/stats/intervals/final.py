@@ -13,9 +13,9 @@ from abreast.stats.intervals.sequence import confidence_sequence
 from abreast.stats.intervals.units import Units, Weight, units_of
 from abreast.stats.numerics.arrays import UNIT, Floats, Numbers, Scale, share, unit_differences, width
 
-INFORMATIVE = 10  # with fewer cases that differ, no formula for large samples can be trusted
-GROUPS = 5  # with fewer, the spread between groups is unknown
-T_CASES = 60  # with fewer, t needs scores that are yes or no
+INFORMATIVE = 10  # with fewer cases that differ, large-sample formulas cannot be trusted
+GROUPS = 5  # with fewer groups, the spread between them is unknown
+T_CASES = 60  # with fewer cases, t is used only for yes-or-no scores
 SKEWNESS_UNITS = 25  # t needs more units than this times the square of their skewness (Cochran's rule)
 
 
@@ -30,7 +30,7 @@ def final_interval(
 ) -> Estimate:
     """The interval of the mean difference, at a number of cases that was fixed beforehand.
 
-    - Wins, ties and losses, of which ten or more cases differ: Bonett and Price's.
+    - Wins, ties and losses, with ten or more cases that differ: Bonett and Price's interval.
     - Other scores, means over repeats, groups of cases: Student's t (`paired_t`), where the sample is large and
       symmetric enough for it.
     - Everything else: Gaffke's, which holds for small samples of any shape; for groups of unequal size, one look of the
@@ -73,7 +73,7 @@ def _suits_t(values: Floats, units: Units) -> bool:
         return False
     if len(units) < SKEWNESS_UNITS:
         return True
-    means = units.means  # also with one further extreme value, which the sample may just have missed
+    means = units.means  # tested also with an extreme value added, which the sample may have missed by chance
     return not any(map(_is_skewed, (means, np.append(means, -1.0), np.append(means, 1.0))))
 
 

@@ -66,7 +66,7 @@ class SQLiteStore(Store):
     @contextmanager
     def _unchanged(self) -> Iterator[SQLiteConnection]:
         """Open a reader without migrating the file itself."""
-        self.exists()  # refuses files of other programs
+        self.exists()  # raises if the file is of another program
         with ExitStack() as stack:
             path = self.journal
             if driver.is_older(path):
@@ -87,7 +87,7 @@ class SQLiteStore(Store):
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         write = write or self.deletable_table(query) is not None
-        self.reading()  # stays open until the query has ended, and then checkpoints the file
+        self.reading()  # this reader stays open during the query; closing it checkpoints the file
         with driver.writing(self.journal) if write else closing(driver.open_read_only(self.journal)) as connection:
             if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
                 connection.execute("ATTACH ? AS db", (driver.file_uri(self.journal, read_only=not write),))
@@ -103,12 +103,12 @@ class SQLiteStore(Store):
 
 
 def _refuse_other_files(operation: int, *_: object) -> int:
-    """Authorizer: even a read-only connection could create files, because `VACUUM INTO` attaches one."""
+    """Deny ATTACH: `VACUUM INTO` uses it, by which even a read-only connection could create files."""
     return apsw.SQLITE_DENY if operation == apsw.SQLITE_ATTACH else apsw.SQLITE_OK
 
 
 def _run_query(connection: apsw.Connection | RemoteConnection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of the last statement."""
+    """Run a query and return the column names and rows of its last statement."""
     if isinstance(connection, RemoteConnection):
         result: tuple[list[str], list[tuple[Any, ...]]] = connection.run(_run_query, query)
         return result

@@ -1,6 +1,6 @@
-"""Renaming a parameter or a returned field in stored runs, so that old and new rows share a column.
+"""Rename a parameter or a returned field in stored runs, so that old and new rows share a column.
 
-Digests of variants, by which answers are reused, keep the old name.
+The digests of variants, by which stored answers are found for reuse, are still those of the old name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from abreast.store.store import Store
 from abreast.store.user_tables import tracked_rows
 
 Kind = Literal["params", "data"]
-CHUNK = 5_000  # rows of payloads at a time
+CHUNK = 5_000  # payload rows read at once
 _IN_EXPERIMENT = "run_id IN (SELECT run_id FROM runs WHERE experiment = ?)"
 
 _FIXED = {
@@ -29,7 +29,7 @@ _FIXED = {
 
 
 class Renamed(NamedTuple):
-    """The runs and the number of rows of `predictions` with the column."""
+    """The runs that have a column, and the number of their rows in `predictions`."""
 
     runs: tuple[str, ...]
     rows: int
@@ -37,7 +37,7 @@ class Renamed(NamedTuple):
 
 class _RowWithName(NamedTuple):
     run_id: int
-    key: int  # index of the variant, or position
+    key: int  # index of the variant for params, position of the trial for data
     content: dict[str, Any]
 
 
@@ -80,7 +80,7 @@ def tracked_values(store: Store, table: str, column: str) -> int | None:
 
 
 def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
-    """Rename a column of a tracked table. Returns the number of its values."""
+    """Rename a column of a tracked table. Return the number of its values."""
     if old in tracked_rows.OWN or new in tracked_rows.OWN:
         raise BadInput(f"{old if old in tracked_rows.OWN else new} is a standard column and cannot be renamed")
     if not schema.is_column_name(new):
@@ -100,7 +100,7 @@ def affected(store: Store, kind: Kind, old: str, experiment: str | None = None) 
 
 
 def rename(store: Store, kind: Kind, old: str, new: str, experiment: str | None = None) -> Renamed:
-    """Rename in one transaction. Refuses if a run has both names or is being executed."""
+    """Rename in one transaction. Refuse if a run has both names or is being executed."""
     with store.change() as connection:
         renamed = _count(connection, kind, _rows_with_name(connection, kind, old, experiment))
         _refuse_running(store, connection, renamed.runs)
@@ -123,7 +123,7 @@ def _renamed(content: Mapping[str, Any], old: str, new: str) -> str:
 
 
 def _rows_with_name(connection: Connection, kind: Kind, name: str, experiment: str | None) -> Iterator[_RowWithName]:
-    """Rows with this name, of one experiment or of all."""
+    """Yield the rows that have this name, of one experiment or of all."""
     condition, parameters = ("1 = 1", ()) if experiment is None else (_IN_EXPERIMENT, (experiment,))
     if kind == "params":
         rows = connection.execute(f"SELECT run_id, variant, params FROM variants WHERE {condition}", parameters)
@@ -179,7 +179,7 @@ def _refuse_running(store: Store, connection: Connection, runs: Iterable[str]) -
 
 
 def _write(connection: Connection, kind: Kind, rows: Iterable[tuple[_RowWithName, str]]) -> None:
-    """Replace payloads instead of updating them, so that a DuckDB file gets the new rows."""
+    """Write the new content. Payloads are replaced, not updated, so that a DuckDB file gets the new rows."""
     names = list(schema.TABLES["payloads"])
     payload = f"SELECT {', '.join(names)} FROM payloads WHERE run_id = ? AND position = ?"
     for row, text in rows:
