@@ -35,7 +35,7 @@ class Case:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
 
-    if not TYPE_CHECKING:  # frequent mistakes, each with what to write; for a type checker they stay errors
+    if not TYPE_CHECKING:  # explains frequent mistakes; type checkers report them as errors
 
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str) and key in self.__slots__:
@@ -62,7 +62,7 @@ def _instead(name: str, value: Any) -> str:
 class Variant:
     """One contender: a name, a target and its parameters.
 
-    `target` is a name (`simulated`, `python:module:function`) or a Python function; left out, the experiment's.
+    `target` is a name (`simulated`, `python:module:function`) or a Python function, by default the experiment's.
     `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
     `warmup`, its target is asked once before anything is measured; None leaves that to the target.
 
@@ -95,9 +95,9 @@ def has_fields(params: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Case × variant × repeat: the atom.
+    """One repeat of a case with a variant: the unit of execution.
 
-    `position` is its place in the plan; `occurrence` tells it from trials that would otherwise have the same key.
+    `position` is its place in the plan; `occurrence` distinguishes trials that would otherwise have the same key.
     """
 
     position: int
@@ -109,7 +109,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a trial sends after transform and template. It is what is estimated, sent and stored."""
+    """What a trial sends, after transform and template are applied. Estimates use it, and it is stored."""
 
     prompt: str
     input: Any
@@ -118,10 +118,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by class; None where the target does not say.
+    """Token counts; None if the target does not report them.
 
-    `input_tokens` are those that were neither read from a cache nor written to one; `reasoning_tokens` are part of
-    `output_tokens`.
+    `input_tokens` exclude cache reads and writes; `reasoning_tokens` are part of `output_tokens`.
     """
 
     input_tokens: int | None = None
@@ -133,7 +132,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One rate as a provider announces it: the limit, what remains, and the seconds until it is reset."""
+    """A rate limit announced by a provider: the limit, what remains of it, and the seconds until it is reset."""
 
     limit: float | None = None
     remaining: float | None = None
@@ -142,14 +141,14 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The rates that a provider announced with an answer or a refusal; `abreast.rate_headers` reads them."""
+    """The rate limits that a provider announced with an answer or a refusal; `abreast.rate_headers` parses them."""
 
     requests: Allowance | None = None
     tokens: Allowance | None = None
 
 
 STATE = "state"
-"""The artifact that another trial starts from. It is for programs and not shown."""
+"""The artifact with the workspace state that another trial continues from. It is not shown to users."""
 
 TEST_FILES, OUTSIDE_FILES = "test_files_changed", "outside_files_changed"
 """Lists of files in the data of an answer: tests that the agent changed, and files outside its workspace that changed
@@ -160,7 +159,7 @@ while it ran. Stored only if not empty."""
 class Answer:
     """What a target returned. `data` holds further named values; each becomes its own column. `rate` is not stored: it
     tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff. `waited_s` is how long
-    an agent waited to repeat requests that its provider refused; it is no part of the latency.
+    an agent waited to repeat requests that its provider refused; it is not part of the latency.
 
     Examples:
         >>> Answer("42").text
@@ -182,7 +181,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt gave no answer, and whose fault that is: the statistics and the retries treat them differently."""
+    """Why an attempt gave no answer, and whose fault that is; statistics and retries depend on `blame`."""
 
     kind: str
     blame: Blame
@@ -194,13 +193,13 @@ class Failure:
     presumed: bool = False  # the blame is a guess, from a foreign exception that a user's function raised
 
     def __post_init__(self) -> None:
-        for name in ("kind", "message", "detail", "fix"):  # from any source: they are stored and printed
+        for name in ("kind", "message", "detail", "fix"):  # untrusted text that is stored and printed
             object.__setattr__(self, name, storable(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One number for one answer. `name` is the column without its `score_`; `value` is None if the scorer crashed."""
+    """One number for one answer. `name` is its column without `score_`; `value` is None if the scorer crashed."""
 
     name: str
     value: float | None
@@ -212,8 +211,9 @@ class Check:
     """A command that runs in the workspace of a trial after its agent has ended; a scorer reads the outcome.
 
     `command` is a list of words, or with `shell` a single text. With `fails_before` it also runs on the initial
-    workspace. With `own` each case has its own tests; the command may then be inferred from their type. `tests` are
-    globs of the test files, which are restored before it runs; None if they are found by a rule.
+    workspace, where it is expected to fail. With `own` each case has its own tests; the command may then be inferred
+    from their type. `tests` are globs of the test files, which are restored before it runs; None if they are found by
+    a rule.
 
     >>> Check("tests", ("pytest", "{tests}")).names("tests")
     True
@@ -244,7 +244,7 @@ def variable_of(placeholder: str) -> str:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one attempt, and how long each part of it took.
+    """The result of one attempt, and its times.
 
     A failure may come with an answer, for its usage and cost. Such an answer is stored and never scored.
     """

@@ -73,12 +73,12 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """An enclosing definition: its last byte, its qualified name, and whether it can have methods."""
+    """An enclosing definition or impl: where it ends, its qualified name, and whether it can have methods."""
 
     end: int
     name: str
     has_methods: bool
-    is_definition: bool = True
+    is_definition: bool = True  # False for an impl
 
 
 def outline(path: str | PurePath, source: bytes) -> Outline | None:
@@ -106,8 +106,8 @@ def outline(path: str | PurePath, source: bytes) -> Outline | None:
 
 
 def _walk(root: Node) -> Iterator[tuple[Node, int]]:
-    """All nodes, parents first, without recursion, since a file may nest arbitrarily deep."""
-    cursor, depth = root.walk(), 0  # cursor.depth takes longer the deeper the node is
+    """All nodes, parents first, without recursion, since files may be nested arbitrarily deeply."""
+    cursor, depth = root.walk(), 0  # cursor.depth is slower for deeper nodes
     while True:
         node = cursor.node
         if node is not None:

@@ -26,7 +26,7 @@ from abreast.text import many
 class ExperimentEnvironment:
     base: Path
     repository: git.GitState | None
-    code: Mapping[str, CodeParts]  # by the name of a measured function
+    code: Mapping[str, CodeParts]  # by name of the measured function
     returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
     versions: Mapping[str, str]  # by variant
     case_files: Mapping[str, str]  # MD5 by path
@@ -35,7 +35,7 @@ class ExperimentEnvironment:
     own_files: Sequence[Path]  # the spec, the case files, the modules of the targets
 
     def recorded(self) -> dict[str, Any]:
-        """As stored in the provenance of a run."""
+        """Return what is stored in the provenance of a run."""
         code = {
             name: {
                 "function": measured.own,
@@ -63,7 +63,7 @@ def read_environment(
     targets: Sequence[Target],
     case_files: Sequence[Path],
 ) -> ExperimentEnvironment:
-    """Ask git, hash the case files and read the code, without executing it."""
+    """Query git, hash the case files and read the source code without executing it."""
     functions = list(_functions(variants, targets))
     code: dict[str, CodeParts] = {}
     for name, function in functions:
@@ -89,7 +89,7 @@ def read_environment(
 
 
 def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterable[tuple[str, Any]]:
-    """The measured functions of the user, without duplicates: targets and transforms."""
+    """Yield the user's functions (targets and transforms) by name, without duplicates."""
     ids: set[int] = set()
     for variant, target in zip(variants, targets, strict=True):
         functions = {target.name: target.function}
@@ -106,7 +106,7 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
 
 
 def _merged(first: CodeParts, second: CodeParts) -> CodeParts:
-    """Merge functions of one name, such as lambdas."""
+    """Merge the code of functions with the same name, such as lambdas."""
     return CodeParts(
         "+".join(sorted({*first.own.split("+"), second.own})),
         {**first.modules, **second.modules},

@@ -1,4 +1,4 @@
-"""`number`: the number that an answer gives, within a tolerance. Ambiguous answers are wrong."""
+"""`number`: compare the number in an answer with the expected one, within a tolerance. Ambiguous answers are wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _DENIED_THROUGH = _FILLER.union(spoken_words("that think believe say answer resu
 
 
 class NumberReading(NamedTuple):
-    """The number and where it was read, or no values and why."""
+    """The values of a number (two for a percentage) and where it was read, or no values and the reason."""
 
     values: tuple[float, ...]
     why: str
@@ -225,7 +225,7 @@ class _Candidates:
         return after[0] if _is_unit(self.text[after[0].end : end]) else None
 
     def _last_lines(self) -> list[Numeral]:
-        """Return the number that is the last line, with those of the lines above that are bare numbers too."""
+        """Return the numbers of the trailing lines that contain nothing but a number, the last first."""
         column: list[Numeral] = []
         for start, end in self._lines():
             line = self._standing(start, end)

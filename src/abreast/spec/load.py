@@ -1,4 +1,4 @@
-"""Loading of spec files, with errors that name file, line, value and fix."""
+"""Load spec files, with errors that name file, line, value and fix."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _is_plugin(kind: str) -> bool:
 
 
 def _is_checkable(variant: Variant) -> bool:
-    """Whether the target can be built without user code, network or programs (or does not exist)."""
+    """Whether building the target needs no user code, network or programs; True if there is no such target."""
     target = variant.target
     if target is None:
         return True
@@ -108,7 +108,7 @@ def _located(cases: Any, source: str, lines: KeyLines) -> Any:
 
 
 def validated(data: Mapping[str, Any], source: str, lines: KeyLines | None = None) -> Spec:
-    """The spec with these keys and values; `source` prefixes errors."""
+    """Validate keys and values and return the spec; `source` prefixes errors."""
     unstorable = _first_unstorable(data)
     if unstorable is not None:
         at, problem = unstorable
@@ -124,7 +124,7 @@ def _first_unstorable(data: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
     """The first value that cannot be stored. Cases are checked when they are read."""
     rest: dict[Any, Any] = {key: value for key, value in data.items() if key != "cases"}
     variants = rest.get("variants")
-    if isinstance(variants, Mapping):  # other names have their own message
+    if isinstance(variants, Mapping):  # other types of names have their own message
         rest["variants"] = {str(name): settings for name, settings in variants.items() if isinstance(name, str)}
     elif isinstance(variants, list | tuple):
         rest["variants"] = [item.params if isinstance(item, Variant) else item for item in variants]
@@ -144,7 +144,7 @@ def _dotted(at: Sequence[str | int]) -> str:
 
 
 def _explain(error: pydantic.ValidationError, source: str, lines: KeyLines | None) -> BadInput:
-    """The first problem of a validation, in one sentence."""
+    """Explain the first problem of a validation."""
     problems = error.errors(include_url=False)
     unknown_keys = [item for item in problems if item["type"] == "extra_forbidden"]
     from_validators = [item for item in problems if item["type"] == "value_error"]
@@ -171,7 +171,8 @@ _HOW_TO_ADD: dict[KeyPath, str] = {("cases",): "add a file or a list: cases: cas
 
 
 def _intended(at: KeyPath, value: Any, problems: Sequence[Any]) -> tuple[KeyPath, Any]:
-    """The key path and value of the form that was intended, in a field with several forms: a mapping if it is one."""
+    """Return the key path and value to report: those of a problem inside `value`, if it is one of the forms of a field
+    that takes a mapping or a plain value."""
     for item in problems if isinstance(value, Mapping) else ():
         deeper = tuple(part for part in item["loc"] if not _is_branch(part))
         if deeper[:-1] == at and _expects(deeper):
@@ -191,14 +192,14 @@ _KINDS = {
 
 
 def _expects(at: KeyPath) -> Expects | None:
-    """What the field at this key path takes, as declared by its model."""
+    """The values that the field at this key path takes, as declared by its model."""
     model = _model(at[:-1]) if at else None
     field = model.model_fields.get(str(at[-1])) if model else None
     return next((item for item in field.metadata if isinstance(item, Expects)), None) if field else None
 
 
 def _is_branch(part: str | int) -> bool:
-    """Whether pydantic added this to the path to name a form of the value that it tried."""
+    """Whether pydantic added this part of the path, to name a member of a union that it tried."""
     return isinstance(part, str) and (
         part in ("int", "float", "str", "Bounds", "Timeout", "[key]")
         or part.startswith(("literal[", "function-", "constrained-", "nullable[", "list[", "dict["))
@@ -215,7 +216,7 @@ _MODELS: dict[KeyPath, type[pydantic.BaseModel]] = {
 
 
 def _model(at: KeyPath) -> type[pydantic.BaseModel] | None:
-    """The model of the mapping at this key path, also inside mappings by name."""
+    """The model of the mapping at this key path, which may contain names chosen by the user."""
     if len(at) == 2 and at[0] == "prices":
         return Price
     if len(at) >= 3 and at[:2] == ("limits", "targets"):

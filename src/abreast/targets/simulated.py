@@ -1,6 +1,6 @@
-"""The simulator: it gives the expected answer as often as its accuracy says, and calls no model.
+"""The simulator: a target that calls no model and gives the expected answer with a declared probability.
 
-Every draw comes from the digest of the trial, so results do not depend on parallelism, order or process.
+Random numbers are derived from a digest of the trial, so results do not depend on parallelism, order or process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from abreast.settings import Settings, is_count, is_number
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Target, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
-REVISION = 3  # answers of another revision are not reused; which trials are right does not change with it
+REVISION = 3  # a new revision invalidates stored answers, but does not change which trials are right
 _NORMAL = NormalDist()
 _PAIR = struct.Struct("<QQ")
 _ERRORS: dict[str, type[errors.TrialError]] = {
@@ -37,7 +37,7 @@ _ERRORS: dict[str, type[errors.TrialError]] = {
         *(errors.TooLong, errors.NoAnswer, errors.Crashed, errors.Skipped),
     )
 }
-OWN = (  # its own parameters; others only imitate those of a model
+OWN = (  # parameters of the simulator; all others stand for parameters of a model
     *("accuracy", "latency", "errors", "capacity", "allows", "correlation"),
     *("retry_after", "cost_usd", "output_tokens", "knows"),
 )
@@ -63,7 +63,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class RequestWindow:
-    """The most requests in each window of `seconds`; `headers` is the style in which it is announced."""
+    """A rate limit: at most `requests` per window of `seconds`. `headers` is the provider whose headers announce it."""
 
     requests: int
     seconds: float
@@ -71,7 +71,7 @@ class RequestWindow:
 
 
 class _SimulatedProvider:
-    """Shared by all variants: the number of calls in flight, and the current window."""
+    """State shared by all variants: the number of calls in flight, and the current window."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -105,7 +105,7 @@ class _SimulatedProvider:
 
 
 class Simulated(Target):
-    """`target: simulated`: accuracy, latency, errors by kind and a capacity, all declared."""
+    """`target: simulated`, with declared accuracy, latency, error rates and capacity."""
 
     simulated = True
     sees = "truth"
@@ -166,14 +166,14 @@ class Simulated(Target):
         return Answer(text, data, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
 
     def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
-        """The expected answer or a wrong one; a guess if `knows` says that the prompt lacks the answer."""
+        """The expected answer or a wrong one; a guess if `knows` says that the prompt does not contain the answer."""
         if self._knows is not None and self._knows(case, prompt) is not True:
             choices = _choices(case)
             return choices[int(own * len(choices))] if choices else wrong(case, choice)
         return case.expected if self._is_right(of_case, own) else wrong(case, choice)
 
     async def _work(self, of_trial: str, attempt: int) -> None:
-        """Occupy the server for the latency, and fail with the declared probabilities."""
+        """Occupy the simulated provider for the latency, and fail with the declared probabilities."""
         duration, luck = _uniforms(f"{of_trial}|{attempt}")
         server = self._server
         if self._capacity is not None and server.busy >= self._capacity:
@@ -192,7 +192,7 @@ class Simulated(Target):
         self._raise_error(luck)
 
     def _is_right(self, of_case: str, own: float) -> bool:
-        """Correct with the declared probability, correlated between the trials of one case: hard cases are hard."""
+        """Decide with the declared probability, correlated between the trials of a case: some cases are harder."""
         if self._accuracy in (0.0, 1.0) or self._correlation == 0.0:
             return own < self._accuracy
         shared, _ = _uniforms(f"case|{self._seed}|{of_case}")
@@ -216,7 +216,7 @@ def _text_of(value: Any) -> str:
 
 
 def _uniforms(key: str) -> tuple[float, float]:
-    """Two numbers in [0, 1) that are the same for the same key."""
+    """Derive two uniform numbers in [0, 1) from a key."""
     first, second = _PAIR.unpack(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest())
     return first / 2**64, second / 2**64
 
@@ -267,7 +267,7 @@ def _wrong_number(expected: float, uniform: float) -> float:
 
 
 def _wrong_numbers(expected: list[Any], uniform: float) -> list[float]:
-    """As many numbers, all above the largest or below its negative by at least half of (1 + the largest)."""
+    """As many numbers of one sign, all beyond the largest absolute value by at least half of (1 + that value)."""
     largest = min(max(map(abs, expected)), 1e300)  # avoids overflow
     sign = 1 if uniform < 0.5 else -1
     draws = random.Random(f"{uniform}")

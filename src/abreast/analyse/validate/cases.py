@@ -53,12 +53,12 @@ def duplicate_inputs(evidence: Evidence) -> Iterator[ResultFinding]:
 
 
 def _reads_tags(variant: ExaminedVariant) -> bool:
-    """Whether tags can make a difference between cases with the same input."""
+    """Whether the variant may treat cases with the same input differently because of their tags."""
     return variant.target.startswith("python:") or "tags" in str(variant.params.get("prompt", ""))
 
 
 def _sample_size(evidence: Evidence) -> float:
-    """The number of prompts that can be read in about a second, by the mean length of some."""
+    """The number of prompts that can be read in about a second, estimated from the mean length of a sample."""
     spread = max(1, evidence.cases // 20)
     length = evidence.queries.prompt_length(evidence.run_id, evidence.per_case, spread, 2 * PROMPT_ENDS)
     return min(MOST_PROMPTS, MOST_CHARACTERS / max(1.0, length))

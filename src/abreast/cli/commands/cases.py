@@ -79,7 +79,7 @@ def _refuse_flags(args: argparse.Namespace, action: str) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    """Print all cases in the order of the files; as JSON with the expected answers."""
+    """Print all cases in the order of the files. JSON includes the expected answers."""
     from abreast.spec.cases import load_cases
 
     experiment = _experiment(args)
@@ -107,12 +107,12 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _prompt_of(value: Any) -> Any:
-    """The task or prompt of an input that is a mapping, else the input."""
+    """The task or prompt in a mapping; any other input as it is."""
     return next((value[key] for key in ("task", "prompt") if key in value), value) if isinstance(value, dict) else value
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
-    """The experiment as `abreast run` reads it, with the flags that select cases if the suite takes them."""
+    """Build the experiment as `abreast run` does, with the flags that select cases if the suite supports them."""
     from abreast import suites
 
     suite: Suite | None = suites.load(args.spec) if args.spec in suites.names() else None

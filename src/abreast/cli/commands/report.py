@@ -192,7 +192,7 @@ def validate_result(args: argparse.Namespace) -> int:
 
 
 def _tracked_rows(store: Store, run: str, table: str | None) -> tuple[str | None, str | None]:
-    """Table and track_id if the arguments mean rows of trackers; a store without runs has no others."""
+    """Return table and track_id if the arguments select rows of trackers (the default in a store without runs)."""
     from abreast.store.run_names import matching_runs
     from abreast.store.user_tables.tables import extent, row_counts
     from abreast.store.user_tables.tracked_rows import plain_name

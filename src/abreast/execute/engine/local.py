@@ -33,13 +33,13 @@ PATIENCE_S = 5.0  # for a cancelled attempt to end
 @dataclass(slots=True)
 class ActiveAttempt:
     job: Job
-    started_at: float
-    start: float
-    seconds: float  # it may take
+    started_at: float  # as Unix time
+    start: float  # in the loop's time, like `deadline` and `over_at`
+    seconds: float  # its timeout
     deadline: float
     forced_ending: Outcome | None = None  # its outcome if it was cancelled
     is_preparing: bool = False  # nothing was sent yet
-    over_at: float | None = None  # since when it only cleans up
+    over_at: float | None = None  # when it began to clean up
 
 
 class LocalEngine(Engine):
@@ -52,7 +52,7 @@ class LocalEngine(Engine):
         complete: Complete,
         settings: Limits | None = None,
     ) -> None:
-        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
+        """`timeouts`, like `targets`, are in the order of the variants; each maps the length of a prompt to seconds."""
         self._targets, self._timeouts, self._complete = targets, timeouts, complete
         self._settings = settings or Limits()
         self._answer_size = self._settings.answer_bytes
@@ -74,16 +74,16 @@ class LocalEngine(Engine):
         return cls(targets, setup.timeouts(targets), complete, setup.limits)
 
     def submit(self, job: Job) -> None:
-        self._loop.create_task(self._attempt(job))  # the loop holds it until it begins
+        self._loop.create_task(self._attempt(job))  # the loop references it until it starts, then `_attempts`
 
     def cancel(self) -> None:
-        """Cancel what is in flight, and what was submitted a moment ago as soon as it begins."""
+        """Cancel attempts in flight; submitted jobs that have not started are cancelled when they start."""
         self._is_cancelled = True
         for task, attempt in self._attempts.items():
             self._end_early(task, attempt, cancelled_outcome())
 
     def limits(self, requested: int | None, emit: Callable[..., Any]) -> Sequence[Limit]:
-        """The governor of this machine, where trials run in threads and processes."""
+        """Limit the load on this machine, if trials run in threads or processes or use CPU time to start."""
         limits: list[Limit] = []
         places = [target.place for target in self._targets]
         starts = [target.start_cpu_s for target in self._targets]
@@ -111,7 +111,7 @@ class LocalEngine(Engine):
         for target in self._targets:
             try:
                 await target.close()
-            except PluginError as error:  # every answer is stored by now
+            except PluginError as error:  # not fatal: every answer is stored by now
                 problems.append(error.message)
         self._workers.close()
         return problems
@@ -129,11 +129,11 @@ class LocalEngine(Engine):
             outcome = cancelled_outcome() if self._is_cancelled else await self._outcome(job, attempt)
         except GeneratorExit:
             raise
-        except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
+        except BaseException as error:  # noqa: BLE001 - such as pytest's Skipped; without an outcome the run would hang
             outcome = Outcome("error", failure=classify(error))
         if attempt.forced_ending is not None and outcome.status != "ok":
             outcome = _merged_ending(attempt.forced_ending, outcome)
-        if self._attempts.pop(task, None) is not None:  # else it was given up
+        if self._attempts.pop(task, None) is not None:  # else `_check_deadlines` gave it up
             self._end(attempt, outcome)
 
     async def _outcome(self, job: Job, attempt: ActiveAttempt) -> Outcome:
@@ -164,7 +164,7 @@ class LocalEngine(Engine):
             return
         if attempt.forced_ending is not None:
             if moment == "over":
-                attempt.deadline = now + STARTUP_S  # it has ended as requested: time to read what is left
+                attempt.deadline = now + STARTUP_S  # it ended when cancelled; allow time to read what it left
             return
         attempt.is_preparing = moment == "preparing"
         if moment == "checking":  # each check has its own time
@@ -209,7 +209,7 @@ class LocalEngine(Engine):
             self._timer = self._loop.call_at(deadline, self._check_deadlines)
 
     def _check_deadlines(self) -> None:
-        """Cancel attempts that are out of time, and give up those that ignore it."""
+        """Cancel attempts that are out of time, and give up those that ignore the cancellation."""
         now = self._loop.time() + 0.001
         for task, attempt in list(self._attempts.items()):
             if attempt.deadline > now:
@@ -218,7 +218,7 @@ class LocalEngine(Engine):
                 self._end_early(task, attempt, _timed_out(attempt))
             else:
                 del self._attempts[task]
-                asyncio._unregister_task(task)  # or the end of the loop would wait for it
+                asyncio._unregister_task(task)  # otherwise closing the loop would wait for it
                 self._end(attempt, attempt.forced_ending)
         self._timer, self._timer_at = None, math.inf
         self._check_at(min((attempt.deadline for attempt in self._attempts.values()), default=math.inf))
@@ -231,9 +231,9 @@ class LocalEngine(Engine):
     # -- requests ------------------------------------------------------------------------------------------------------
 
     async def _request(self, job: Job, attempt: ActiveAttempt) -> Request:
-        """Prepare the request, in a thread if a user's transform makes it.
+        """Return the request, built in a thread if the user's transform builds it.
 
-        If it was prepared ahead, the time that took counts as the trial's all the same.
+        The time to prepare it counts towards the trial even if it was prepared ahead.
         """
         target = self._targets[job.variant]
         if not target.transforms:
@@ -258,7 +258,7 @@ class LocalEngine(Engine):
         return request
 
     def prepare_ahead(self, jobs: Iterable[Job]) -> None:
-        """Make the requests of these jobs one after the other, and no longer those of jobs expected before."""
+        """Prepare the requests of these jobs one at a time. Replaces the jobs of an earlier call."""
         self._upcoming = deque(job for job in jobs if self._is_fresh(job) and self._targets[job.variant].transforms)
         self._prepare_next()
 
@@ -266,14 +266,14 @@ class LocalEngine(Engine):
         """Prepare the next request ahead, unless a trial in flight waits for its own."""
         while self._upcoming and not (self._is_preparing or self._waiting or self._is_cancelled):
             job = self._upcoming.popleft()
-            if self._is_fresh(job):  # else it has started, and prepares its own
+            if self._is_fresh(job):  # else it has started and prepares its own
                 self._is_preparing = True
                 prepared = self._requests[job] = self._loop.create_task(self._prepare(job))
                 prepared.add_done_callback(self._end_preparing)
 
     def _end_preparing(self, prepared: asyncio.Task[tuple[Request, float]]) -> None:
         if not prepared.cancelled():
-            prepared.exception()  # or it would be logged if the trial never begins
+            prepared.exception()  # mark it as retrieved, or asyncio logs it if the trial never starts
         self._is_preparing = False
         self._prepare_next()
 
@@ -287,9 +287,9 @@ class LocalEngine(Engine):
 
 
 def _merged_ending(ending: Outcome, outcome: Outcome) -> Outcome:
-    """The outcome of an attempt that was cancelled, with what it used until then.
+    """Merge the forced ending of an attempt with what the attempt reported, such as its usage.
 
-    A timeout is not the variant's failure if the target reports that it was waiting for its provider.
+    A timeout is not blamed on the variant if the target reports that it was waiting for its provider.
     """
     failure, late = outcome.failure, ending.failure
     is_unanswered = failure is not None and failure.blame == "infrastructure" and not failure.presumed

@@ -43,7 +43,7 @@ def pictures(analysis: Analysis) -> dict[str, list[Picture]]:
 
 
 def drawn(analysis: Analysis) -> list[Chart]:
-    """All pictures of this run and of its suite, each as a file."""
+    """Render all pictures of this run and of its suite."""
     groups = (*pictures(analysis).values(), *(section.pictures for section in sections_of(analysis)))
     return [as_file(analysis, picture) for group in groups for picture in group]
 

@@ -44,7 +44,8 @@ _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif"
 
 
 def rules(colour: dict[str, str] | None, within: str = "") -> str:
-    """The CSS of a drawing, with these colours or with the variables of the page."""
+    """The CSS rules of a drawing, with these colours, else with the CSS variables of the page; `within` is a prefix of
+    all selectors."""
 
     def of(name: str) -> str:
         return colour[name] if colour else f"var(--{name})"

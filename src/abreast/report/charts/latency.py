@@ -1,4 +1,4 @@
-"""The distribution of latencies, variant by variant."""
+"""The distribution of latencies per variant."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, steps
 
 MOST = 24  # variants
-_WIDE_RANGE = 30  # the ratio of ends beyond which the axis is logarithmic
+_WIDE_RANGE = 30  # the ratio of its ends above which the axis is logarithmic
 
 
 def pictures(analysis: Analysis) -> list[Picture]:
-    """One picture, if there are new answers that took time."""
+    """One picture; none if all answers were reused or took no time."""
     rows = analysis.rows
     drawn: list[tuple[int, str, Floats]] = []
     for number, name in enumerate(rows.variants):
@@ -103,7 +103,7 @@ def _heights(values: Floats, ends: tuple[float, float], bins: int) -> list[float
 
 
 def _time(value: float) -> str:
-    """A duration; unlike `seconds`, with microseconds.
+    """Format a duration; unlike `variant_figures.seconds`, with microseconds.
 
     >>> _time(0.00004), _time(0.0421), _time(18.24)
     ('40 µs', '42 ms', '18.2 s')

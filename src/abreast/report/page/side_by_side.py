@@ -1,7 +1,7 @@
-"""Two changes of the same files side by side, line by line.
+"""Align two diffs of the same files side by side, line by line.
 
-Both diffs number the lines before the change, which aligns them; added lines come before the line that they precede.
-The work is linear in the size of the diffs, and the output is limited to what a page shows.
+Lines are aligned by their number in the original file, which both diffs share; added lines come before the original
+line that follows them. The work is linear in the size of the diffs, and `SizeLimits` bounds the output.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from abreast.report.page.trial_artifacts import cut, size
 from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 
 CONTEXT = 3  # lines around a change
-NAMES = 20  # of files that do not fit
+NAMES = 20  # files listed by name only because they do not fit
 GAP = "…"
-_CELL = 45  # bytes of a line without its words
-_FILE = 400
+_CELL = 45  # bytes of a cell besides its text
+_FILE = 400  # bytes of a file besides its cells and names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class SizeLimits:
 
 
 class DiffCell(NamedTuple):
-    """A line of one side. `sign` is "+", "-", " " for an unchanged line, `GAP` for omitted lines, or empty next to a
-    line of the other side alone. `number` is the line number before the change."""
+    """One side of a row. `sign` is "+", "-", " " for an unchanged line, `GAP` for omitted lines, or empty if only the
+    other side has a line. `number` is the line number in the original file."""
 
     sign: str
     number: int | None = None
     text: str = ""
-    ends: bool = True  # with a line break
+    ends: bool = True  # whether the line ends with a line break
 
 
 NOTHING = DiffCell("")
@@ -66,7 +66,7 @@ class ParsedDiff:
         return sum(mark == sign for entry in self.files for hunk in entry.hunks for mark, _ in hunk.lines)
 
     def edits(self, entry: FileDiff) -> _Edits:
-        """The edits of one of its files; cached, because a human's change is compared with many."""
+        """Return the edits of a file; cached, because the human change is compared with many others."""
         if id(entry) not in self._edits:
             self._edits[id(entry)] = _Edits(entry)
         return self._edits[id(entry)]
@@ -74,19 +74,19 @@ class ParsedDiff:
 
 @dataclass(slots=True)
 class FilePair:
-    """One file: its status and lines on each side; equally many lines if `aligned`."""
+    """A file with its status and lines on each side; if `aligned`, both sides have the same number of lines."""
 
     name: str
     status: tuple[str, str]
     left: list[DiffCell]
     right: list[DiffCell]
     aligned: bool = True
-    is_cut: bool = False  # it has more lines
+    is_cut: bool = False  # whether lines are left out at the end
 
 
 @dataclass(slots=True)
 class DiffPair:
-    """Two changes side by side, as much of them as the limits allow."""
+    """Two changes side by side, as far as the limits allow."""
 
     pairs: list[FilePair] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of files that do not fit
@@ -95,7 +95,7 @@ class DiffPair:
 
 
 def side_by_side(left: ParsedDiff | None, right: ParsedDiff, limits: SizeLimits) -> DiffPair:
-    """The files of both changes, those of the left one first; `left` is None if there is nothing to compare with."""
+    """Pair the files of both changes, those of the left one first; `left` is None if there is nothing to compare."""
     result = DiffPair()
     both = (left or ParsedDiff(), right)
     for first, second in _matching(both[0].files, right.files):
@@ -125,7 +125,7 @@ def _matching(left: Sequence[FileDiff], right: Sequence[FileDiff]) -> Iterator[t
 
 
 def _origin(entry: FileDiff) -> tuple[str | None, str | None]:
-    """The original file; for new files and copies also the new one."""
+    """Return the key that pairs entries: the original path, and for new files and copies also the new path."""
     return (entry.old, entry.new if entry.copied or entry.old is None else None)
 
 
@@ -192,12 +192,12 @@ def _limited(rows: Iterator[_Row], limits: SizeLimits) -> tuple[list[_Row], bool
 
 
 class _Edits:
-    """The edits of one side, by original line number from 0."""
+    """The edits of one side, by 0-based line number in the original file."""
 
     def __init__(self, entry: FileDiff) -> None:
-        self.lines: dict[int, str] = {}  # original lines in the diff
+        self.lines: dict[int, str] = {}  # original lines that the diff contains
         self.removed: set[int] = set()
-        self.added: dict[int, list[str]] = {}  # before this line
+        self.added: dict[int, list[str]] = {}  # lines added before the original line with this number
         self.is_valid = True  # no line occurs twice
         for hunk in () if entry.binary else entry.hunks:
             at = hunk.start
@@ -212,7 +212,7 @@ class _Edits:
                 at += 1
 
     def line(self, other: _Edits, at: int) -> str | None:
-        """An original line, if one of the diffs has it."""
+        """Return an original line, or None if neither diff contains it."""
         return self.lines.get(at, other.lines.get(at))
 
     def is_consistent_with(self, other: _Edits) -> bool:
@@ -223,9 +223,9 @@ class _Edits:
 
 
 def _rows(left: _Edits, right: _Edits, most: int) -> Iterator[_Row]:
-    """The changed lines of both sides with some context; a gap row for omitted lines. Of lines added at one position,
-    about `most`."""
-    end = 0  # of the output so far
+    """Yield the changed lines of both sides with some context, and a gap row for omitted lines. Of the lines added at
+    one position, only `most` + 1 per side: enough for `_limited` to see that there are more."""
+    end = 0  # the first original line that is not yet output
     changed = sorted({*left.removed, *right.removed, *left.added, *right.added})
     for at, then in zip(changed, [*changed[1:], None], strict=False):
         begin = max(end, at - CONTEXT)
@@ -257,7 +257,7 @@ def _old(left: _Edits, right: _Edits, at: int) -> _Row:
 
 
 def _paired(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Pair lines that both sides have once, in the same order, and fill in the others.
+    """Pair equal lines that occur once on each side, in order, and pair the lines between them by position.
 
     >>> list(_paired(["a", "x"], ["b", "c", "x"]))
     [('a', 'b'), (None, 'c'), ('x', 'x')]
@@ -271,12 +271,12 @@ def _paired(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str | N
 
 
 def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Indexes of the longest increasing sequence of lines that each side has once."""
+    """Return index pairs of the longest common subsequence of the lines that occur exactly once on each side."""
     counts = [Counter(left), Counter(right)]
     unique = {text: at for at, text in enumerate(right) if counts[1][text] == 1}
     both = [(at, unique[text]) for at, text in enumerate(left) if counts[0][text] == 1 and text in unique]
-    ends: list[int] = []  # the smallest end of a sequence of each length
-    runs: list[tuple[int, int]] = []  # the pair that ends it
+    ends: list[int] = []  # the smallest right index that ends a subsequence of each length
+    runs: list[tuple[int, int]] = []  # the pair with that right index
     before: dict[tuple[int, int], tuple[int, int] | None] = {}
     for pair in both:
         length = bisect_left(ends, pair[1])

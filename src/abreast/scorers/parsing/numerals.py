@@ -153,7 +153,7 @@ def _values(text: str, match: re.Match[str], sign: str) -> tuple[float, ...]:
 
 
 def _digits(run: str, bracketed: bool) -> str | None:
-    """Return the digits with at most a point, or None if they are ambiguous."""
+    """Return the digits with at most one decimal point, or None if they are ambiguous."""
     if len(run) > _LONGEST_NUMERAL:
         return None
     if _PLAIN.fullmatch(run):

@@ -1,4 +1,4 @@
-"""`target: command`: any program by its command line or by a preset, one process per trial."""
+"""`target: command`: run a program, given as a command line or a preset, in one process per trial."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from abreast.targets.processes.scratch import write_prompt
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
 
-LONGEST_WORD = 131_071  # bytes of an argument on Linux
+LONGEST_WORD = 131_071  # most bytes of one argument on Linux
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
 NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
@@ -52,8 +52,6 @@ class OutOfMemory(TrialError):
 
 
 class Command(Agent):
-    """A program, or one of the presets."""
-
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         super().__init__(where, params, shared)
         environment = self.environment()
@@ -136,7 +134,7 @@ class Command(Agent):
 
     @cached_property
     def _file(self) -> str | None:
-        """The file of the program: on the path, else next to the spec."""
+        """The file of the program: found on PATH, else next to the spec."""
         name = self._program_name
         if name is None:
             return None
@@ -145,7 +143,7 @@ class Command(Agent):
         return None if file is None else str(Path(file).absolute())
 
     def _file_of(self, word: str) -> Path | None:
-        """The file that a word names by its absolute path, or the program."""
+        """The program for the first word; for others, the file that they name by its absolute path."""
         if word is self._words[0]:
             return Path(self._file) if self._file else None
         if placeholders(self._where, word) - {"folder"}:
@@ -154,7 +152,7 @@ class Command(Agent):
 
     @cached_attribute
     def cli_versions(self) -> Mapping[str, str]:
-        """The versions of known programs; others are not run for this, so the hash of their file is used."""
+        """Versions by program. Only known programs are run to ask for theirs; others are identified by a hash."""
         if self._shell:
             return {name: self._version_in_shell(name) for name in command_line.programs_of(self._words[2])}
         if self._preset is not None:
@@ -162,7 +160,7 @@ class Command(Agent):
         return {Path(self._file).name: self._content_of(self._file)} if self._file else {}
 
     def _version_in_shell(self, name: str) -> str:
-        """The version of a program in the text of a shell."""
+        """The version of a program that a shell command uses."""
         file = shutil.which(name, path=self.environment().get("PATH"))
         if file is None:
             return "missing"

@@ -74,7 +74,7 @@ class OpenAI(ApiTarget):
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """Tokens as OpenAI counts them. Its input includes cache reads, which are subtracted.
+    """Convert OpenAI's token counts. Its input tokens include cache reads, which are subtracted.
 
     >>> usage_of({"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 60}})
     Usage(input_tokens=40, output_tokens=7, cache_read_tokens=60, cache_write_tokens=None, reasoning_tokens=None)

@@ -1,8 +1,8 @@
-"""Run tests without an agent: which ones an agent must make pass, and which it must not break.
+"""Run tests without an agent, to find those that an agent must make pass and those that it must not break.
 
 As in SWE-bench, FAIL_TO_PASS (`f2p`) are the tests that fail before the human change and pass after it, PASS_TO_PASS
-(`p2p`) those that pass in both. Tests whose results differ between two runs of the human change are flaky, and belong
-to neither. Results are computed once per case and stored in the user's cache folder.
+(`p2p`) those that pass before and after it. Tests whose results differ between two runs of the human change are flaky,
+and belong to neither. Results are computed once per case and stored in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from abreast.store.user_state.folders import cache_folder
 from abreast.targets.checks.check_runs import CheckContext, CheckRun, CheckTask, run_all, run_command, run_in_workspace
 from abreast.targets.checks.test_results import Reporter, Results
 
-MAX_NAMED = 20  # tests named in a row
+MAX_NAMED = 20  # names of tests stored with a trial
 REST_TIMEOUT_S = 300.0  # for the rest of the suite, with the human change
 COUNTS = ("f2p_passed", "f2p_total", "p2p_passed", "p2p_total")
 NO_TARGET = "no test fails before the change and passes after it"
@@ -32,13 +32,13 @@ CheckFacts = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class ReferenceResult:
     """The results of a check without an agent. `facts` are stored with each answer; without `f2p` and `p2p`, exit codes
-    count instead of individual tests. Field names are stored."""
+    count instead of individual tests. The field names are part of the stored format."""
 
     facts: CheckFacts = field(default_factory=dict)
     f2p: tuple[str, ...] = ()
     p2p: tuple[str, ...] = ()
     flaky: int = 0
-    runs_rest: bool = False  # whether the rest of the suite is part of it
+    runs_rest: bool = False  # whether the rest of the suite counts as well
     output: str = ""
     start: Results = field(default_factory=dict)  # results at the start of trials, if there is no human change
 
@@ -57,8 +57,8 @@ def why_uninformative(facts: CheckFacts) -> str:
 
 
 async def find_reference(task: CheckTask, trial: CheckContext, lists_tests: bool = False) -> ReferenceResult:
-    """Run the tests before the human change, and twice after it. The rest of the suite, where the command is known, is
-    run for a limited time, and only if the tests of the case are informative. `lists_tests` always runs the command
+    """Run the tests before the human change, and twice after it. The rest of the suite is run for a limited time, and
+    only if its command is known and the tests of the case are informative. `lists_tests` always runs the command
     before the change, to learn which tests there are."""
     commit, before = task.own.commit, CheckRun()
     facts: CheckFacts = {}
@@ -157,8 +157,8 @@ def find_avoided(start: Results, now: Results, restored: Collection[str], report
     """Find tests of restored files that ran at the start and do not pass now. If the command succeeded, they were
     switched off: by settings of the runner, by code that ends it, or by a program in its place.
 
-    Parametrised tests are one test. Go and Cargo do not report the file of a test: of Go all tests except subtests
-    count, of Cargo those outside any module, where tests in separate files are.
+    Parametrised tests are one test. Go and Cargo do not report the file of a test: for Go all tests except
+    subtests count, for Cargo those outside modules, since tests in separate files are not in a module.
 
     >>> find_avoided({"tests.test_a::test_b[1]": "failed", "app::doctest": "passed"}, {}, ["tests/test_a.py"], "")
     ['tests.test_a::test_b']
@@ -182,7 +182,8 @@ def find_avoided(start: Results, now: Results, restored: Collection[str], report
     )
     passed = {_without_parameters(name) for name, status in now.items() if status == "passed"}
     imported = {module for name in passed for module in _packages(name.partition("::")[0])}
-    return [name for name in expected if name not in passed and name not in imported]  # a module that failed to import
+    # At the start, a module that failed to import is one test with the name of the module.
+    return [name for name in expected if name not in passed and name not in imported]
 
 
 def _packages(module: str) -> list[str]:

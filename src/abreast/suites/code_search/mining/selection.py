@@ -25,7 +25,7 @@ from abreast.suites.code_search.mining.proposal import KnownCases, Proposal, is_
 from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
-ROUNDS = 3  # after these, easy cases are accepted
+ROUNDS = 3  # rounds after which deferred cases are accepted
 LIMIT = 20
 FILES_A_CASE = 4  # source files to read per requested case, at first
 
@@ -41,7 +41,7 @@ def propose(
     languages: Sequence[str] = (),
     excluded: KnownCases | None = None,
 ) -> list[Proposal]:
-    """Propose up to `limit` new cases of a repository. Without `languages`, all languages and configuration files."""
+    """Propose up to `limit` new cases about a repository; without `languages`, about all, and configuration files."""
     if limit < 1:
         raise BadInput(f"--limit {limit}: must be a whole number of at least 1")
     repository = CodeRepository.open(repository_folder(repo))
@@ -56,7 +56,7 @@ def propose(
 
 
 class _CaseSelection:
-    """The selected proposals; easy ones beyond half of the limit, and settings beyond a tenth, are deferred."""
+    """The selected proposals. Easy ones beyond half of the limit are deferred, as are settings beyond a tenth."""
 
     def __init__(self, repository: CodeRepository, excluded: KnownCases, limit: int) -> None:
         self.proposals: list[Proposal] = []

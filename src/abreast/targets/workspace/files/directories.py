@@ -1,6 +1,7 @@
 """Create and remove the folders of trials, whatever they contain.
 
-They lie below a root of this user, in a folder for each driver, in subtrees without read permission.
+Their paths are ROOT/DRIVER/SUBTREE/NAME: each user has a root, each process (driver) a folder in it, and subtrees have
+no read permission, so that names cannot be listed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class NoWorkspace(TrialError):
 
 
 def new_folder(subtree: Subtree) -> Path:
-    """Create an empty folder of this process, with a name that cannot be guessed."""
+    """Create an empty folder for this process, with a name that cannot be guessed."""
     for _ in range(MAX_ATTEMPTS):
         folder = root() / register() / subtree / secrets.token_hex(6)
         with contextlib.suppress(FileNotFoundError):  # the subtree does not exist, or another thread just removed it
@@ -47,9 +48,9 @@ def new_folder(subtree: Subtree) -> Path:
 
 
 def rename_folder(folder: Path) -> Path:
-    """Give a folder of `new_folder` another name that cannot be guessed. Raises OSError."""
+    """Give a folder from `new_folder` another name that cannot be guessed. Raises OSError."""
     renamed = folder.with_name(secrets.token_hex(6))
-    os.rename(folder, renamed)  # noqa: PTH104 - at every trial
+    os.rename(folder, renamed)  # noqa: PTH104 - faster, and called for every trial
     return renamed
 
 
@@ -116,7 +117,7 @@ def _flatten(path: Path) -> None:
             except OSError:
                 continue
             try:
-                for entry in os.listdir(current):  # noqa: PTH208 - an open folder
+                for entry in os.listdir(current):  # noqa: PTH208 - pathlib cannot list a file descriptor
                     with contextlib.suppress(OSError):
                         if not stat.S_ISDIR(os.lstat(entry, dir_fd=current).st_mode):
                             os.unlink(entry, dir_fd=current)
