@@ -54,14 +54,14 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
             dry_run(prepared)
             return 0
         if not args.quiet:
-            introduce(prepared)
+            print_plan(prepared)
         refuse_if_failed(prepared, args)
         consult(prepared, args)
         confirm_cost(prepared, args.yes)
         if not args.quiet:
             _print_reused(prepared)
         result = _execute(prepared, args)
-    return conclude(result, args)
+    return report_result(result, args)
 
 
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
@@ -69,11 +69,11 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     args.fresh = True  # reused answers test nothing
     with contextlib.closing(experiment.against_itself().prepare(options_of(args))) as prepared:
         if not args.quiet:
-            introduce(prepared)
+            print_plan(prepared)
         refuse_if_failed(prepared, args)
         confirm_cost(prepared, args.yes)
         result = _execute(prepared, args)
-    code = conclude(result, args, "aa")
+    code = report_result(result, args, "aa")
     if code:
         return code
     is_sound, sentence = judge_self_comparison(result.analysis)
@@ -106,7 +106,7 @@ def _suite_advice(args: argparse.Namespace) -> Iterator[None]:
         raise PreflightRefused(error.message, f"{error.fix}; {advice}" if error.fix else advice) from error
 
 
-def introduce(prepared: Prepared) -> None:
+def print_plan(prepared: Prepared) -> None:
     """Print the plan and the findings, without those that only `check` prints."""
     _print_plan(prepared)
     for finding in prepared.findings:
@@ -115,7 +115,7 @@ def introduce(prepared: Prepared) -> None:
     _print_series(prepared.series)
 
 
-def review(prepared: Prepared, verbose: bool) -> None:
+def print_all_findings(prepared: Prepared, verbose: bool) -> None:
     """Print the plan and all findings, with details if `verbose`."""
     _print_plan(prepared)
     width = max(len(finding.check) for finding in prepared.findings) + 1
@@ -214,7 +214,7 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Li
         yield listeners
 
 
-def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> int:
+def report_result(result: Result, args: argparse.Namespace, command: str = "run") -> int:
     """Write the reports, print the verdict and how the run ended, and return the exit code."""
     from abreast.report.formats.terminal import render
 
@@ -245,7 +245,7 @@ def dry_run(prepared: Prepared) -> None:
     """Print the first request of each variant, without sending it."""
     from abreast.preflight.checks.targets import render_request
 
-    introduce(prepared)
+    print_plan(prepared)
     plan, targets = prepared.setup.plan, prepared.setup.targets
     for position in sorted(plan.dispatch(0)):
         trial = plan.trial(position)

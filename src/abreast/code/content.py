@@ -14,7 +14,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import PurePath
 from typing import Any
 
-from abreast.code.modules import home, is_standard
+from abreast.code.modules import classify_module, is_standard
 from abreast.digest import digest
 
 Piece = str | tuple[str, Any]
@@ -65,7 +65,7 @@ def is_data(value: Any) -> bool:
         value is None
         or has_type(value, *_SIMPLE, *CODE)
         or is_dataclass(kind)
-        or home(kind.__module__) != "foreign"
+        or classify_module(kind.__module__) != "foreign"
         or hasattr(kind, "__array__")
         or kind is LRU
     )
@@ -99,7 +99,7 @@ def own_object_pieces(value: Any) -> Iterator[Piece]:
         return
     attributes = _attributes(value)
     yield from sorted(attributes.items())
-    if any(home(base.__module__) == "foreign" and base is not object for base in kind.__mro__):
+    if any(classify_module(base.__module__) == "foreign" and base is not object for base in kind.__mro__):
         yield from _array_pieces(value) or _copy_pieces(value) or ()
     elif not attributes and not hasattr(value, "__dict__") and not any("__slots__" in vars(b) for b in kind.__mro__):
         yield from foreign_object_pieces(value)

@@ -16,7 +16,7 @@ from typing import Any
 
 from abreast.code import content
 from abreast.code.content import CODE, NoContentError, Piece, has_type, qualified_name
-from abreast.code.modules import Home, Modules, home, is_standard, project_folder
+from abreast.code.modules import ModuleOrigin, Modules, classify_module, is_standard, project_folder
 from abreast.code.source import Definition, code_parts, names_in
 from abreast.errors import BadInput
 
@@ -135,7 +135,7 @@ class _Digester:
     def _function(self, function: types.FunctionType) -> Iterator[str]:
         scope = function.__globals__
         module = scope.get("__name__", "")  # not __module__, which decorators copy
-        origin = home(module, scope)
+        origin = classify_module(module, scope)
         with self._within(function.__qualname__, origin):
             if origin != "script":
                 self._modules.add(module)
@@ -147,7 +147,7 @@ class _Digester:
             yield from self._pieces([*cells, *sorted(attributes.items())])
             yield from self._pieces([("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)])
 
-    def _code(self, code: types.CodeType, scope: dict[str, Any], origin: Home) -> Iterator[str]:
+    def _code(self, code: types.CodeType, scope: dict[str, Any], origin: ModuleOrigin) -> Iterator[str]:
         self._project = self._project or project_folder(code.co_filename)
         definition = self._modules.definition_of(code, scope)
         names = names_in(code)
@@ -158,7 +158,9 @@ class _Digester:
         self._modules.add_imports(definition.imports, scope)
         yield from self._globals(definition, names, scope, origin)
 
-    def _globals(self, definition: Definition, names: set[str], scope: dict[str, Any], origin: Home) -> Iterator[str]:
+    def _globals(
+        self, definition: Definition, names: set[str], scope: dict[str, Any], origin: ModuleOrigin
+    ) -> Iterator[str]:
         """The globals that a function reads. Globals that a module's function also rebinds are state, not code."""
         for dotted in sorted(definition.reads):
             name, *attributes = dotted.split(".")
@@ -166,7 +168,7 @@ class _Digester:
                 continue
             value = scope[name]
             for attribute in attributes:  # of the user's modules; attributes of objects count with the object
-                if not (has_type(value, types.ModuleType) and home(value.__name__) == "user"):
+                if not (has_type(value, types.ModuleType) and classify_module(value.__name__) == "user"):
                     break
                 value = vars(value).get(attribute)
             if id(value) in _INITIAL_DIGESTS or (name in definition.changes and type(value) in _MUTABLE):
@@ -178,7 +180,7 @@ class _Digester:
                 yield from self._pieces([(dotted, value if counts else type(value))])
 
     def _class(self, value: type) -> Iterator[str]:
-        origin = home(value.__module__)
+        origin = classify_module(value.__module__)
         self._modules.add(value.__module__)
         if origin == "foreign":
             return
@@ -207,7 +209,9 @@ class _Digester:
     def _is_generated(self, name: str, member: Any, class_is_written: bool) -> bool:
         """Whether a standard decorator or metaclass generated a member from the source of the class."""
         if has_type(member, *content.BUILTIN, type):
-            return name.startswith("_") and home(getattr(member, "__module__", None) or "builtins") == "foreign"
+            return (
+                name.startswith("_") and classify_module(getattr(member, "__module__", None) or "builtins") == "foreign"
+            )
         function = inspect.unwrap(getattr(member, "__func__", member))
         if not has_type(function, types.FunctionType) or not (class_is_written or _GENERATED_METHODS.fullmatch(name)):
             return False
@@ -219,7 +223,7 @@ class _Digester:
 
     def _object(self, value: Any) -> Iterator[str]:
         kind = type(value)
-        if home(kind.__module__) != "foreign":
+        if classify_module(kind.__module__) != "foreign":
             yield from self._pieces(content.own_object_pieces(value))
             return
         self._modules.add(kind.__module__)
@@ -248,13 +252,13 @@ class _Digester:
         prefix = next(prefix for prefix in ("gi", "cr", "ag") if hasattr(value, f"{prefix}_code"))
         frame = getattr(value, f"{prefix}_frame")
         scope = frame.f_globals if frame else {}
-        yield from self._code(getattr(value, f"{prefix}_code"), scope, home(scope.get("__name__"), scope))
+        yield from self._code(getattr(value, f"{prefix}_code"), scope, classify_module(scope.get("__name__"), scope))
         if frame is not None:
             yield str(frame.f_lasti)
             yield from self._pieces(sorted(frame.f_locals.items()))
 
     @contextmanager
-    def _within(self, name: str, origin: Home) -> Iterator[None]:
+    def _within(self, name: str, origin: ModuleOrigin) -> Iterator[None]:
         outer_depth, self._foreign_depth = self._foreign_depth, self._foreign_depth + 1 if origin == "foreign" else 0
         self._path.append(name)
         yield

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from abreast.code.source import Definition, Import, SourceFile, is_compiled_from, read_source
 
-Home = Literal["script", "user", "foreign"]
+ModuleOrigin = Literal["script", "user", "foreign"]
 SCRIPTS = ("__main__", "__mp_main__")
 _OWN_PACKAGE = __name__.partition(".")[0]
 _SITE_FOLDERS = {"site-packages", "dist-packages"}
@@ -94,7 +94,7 @@ class Modules:
         yield from _referenced_modules(name)
 
 
-def home(module: Any, scope: dict[str, Any] | None = None) -> Home:
+def classify_module(module: Any, scope: dict[str, Any] | None = None) -> ModuleOrigin:
     """Classify a module as a script (or an interactive session), the user's own, or foreign.
 
     With the globals of a function as `scope`, another module of the same name is not mistaken for the function's own.

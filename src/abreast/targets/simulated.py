@@ -37,7 +37,7 @@ _ERRORS: dict[str, type[errors.TrialError]] = {
         *(errors.TooLong, errors.NoAnswer, errors.Crashed, errors.Skipped),
     )
 }
-OWN = (  # parameters of the simulator; all others stand for parameters of a model
+PARAMETERS = (  # parameters of the simulator; all others stand for parameters of a model
     *("accuracy", "latency", "errors", "capacity", "allows", "correlation"),
     *("retry_after", "cost_usd", "output_tokens", "knows"),
 )
@@ -115,7 +115,7 @@ class Simulated(Target):
         self._renderer = Renderer(where, params)
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         for key in params:
-            if key not in OWN and (hint := did_you_mean(str(key), OWN)):
+            if key not in PARAMETERS and (hint := did_you_mean(str(key), PARAMETERS)):
                 raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{hint}')
         settings = Settings(where, params)
         self._accuracy = _share(settings, "accuracy", 1.0)

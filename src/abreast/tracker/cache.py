@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from abreast.code.content import qualified_name
 from abreast.code.digest import content_digest
-from abreast.code.modules import home
+from abreast.code.modules import classify_module
 from abreast.digest import canonical, compose, digest
 from abreast.store.user_tables.result_cache import Cache, warn_once
 from abreast.tracker.function_state import EndedCall, state_of
@@ -110,7 +110,7 @@ def _describe(value: Any, kinds: set[type]) -> Any:
     if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # no other attributes
         kinds.add(kind)
         return [qualified_name(kind), *([name, _describe(getattr(value, name), kinds)] for name in fields)]
-    if home(kind.__module__) == "foreign":  # such as an array, a data frame or a date
+    if classify_module(kind.__module__) == "foreign":  # such as an array, a data frame or a date
         zone = str(getattr(value, "tzinfo", None))
         return [zone, canonical(value, lambda inner: {"content": content_digest(inner)})]
     return ["content", content_digest(value)]

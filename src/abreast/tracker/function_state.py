@@ -18,18 +18,18 @@ from typing import Any, NamedTuple, Self
 
 from abreast.code.content import qualified_name
 from abreast.code.digest import source_digest
-from abreast.code.modules import home
+from abreast.code.modules import classify_module
 
 MOST_ITEMS = 20  # larger containers are compared only by identity and length
 _SIMPLE_TYPES = (str, int, float, bool, bytes, type(None))
 
 Owner = tuple[str, int]  # variable name, id of the object it belongs to (0 for functions, classes and modules)
-Owned = tuple[Owner, Any]
+OwnedValue = tuple[Owner, Any]
 NO_OWNER: Owner = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Snapshot:
     """A snapshot of everything that a function or class refers to, directly or indirectly.
 
     A bound method or callable object also has a digest, because its data may be too large to compare item by item.
@@ -65,13 +65,13 @@ class View:
                 pending.extend(_references(owner, value))
         return view
 
-    def is_same(self, other: View) -> bool:
+    def is_same(self, other: Snapshot) -> bool:
         return self.digest == other.digest and self._refers_to_same(other)
 
-    def _refers_to_same(self, other: View) -> bool:
+    def _refers_to_same(self, other: Snapshot) -> bool:
         return self.state == other.state and self.owners == other.owners
 
-    def changed(self, other: View) -> set[str]:
+    def changed(self, other: Snapshot) -> set[str]:
         """Return the names of the variables that differ, in objects that are in both views."""
         if self._refers_to_same(other):
             return set() if self.digest == other.digest else {self.class_name}
@@ -87,7 +87,7 @@ class View:
         return items
 
 
-def _references(owner: Owner, value: Any) -> Iterable[Owned]:
+def _references(owner: Owner, value: Any) -> Iterable[OwnedValue]:
     if isinstance(value, types.FunctionType):
         return _function_items(value) if _is_user_module(value.__module__) else ()
     if isinstance(value, dict | list | tuple | set | frozenset):
@@ -107,7 +107,7 @@ def _references(owner: Owner, value: Any) -> Iterable[Owned]:
     return ()
 
 
-def _container_items(owner: Owner, value: Any) -> Iterator[Owned]:
+def _container_items(owner: Owner, value: Any) -> Iterator[OwnedValue]:
     yield owner, len(value)
     if len(value) > MOST_ITEMS:
         return
@@ -121,7 +121,7 @@ def _container_items(owner: Owner, value: Any) -> Iterator[Owned]:
         yield from ((owner, item) for item in value.values())
 
 
-def _object_items(value: Any) -> Iterator[Owned]:
+def _object_items(value: Any) -> Iterator[OwnedValue]:
     kind: Any = type(value)
     yield NO_OWNER, kind
     prefix, holder = _class_name(kind), id(value)
@@ -133,7 +133,7 @@ def _object_items(value: Any) -> Iterator[Owned]:
     yield from _with_prefix(prefix, holder, ((name, getattr(value, name, None)) for name in _slot_names(kind)))
 
 
-def _function_items(function: types.FunctionType) -> Iterator[Owned]:
+def _function_items(function: types.FunctionType) -> Iterator[OwnedValue]:
     code = function.__code__
     name = f"{function.__module__}.{function.__qualname__}"
     yield NO_OWNER, code
@@ -159,7 +159,7 @@ def _function_items(function: types.FunctionType) -> Iterator[Owned]:
             yield from _with_prefix(value.__name__, 0, ((attribute, vars(value).get(attribute)) for attribute in names))
 
 
-def _with_prefix(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> Iterator[Owned]:
+def _with_prefix(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> Iterator[OwnedValue]:
     return (((f"{prefix}.{name}", holder), value) for name, value in pairs)
 
 
@@ -186,7 +186,7 @@ def _is_cached_property(kind: type, name: str) -> bool:
 
 @functools.lru_cache(maxsize=10_000)
 def _is_user_module(module: str | None) -> bool:
-    return home(module) != "foreign"
+    return classify_module(module) != "foreign"
 
 
 MOST_STATES = 1_000  # more functions are probably made in a loop
@@ -200,16 +200,16 @@ class FunctionState:
         self._running = 0
         self._changing: set[str] = set()  # names of the variables that calls change
         self._unsettled: list[EndedCall] = []
-        self._first = self._last = View.of(code)
+        self._first = self._last = Snapshot.of(code)
         self._digest = self._first.digest or source_digest(code)
 
-    def observe(self, code: Any) -> tuple[str, View]:
+    def observe(self, code: Any) -> tuple[str, Snapshot]:
         """Return the current digest and view.
 
         While calls are running, a change does not replace the stored digest: `end` finds out whether a call made it.
         """
         with self._lock:
-            now = View.of(code)
+            now = Snapshot.of(code)
             if self._last.is_same(now) or (self._running and self._is_own_change(self._last, now)):
                 return self._digest, now
             digest = now.digest or source_digest(code)
@@ -221,10 +221,10 @@ class FunctionState:
         with self._lock:
             self._running += 1
 
-    def end(self, code: Any, before: View) -> set[str]:
+    def end(self, code: Any, before: Snapshot) -> set[str]:
         """Record and return the names of the variables that a call changed."""
         with self._lock:
-            after = View.of(code)
+            after = Snapshot.of(code)
             changed = before.changed(after)
             self._running = max(0, self._running - 1)
             self._changing |= changed
@@ -255,20 +255,20 @@ class FunctionState:
 
     def fits(self, code: Any) -> bool:
         """Whether a function with the same code can share this state, because it differs only in what calls change."""
-        return self._running > 0 or self._is_own_change(self._last, View.of(code))
+        return self._running > 0 or self._is_own_change(self._last, Snapshot.of(code))
 
-    def _is_own_change(self, before: View, after: View) -> bool:
+    def _is_own_change(self, before: Snapshot, after: Snapshot) -> bool:
         return before.changed(after) <= self._changing
 
 
 class EndedCall(NamedTuple):
-    before: View
+    before: Snapshot
     digest: str  # before the call
     on_settled: Callable[[str], None]
 
 
 _states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; functions are kept alive, as in `View`
-_adding = threading.RLock()
+_states_lock = threading.RLock()
 _latest: dict[types.CodeType, FunctionState] = {}
 
 
@@ -280,7 +280,7 @@ def state_of(code: Callable[..., Any] | type) -> FunctionState:
 
 
 def _add(key: tuple[int, int], code: Any) -> FunctionState:
-    with _adding:
+    with _states_lock:
         if key in _states:  # another thread was faster
             return _states[key][1]
         if len(_states) > MOST_STATES:
@@ -297,8 +297,8 @@ def _add(key: tuple[int, int], code: Any) -> FunctionState:
 
 
 def _restart() -> None:
-    global _adding
-    _adding = threading.RLock()
+    global _states_lock
+    _states_lock = threading.RLock()
     for _, state in _states.values():
         state.restart()
 

@@ -75,7 +75,7 @@ def _treatments(variant: ExaminedVariant, other: ExaminedVariant) -> set[str]:
     simulator, and `allowed_tools` that go with servers or tools."""
     keys = variant.differs_in(other)
     if variant.simulated and other.simulated:
-        keys = keys - set(simulated.OWN) or keys
+        keys = keys - set(simulated.PARAMETERS) or keys
     if "allowed_tools" in keys and keys & {"mcp", "tools"}:
         keys = keys - {"allowed_tools"} | ({"tools"} if exchange(variant, other).differs_in_tools else set())
     return keys

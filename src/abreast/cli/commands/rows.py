@@ -157,9 +157,9 @@ def rename(args: argparse.Namespace) -> None:
     with store_argument.find_store(address) as store:
         if args.experiment is not None:
             store_argument.check_experiment(args.experiment, store)
-        values = column_renames.tracked_values(store, table, old) if args.experiment is None else None
+        values = column_renames.count_tracked_values(store, table, old) if args.experiment is None else None
         affected, parts = None, [] if values is None else [f"{many(values, 'tracked value')} of {table}"]
-        if table == TABLE and (values is None or column_renames.is_of_runs(store, old)):
+        if table == TABLE and (values is None or column_renames.is_prediction_column(store, old)):
             kind, before, after = column_renames.resolve_rename(store, old, new)
             affected = column_renames.affected(store, kind, before, args.experiment)
             parts += [f"{many(len(affected.runs), 'run')}, {many(affected.rows, 'row')}"] if affected.runs else []

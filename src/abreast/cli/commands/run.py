@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     flag("--online", "check that the providers respond; nothing is billed"),
 )
 def check(args: argparse.Namespace) -> None:
-    from abreast.cli.execution import refuse_if_failed, review
+    from abreast.cli.execution import print_all_findings, refuse_if_failed
 
     experiment = spec_argument.experiment_of(args)
     options = replace(options_of(args), try_tests=sys.maxsize if args.try_tests else 0, online=args.online)
@@ -119,7 +119,7 @@ def check(args: argparse.Namespace) -> None:
                 del row["aside"]  # matters to `run` only
             listings.show_json([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows])
         else:
-            review(prepared, args.verbose)
+            print_all_findings(prepared, args.verbose)
         refuse_if_failed(prepared, args)
 
 

@@ -27,7 +27,7 @@ from abreast.targets.base import Moment
 from abreast.targets.processes.orphans import marked
 
 STARTUP_S = 120.0  # for a process to start and to import what it needs
-PATIENCE_S = 5.0  # for a cancelled attempt to end
+CANCEL_GRACE_S = 5.0  # for a cancelled attempt to end
 
 
 @dataclass(slots=True)
@@ -224,7 +224,7 @@ class LocalEngine(Engine):
         self._check_at(min((attempt.deadline for attempt in self._attempts.values()), default=math.inf))
 
     def _end_early(self, task: asyncio.Task[None], attempt: ActiveAttempt, ending: Outcome) -> None:
-        attempt.forced_ending, attempt.deadline = ending, self._loop.time() + PATIENCE_S
+        attempt.forced_ending, attempt.deadline = ending, self._loop.time() + CANCEL_GRACE_S
         self._check_at(attempt.deadline)
         task.cancel()
 

@@ -130,7 +130,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "demoted_from": result.demoted,
         "reason": result.reason or None,
         "caution": f"{result.demoted}, unless {doubt(item)}" if result.demoted else None,
-        "effect": number(interval.estimate) if interval else None,
+        "effect": finite_or_none(interval.estimate) if interval else None,
         "interval": ends(sure),
         "level": sure.level if sure else None,
         "weight": item.weight,
@@ -167,7 +167,7 @@ def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
     sure = trusted(result)
     return {
         "verdict": result.word,
-        "effect": number(result.interval.estimate),
+        "effect": finite_or_none(result.interval.estimate),
         "interval": ends(sure),
         "level": sure.level if sure else None,
         "p": result.p,
@@ -219,7 +219,7 @@ def variant(summary: VariantSummary) -> dict[str, Any]:
         "included_usd": summary.included_usd,
         "in_vain_usd": summary.in_vain_usd,
         "unpriced": summary.unpriced,
-        "cost_per_correct": number(price.estimate) if price else None,
+        "cost_per_correct": finite_or_none(price.estimate) if price else None,
         "cost_per_correct_interval": ends(price),
         "tokens": summary.tokens,
         "latency_s": _quantiles(summary.latency),
@@ -260,23 +260,23 @@ def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
             "repeat": int(rows.repeat[at]),
             "status": rows.status[at],
             "error_kind": rows.kind[at],
-            "scores": {name: number(float(values[at])) for name, values in rows.scores.items()},
+            "scores": {name: finite_or_none(float(values[at])) for name, values in rows.scores.items()},
         }
 
 
-def number(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """The value, or None for infinity and nan, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 
 def ends(interval: Interval | None) -> list[float | None] | None:
-    return None if interval is None else [number(interval.low), number(interval.high)]
+    return None if interval is None else [finite_or_none(interval.low), finite_or_none(interval.high)]
 
 
 def _ratio(interval: Interval | None) -> dict[str, Any] | None:
     if interval is None:
         return None
-    return {"estimate": number(interval.estimate), "interval": ends(interval)}
+    return {"estimate": finite_or_none(interval.estimate), "interval": ends(interval)}
 
 
 def _quantiles(values: dict[str, float]) -> dict[str, float | None]:

@@ -17,10 +17,10 @@ from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
 from abreast.report.page.trial_artifacts import DIFF, Links, RunArtifacts, SizeBudget, cut, line, score_titles
 from abreast.report.words.verdict_sentence import SIMULATED
 
-EACH = 2_500_000  # bytes of one artifact
-TOTAL = 60_000_000  # bytes of all artifacts
-PAGE = 800_000  # bytes of one page of changes
-PAGES = 24_000_000  # bytes of all pages
+MAX_ARTIFACT_BYTES = 2_500_000  # bytes of one artifact
+MAX_TOTAL_BYTES = 60_000_000  # bytes of all artifacts
+MAX_PAGE_BYTES = 800_000  # bytes of one page of changes
+MAX_PAGES_BYTES = 24_000_000  # bytes of all pages
 LINES = 1_000_000  # lines read from all diffs together
 
 OnWritten = Callable[[Path], object]
@@ -35,11 +35,11 @@ def write(analysis: Analysis, artifacts: RunArtifacts, place: Path, on_written: 
 
 
 def _write_artifacts(artifacts: RunArtifacts, place: Path, links: Links, on_written: OnWritten) -> None:
-    rows, budget = artifacts.rows, SizeBudget(TOTAL)
+    rows, budget = artifacts.rows, SizeBudget(MAX_TOTAL_BYTES)
     cases, variants, names = FileNames(), FileNames(), FileNames()
     for artifact in artifacts.listed:
         trial = artifacts.trials.get(artifact.position)
-        if trial is None or artifact.size > EACH or not budget.take(artifact.size):
+        if trial is None or artifact.size > MAX_ARTIFACT_BYTES or not budget.take(artifact.size):
             continue
         content = rows.store.queries.artifact(rows.run_id, artifact.position, artifact.name)
         suffix = ".diff" if artifact.name == DIFF else f".{names.of(artifact.name)}.txt"
@@ -52,7 +52,7 @@ def _write_artifacts(artifacts: RunArtifacts, place: Path, links: Links, on_writ
 def _write_pages(analysis: Analysis, artifacts: RunArtifacts, place: Path, links: Links, on_written: OnWritten) -> None:
     """Write a page for each case with changes, until the budget is used up."""
     template = rendering.environment().get_template("changes.html.j2")
-    changes, budget, names = Changes(artifacts, LINES), SizeBudget(PAGES), FileNames()
+    changes, budget, names = Changes(artifacts, LINES), SizeBudget(MAX_PAGES_BYTES), FileNames()
     style = rendering.style()
     for case, trials in artifacts.cases.items():
         if not any(trial.has_change for trial in trials):
@@ -81,7 +81,7 @@ def _write_pages(analysis: Analysis, artifacts: RunArtifacts, place: Path, links
 def _blocks(changes: Changes, case: int) -> tuple[list[Block], bool]:
     """The blocks of a case that fit on its page, and whether some are missing."""
     blocks: list[Block] = []
-    budget = SizeBudget(PAGE)
+    budget = SizeBudget(MAX_PAGE_BYTES)
     for block in changes.of_case(case, ON_ITS_OWN):
         if not budget.take(block.size()):
             break

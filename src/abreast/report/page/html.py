@@ -85,7 +85,7 @@ def page(
             sections=[_section(section, mark, draw) for section in sections_of(analysis)],
             listings=listings,
             missing={item.title: listing.omissions(item) for item in listings},
-            unlisted=max(0, len(analysis.comparisons) - listing.LISTED),
+            unlisted=max(0, len(analysis.comparisons) - listing.MAX_LISTED_COMPARISONS),
             artifacts=artifact_list,
             errors=_errors(analysis),
             modes=failure_modes(analysis.rows),

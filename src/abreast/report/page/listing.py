@@ -17,13 +17,13 @@ from abreast.report.words.verdict_sentence import points
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.text import many
 
-ANSWERS = 3_000_000  # bytes of a page for prompts and answers
-LINES = 1_300_000  # bytes of a page for the list of cases
-ANSWERED = 500  # cases of a page that are shown with their answers
-LISTED = 20  # comparisons whose cases are listed
-TOGETHER = 3  # variants side by side if nothing is compared
+MAX_ANSWER_BYTES = 3_000_000  # bytes of a page for prompts and answers
+MAX_LIST_BYTES = 1_300_000  # bytes of a page for the list of cases
+MAX_ANSWERED_CASES = 500  # cases of a page that are shown with their answers
+MAX_LISTED_COMPARISONS = 20  # comparisons whose cases are listed
+MAX_VARIANTS_TOGETHER = 3  # variants side by side if nothing is compared
 _LINE = 130  # bytes of a line of the list, without id and tags
-LONGEST = LINES // _LINE  # cases of a group that fit at most
+MAX_GROUP_CASES = MAX_LIST_BYTES // _LINE  # cases of a group that fit at most
 _BATCH = 200  # cases read at once
 
 
@@ -82,20 +82,22 @@ class CaseListing:
 
 def artifacts_of(analysis: Analysis) -> RunArtifacts:
     """The artifacts of a run; those of the cases that differ most come first."""
-    pairs = [item.pairs for item in analysis.comparisons[:LISTED]]
+    pairs = [item.pairs for item in analysis.comparisons[:MAX_LISTED_COMPARISONS]]
     return RunArtifacts(analysis.rows, list(dict.fromkeys(case for item in pairs for case in largest_cases(item))))
 
 
 def listings(analysis: Analysis, artifacts: RunArtifacts, links: Links, used: int) -> list[CaseListing]:
     """List the cases of each comparison. All share the page equally; `used` bytes of it are already taken."""
     reader = AnswerReader(analysis.rows, artifacts, links)
-    items = [_of_comparison(analysis, item) for item in analysis.comparisons[:LISTED]] or [_uncompared(analysis)]
+    items = [_of_comparison(analysis, item) for item in analysis.comparisons[:MAX_LISTED_COMPARISONS]] or [
+        _uncompared(analysis)
+    ]
     for listing in items:
         variants = [analysis.rows.variants.index(name) for name in listing.names]
-        budget = SizeBudget((ANSWERS - used) // len(items))
+        budget = SizeBudget((MAX_ANSWER_BYTES - used) // len(items))
         _fill(reader, listing.most, variants, LARGE, budget, with_diff=True)
-        _shorten(analysis.rows, listing, LINES // len(items))
-        count, groups = ANSWERED // len(items), sorted(listing.groups, key=lambda group: group.count)
+        _shorten(analysis.rows, listing, MAX_LIST_BYTES // len(items))
+        count, groups = MAX_ANSWERED_CASES // len(items), sorted(listing.groups, key=lambda group: group.count)
         for number, group in enumerate(groups):  # small groups take what they need, large ones share the rest
             cases = [case for case in group.cases if not case.is_above][: count // (len(groups) - number)]
             _fill(reader, cases, variants, SMALL, budget)
@@ -118,14 +120,15 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> CaseListing:
     listed = {
         at: ListedCase(int(pairs.cases[at]), "", (float(pairs.baseline[at]), float(pairs.variant[at])), "")
         for order in (*orders.values(), largest)
-        for at in order[:LONGEST].tolist()
+        for at in order[:MAX_GROUP_CASES].tolist()
     }
     groups = [
-        CaseGroup(word, [listed[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
+        CaseGroup(word, [listed[at] for at in order[:MAX_GROUP_CASES].tolist()], len(order))
+        for word, order in orders.items()
     ]
     compared = set(pairs.cases.tolist())
     rest = [case for case in sorted(rows.cases) if case not in compared]
-    not_compared = [_not_compared(rows, case, *grids) for case in rest[:LONGEST]]
+    not_compared = [_not_compared(rows, case, *grids) for case in rest[:MAX_GROUP_CASES]]
     groups.append(CaseGroup("not compared", not_compared, len(rest)))
     most = [listed[at] for at in largest.tolist()]
     listing = CaseListing(
@@ -157,7 +160,7 @@ def _not_compared(rows: Rows, case: int, first: TrialGrid, second: TrialGrid) ->
 def _uncompared(analysis: Analysis) -> CaseListing:
     """The cases of a run that compares nothing: wrong ones first, if there is a score."""
     rows = analysis.rows
-    names = tuple(rows.variants[:TOGETHER])
+    names = tuple(rows.variants[:MAX_VARIANTS_TOGETHER])
     grids = [trial_grid(rows, index, rows.score) for index in range(len(names))]
     groups = {word: CaseGroup(word, []) for word in ("answers", "wrong", "right", "no score")}
     for case in rows.cases:
@@ -166,7 +169,7 @@ def _uncompared(analysis: Analysis) -> CaseListing:
         word = "no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"
         group = groups[word if rows.primary else "answers"]
         group.count += 1
-        if len(group.cases) < LONGEST:
+        if len(group.cases) < MAX_GROUP_CASES:
             group.cases.append(ListedCase(case, "", scores, ""))
     return CaseListing("", names, [group for group in groups.values() if group.count])
 

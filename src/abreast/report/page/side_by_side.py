@@ -17,7 +17,7 @@ from abreast.report.page.trial_artifacts import cut, size
 from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 
 CONTEXT = 3  # lines around a change
-NAMES = 20  # files listed by name only because they do not fit
+MAX_NAMES = 20  # files listed by name only because they do not fit
 GAP = "…"
 _CELL = 45  # bytes of a cell besides its text
 _FILE = 400  # bytes of a file besides its cells and names
@@ -41,7 +41,7 @@ class DiffCell(NamedTuple):
     ends: bool = True  # whether the line ends with a line break
 
 
-NOTHING = DiffCell("")
+EMPTY_CELL = DiffCell("")
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ def side_by_side(left: ParsedDiff | None, right: ParsedDiff, limits: SizeLimits)
     for first, second in _matching(both[0].files, right.files):
         name = cut((first or second or FileDiff()).names[0], 300)
         if result.used > limits.bytes:
-            if len(result.names) < NAMES:
+            if len(result.names) < MAX_NAMES:
                 result.names.append(name)
             else:
                 result.more += 1
@@ -246,7 +246,7 @@ def _rows(left: _Edits, right: _Edits, most: int) -> Iterator[_Row]:
 
 
 def _added(text: str | None) -> DiffCell:
-    return NOTHING if text is None else DiffCell("+", None, text.removesuffix("\n"), text.endswith("\n"))
+    return EMPTY_CELL if text is None else DiffCell("+", None, text.removesuffix("\n"), text.endswith("\n"))
 
 
 def _old(left: _Edits, right: _Edits, at: int) -> _Row:

@@ -28,7 +28,7 @@ _FIXED = {
 }
 
 
-class Renamed(NamedTuple):
+class AffectedRows(NamedTuple):
     """The runs that have a column, and the number of their rows in `predictions`."""
 
     runs: tuple[str, ...]
@@ -64,11 +64,11 @@ def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
     return ("params" if is_param else "data"), column.name, name
 
 
-def is_of_runs(store: Store, column: str) -> bool:
+def is_prediction_column(store: Store, column: str) -> bool:
     return column in schema.CORE_COLUMNS or column in dict(views.prediction_columns(store.columns()))
 
 
-def tracked_values(store: Store, table: str, column: str) -> int | None:
+def count_tracked_values(store: Store, table: str, column: str) -> int | None:
     """Number of values in a column of a tracked table; None if it does not exist."""
     with store.change() as connection:
         tracked = tracked_rows.find(connection, table)
@@ -94,12 +94,12 @@ def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
         return tracked_rows.rename(connection, tracked, old, new)
 
 
-def affected(store: Store, kind: Kind, old: str, experiment: str | None = None) -> Renamed:
+def affected(store: Store, kind: Kind, old: str, experiment: str | None = None) -> AffectedRows:
     with store.change() as connection:
         return _count(connection, kind, _rows_with_name(connection, kind, old, experiment))
 
 
-def rename(store: Store, kind: Kind, old: str, new: str, experiment: str | None = None) -> Renamed:
+def rename(store: Store, kind: Kind, old: str, new: str, experiment: str | None = None) -> AffectedRows:
     """Rename in one transaction. Refuse if a run has both names or is being executed."""
     with store.change() as connection:
         renamed = _count(connection, kind, _rows_with_name(connection, kind, old, experiment))
@@ -150,7 +150,7 @@ def _parse_rows(name: str, rows: Iterable[tuple[int, int, str]]) -> Iterator[_Ro
             yield _RowWithName(run_id, key, content)
 
 
-def _count(connection: Connection, kind: Kind, rows: Iterable[_RowWithName]) -> Renamed:
+def _count(connection: Connection, kind: Kind, rows: Iterable[_RowWithName]) -> AffectedRows:
     runs, number = set[int](), 0
     for row in rows:
         runs.add(row.run_id)
@@ -161,7 +161,7 @@ def _count(connection: Connection, kind: Kind, rows: Iterable[_RowWithName]) -> 
             number += trials
         else:
             number += 1
-    return Renamed(_names(connection, runs), number)
+    return AffectedRows(_names(connection, runs), number)
 
 
 def _names(connection: Connection, run_ids: Iterable[int]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.variants import exchanges, listed_with_and
 from abreast.analyse.variants import failures_by_case, mean_score
-from abreast.report.formats.json_report import ends, number
+from abreast.report.formats.json_report import ends, finite_or_none
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds, share
 from abreast.report.words.verdict_sentence import ALL_FAILED, points
@@ -225,7 +225,7 @@ def _measure_data(table: ComparisonTable, row: MeasureRow) -> dict[str, Any]:
         "name": row.name,
         "kind": row.kind,
         "cases": row.cases,
-        "values": table.by_variant(None if value is None else number(value) for value in row.values),
+        "values": table.by_variant(None if value is None else finite_or_none(value) for value in row.values),
         "intervals": table.by_variant(map(ends, row.intervals or [None] * len(table.names))),
         "improvements": {name: item for name, item in improvements.items() if name != table.baseline},
     }
@@ -418,7 +418,7 @@ def _by_tag(table: ComparisonTable, tag: str, order: Sequence[str]) -> dict[str,
 
 
 def _score(mean: Any) -> dict[str, Any] | None:
-    return None if mean is None else {"mean": number(mean.estimate), "interval": ends(mean)}
+    return None if mean is None else {"mean": finite_or_none(mean.estimate), "interval": ends(mean)}
 
 
 # -- tools ------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from abreast.suites.code_search.mining.repository import CodeRepository, Reposit
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
 ROUNDS = 3  # rounds after which deferred cases are accepted
 LIMIT = 20
-FILES_A_CASE = 4  # source files to read per requested case, at first
+FILES_PER_CASE = 4  # source files to read per requested case, at first
 
 Item = TypeVar("Item")
 
@@ -122,7 +122,7 @@ def _rounds(
     order = spread(sources, random, lambda file: str(file.language), lambda file: file.folder)
     settings = [file for file in repository.files if file.kind == "config" and repository.may_be_asked_about(file)]
     once = [] if languages else [kind for kind in ("history", "configuration") if kind in kinds]
-    size, start = limit * FILES_A_CASE, 0
+    size, start = limit * FILES_PER_CASE, 0
     while start < len(order) or once:
         batch = [file for file in order[start : start + size] if repository.may_be_asked_about(file)]
         if batch or once:

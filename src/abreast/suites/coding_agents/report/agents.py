@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abreast.analyse.validate.variants import listed_with_and
-from abreast.report.formats.json_report import number
+from abreast.report.formats.json_report import finite_or_none
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.verdict_sentence import ALL_FAILED
 from abreast.suites.coding_agents.report import pictures
@@ -114,7 +114,7 @@ def _note(table: RunTable, summaries: list[MetricSummary]) -> str:
 
 def _summary_data(table: RunTable, summary: MetricSummary) -> dict[str, Any]:
     metric = summary.metric
-    values = (None if value is None else number(metric.on_scale(value)) for value in summary.values)
+    values = (None if value is None else finite_or_none(metric.on_scale(value)) for value in summary.values)
     compared = 0 if metric.is_share or metric.name in OWN else int(table.shared(metric.values).sum())
     return {
         "name": metric.name,
@@ -123,7 +123,9 @@ def _summary_data(table: RunTable, summary: MetricSummary) -> dict[str, Any]:
         "cases": compared or None,
         "values": table.by_variant(values),
         "intervals": table.by_variant(
-            None if interval is None else [number(metric.on_scale(end)) for end in (interval.low, interval.high)]
+            None
+            if interval is None
+            else [finite_or_none(metric.on_scale(end)) for end in (interval.low, interval.high)]
             for interval in summary.intervals
         ),
     }

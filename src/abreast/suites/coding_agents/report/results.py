@@ -19,7 +19,7 @@ from abreast import __version__
 from abreast.analyse.run import Analysis
 from abreast.report import charts
 from abreast.report.formats import markdown
-from abreast.report.formats.json_report import moment, number
+from abreast.report.formats.json_report import finite_or_none, moment
 from abreast.report.formats.row_files import CsvFile
 from abreast.report.results import ResultFile
 from abreast.report.sections import plain
@@ -140,7 +140,7 @@ def _run(table: RunTable, at: int, row: Mapping[str, Any]) -> dict[str, Any]:
         "status": row["status"],
         "error_kind": row["error_kind"],
         "error_blame": row["error_blame"],
-        "score": number(float(rows.score[at])),
+        "score": finite_or_none(float(rows.score[at])),
         "duration_s": row["service_s"],
         **{name: reported.get(name) for name in _REPORTED},
         "tokens": {name: row[f"{name}_tokens"] for name in _TOKENS},
@@ -154,7 +154,7 @@ def _run(table: RunTable, at: int, row: Mapping[str, Any]) -> dict[str, Any]:
 def _metrics(table: RunTable, at: int) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     for name, values in table.rows.scores.items():
-        value = number(float(values[at]))
+        value = finite_or_none(float(values[at]))
         if name in table.scales and value is not None:
             low, high = table.scales[name]
             value = low + value * (high - low)

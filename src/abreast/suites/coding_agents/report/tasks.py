@@ -9,7 +9,7 @@ import numpy as np
 from abreast.analyse.paired import trial_grid
 from abreast.analyse.rows import Floats
 from abreast.analyse.variants import failures_by_case
-from abreast.report.formats.json_report import number
+from abreast.report.formats.json_report import finite_or_none
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, seconds
 from abreast.stats.numerics.arrays import ROUNDING
@@ -50,7 +50,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
     failures, sides = failures_by_case(rows), [trial_grid(rows, agent, score).score for agent in table.variants]
     cases = []
     for case, facts in sorted(rows.cases.items()):
-        own = {name: table.by_variant(number(values[case]) for values in each) for name, each in means.items()}
+        own = {name: table.by_variant(finite_or_none(values[case]) for values in each) for name, each in means.items()}
         counts = [_passed(table, case, agent) for agent in table.variants]
         failed = (failures_as_data(failures.get((case, agent), {}), "runs") for agent in table.variants)
         cases.append(
@@ -58,7 +58,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
                 "id": facts.id,
                 "winner": _winner(table, [side[case] for side in sides]),
                 "scores": table.by_variant(
-                    None if scale is None else number(scale.on_scale(mean[case])) for mean in scores
+                    None if scale is None else finite_or_none(scale.on_scale(mean[case])) for mean in scores
                 ),
                 "passed": table.by_variant(passed if runs else None for passed, runs in counts),
                 "runs": table.by_variant(runs for _, runs in counts),

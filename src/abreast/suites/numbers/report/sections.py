@@ -24,7 +24,7 @@ from dataclasses import fields
 from typing import Any
 
 from abreast.analyse.run import Analysis
-from abreast.report.formats.json_report import ends, number
+from abreast.report.formats.json_report import ends, finite_or_none
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds
 from abreast.report.words.verdict_sentence import ALL_FAILED, points
@@ -299,10 +299,10 @@ def _worst(name: str, degradations: Iterable[Degradation]) -> str:
 
 def _json(value: Any) -> Any:
     if isinstance(value, Share):
-        mean = None if value.mean is None else number(value.mean.estimate)
+        mean = None if value.mean is None else finite_or_none(value.mean.estimate)
         return {"mean": mean, "interval": ends(value.mean), "trials": value.trials}
     if isinstance(value, Interval):
-        return {"estimate": number(value.estimate), "interval": ends(value)}
+        return {"estimate": finite_or_none(value.estimate), "interval": ends(value)}
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
-    return number(value) if isinstance(value, float) else value
+    return finite_or_none(value) if isinstance(value, float) else value
