@@ -524,7 +524,7 @@ def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(
     for command in ("check", "run"):
         done = prompts.abreast(command, "settings.json")
         assert done.code == 4
-        assert "the program claude is not found" in done.err
+        assert "program claude not found" in done.err
         assert "npm install" in done.err
 
 

@@ -254,7 +254,7 @@ def test_an_agent_edits_a_checkout_and_its_change_is_kept(folder: Folder, monkey
 def test_without_the_cli_nothing_is_executed_and_the_error_says_how_to_install_it(folder: Folder) -> None:
     done = run(folder, ["Hello"], {"only": {**PLAIN, "command": "no-such-claude"}})
     assert done.code == 4
-    assert "the program no-such-claude is not found" in done.err
+    assert "program no-such-claude not found" in done.err
     assert "npm install -g @anthropic-ai/claude-code" in done.err
 
 

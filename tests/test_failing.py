@@ -57,7 +57,7 @@ def test_ten_crashes_stop_the_run_and_say_what_broke_and_where(folder: Folder) -
     folder.write("bad.py", BROKEN.replace("inputt", "input"))
     fixed = folder.rerun("run", "spec.yaml")
     assert fixed.code == 0
-    assert f"reusing {good_answers} answers of earlier runs" in fixed.err
+    assert f"reusing {good_answers} answers from earlier runs" in fixed.err
     assert trials(folder) == {("good", "ok"): 30, ("bad", "ok"): 30}
     assert folder.sql("select count(*) n from runs") == [{"n": 2}]
 

@@ -98,7 +98,7 @@ def test_quick_makes_sixty_calls_and_the_module_does_the_same(folder: Folder) ->
 def test_a_full_run_after_a_quick_one_pays_only_for_the_rest(folder: Folder) -> None:
     numbers(folder, "--mock", "--quick", "--task", "trend")
     done = numbers(folder, "--mock", "--task", "trend", "--trials", "8")
-    assert "reusing 10 answers of earlier runs, executing 6" in done.err
+    assert "reusing 10 answers from earlier runs, executing 6" in done.err
 
 
 def test_another_transform_reruns_the_treatment_and_reuses_the_baseline(folder: Folder) -> None:
@@ -109,7 +109,7 @@ def test_another_transform_reruns_the_treatment_and_reuses_the_baseline(folder: 
     assert all(" of them\n\nQuestion: " in row["prompt"] for row in prompts)
     folder.write("mine.py", "def describe(numbers):\n    return f'{len(numbers)} numbers'\n")
     done = folder.rerun("run", "numbers", "--no-viz", *flags)
-    assert "reusing 3 answers of earlier runs, executing 3" in done.err, done.err
+    assert "reusing 3 answers from earlier runs, executing 3" in done.err, done.err
     assert "function describe changed since" in done.err, done.err
     assert "treatment will run again" in done.err
 
@@ -380,7 +380,7 @@ def test_robustness_asks_only_perturbed_cases_if_the_others_were_answered(
     assert numbers(folder, *flags).code == 0
     assert requests_to(provider) == 8
     done = numbers(folder, "--robustness", *flags)
-    assert "reusing 8 answers of earlier runs" in done.err, done.err
+    assert "reusing 8 answers from earlier runs" in done.err, done.err
 
 
 def test_a_run_stopped_by_its_budget_resumes_and_asks_nothing_twice(folder: Folder, provider: FakeProvider) -> None:

@@ -341,7 +341,7 @@ def test_data_that_differs_from_its_version_is_reported(workdir: Folder, capsys:
     git("add", "large.csv.dvc")
     git("commit", "-qm", "large")
     assert check_data_committed()
-    assert "as DVC tracks it (b026324)" in capsys.readouterr().out
+    assert "matches DVC (b026324)" in capsys.readouterr().out
     workdir.write("large.csv", "2\n")
     assert not check_data_committed()
     assert "dvc add large.csv" in capsys.readouterr().out

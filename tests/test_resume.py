@@ -96,7 +96,7 @@ def test_running_a_complete_spec_again_executes_nothing_and_reports_it(bench: Be
     assert bench.executed() == calls_of_all_cases("one", "two")
     done = bench.run()
     assert len(bench.calls) == 8
-    assert "reusing 8 answers of earlier runs, executing 0" in done.err
+    assert "reusing 8 answers from earlier runs, executing 0" in done.err
     first, second = bench.runs()
     assert (first["status"], second["status"], second["trials"]) == ("complete", "complete", 8)
 

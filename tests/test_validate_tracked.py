@@ -122,7 +122,7 @@ def test_valid_rows_pass(workdir: Folder) -> None:
     for item in range(20):
         tracker.log({"item": item, "prediction": item % 3})
     assert validate(workdir) == (0, {})
-    assert "predictions: nothing found in 20 rows" in workdir.abreast("validate").out
+    assert "predictions: no problems found in 20 rows" in workdir.abreast("validate").out
 
 
 def test_a_tracked_table_is_validated(workdir: Folder) -> None:

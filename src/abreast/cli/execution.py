@@ -158,7 +158,7 @@ def consult(prepared: Prepared, args: argparse.Namespace) -> None:
         if answer == question.stops:
             for number, step in enumerate(question.steps, 1):
                 say(f"  {number}. {step}")
-            why = "the steps above come first" if question.steps else "the measured code changed"
+            why = "stopped for the steps above" if question.steps else "the measured code changed"
             fix = "follow the steps, then run again" if question.steps else "check the code, then run again"
             raise PreflightRefused(f"{why}; nothing was executed or written", fix)
         prepared.record_answer(question, answer)
@@ -185,7 +185,7 @@ def _print_reused(prepared: Prepared) -> None:
         failures = sum(reuse.failed for reuse in prepared.reuses)
         failed = f" ({many(failures, 'failure')}; --retry-failed executes them again)" if failures else ""
         say(
-            f"  reusing {many(len(prepared.reuses), 'answer')} of earlier runs{failed}, executing "
+            f"  reusing {many(len(prepared.reuses), 'answer')} from earlier runs{failed}, executing "
             f"{prepared.to_execute:,} (--fresh executes all)"
         )
 

@@ -193,7 +193,7 @@ class FakeProvider:
             return _json(200, {"object": "list", "data": listed, **(ends if provider == "anthropic" else {})}, provider)
         if method == "GET" and "/models/" in path:
             return _json(200, _model(path.partition("/models/")[2], provider), provider)
-        return self._error(provider, 404, f"{method} {path} is not known to the fake provider")
+        return self._error(provider, 404, f"{method} {path} is not supported by the fake provider")
 
     async def _ask(self, request: web.BaseRequest, api: ApiFormat, body: Any) -> web.StreamResponse:
         problem = api.problem(body) if isinstance(body, dict) else NOT_AN_OBJECT

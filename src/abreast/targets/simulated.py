@@ -177,7 +177,9 @@ class Simulated(Target):
         duration, luck = _uniforms(f"{of_trial}|{attempt}")
         server = self._server
         if self._capacity is not None and server.busy >= self._capacity:
-            raise errors.RateLimited("simulated: more calls than the capacity", retry_after=self._retry_after)
+            raise errors.RateLimited(
+                "simulated: more concurrent calls than its capacity", retry_after=self._retry_after
+            )
         if self._allows is not None and not server.admit(self._allows):
             raise errors.RateLimited(
                 f"simulated: more than {self._allows.requests} requests in {self._allows.seconds:g} s",

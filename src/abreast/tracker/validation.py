@@ -258,7 +258,7 @@ def _check_file(path: Path, state: git.GitState | None) -> Finding:
             return Finding("data", "warn", f"{path}: differs from what DVC tracks", f"dvc add {path}")
         if state is not None and git.uncommitted(state, [pointer]):
             return Finding("data", "warn", f"{pointer}: not committed", f"git add {pointer} && git commit")
-        return Finding("data", "pass", f"{path}: as DVC tracks it" + (f" ({entry.md5[:7]})" if entry else ""))
+        return Finding("data", "pass", f"{path}: matches DVC" + (f" ({entry.md5[:7]})" if entry else ""))
     if state is None:
         return Finding("data", "note", f"{path}: not in a git repository, so its version is unknown")
     if git.uncommitted(state, [path]):

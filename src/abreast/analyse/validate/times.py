@@ -80,7 +80,7 @@ def order(evidence: Evidence) -> Iterator[ResultFinding]:
     shares = {arm["name"]: arm["reused"] / arm["trials"] for arm in arms}
     if arms and max(shares.values()) - min(shares.values()) > 0.1:
         counts = listed(f"{arm['name']} {arm['reused']:,} of {arm['trials']:,}" for arm in arms)
-        message = f"some variants reuse more answers of earlier runs than others: {counts}"
+        message = f"some variants reuse more answers from earlier runs than others: {counts}"
         names = [name for name, share in shares.items() if share > min(shares.values())]
         yield of_variants("order", "note", message, _FRESH, names)
     timed = [arm for arm in arms if arm["trials"] - arm["reused"] >= FEWEST_ALIKE]

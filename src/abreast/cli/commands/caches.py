@@ -28,7 +28,7 @@ ASSETS_USAGE = {"ls": "", "export": "DIGEST FILE", "delete": "DIGEST"}
     words("FOLDER [TRACK_ID]"),
     argument("--experiment", metavar="NAME", help="only this experiment"),
     "--yes --store --json",
-    epilog="""  stats                      show how many answers of earlier runs can be reused
+    epilog="""  stats                      show how many answers from earlier runs can be reused
   clear                      stop reusing them; rows and reports stay
   ls FOLDER                  list the results cached by Tracker(cache=FOLDER)
   delete FOLDER TRACK_ID     remove the cached results of one tracker; its rows stay""",

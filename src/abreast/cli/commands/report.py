@@ -102,7 +102,7 @@ def report(args: argparse.Namespace) -> int:
         metavar="S",
         action="append",
         default=[],
-        help="a store with these runs; repeatable, every run is searched for in all",
+        help="a store with these runs; repeatable, runs are looked up in all of them",
     ),
     "--json",
     epilog="""The other runs are compared with the first, each variant with the one of the same name.
@@ -186,7 +186,7 @@ def validate_result(args: argparse.Namespace) -> int:
         notes = len(result.findings) - result.serious
         echo(f"{result.run['run']}: {result.serious} serious, {many(notes, 'note')} in {trials}")
     else:
-        message = f"{result.run['run']}: nothing found in {trials}; looked for {', '.join(result.looked_for)}"
+        message = f"{result.run['run']}: no problems found in {trials}; checked for {', '.join(result.looked_for)}"
         echo(textwrap.fill(message, width=100, subsequent_indent="    ", break_long_words=False))
     return code
 

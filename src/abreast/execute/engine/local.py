@@ -303,6 +303,6 @@ def _timed_out(attempt: ActiveAttempt) -> Outcome:
     if not attempt.is_preparing and attempt.over_at is None:
         message = f"no answer within {attempt.seconds:g} s"
         return Outcome("error", failure=Failure("timeout", "variant", message, fix=FIXES["timeout"]))
-    message = "not ready to start" if attempt.is_preparing else "what it left was not read"
+    message = "not ready to start" if attempt.is_preparing else "its results could not be collected"
     message += f" within {max(STARTUP_S, attempt.seconds):g} s"
     return Outcome("error", failure=Failure("timeout", "infrastructure", message, fix="reduce --parallel"))

@@ -1,4 +1,4 @@
-"""Reuse of answers of earlier runs."""
+"""Reuse of answers from earlier runs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ReusableAnswers(Database):
 
 
 def copy_answers(connection: Connection, run_id: int, reuses: Sequence[Reuse], scores: Sequence[str]) -> None:
-    """Copy answers of earlier runs into a run: trial, payload, artifacts, and these scores if the case is the same."""
+    """Copy answers from earlier runs into a run: trial, payload, artifacts, and scores if the case is the same."""
     if not reuses:
         return
     names = Reuse._fields[:-1]  # without `failed`

@@ -129,7 +129,7 @@ class ClaudeCode(Agent):
 
     @property
     def _missing_program(self) -> str:
-        return f"claude-code: the program {self._command} is not found"
+        return f"claude-code: program {self._command} not found"
 
     def _can_log_in(self) -> bool:
         """Whether there is a key or a login. On macOS, where logins are in the keychain, the first trial will tell."""

@@ -183,7 +183,7 @@ class Command(Agent):
         if file.is_file():
             return Problem(f"{self.name}: {name} is not executable", f"chmod +x {shlex.quote(str(file))}")
         fix = self._preset.install if self._preset else "name a program that is on the path, or next to the spec"
-        return Problem(f"{self.name}: the program {name} is not found", fix)
+        return Problem(f"{self.name}: program {name} not found", fix)
 
     def notes(self) -> list[str]:
         words = () if self._shell else self._words[1:]

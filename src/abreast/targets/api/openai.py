@@ -93,7 +93,7 @@ def _chat(body: Mapping[str, Any]) -> tuple[str, Any, str | None]:
     message, reason = choice["message"], choice.get("finish_reason")
     refusal = message.get("refusal") or None  # some servers send an empty one with every answer
     if refusal is None and reason == "content_filter":
-        refusal = "the content filter stopped it"
+        refusal = "stopped by the content filter"
     content = message.get("content") or ""
     if isinstance(content, list):  # some servers send parts
         content = "".join(part.get("text") or "" for part in content)
@@ -106,7 +106,7 @@ def _responses(body: Mapping[str, Any]) -> tuple[str, Any, str | None]:
     refusals = [str(part.get("refusal") or "") for part in parts if part.get("type") == "refusal"]
     reason = mapping(body.get("incomplete_details")).get("reason") or body.get("status")
     if not refusals and reason == "content_filter":
-        refusals = ["the content filter stopped it"]
+        refusals = ["stopped by the content filter"]
     return text, reason, refusals[0] if refusals else None
 
 
