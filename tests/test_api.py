@@ -590,7 +590,8 @@ def test_announced_rate_limits_are_respected(folder: Folder, monkeypatch: pytest
         connect(provider, monkeypatch)
         done = run(folder, [f"Hello {n}" for n in range(10)], FAMILIES[family], limits={"parallel": 2})
     assert done.code == 0, done.err
-    assert folder.sql("select max(attempts) n from predictions") == [{"n": 1}]
+    refused = folder.sql("select sum(attempts - 1) n from predictions")[0]["n"]
+    assert refused <= 1, "one request may be sent in one window and arrive in the next"
     assert folder.sql("select count(*) n from events where kind = 'announced'")[0]["n"] >= 1
 
 
