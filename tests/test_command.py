@@ -210,7 +210,7 @@ def test_invalid_commands_are_refused_with_a_fix(folder: Folder) -> None:
 def test_a_missing_program_is_reported_before_the_run(folder: Folder) -> None:
     done = run(folder, {"preset": "codex", "command": "no-such-codex"})
     assert done.code == 4
-    assert "no-such-codex is not found" in done.err
+    assert "no-such-codex not found" in done.err
     assert "npm install -g @openai/codex" in done.err
     folder.write("agent", "print('yes')")
     done = run(folder, {"command": ["agent"]})

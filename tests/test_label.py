@@ -159,7 +159,7 @@ def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
     assert f"corrected by 60 human labels (λ = {calibration['lambda']:.2f})" in report
     assert "corrected scores (estimates): alpha" in report
     assert "uncalibrated" not in report
-    assert "nothing found" in folder.abreast("validate").out
+    assert "no problems found" in folder.abreast("validate").out
     assert folder.sql("select * from scores where name <> 'human' order by seq") == scores
 
 

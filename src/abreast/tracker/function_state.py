@@ -29,7 +29,7 @@ NO_OWNER: Owner = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StateSnapshot:
     """A snapshot of everything that a function or class refers to, directly or indirectly.
 
     A bound method or callable object also has a digest, because its data may be too large to compare item by item.
@@ -65,13 +65,13 @@ class Snapshot:
                 pending.extend(_references(owner, value))
         return view
 
-    def is_same(self, other: Snapshot) -> bool:
+    def is_same(self, other: StateSnapshot) -> bool:
         return self.digest == other.digest and self._refers_to_same(other)
 
-    def _refers_to_same(self, other: Snapshot) -> bool:
+    def _refers_to_same(self, other: StateSnapshot) -> bool:
         return self.state == other.state and self.owners == other.owners
 
-    def changed(self, other: Snapshot) -> set[str]:
+    def changed(self, other: StateSnapshot) -> set[str]:
         """Return the names of the variables that differ, in objects that are in both views."""
         if self._refers_to_same(other):
             return set() if self.digest == other.digest else {self.class_name}
@@ -200,16 +200,16 @@ class FunctionState:
         self._running = 0
         self._changing: set[str] = set()  # names of the variables that calls change
         self._unsettled: list[EndedCall] = []
-        self._first = self._last = Snapshot.of(code)
+        self._first = self._last = StateSnapshot.of(code)
         self._digest = self._first.digest or source_digest(code)
 
-    def observe(self, code: Any) -> tuple[str, Snapshot]:
+    def observe(self, code: Any) -> tuple[str, StateSnapshot]:
         """Return the current digest and view.
 
         While calls are running, a change does not replace the stored digest: `end` finds out whether a call made it.
         """
         with self._lock:
-            now = Snapshot.of(code)
+            now = StateSnapshot.of(code)
             if self._last.is_same(now) or (self._running and self._is_own_change(self._last, now)):
                 return self._digest, now
             digest = now.digest or source_digest(code)
@@ -221,10 +221,10 @@ class FunctionState:
         with self._lock:
             self._running += 1
 
-    def end(self, code: Any, before: Snapshot) -> set[str]:
+    def end(self, code: Any, before: StateSnapshot) -> set[str]:
         """Record and return the names of the variables that a call changed."""
         with self._lock:
-            after = Snapshot.of(code)
+            after = StateSnapshot.of(code)
             changed = before.changed(after)
             self._running = max(0, self._running - 1)
             self._changing |= changed
@@ -255,14 +255,14 @@ class FunctionState:
 
     def fits(self, code: Any) -> bool:
         """Whether a function with the same code can share this state, because it differs only in what calls change."""
-        return self._running > 0 or self._is_own_change(self._last, Snapshot.of(code))
+        return self._running > 0 or self._is_own_change(self._last, StateSnapshot.of(code))
 
-    def _is_own_change(self, before: Snapshot, after: Snapshot) -> bool:
+    def _is_own_change(self, before: StateSnapshot, after: StateSnapshot) -> bool:
         return before.changed(after) <= self._changing
 
 
 class EndedCall(NamedTuple):
-    before: Snapshot
+    before: StateSnapshot
     digest: str  # before the call
     on_settled: Callable[[str], None]
 
