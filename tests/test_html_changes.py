@@ -270,9 +270,9 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_executed(
 
 def test_oversized_artifacts_are_omitted_with_a_note(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_artifacts, "LISTED", 12)
-    monkeypatch.setattr(artifact_files, "EACH", 3_000)
-    monkeypatch.setattr(artifact_files, "TOTAL", 10_000)
-    monkeypatch.setattr(artifact_files, "PAGES", 40_000)
+    monkeypatch.setattr(artifact_files, "MAX_ARTIFACT_BYTES", 3_000)
+    monkeypatch.setattr(artifact_files, "MAX_TOTAL_BYTES", 10_000)
+    monkeypatch.setattr(artifact_files, "MAX_PAGES_BYTES", 40_000)
     report = leave(folder, [f"c{n}" for n in range(9)], {"a": {"lines": 9, "log": "x" * 2_000}, "b": {"lines": 2_000}})
     page = Page(report.read_text(encoding="utf-8"))
     files = links_of(report)

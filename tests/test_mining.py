@@ -877,7 +877,7 @@ def test_only_the_requested_kinds_and_languages_are_proposed(repo: Path) -> None
 
 
 def test_more_files_are_read_until_there_are_enough_cases(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "FILES_A_CASE", 1)
+    monkeypatch.setattr(selection, "FILES_PER_CASE", 1)
     files = {f"m{n}.py": "def twice_defined():\n    pass\n" for n in range(20)}
     repo = written(folder, {**files, "z.py": "def lonely_function():\n    pass\n"})
     assert [candidate.id for candidate in mining.propose(repo, limit=1, kinds=["definitions"])] == [

@@ -81,11 +81,11 @@ Every scorer takes `name`, which replaces the name of its column.
 | `success` | an agent ended well and said something or changed a file; `changes: true`: only a change counts |
 | `judge` | another target says how good it is; see [Judging with a model](../how-to/recipes.md#judging-with-a-model) |
 
-The `regex` of `format` is a Python pattern that may match anywhere; use `'^[0-9]+$'` for the whole answer. `json_schema` is
-a schema, or the name of a file with one. What is validated is the answer as JSON, or the object or list in it, fenced or
-not; `$ref` may lead to other parts of the schema, and nothing is ever fetched. Of more than 100,000 characters a
-pattern sees the beginning, and nothing is validated; what takes longer than 5 seconds has no score. The explanation
-says what is wrong, and where.
+The `regex` of `format` is a Python pattern that may match anywhere; use `'^[0-9]+$'` for the whole answer. A
+`json_schema` is a schema, or the name of a file with one. The answer is validated as JSON, or the object or list in it,
+fenced or not; `$ref` may refer to other parts of the schema, and nothing is ever fetched. Of more than 100,000
+characters a pattern sees the beginning, and nothing is validated; checks that take longer than 5 seconds give no score.
+The explanation says what is wrong, and where.
 
 A `judge` takes `target` and `rubric`, and further keys that are parameters of its target:
 
