@@ -303,7 +303,11 @@ class Store(ReusableAnswers, LaterScores):
                         removed += connection.changes() if table == "trials" else 0
                     connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
                     connection.execute(schema.insert(connection.dialect, "deletions"), (run_id, time.time()))
-            connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
+            if connection.dialect.lock_cases:
+                connection.execute(connection.dialect.lock_cases)
+            connection.execute(
+                "DELETE FROM cases WHERE digest IN (SELECT digest FROM cases EXCEPT SELECT case_digest FROM trials)"
+            )
         return removed
 
 

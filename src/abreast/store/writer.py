@@ -184,7 +184,8 @@ class Writer:
             self._last_heartbeat = now
 
     def _check_lease(self, connection: Connection) -> None:
-        epochs = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
+        query = f"SELECT epoch FROM runs WHERE run_id = ?{connection.dialect.locks_row}"
+        epochs = connection.execute(query, (self.lease.run_id,)).fetchall()
         if not epochs:
             raise LeaseLost(f"{self.lease.run} was deleted while it ran", "run `abreast run SPEC` again")
         if epochs[0][0] != self.lease.epoch:

@@ -9,13 +9,14 @@ from typing import Any, Literal, NamedTuple
 from abreast.errors import BadInput, suggestion
 from abreast.store import schema
 from abreast.store.base import Connection, Database
-from abreast.store.dialect import placeholders, quote
+from abreast.store.dialect import Dialect, placeholders, quote
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import cell, values
 from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.views import JOINED
 
 MOST_PARAMETERS = 1_000  # in one statement
+_DIRECTIONS = {"ASC": "ASC NULLS FIRST", "DESC": "DESC NULLS LAST"}  # the same in every engine
 _ORDER = {"predictions": ("started_at",)}  # views; tables are in the order of writing
 
 
@@ -47,6 +48,7 @@ class Condition(NamedTuple):
     text: str = "1 = 1"
     values: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
+    number: str | None = None  # a key whose value must be a number
 
     @property
     def parameters(self) -> tuple[Any, ...]:
@@ -72,8 +74,7 @@ class Condition(NamedTuple):
     @classmethod
     def not_null(cls, key: str, only_numbers: bool = False) -> Condition:
         """Rows in which a column is not NULL, or is a number."""
-        text = f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL"
-        return cls(text, keys=(key,))
+        return cls(f"{{{key}}} IS NOT NULL", keys=(key,), number=key if only_numbers else None)
 
 
 ALL = Condition()
@@ -108,17 +109,18 @@ def read(
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
         columns = _columns_of(table, name, table.columns if keys is None else keys)
-        where = _where(table, name, condition)
+        where = _where(connection.dialect, table, name, condition)
         parameters = condition.parameters
         source = f"FROM {quote(table.relation)} WHERE {where}"
         limit = "" if first is None else f" LIMIT {max(0, first)}"
-        order = f" ORDER BY {', '.join(table.order)}" if table.order else ""
+        order = f" ORDER BY {', '.join(f'{part} {_DIRECTIONS["ASC"]}' for part in table.order)}" if table.order else ""
         if by is not None:
-            order = f" ORDER BY {quote(_columns_of(table, name, by[:1])[by[0]])} {by[1]}"
+            column = quote(_columns_of(table, name, by[:1])[by[0]])
+            order = f" ORDER BY {column} {_DIRECTIONS[by[1]]}"
         selected = ", ".join(map(quote, columns.values())) or "NULL"
         try:
             if last is not None and table.order:  # read backwards from the end, so that other rows are not scanned
-                reversed_order = ", ".join(f"{part} DESC" for part in table.order)
+                reversed_order = ", ".join(f"{part} {_DIRECTIONS['DESC']}" for part in table.order)
                 order, limit = f" ORDER BY {reversed_order}", f" LIMIT {max(0, last)}"
             elif last is not None:
                 ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", parameters).fetchall()
@@ -147,7 +149,7 @@ def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list
     """Return the column names and an iterator of rows, for tables that do not fit in memory."""
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
-        where = _where(table, name, condition)
+        where = _where(connection.dialect, table, name, condition)
     selected = ", ".join(map(quote, table.columns.values()))
     order = " ORDER BY seq" if table.order == ("seq",) else ""
     query = f"SELECT {selected} FROM {quote(table.relation)} WHERE {where}{order}"
@@ -164,16 +166,18 @@ def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list
 def count(store: Database, name: str, condition: Condition = ALL) -> int:
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
-        where = _where(table, name, condition)
+        where = _where(connection.dialect, table, name, condition)
         query = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE {where}"
         ((rows,),) = connection.execute(query, condition.parameters).fetchall()
     return int(rows)
 
 
-def _where(table: TableSource, name: str, condition: Condition) -> str:
+def _where(dialect: Dialect, table: TableSource, name: str, condition: Condition) -> str:
     where = condition.text
     for key, column in _columns_of(table, name, condition.keys).items():
         where = where.replace(f"{{{key}}}", quote(column))
+        if key == condition.number:
+            where += f" AND {dialect.is_number(quote(column))}"
     return where
 
 
