@@ -48,7 +48,7 @@ from abreast.model import (
 )
 from abreast.rate_headers import rate_limits, retry_after
 from abreast.spec.schema import Limits, quota_window, size_in_bytes
-from abreast.store.user_state.quota_ledger import Ledger
+from abreast.store.user_state.quota_ledger import FileLedger
 from abreast.targets.base import Place, Target
 from abreast.targets.processes.process_usage import ProcessSample, ProcessSampler
 from abreast.view.progress import Counts
@@ -362,7 +362,7 @@ def test_an_invalid_quota_is_refused(text: str) -> None:
 
 def test_a_quota_window_slides_and_is_shared_by_all_users_of_the_ledger(tmp_path: Path) -> None:
     clock = [1000.0]
-    ledgers = [Ledger(tmp_path / "quota.db", lambda: clock[0]) for _ in range(2)]
+    ledgers = [FileLedger(tmp_path / "quota.db", lambda: clock[0]) for _ in range(2)]
     quotas = [Quota(3, 100.0, "account", ALL, ledger, True, lambda *_a, **_k: None) for ledger in ledgers]
     other = Quota(3, 100.0, "another account", ALL, ledgers[0], True, lambda *_a, **_k: None)
     for turn, at in enumerate((0.0, 10.0, 20.0)):
@@ -1031,7 +1031,9 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
         engine = LocalEngine(targets, [lambda _length: 10.0] * 2, state.complete)
         events: list[str] = []
         emit = lambda kind, **_: events.append(kind)  # noqa: E731
-        context = LimitContext(limits=Limits(), targets=targets, plan=plan, emit=emit, stop=state.stop)
+        context = LimitContext(
+            limits=Limits(), targets=targets, plan=plan, emit=emit, stop=state.stop, ledger=FileLedger
+        )
         limits = build_limits(context)
         source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, emit=emit)
         retry = Retry(0)

@@ -429,7 +429,6 @@ def test_a_writer_of_tracked_rows_notices_that_its_store_was_removed(store: Stor
 # -- engines of others ---------------------------------------------------------------------------------------------
 
 TOY = """
-from pathlib import Path
 from abreast.store.sqlite.store import SQLiteStore
 
 class ToyStore(SQLiteStore):
@@ -437,7 +436,7 @@ class ToyStore(SQLiteStore):
 
     @classmethod
     def at(cls, address):
-        return cls(Path(address.removeprefix("toy://")))
+        return cls(address.removeprefix("toy://"))
 """
 
 

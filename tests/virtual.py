@@ -24,6 +24,7 @@ from abreast.execute.state import Acknowledgements, RunState
 from abreast.model import Outcome
 from abreast.plan.plan import Plan
 from abreast.spec.schema import Limits
+from abreast.store.user_state.quota_ledger import FileLedger
 
 
 class _Selector(selectors.DefaultSelector):
@@ -87,7 +88,12 @@ class Rig:
         make = engine or (lambda complete: LocalEngine(targets, timeouts, complete))
         self.engine = make(self.state.complete)
         context = LimitContext(
-            limits=limits, targets=targets, plan=plan, emit=emit or listener.event, stop=self.state.stop
+            limits=limits,
+            targets=targets,
+            plan=plan,
+            emit=emit or listener.event,
+            stop=self.state.stop,
+            ledger=FileLedger,
         )
         built = build_limits(context)
         self.trials = Trials(

@@ -26,6 +26,7 @@ from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
 from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store import open_store
+from abreast.store.address import display_address
 from abreast.text import many
 from abreast.view.progress import REPORT, EventFile, Preloader, Verbose
 
@@ -232,7 +233,7 @@ def report_result(result: Result, args: argparse.Namespace, command: str = "run"
         terminal.print(render(analysis, where), crop=False)
         lines = [f"  report   {relative_path(report)}"] if report else []
         query = f"select * from predictions where run = '{result.run}'"
-        rows = f'  rows     abreast sql {shlex.quote(relative_path(result.store))} "{query}"'
+        rows = f'  rows     abreast sql {shlex.quote(display_address(str(result.store)))} "{query}"'
         for line in (*lines, *results_line(results), rows):
             terminal.print(line, soft_wrap=True)  # not cut, so that it can be copied
     for line in ending_lines(result, command, where):

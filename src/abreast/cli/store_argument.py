@@ -10,25 +10,24 @@ from pathlib import Path
 from abreast import output
 from abreast.cli.command import TABLE
 from abreast.errors import BadInput, suggestion
-from abreast.filenames import relative_path
 from abreast.store import SQLITE_SUFFIXES, Store, open_store
-from abreast.store.address import named_store
+from abreast.store.address import absolute, display_address, is_url, named_store
 
 SUFFIXES = (*SQLITE_SUFFIXES, ".duckdb")
 
 
 def names_store(word: str) -> bool:
-    """Whether a word has the extension of a store or is an existing file."""
-    return word.endswith(SUFFIXES) or Path(word).is_file()
+    """Whether a word is a URL or an existing file, or has the extension of a store."""
+    return is_url(word) or word.endswith(SUFFIXES) or Path(word).is_file()
 
 
 def find_store(name: str | None, engine: str | None = None) -> Store:
     """Open the named store, else the one in $ABREAST_STORE, else the only one in this folder."""
     address = named_store(name)
-    store = open_store(_only_store() if address is None else str(address), engine)
-    if not store.path.is_file() and not store.journal.is_file():
+    store = open_store(_only_store() if address is None else address, engine)
+    if store.is_missing():
         raise BadInput(
-            f"{relative_path(store.path)}: no such store",
+            f"{display_address(store.address)}: no such store",
             "run `abreast run SPEC` to create it, or name another with --store",
         )
     return store
@@ -45,12 +44,9 @@ def _only_store() -> str:
 
 def option(store: Store) -> str:
     """The flag that a command to paste needs to find this store; empty if it is the default in this folder."""
-    address, path = named_store(), relative_path(store.path)
-    if address is None:
-        is_default = _stores_in_folder() == [path]
-    else:
-        is_default = Path(address).resolve() == store.path.resolve()
-    return "" if is_default else f" --store {shlex.quote(path)}"
+    address, name = named_store(), display_address(store.address)
+    is_default = _stores_in_folder() == [name] if address is None else absolute(address) == absolute(store.address)
+    return "" if is_default else f" --store {shlex.quote(name)}"
 
 
 def _stores_in_folder() -> list[str]:

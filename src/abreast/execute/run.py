@@ -130,6 +130,7 @@ class ActiveExecution:
             stop=self._state.stop,
             spent=self._prior_use() if execution.limits.needs_spending else (),
             waits_for_quota=execution.waits_for_quota,
+            ledger=store.quota_ledger,
             own_failures=store.own_failures(run_id),
             answered=store.answered(run_id),
             capacity=self._engine.capacity(),

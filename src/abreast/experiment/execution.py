@@ -21,6 +21,7 @@ from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan.keys import final_positions
 from abreast.plan.run_names import new_name
 from abreast.store import Lease, NewRun, Store, StoreVanished, open_store
+from abreast.store.address import as_path
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.views import add_columns
@@ -87,7 +88,7 @@ class RunExecution:
         self._listener.event("run_finished", run=lease.run, status=status, reason=reason, executed=ending.executed)
         return Result(
             run=lease.run,
-            store=self._store.path,
+            store=as_path(self._store.address),
             status=status,
             planned=planned,
             executed=ending.executed,

@@ -105,7 +105,7 @@ class Experiment:
     def reopen(cls, store: Store, run: str | None = None) -> tuple[Experiment, Options]:
         """The experiment of an incomplete run (default: the last one), and the options it was started with."""
         spec, base, origin, options = reopened(store, run)
-        return cls.of(spec, base, origin), Options(store=store.path, **options)
+        return cls.of(spec, base, origin), Options(store=store.address, **options)
 
     @property
     def variants(self) -> tuple[Variant, ...]:

@@ -225,7 +225,7 @@ def estimate_run(
     missing[[reuse.position for reuse in reuses]] = False
     names = [target.name for target in setup.targets]
     past = history(store, names, plan.digests) if store else TrialHistory()
-    estimated = estimate(plan, missing, setup.targets, spec.limits, past, spec.expects)
+    estimated = estimate(plan, missing, setup.targets, spec.limits, past, spec.expects, setup.store)
     if setup.panel is None:
         return estimated
     run_id = continued["run_id"] if continued else None
@@ -267,7 +267,7 @@ def _context(
             scores={column: scorer.version for scorer in setup.scorers for column in scorer.columns},
             metrics=[*NUMBERS, *logged],
         ),
-        store=setup.store.path,
+        store=setup.store.address,
         is_store_shared=any(name != spec.name for name in experiments),
         environment=environment,
         provenance=provenance,

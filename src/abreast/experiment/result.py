@@ -81,7 +81,7 @@ class Result:
     """The result of a run. Print `verdict`; the rest is for programs."""
 
     run: str
-    store: Path
+    store: Path | str  # a file or a URL
     status: str
     planned: int
     executed: int

@@ -164,7 +164,7 @@ def _last_incomplete(store: Store, runs: list[dict[str, Any]]) -> dict[str, Any]
     early = [run["run"] for run in runs if run["status"] == "stopped_early"]
     if early:
         fix = f"run `abreast resume {early[-1]}` to continue the one that stopped early"
-        raise BadInput(f"{store.path}: nothing to resume: every run is complete or stopped early", fix)
+        raise BadInput(f"{store.address}: nothing to resume: every run is complete or stopped early", fix)
     raise BadInput(
-        f"{store.path}: nothing to resume, every run is complete", "run `abreast run SPEC` to start a new one"
+        f"{store.address}: nothing to resume, every run is complete", "run `abreast run SPEC` to start a new one"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.targets.processes.cleanup import Cleanup
@@ -51,7 +50,7 @@ class Context:
     judges: Mapping[str, Target]  # by the name of their score
     is_scored: bool
     columns: StoredColumns
-    store: Path
+    store: str  # its address
     is_store_shared: bool  # with other experiments
     environment: ExperimentEnvironment
     provenance: Mapping[str, Any]

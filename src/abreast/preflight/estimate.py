@@ -20,8 +20,7 @@ from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
 from abreast.preflight.previous_run import TrialHistory
 from abreast.spec.schema import Expectation, Limits, quota_window
-from abreast.store.user_state.folders import state_folder
-from abreast.store.user_state.quota_ledger import Ledger
+from abreast.store import Store
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
 
@@ -98,6 +97,7 @@ def estimate(
     limits: Limits,
     history: TrialHistory,
     expects: Expectation,
+    store: Store,
 ) -> RunEstimate:
     counts = is_missing.reshape(-1, len(targets)).sum(axis=0)
     guesses = _guesses(plan, is_missing, counts, targets, history, expects)
@@ -115,7 +115,7 @@ def estimate(
         cost_usd=_sum(_costs(variants)),
         seconds=_duration(dict(zip(guesses, variants, strict=True)), targets, limits, in_flight),
         in_flight=in_flight,
-        quotas=tuple(_quotas(counts, targets, limits)),
+        quotas=tuple(_quotas(counts, targets, limits, store)),
         variants=tuple(variants),
     )
 
@@ -270,21 +270,21 @@ def _duration(
     return max(bounds)
 
 
-def _quotas(counts: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits) -> Iterator[QuotaEstimate]:
+def _quotas(
+    counts: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits, store: Store
+) -> Iterator[QuotaEstimate]:
     for name, account in {target.name: target.account or target.name for target in targets}.items():
         quota = limits.of(name).quota
         if quota is not None:
             most, window_s = quota_window(quota)
             needed = sum(int(number) for number, target in zip(counts, targets, strict=True) if target.name == name)
-            yield QuotaEstimate(name, needed, most, window_s, _used(account, window_s))
+            yield QuotaEstimate(name, needed, most, window_s, _used(store, account, window_s))
 
 
-def _used(account: str, window_s: float) -> int | None:
-    """Calls in the ledger, which is not created if missing."""
+def _used(store: Store, account: str, window_s: float) -> int | None:
+    """Calls in the ledger."""
     try:
-        if not (state_folder() / "quota.db").exists():
-            return 0
-        with closing(Ledger()) as ledger:
+        with closing(store.quota_ledger()) as ledger:
             return ledger.used(account, window_s)
     except (OSError, RuntimeError, StoreError):
         return None

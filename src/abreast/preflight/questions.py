@@ -14,6 +14,7 @@ from abreast.preflight.checks.code import variant_changes
 from abreast.preflight.checks.columns import OPTIONAL_FIELDS, Review, review
 from abreast.preflight.context import Context
 from abreast.preflight.finding import listed
+from abreast.store.address import display_address
 
 Matter = Literal["code", "fields", "aggregations"]
 
@@ -70,7 +71,7 @@ def _field_steps(context: Context, columns: Review) -> Iterator[str]:
     yield f'also return them from {function.rpartition(":")[2]}{file}: {{"prediction": ..., {keys}}}'
     if not columns.has_segments:
         yield 'add tags to the cases, such as "tags": {"category": "easy"}'
-    store = shlex.quote(relative_path(context.store))
+    store = shlex.quote(display_address(context.store))
     yield "try it on a few cases: abreast run SPEC --debug 5"
     yield f'look at the rows: abreast sql {store} "select * from predictions order by started_at desc limit 5"'
     yield f"then: abreast delete --debug --yes --store {store}, and run again"
@@ -79,7 +80,7 @@ def _field_steps(context: Context, columns: Review) -> Iterator[str]:
 def _metric_steps(context: Context, columns: Review) -> Iterator[str]:
     name = columns.unsummed[0]
     query = f"select run, variant, avg({name}) from predictions group by run, variant"
-    yield f'query the stored rows: abreast sql {shlex.quote(relative_path(context.store))} "{query}"'
+    yield f'query the stored rows: abreast sql {shlex.quote(display_address(context.store))} "{query}"'
     yield f'add it to metrics, from Python: result.log({{"avg_{name}": ...}}, variant="...")'
 
 

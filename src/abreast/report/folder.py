@@ -23,7 +23,7 @@ _NEXT = f"{LEDGER}.next"
 
 def home(store: Store, run: str) -> Path:
     """The folder of a run's reports: `runs/RUN` next to the store, with RUN made safe as a file name."""
-    return store.path.parent / RUNS / safe_file_name(run)
+    return store.folder / RUNS / safe_file_name(run)
 
 
 def keep(folder: Path, name: str, content: Iterable[bytes]) -> Path:
@@ -77,7 +77,7 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
     number.
     """
     _check_name(name)
-    top, home_of_run = store.path.parent, home(store, run)
+    top, home_of_run = store.folder, home(store, run)
     candidates = _numbered(top / name)
     path = next(
         path for path in candidates if not path.is_symlink() and (not path.exists() or _was_published(store, path))
@@ -102,9 +102,7 @@ def _was_published(store: Store, path: Path) -> bool:
     if not path.is_file():
         return False
     digest = _digest(path)
-    return any(
-        read_ledger(folder).get(STORE_FOLDER + path.name) == digest for folder in report_folders(store.path.parent)
-    )
+    return any(read_ledger(folder).get(STORE_FOLDER + path.name) == digest for folder in report_folders(store.folder))
 
 
 def remember(folder: Path, paths: list[Path]) -> None:
@@ -144,7 +142,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     files = [path for path in paths if path.is_symlink() or not path.is_dir()]
     foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, ledger)]
     if not foreign:
-        published = [(store.path.parent / name, digest) for name, digest in exported_files(ledger)]
+        published = [(store.folder / name, digest) for name, digest in exported_files(ledger)]
         files += [path for path, digest in published if path.is_file() and _digest(path) == digest]
         for path in (*files, *ledgers):
             path.unlink(missing_ok=True)

@@ -20,8 +20,9 @@
 1. a subclass of `Dialect` for the SQL that differs between engines (`dialect.py`);
 2. a connection with `execute`, `executemany`, `dicts`, `changes`, `total_changes`, `dialect` (`base.Connection`);
 3. a subclass of `Store` that implements the abstract methods of `base.Database`: opening, reading, transactions, the
-   writer's connection, and user SQL. `schema.create_tables`, `schema.upgrades` and `views.make_views` give the
-   statements that create and migrate the tables.
+   writer's connection, the objects of trackers, and user SQL. `schema.create_tables`, `schema.upgrades` and
+   `views.make_views` give the statements that create and migrate the tables. Its constructor gets the address with
+   the password, if there is one; the attribute `address` never contains it.
 
 Everything else is inherited. Register the engine as an entry point of the group `abreast.stores`; its name is the
 `engine` argument of `open_store` and the URL scheme of its addresses.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, StoreError, suggestion
+from abreast.filenames import relative_path
 from abreast.plugins import find_plugin, plugin_names
+from abreast.redaction import declare_secret
 from abreast.settings import is_encodable
 
 if TYPE_CHECKING:
@@ -16,36 +20,116 @@ if TYPE_CHECKING:
 
 VARIABLE = "ABREAST_STORE"
 DEFAULT = "results.db"
-ENGINES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
+ENGINES = {"sqlite": "SQLite", "duckdb": "DuckDB", "postgres": "PostgreSQL"}
 SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
-_CLASSES = {"sqlite": "abreast.store.sqlite.store:SQLiteStore", "duckdb": "abreast.store.duckdb.store:DuckDBStore"}
+_CLASSES = {
+    "sqlite": "abreast.store.sqlite.store:SQLiteStore",
+    "duckdb": "abreast.store.duckdb.store:DuckDBStore",
+    "postgres": "abreast.store.postgres.store:PostgresStore",
+}
+_PASSWORDS = ("password", "sslpassword", "oauth_client_secret")  # parameters of a URL
+_HOSTS = re.compile(r"(?:(?:\[[^]]*\]|[^:@,]*)(?::\d*)?(?:,|$))*")
 
 Address = str | os.PathLike[str]
+_complete: dict[str, str] = {}  # addresses with their passwords, by the address without: for this process only
 
 
-def named_store(*names: Address | None) -> Address | None:
+def is_url(address: Address) -> bool:
+    """Whether an address is the URL of a database, not a path."""
+    return "://" in os.fspath(address)
+
+
+def without_password(address: str) -> str:
+    """Return an address as it may be shown and stored.
+
+    >>> without_password("postgresql://ann:s3cret@host:5433/db?sslmode=require&password=s3cret")
+    'postgresql://ann@host:5433/db?sslmode=require'
+    """
+    return _split_passwords(address)[0]
+
+
+def _split_passwords(address: str) -> tuple[str, list[str]]:
+    """Return an address without its passwords, and the passwords."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address, []
+    passwords = []
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    is_misread = "@" not in authority and _HOSTS.fullmatch(authority) is None  # an unescaped / ? # in the password
+    login, at, hosts = (rest if is_misread else authority).rpartition("@")
+    if at:
+        user, colon, password = login.partition(":")
+        passwords += [password] if colon else []
+        rest = f"{user}@{hosts}" + ("" if is_misread else rest[len(authority) :])
+    place, mark, query = rest.partition("?")
+    parameters = []
+    for parameter in query.split("&"):
+        key, _, value = parameter.partition("=")
+        if unquote(key).strip().lower() in _PASSWORDS:
+            passwords.append(value)
+        else:
+            parameters.append(parameter)
+    query = "&".join(parameters)
+    return f"{scheme}://{place}{mark if query else ''}{query}", passwords
+
+
+def hide_password(address: Address) -> str:
+    """Return an address without its password, which this process keeps in memory to open the store."""
+    text = os.fspath(address)
+    if text.startswith("postgres://"):
+        text = text.replace("postgres", "postgresql", 1)
+    public, passwords = _split_passwords(text)
+    for password in passwords:
+        declare_secret("STORE_PASSWORD", password)
+        declare_secret("STORE_PASSWORD", unquote(password))
+    if passwords:
+        _complete[public] = text
+    return public
+
+
+def named_store(*names: Address | None) -> str | None:
     """Return the first of `names` that is not None, else $ABREAST_STORE if set and not empty, else None."""
-    return next((name for name in names if name is not None), os.environ.get(VARIABLE) or None)
+    name = next((name for name in names if name is not None), os.environ.get(VARIABLE) or None)
+    return None if name is None else hide_password(name)
+
+
+def absolute(address: Address) -> str:
+    """Make a path absolute, for programs that change their working directory. URLs only lose their password."""
+    if is_url(address):
+        return hide_password(address)
+    try:
+        return os.path.abspath(address)  # noqa: PTH100 - twice as fast as Path, once per tracker
+    except OSError as error:
+        raise StoreError(f"{address}: the working directory no longer exists", "use an absolute path") from error
+
+
+def as_path(address: str) -> Path | str:
+    """A path, or the URL of a database."""
+    return address if is_url(address) else Path(address)
+
+
+def display_address(address: str) -> str:
+    """An address as one would type it in the working folder."""
+    return address if is_url(address) else relative_path(Path(address))
 
 
 def open_store(address: str | Path, engine: str | None = None) -> Store:
     """Return the store at `address`.
 
-    The header of an existing file decides the engine; a new file is SQLite unless named *.duckdb. Engines of other
-    packages are chosen by `engine`, or by an address such as ENGINE://HOST/NAME.
+    The header of an existing file decides the engine; a new file is SQLite unless named *.duckdb. The scheme of a URL
+    names an engine: `postgresql`, or one of another package. Such an engine can also be chosen by `engine`.
     """
-    text = str(address)
+    text = hide_password(str(address))
     if Path(text).name == ":memory:":
         raise BadInput('store ":memory:": only a Tracker can use it', "use its `to_df()`, or name a file")
     if not text.strip() or "\0" in text:
         raise BadInput(f"store {text!r}: not a file name", "use a name such as results.db or results.duckdb")
-    scheme, is_url, _ = text.partition("://")
-    if is_url and engine is None and scheme in plugin_names("store"):
-        engine = scheme
+    if is_url(text):
+        return _open_url(text, engine)
     if engine is not None and engine not in ENGINES:
-        return _registered(engine).at(text)  # type: ignore[no-any-return]
-    if is_url:
-        raise BadInput(f'store "{text}": no engine for {scheme}:// addresses', "use a file, such as results.db")
+        return _registered(engine).at(text)
+    if engine == "postgres":
+        raise BadInput(f'store "{text}": not the address of a PostgreSQL database', "use postgresql://HOST/DATABASE")
     path = Path(text)
     if not is_encodable(str(path.absolute())):
         raise BadInput(f"store {text!r}: its path is not valid UTF-8", "use --store to name a file in another folder")
@@ -55,13 +139,35 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
             f"{text}: this is a {ENGINES[existing]} store, not {ENGINES[engine]}",
             "omit `engine`, or name another file",
         )
-    engine = engine or existing or ("duckdb" if path.suffix == ".duckdb" else "sqlite")
+    return _built_in(engine or existing or ("duckdb" if path.suffix == ".duckdb" else "sqlite")).at(text)
+
+
+def _open_url(address: str, engine: str | None) -> Store:
+    scheme = address.partition("://")[0]
+    by_scheme = "postgres" if scheme in ("postgres", "postgresql") else scheme
+    engine = engine or by_scheme
+    complete = _complete.get(address, address)
+    if engine not in ENGINES and (engine != by_scheme or engine in plugin_names("store")):
+        return _registered(engine).at(complete)
+    if engine != "postgres" or engine != by_scheme:
+        raise BadInput(
+            f'store "{address}": no engine for {scheme}:// addresses',
+            "use postgresql://HOST/DATABASE, or a file such as results.db",
+        )
+    try:
+        import_module("psycopg")
+    except ImportError as error:
+        raise BadInput(f"store {address} needs psycopg ({error})", "run `pip install 'abreast[postgres]'`") from error
+    return _built_in("postgres").at(complete)
+
+
+def _built_in(engine: str) -> type[Store]:
     module, _, name = _CLASSES[engine].partition(":")
-    store: Store = getattr(import_module(module), name).at(text)
-    return store
+    store_class: type[Store] = getattr(import_module(module), name)
+    return store_class
 
 
-def _registered(engine: str) -> Any:
+def _registered(engine: str) -> type[Store]:
     plugin = find_plugin("store", engine)
     if plugin is None:
         engines = [*ENGINES, *plugin_names("store")]

@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from abreast.errors import StoreError
+from abreast.store.address import without_password
 from abreast.store.dialect import Dialect
 from abreast.store.user_tables import tracked_rows
+
+if TYPE_CHECKING:
+    from abreast.store.user_state.quota_ledger import Ledger
+    from abreast.store.user_tables.assets import Assets
 
 OPEN_FOR_S = 2.0  # how long to wait for a file that another process has locked
 
@@ -115,27 +120,25 @@ class Database(ABC):
     engine: ClassVar[str]
     derives_files: ClassVar[bool] = False  # whether `materialise` does anything
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, address: str, folder: Path | None = None) -> None:
+        self.address = without_password(address)  # the argument of `open_store`, also for messages
+        self.folder = Path.cwd() if folder is None else folder  # of reports and exported results, unless users name one
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Return the store at an address. Engines whose addresses are not files override this."""
-        return cls(Path(address))
-
-    @property
-    def address(self) -> str:
-        """The argument of `open_store`, also for messages."""
-        return str(self.path)
-
-    @property
-    def journal(self) -> Path:
-        """The file that holds the rows."""
-        return self.path
+        """Return the store at an address, which may contain a password."""
+        return cls(address)
 
     def anchor(self) -> None:
         """Make a relative path absolute: user functions may change the working directory."""
-        self.path = self.path.absolute()
+        return
+
+    def identity(self) -> object:
+        """What all objects for the same database share."""
+        return self.address
+
+    def is_same(self, other: Database) -> bool:
+        return self.identity() == other.identity()
 
     def __enter__(self) -> Self:
         return self
@@ -149,9 +152,28 @@ class Database(ABC):
 
     # -- what an engine implements ---------------------------------------------------------------------------------
 
+    @property
+    @abstractmethod
+    def assets(self) -> Assets:
+        """The objects that trackers stored."""
+
+    def quota_ledger(self) -> Ledger:
+        """The ledger of calls to accounts with a quota: of this user, unless a team shares the database."""
+        from abreast.store.user_state.quota_ledger import FileLedger
+
+        return FileLedger()
+
     @abstractmethod
     def exists(self) -> bool:
         """Whether the store was ever written to. Raises if the file belongs to another program."""
+
+    def is_missing(self) -> bool:
+        """Whether there is nothing at the address, not even something that is not a store."""
+        return not self.exists()
+
+    def is_read_only(self) -> bool:
+        """Whether only `sql` can use the store."""
+        return False
 
     @abstractmethod
     def close(self) -> None:

@@ -23,6 +23,7 @@ from abreast.store.base import OPEN_FOR_S, Connection, TrackedWriter
 from abreast.store.user_state.drivers import driver_folder
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import TypedCell
+from abreast.store.user_tables.result_cache import name_of_cache
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
@@ -113,9 +114,8 @@ class Journal:
         """Record a folder with cached results of this store, for commands that delete rows."""
         if folder in self._noted_caches:
             return
-        path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
         with self._writer.using() as connection:
-            tracked_rows.note_cache(connection, path)
+            tracked_rows.note_cache(connection, name_of_cache(folder, self.store.address))
         self._noted_caches.add(folder)
 
     def flush(self) -> None:
@@ -128,7 +128,7 @@ class Journal:
         """Close for a moment: it will be reopened soon."""
         self._writer.close()
         if self._follower is not None and self._follower.stop():
-            _outdated.add(self.store.path)
+            _outdated.add(self.store.address)
 
     def close(self) -> None:
         try:
@@ -151,8 +151,8 @@ class _Follower:
         self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
 
     def start(self) -> None:
-        if self._store.path in _outdated:
-            _outdated.discard(self._store.path)
+        if self._store.address in _outdated:
+            _outdated.discard(self._store.address)
             self._new.set()
         self._thread.start()
 
@@ -189,18 +189,8 @@ class _Follower:
         return pending
 
 
-_outdated: set[Path] = set()  # DuckDB files that were not updated when their journal was paused
+_outdated: set[str] = set()  # DuckDB files that were not updated when their journal was paused
 _journals: Shared[Journal] = Shared()
-
-
-def absolute(path: str | os.PathLike[str]) -> str:
-    """Make a path absolute, for programs that change their working directory. URLs stay unchanged."""
-    if "://" in os.fspath(path):
-        return os.fspath(path)
-    try:
-        return os.path.abspath(path)  # noqa: PTH100 - twice as fast as Path, once per tracker
-    except OSError as error:
-        raise StoreError(f"{path}: the working directory no longer exists", "use an absolute path") from error
 
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:

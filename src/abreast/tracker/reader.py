@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.store import open_store
-from abreast.store.address import DEFAULT, named_store
+from abreast.store.address import DEFAULT, absolute, as_path, named_store
 from abreast.store.run_names import find_run, matching_runs
 from abreast.store.user_tables import tables
 from abreast.store.user_tables.cells import cell, widest
@@ -18,7 +18,6 @@ from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.user_tables.tables import ALL, Condition, Frame
 from abreast.store.user_tables.tracked_rows import OWN, plain_name
 from abreast.tracker import cache as caches
-from abreast.tracker.journal import absolute
 
 if TYPE_CHECKING:
     from abreast.store.user_tables.assets import Assets
@@ -34,8 +33,9 @@ class Reader:
         self._store = open_store(absolute(named_store(db) or DEFAULT), engine)
 
     @property
-    def db(self) -> Path:
-        return self._store.path
+    def db(self) -> Path | str:
+        """The file of the store, or its URL."""
+        return as_path(self._store.address)
 
     @property
     def engine(self) -> str:
@@ -118,9 +118,7 @@ class Reader:
     @property
     def assets(self) -> Assets:
         """The objects of the store."""
-        from abreast.store.user_tables.assets import Assets
-
-        return Assets(self.db)
+        return self._store.assets
 
     def get(self, digest: str) -> Any:
         """Load an object by its digest. Unpickling runs code: use it only with stores that you trust."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from abreast.errors import BadInput
 from abreast.redaction import KNOWN_SECRETS, Redactor, redact_log
 from abreast.store import open_store
-from abreast.store.address import DEFAULT, named_store
+from abreast.store.address import DEFAULT, absolute, as_path, named_store
 from abreast.store.rows import ERROR_LIMIT, safe_text
 from abreast.store.user_tables.cells import TypedCell, is_object
-from abreast.store.user_tables.result_cache import Hit, relative
+from abreast.store.user_tables.result_cache import Hit, name_of_store
 from abreast.store.user_tables.tracked_rows import cells_of, new_row_id, plain_name
 from abreast.store.views import JOINED
 from abreast.tracker import cache as caches
@@ -97,19 +97,20 @@ class Tracker:
         self.raise_on_error = raise_on_error
         self.resources = resources
         self._last: Mapping[str, Any] = {}
-        self._path = temporary_store(self) if db == IN_MEMORY else journals.absolute(named_store(db) or DEFAULT)
+        self._path = temporary_store(self) if db == IN_MEMORY else absolute(named_store(db) or DEFAULT)
         self._jsonl = None if jsonl is None else _log_file(jsonl)
         self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
         if engine not in (None, self._engine):
             open_store(self._path, engine)  # raises
-        self._cache = journals.absolute(cache) if cache is not None else None
+        self._cache = absolute(cache) if cache is not None else None
         if track_id is not None:
             _check_track_id(track_id)
         self.track_id: str = track_id or self._with_journal(journals.Journal.free_name)
 
     @property
-    def db(self) -> Path:
-        return Path(self._path)
+    def db(self) -> Path | str:
+        """The file of the store, or its URL."""
+        return as_path(self._path)
 
     @property
     def engine(self) -> str:
@@ -308,7 +309,7 @@ class Tracker:
             return None
         key = call.key.text
         hit = caches.use(self._cache, lambda cache: cache.get(key))
-        if hit is None or hit.store != relative(self.db, Path(self._cache)):
+        if hit is None or hit.store != name_of_store(self._path, Path(self._cache)):
             return hit
         if self._with_journal(lambda journal: journal.has(hit.table, hit.row_id)):
             return hit
@@ -317,7 +318,7 @@ class Tracker:
 
     def _keep(self, key: str, row_id: str, returned: Any) -> None:
         folder = Path(str(self._cache))
-        hit = Hit(self.track_id, row_id, relative(self.db, folder), self.table, returned)
+        hit = Hit(self.track_id, row_id, name_of_store(self._path, folder), self.table, returned)
         self._with_journal(lambda journal: journal.note_cache(folder))
         caches.use(str(folder), lambda cache: cache.put(key, hit))
 
@@ -407,7 +408,7 @@ def _log_file(path: str | os.PathLike[str]) -> str:
     """Make the path absolute; a folder keeps its trailing slash."""
     if path == jsonl_log.STDOUT:
         return jsonl_log.STDOUT
-    return journals.absolute(path) + (os.sep if jsonl_log.is_folder(path) else "")
+    return absolute(path) + (os.sep if jsonl_log.is_folder(path) else "")
 
 
 def _is_error(error: Any) -> bool:

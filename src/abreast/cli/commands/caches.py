@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from abreast.cli import store_argument
 from abreast.cli.command import argument, command, flag, words
 from abreast.errors import BadInput, suggestion
-from abreast.filenames import relative_path
 from abreast.output import echo, listings, say, say_problem
+from abreast.store.address import display_address
 from abreast.text import many, moment
 
 if TYPE_CHECKING:
     from abreast.store import Store
-    from abreast.store.user_tables.assets import Assets
 
 CACHE_USAGE = {"stats": "", "clear": "", "ls": "FOLDER", "delete": "FOLDER TRACK_ID"}
 ASSETS_USAGE = {"ls": "", "export": "DIGEST FILE", "delete": "DIGEST"}
@@ -93,16 +92,15 @@ def _cached_result(row: dict[str, object], as_json: bool) -> dict[str, object]:
 A pickle runs code when it is loaded: load only objects from stores you trust.""",
 )
 def assets(args: argparse.Namespace) -> None:
-    from abreast.store.user_tables.assets import Assets
-
     address, rest = store_argument.split_words(args, f"assets {args.action}", ASSETS_USAGE[args.action])
     with store_argument.find_store(address) as store:
-        stored = Assets(store.path)
         if args.action == "ls":
-            _list_assets(store, stored, args.json)
+            _list_assets(store, args.json)
             return
         digest = rest[0]
-        content = stored.read(digest)
+        content = store.assets.read(digest)
+        if content is None:
+            raise BadInput(f'{display_address(store.address)}: no object "{digest}"', "see `abreast assets ls`")
         size = f"{len(content):,} bytes"
         if args.action == "export":
             Path(rest[1]).write_bytes(content)
@@ -110,14 +108,15 @@ def assets(args: argparse.Namespace) -> None:
             return
         question = f"delete the object {digest} ({size})?"
         store_argument.require_confirmation(args, store, question, ["assets", "delete", digest])
-        stored.delete(digest)
+        store.assets.delete(digest)
         echo(f"deleted {digest} ({size}); rows keep the digest")
 
 
-def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
+def _list_assets(store: Store, as_json: bool) -> None:
     from abreast.store.user_tables.tables import columns_mentioning
 
-    columns = columns_mentioning(store, list(assets))
+    entries = store.assets.entries()
+    columns = columns_mentioning(store, [asset.digest for asset in entries])
     rows = [
         {
             "digest": asset.digest,
@@ -125,9 +124,9 @@ def _list_assets(store: Store, assets: Assets, as_json: bool) -> None:
             "stored": moment(asset.stored_at),
             "columns": columns[asset.digest] if as_json else ", ".join(columns[asset.digest]),
         }
-        for asset in assets.entries()
+        for asset in entries
     ]
-    listings.show(rows, as_json, f"{relative_path(store.path)}: no objects")
+    listings.show(rows, as_json, f"{display_address(store.address)}: no objects")
 
 
 @command(

@@ -38,12 +38,12 @@ def query_store(args: argparse.Namespace) -> None:
     if not names and query.endswith(store_argument.SUFFIXES):
         raise BadInput(f"sql {query}: the query is missing", f'use `abreast sql {query} "select * from metrics"`')
     with store_argument.find_store(names[0] if names else args.store) as store:
-        table = store.deletable_table(query) if store.journal.is_file() else None
+        table = None if store.is_read_only() else store.deletable_table(query)
         if table is not None:
             _delete_tracked(store, table, query, args.json)
             return
         columns, rows = store.sql(query, args.write)
-        if args.write and store.journal.is_file():
+        if args.write and not store.is_read_only():
             forget_missing(store)
     listings.show([dict(zip(columns, row, strict=True)) for row in rows], args.json, "no rows")
 

@@ -15,6 +15,7 @@ from abreast.errors import BadInput, StoreError, suggestion
 from abreast.filenames import relative_path
 from abreast.output import echo, listings, say, say_problem
 from abreast.store import Store, open_store
+from abreast.store.address import display_address
 from abreast.store.runs.merging import Merged, copy_assets, merge
 from abreast.store.user_tables import tables
 from abreast.text import many
@@ -60,15 +61,8 @@ def merge_stores(args: argparse.Namespace) -> None:
     with ExitStack() as stack:
         target = open_store(into)
         sources = [stack.enter_context(store_argument.find_store(name)) for name in names]
-        others = [source for source in sources if not _is_same(source, target)]
+        others = [source for source in sources if not source.is_same(target)]
         _merge(into, others or sources, None, args.json)
-
-
-def _is_same(store: Store, other: Store) -> bool:
-    """Whether two stores are one file."""
-    if store.journal.exists() and other.journal.exists():
-        return store.journal.samefile(other.journal)
-    return store.path.resolve() == other.path.resolve()
 
 
 def _merge(
@@ -78,8 +72,8 @@ def _merge(
     from abreast.store.user_tables.tracked_rows import plain_name
 
     with open_store(target) as store:
-        if any(_is_same(source, store) for source in sources):
-            raise BadInput(f"{target}: cannot copy a store into itself", "name another target")
+        if any(source.is_same(store) for source in sources):
+            raise BadInput(f"{store.address}: cannot copy a store into itself", "name another target")
         names = None if only is None else [plain_name(name) for name in only]
         merged = merge(store, sources, names)
         if assets:
@@ -89,14 +83,14 @@ def _merge(
         except StoreError as error:  # another process has the DuckDB file open
             say_problem("note", error.message)
     if as_json:
-        listings.show_json([{**asdict(item), "source": str(item.source)} for item in merged])
+        listings.show_json([asdict(item) for item in merged])
     else:
         for item in merged:
-            _print_merged(item, relative_path(store.path))
+            _print_merged(item, display_address(store.address))
 
 
 def _print_merged(merged: Merged, target: str) -> None:
-    source = relative_path(merged.source)
+    source = display_address(merged.source)
     if not merged:
         echo(f"{source} → {target}: nothing new")
         return
@@ -166,7 +160,7 @@ def _not_a_full_name(store: Store, word: str) -> BadInput:
         return BadInput(f'delete takes full names only; "{word}" matches {len(matches):,}: {shorten(matches)}')
     names = [*(run["run"] for run in store.runs()), *tracked][-MOST_NAMES:]
     return BadInput(
-        f'{store.path}: no run or track_id "{word}"{suggestion(word, names)}',
+        f'{store.address}: no run or track_id "{word}"{suggestion(word, names)}',
         f"run `abreast runs{where}` or `abreast ls track_id --unique{where}`",
     )
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from abreast.execute.job import Job
 from abreast.model import Blame, Failure, Outcome
 from abreast.plan.concurrency import Concurrency
-from abreast.store.user_state.quota_ledger import Ledger
 
 if TYPE_CHECKING:
     from abreast.execute.estimate import Estimates, PriorUse
     from abreast.plan.plan import Plan
     from abreast.spec.schema import Limits
+    from abreast.store.user_state.quota_ledger import Ledger
     from abreast.targets import Target
 
 UNTIL_AN_EVENT = float("inf")
@@ -109,7 +109,7 @@ class LimitContext:
     stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
     spent: Sequence[PriorUse] = ()  # by variant, before this execution
     waits_for_quota: bool = True
-    ledger: Callable[[], Ledger] = field(default=Ledger)
+    ledger: Callable[[], Ledger]  # of the accounts with a quota
     own_failures: Sequence[tuple[int, str]] | None = None  # of variants before this execution, as position and kind
     answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
     capacity: int | None = None  # of the engine

@@ -84,3 +84,4 @@ class Quota(Limit):
         if self._ticket is not None:
             self._ledger.give_back(self._ticket)
             self._ticket = None
+        self._ledger.close()

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.filenames import relative_path
 from abreast.preflight.checks.renames import Values, renames
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed
 from abreast.preflight.previous_run import PreviousRun, ReturnedData
+from abreast.store.address import display_address
 from abreast.store.schema import CORE_COLUMNS
 from abreast.text import many
 
@@ -118,7 +118,7 @@ def _rename_fix(context: Context, changes: Iterable[NameChanges]) -> str:
             if change.kind == "score":
                 settings.append(f"set name: {old} on the scorer to keep the column")
             elif change.kind == "params" or not {old, new} & {*CORE_COLUMNS, "prediction"}:
-                words = ["abreast", "rename", relative_path(context.store), change.column(old), change.column(new)]
+                words = ["abreast", "rename", display_address(context.store), change.column(old), change.column(new)]
                 words += ["--experiment", context.spec.name] if context.is_store_shared else []
                 commands[" ".join(map(shlex.quote, words))] = None
     return "; ".join([f"run `{' && '.join(commands)}`"] * bool(commands) + settings)

@@ -25,6 +25,7 @@ from abreast.report.words import variant_figures as figures
 from abreast.report.words import verdict_sentence as sentences
 from abreast.report.words.flags import flag_lines
 from abreast.report.words.run_facts import run_facts
+from abreast.store.address import is_url
 from abreast.store.queries.runs import StoredEvent
 
 CONFIG = 60_000  # characters of the experiment as it was executed
@@ -63,6 +64,7 @@ def page(
     artifact_list = listed(artifacts, links)
     listings = listing.listings(analysis, artifacts, links, artifact_list.size)
     events = analysis.rows.store.queries.events(analysis.rows.run_id)
+    address = analysis.rows.store.address
     return (
         rendering.environment()
         .get_template("page.html.j2")
@@ -93,7 +95,7 @@ def page(
             facts=run_facts(analysis, events),
             events=_events(events),
             config=cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG),
-            store=analysis.rows.store.path.name,
+            store=address if is_url(address) else Path(address).name,
             score_name=analysis.score_name,
         )
     )

@@ -48,13 +48,16 @@ class DuckDBStore(SQLiteStore):
             )
         return super().exists()
 
+    def is_read_only(self) -> bool:
+        return not self.journal.is_file()
+
     def open_reader(self) -> SQLiteConnection:
         self.exists()
         return super().open_reader()
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Run a user's query in DuckDB's SQL; statements that change stored rows run in the journal, in SQLite's."""
-        if not self.journal.is_file():
+        if self.is_read_only():
             return _run_query(self.path, query, write)
         if (write and self._changes_journal(query)) or self.deletable_table(query):
             result = super().sql(query, True)

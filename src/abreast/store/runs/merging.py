@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
@@ -27,7 +26,6 @@ from abreast.store.rows import to_json
 from abreast.store.runs import leases
 from abreast.store.store import RUNNING, Store
 from abreast.store.user_tables import tracked_rows
-from abreast.store.user_tables.assets import Assets
 from abreast.store.user_tables.tables import columns_mentioning
 from abreast.store.views import JOINED, add_columns
 
@@ -40,7 +38,7 @@ _ScoreKey = tuple[int, str]  # of a score: the position of its trial, its name
 class Merged:
     """What was merged from one store."""
 
-    source: Path
+    source: str  # its address
     runs: list[str] = field(default_factory=list)  # added, by their names in the target
     continued: list[str] = field(default_factory=list)  # in both stores, and changed in the target
     renamed: dict[str, str] = field(default_factory=dict)  # name in the source → name in the target
@@ -62,7 +60,7 @@ def merge(target: Store, sources: Sequence[Store], only: Sequence[str] | None = 
         results = []
         with target.change() as target_connection:
             for source, connection in opened:
-                merged = Merged(source.path)
+                merged = Merged(source.address)
                 if only is None:
                     target_runs = _runs(target, target_connection)
                     _merge_runs(_runs(source, connection), target_runs, connection, target_connection, merged)
@@ -75,9 +73,8 @@ def merge(target: Store, sources: Sequence[Store], only: Sequence[str] | None = 
 def copy_assets(target: Store, sources: Sequence[Store], only: Sequence[str] | None = None) -> None:
     """Copy the objects that rows of the sources, or of these tables, refer to."""
     for source in sources:
-        assets = Assets(source.path)
-        used = columns_mentioning(source, list(assets), only)
-        Assets(target.path).copy(assets, [digest for digest, columns in used.items() if columns])
+        used = columns_mentioning(source, list(source.assets), only)
+        target.assets.copy(source.assets, [digest for digest, columns in used.items() if columns])
 
 
 # -- tables of users -----------------------------------------------------------------------------------------------

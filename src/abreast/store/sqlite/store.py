@@ -19,18 +19,43 @@ from abreast.store.sqlite.shared_connection import SQLiteTrackedWriter
 from abreast.store.sqlite.writer_connection import SQLiteWriterConnection
 from abreast.store.store import Store
 from abreast.store.user_state.drivers import temporary_folder
+from abreast.store.user_tables.assets import AssetFolder, Assets
 
 
 class SQLiteStore(Store):
     engine = "sqlite"
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, address: str) -> None:
+        self.path = Path(address)
+        super().__init__(address, self.path.parent)
         self._reader: SQLiteConnection | None = None
         self._is_changed = False
 
+    @property
+    def journal(self) -> Path:
+        """The file that holds the rows."""
+        return self.path
+
+    def anchor(self) -> None:
+        self.path = self.path.absolute()
+        self.address, self.folder = str(self.path), self.path.parent
+
+    def identity(self) -> object:
+        try:
+            status = self.journal.stat()
+        except OSError:  # no such file
+            return self.path.resolve()
+        return status.st_dev, status.st_ino
+
+    @property
+    def assets(self) -> Assets:
+        return AssetFolder(self.path)
+
     def exists(self) -> bool:
         return driver.is_made(self.journal)
+
+    def is_missing(self) -> bool:
+        return not self.path.is_file() and not self.journal.is_file()
 
     def close(self) -> None:
         if self._reader is not None:

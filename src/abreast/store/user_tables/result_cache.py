@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from abreast.redaction import find_secret
+from abreast.store.address import is_url
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.shared_connection import SharedConnection
 from abreast.text import printable
@@ -27,7 +28,7 @@ _TABLE = (
 
 
 class Hit(NamedTuple):
-    """A result, and the row that it was first stored in. `store` is relative to the cache folder."""
+    """A result, and the row that it was first stored in. `store` is its `name_of_store`."""
 
     track_id: str
     row_id: str
@@ -99,25 +100,31 @@ class Cache(SharedConnection):
             connection.execute("DELETE FROM results WHERE track_id = ?", (track_id,))
             return connection.changes()
 
-    def rows_of(self, store: Path) -> list[tuple[str, str]]:
+    def rows_of(self, address: str) -> list[tuple[str, str]]:
         """Table and row id of the rows of a store that results were first stored in."""
         with self.using() as connection:
             rows: list[Any] = connection.execute(
-                "SELECT table_name, row_id FROM results WHERE store = ?", (relative(store, self.folder),)
+                "SELECT table_name, row_id FROM results WHERE store = ?", (name_of_store(address, self.folder),)
             ).fetchall()
         return rows
 
-    def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
+    def forget_rows(self, address: str, rows: Sequence[str]) -> None:
         with self.using() as connection, driver.transaction(connection):
             connection.executemany(
                 "DELETE FROM results WHERE row_id = ? AND store = ?",
-                [(row, relative(store, self.folder)) for row in rows],
+                [(row, name_of_store(address, self.folder)) for row in rows],
             )
 
 
-def relative(store: Path, folder: Path) -> str:
-    """The path of a store relative to the cache folder, so that both can be moved together."""
-    return os.path.relpath(store.resolve(), folder.resolve())
+def name_of_store(address: str, folder: Path) -> str:
+    """The path of a store relative to the cache folder, so that both can be moved together, or its URL."""
+    return address if is_url(address) else os.path.relpath(Path(address).resolve(), folder.resolve())
+
+
+def name_of_cache(folder: Path, address: str) -> str:
+    """The path of a cache folder relative to the folder of a store; absolute if the store has a URL."""
+    full = folder.resolve()
+    return str(full) if is_url(address) else os.path.relpath(full, Path(address).resolve().parent)
 
 
 _warned: set[str] = set()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from abreast.errors import BadInput, suggestion
 from abreast.store import schema
+from abreast.store.address import is_url
 from abreast.store.base import Connection, Database
 from abreast.store.dialect import Dialect, placeholders, quote
 from abreast.store.user_tables import tracked_rows
@@ -292,13 +294,14 @@ def delete(store: Database, track_id: str) -> dict[str, int]:
 
 def forget_missing(store: Database) -> None:
     store.close()
-    folders = [store.path.resolve().parent / path for (path,) in store.rows("SELECT path FROM tracked_caches")]
-    for folder in folders:
+    base = Path() if is_url(store.address) else Path(store.address).resolve().parent
+    for (path,) in store.rows("SELECT path FROM tracked_caches"):
+        folder = base / path
         if (folder / FILE).is_file():
             cache = Cache.open(folder)
             try:
-                cached = cache.rows_of(store.path)
-                cache.forget_rows(store.path, _missing(store, cached))
+                cached = cache.rows_of(store.address)
+                cache.forget_rows(store.address, _missing(store, cached))
             finally:
                 cache.close()
 
