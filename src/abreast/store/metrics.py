@@ -35,9 +35,7 @@ RUN_COLUMNS = ("code_commit", "data_commit", "experiment_version")
 COLUMNS = (*ROW_COLUMNS, *NUMBERS, *RUN_COLUMNS)
 
 SQL_TYPES = {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT", "boolean": "BOOLEAN", "null": "TEXT"}
-TYPES = dict.fromkeys((*ROW_COLUMNS, *RUN_COLUMNS), "TEXT") | {
-    name: SQL_TYPES[kind] for name, kind in NUMBERS.items()
-}
+TYPES = dict.fromkeys((*ROW_COLUMNS, *RUN_COLUMNS), "TEXT") | {name: SQL_TYPES[kind] for name, kind in NUMBERS.items()}
 LOOP_DEFAULTS = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # for tracked rows
 
 Generated = Sequence[tuple[str, str, str]]  # name of a column, its key in the JSON, its type

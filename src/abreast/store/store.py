@@ -220,9 +220,13 @@ class Store(ReusableAnswers, LaterScores):
         return Lease(run_id=run_id, run=run, epoch=epoch + 1, owner=owner)
 
     def writer(
-        self, lease: Lease, on_commit: Callable[[list[Any]], None], on_failure: Callable[[StoreError], None]
+        self,
+        lease: Lease,
+        on_commit: Callable[[list[Any]], None],
+        on_failure: Callable[[StoreError], None],
+        on_outage: Callable[[StoreError | None], None],
     ) -> Writer:
-        return Writer(self, lease, on_commit, on_failure)
+        return Writer(self, lease, on_commit, on_failure, on_outage)
 
     def finish(self, lease: Lease, status: str, reason: str | None) -> None:
         """Store how the run ended, and give its lease back."""

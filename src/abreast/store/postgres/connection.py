@@ -61,7 +61,11 @@ class _DecimalLoader(Loader):
 
 def _adapters(numbers: dict[type, type[Dumper]]) -> AdaptersMap:
     adapters = AdaptersMap(types=psycopg.adapters.types)
-    for kind, dumper in {str: _Text, bytes: _Bytes, bool: _Boolean, type(None): none.NoneDumper, **numbers}.items():
+    adapters.register_dumper(str, _Text)
+    adapters.register_dumper(bytes, _Bytes)
+    adapters.register_dumper(bool, _Boolean)
+    adapters.register_dumper(type(None), none.NoneDumper)
+    for kind, dumper in numbers.items():
         adapters.register_dumper(kind, dumper)
     adapters.register_loader(0, string.TextLoader)  # whatever is not listed
     for name in ("int2", "int4", "int8", "oid"):
@@ -107,11 +111,11 @@ class PostgresConnection:
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self.raw = raw
         self.streams = False  # whether rows of a SELECT are fetched as they are read; only in a transaction
-        self.views_are_stale = False  # columns were added that the views do not have yet
+        self.views_are_stale = False  # columns were added that the views do not have
         self._changes = self._total = self._cursors = 0
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        if self.streams and sql.lstrip()[:6].upper() in ("SELECT", "WITH s"):
+        if self.streams and sql.lstrip()[:6].upper() == "SELECT":
             return self._stream(sql, parameters)
         return self._run(sql, parameters)
 
@@ -195,8 +199,9 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
     """Open a connection whose unqualified names are those of the schema `abreast`."""
     settings: dict[str, Any] = {"connect_timeout": CONNECT_S, "application_name": "abreast", **_LIVENESS}
     chosen = conninfo_to_dict(url)
-    server = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
-    chosen["options"] = " ".join([chosen.get("options") or "", *(f"-c {name}={value}" for name, value in server.items())])
+    server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    extra = [f"-c {name}={value}" for name, value in server.items()]
+    chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
     raw = psycopg.connect(
         **{**settings, **chosen},
         autocommit=True,

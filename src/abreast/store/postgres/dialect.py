@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from abreast.store.dialect import Dialect, Mode, literal, quote
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
+    from abreast.store.postgres.connection import PostgresConnection
 
 SCHEMA = "abreast"
 LONGEST_IDENTIFIER = 60  # bytes; PostgreSQL cuts off what follows 63, and a number may be appended
@@ -51,6 +52,13 @@ END $$"""
             ("as_seconds", "DOUBLE PRECISION", "extract(epoch FROM value::timestamp)::double precision"),
         )
     ),
+    """CREATE OR REPLACE FUNCTION source_of_views() RETURNS TEXT LANGUAGE sql STABLE AS $$
+SELECT md5(
+  (SELECT COALESCE(string_agg(concat_ws(',', kind, name, type), ';' ORDER BY kind, name), '') FROM columns) || '|' ||
+  (SELECT COALESCE(string_agg(concat_ws(',', c.relation, c.name, c.type), ';' ORDER BY c.seq), '') FROM tracked_columns c
+    JOIN tracked_tables t ON t.relation = c.relation WHERE t.name IN ('predictions', 'metrics'))
+)
+$$""",
     """CREATE OR REPLACE FUNCTION delete_tracked_row() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
   IF OLD.row_id IS NULL THEN
@@ -126,7 +134,15 @@ class PostgresDialect(Dialect):
         return f"pg_typeof({column})::text IN ('bigint', 'double precision') AND {column} IS NOT NULL"
 
     def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
-        connection.views_are_stale = True
+        """Replacing a view waits for its readers, and further readers wait for that. So it happens after this
+        transaction, with little patience, unless the views were dropped in it."""
+        ((is_dropped,),) = connection.execute("SELECT to_regclass('predictions') IS NULL").fetchall()
+        if is_dropped:
+            for statement in statements:
+                connection.execute(statement)
+            ((source,),) = connection.execute("SELECT source_of_views()").fetchall()
+            connection.execute(f"COMMENT ON VIEW predictions IS {literal(source)}")
+        cast("PostgresConnection", connection).views_are_stale = not is_dropped
 
     # -- views -----------------------------------------------------------------------------------------------------
 

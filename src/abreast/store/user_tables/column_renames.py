@@ -65,7 +65,8 @@ def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
 
 
 def is_prediction_column(store: Store, column: str) -> bool:
-    return column in schema.CORE_COLUMNS or column in dict(views.prediction_columns(store.reading().dialect, store.columns()))
+    columns = views.prediction_columns(store.reading().dialect, store.columns())
+    return column in schema.CORE_COLUMNS or column in dict(columns)
 
 
 def count_tracked_values(store: Store, table: str, column: str) -> int | None:

@@ -18,7 +18,6 @@ from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.views import JOINED
 
 MOST_PARAMETERS = 1_000  # in one statement
-_DIRECTIONS = {"ASC": "ASC NULLS FIRST", "DESC": "DESC NULLS LAST"}  # the same in every engine
 _ORDER = {"predictions": ("started_at",)}  # views; tables are in the order of writing
 
 
@@ -115,15 +114,13 @@ def read(
         parameters = condition.parameters
         source = f"FROM {quote(table.relation)} WHERE {where}"
         limit = "" if first is None else f" LIMIT {max(0, first)}"
-        order = f" ORDER BY {', '.join(f'{part} {_DIRECTIONS["ASC"]}' for part in table.order)}" if table.order else ""
+        order = _order_by(table.order, "ASC")
         if by is not None:
-            column = quote(_columns_of(table, name, by[:1])[by[0]])
-            order = f" ORDER BY {column} {_DIRECTIONS[by[1]]}"
+            order = _order_by([quote(column) for column in _columns_of(table, name, by[:1]).values()], by[1])
         selected = ", ".join(map(quote, columns.values())) or "NULL"
         try:
             if last is not None and table.order:  # read backwards from the end, so that other rows are not scanned
-                reversed_order = ", ".join(f"{part} {_DIRECTIONS['DESC']}" for part in table.order)
-                order, limit = f" ORDER BY {reversed_order}", f" LIMIT {max(0, last)}"
+                order, limit = _order_by(table.order, "DESC"), f" LIMIT {max(0, last)}"
             elif last is not None:
                 ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", parameters).fetchall()
                 limit = f" LIMIT {max(0, last)} OFFSET {max(0, count - max(0, last))}"
@@ -136,6 +133,12 @@ def read(
             raise BadInput(f"{name}: {error}") from error
     types = {key: table.types.get(key, "") for key in columns}
     return Frame(types, {key: values(types[key], column) for key, column in zip(columns, cells, strict=True)})
+
+
+def _order_by(columns: Sequence[str], direction: Literal["ASC", "DESC"]) -> str:
+    """A missing value is the smallest, in every engine."""
+    nulls = "FIRST" if direction == "ASC" else "LAST"
+    return f" ORDER BY {', '.join(f'{column} {direction} NULLS {nulls}' for column in columns)}" if columns else ""
 
 
 def _by_column(rows: Iterator[Any], width: int) -> list[list[Any]]:
