@@ -24,14 +24,47 @@ from abreast.store.user_tables.cells import TypedCell
 from conftest import WITHOUT_VERSION_5, Folder
 from packages import install
 
-ADDRESSES = {"sqlite": "results.db", "duckdb": "results.duckdb"}
+ADDRESSES = {"sqlite": "results.db", "duckdb": "results.duckdb", "postgres": None}
 
 
 @pytest.fixture(params=ADDRESSES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / ADDRESSES[request.param]) as opened:
-        assert opened.engine == request.param
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a store that does not exist yet, with a password if it has one."""
+    file = ADDRESSES[request.param]
+    return request.getfixturevalue("postgres") if file is None else str(tmp_path / file)
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[Store]:
+    with open_store(address) as opened:
         yield opened
+
+
+def test_the_address_decides_the_engine(store: Store, request: pytest.FixtureRequest) -> None:
+    assert f"[{store.engine}]" in request.node.name
+
+
+def remove(store: Store) -> None:
+    """Remove a store behind its back."""
+    if store.engine == "postgres":
+        store.sql("drop schema abreast cascade", write=True)
+    else:
+        path = Path(store.address)
+        for file in path.parent.glob(f"{path.name}*"):
+            file.unlink()
+
+
+def administer(store: Store, *statements: str) -> None:
+    """Execute statements as an administrator of the database may."""
+    if store.engine == "postgres":
+        store.sql(";".join(statements), write=True)
+    else:
+        with store.change() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+
+VERSION = {"postgres": "UPDATE store_version SET version = {}"}
 
 
 def new_run(name: str = "calm-heron-1", fingerprint: str = "f") -> NewRun:
@@ -121,8 +154,8 @@ time.sleep(60)
 # -- durability and atomicity --------------------------------------------------------------------------------------
 
 
-def test_a_row_that_was_acknowledged_survives_the_death_of_its_process(store: Store) -> None:
-    assert killed_after_first_line(in_another_process(WRITE_AND_WAIT, store.path)) == "safe"
+def test_a_row_that_was_acknowledged_survives_the_death_of_its_process(store: Store, address: str) -> None:
+    assert killed_after_first_line(in_another_process(WRITE_AND_WAIT, address)) == "safe"
     assert store.rows("SELECT happened_at FROM events") == [(1.0,)]
     assert store.sql("select count(*) from events")[1] == [(1,)]
 
@@ -190,8 +223,8 @@ def test_a_writer_without_its_lease_writes_nothing_more(store: Store) -> None:
     store.release_lease(new_lease)
 
 
-def test_the_run_of_a_killed_driver_can_be_claimed_at_once(store: Store) -> None:
-    process = in_another_process(WRITE_AND_WAIT, store.path)
+def test_the_run_of_a_killed_driver_can_be_claimed_at_once(store: Store, address: str) -> None:
+    process = in_another_process(WRITE_AND_WAIT, address)
     assert process.stdout is not None
     process.stdout.readline()
     with pytest.raises(StoreError, match=f"is being executed by process {process.pid}"):
@@ -254,10 +287,9 @@ def test_a_user_query_changes_nothing_without_write(store: Store) -> None:
 
 def test_a_store_of_an_older_version_is_migrated(store: Store) -> None:
     store.finish(store.begin(new_run()), "complete", None)
-    with store.change() as connection:
-        connection.execute("DROP VIEW predictions; DROP VIEW metrics;" + WITHOUT_VERSION_5)
-        connection.execute("PRAGMA user_version = 4")
-        connection.execute("UPDATE runs SET label = 'old'")
+    version = VERSION.get(store.engine, "PRAGMA user_version = {}").format(4)
+    label = "UPDATE runs SET label = 'old'"
+    administer(store, "DROP VIEW predictions", "DROP VIEW metrics", WITHOUT_VERSION_5.strip("; "), version, label)
     store.close()
     assert store.run("latest")["label"] == "old"
     assert store.rows("SELECT reasoning_tokens FROM trials") == []
@@ -267,8 +299,7 @@ def test_a_store_of_an_older_version_is_migrated(store: Store) -> None:
 
 def test_a_store_of_a_newer_version_is_refused(store: Store) -> None:
     store.finish(store.begin(new_run()), "complete", None)
-    with store.change() as connection:
-        connection.execute("PRAGMA user_version = 99")
+    administer(store, VERSION.get(store.engine, "PRAGMA user_version = {}").format(99))
     store.close()
     with pytest.raises(StoreError, match="made by a newer abreast"):
         store.exists()
@@ -279,7 +310,7 @@ def test_columns_that_several_writers_add_at_once_become_one(store: Store) -> No
     store.finish(store.begin(new_run("first-1", "first")), "complete", None)
 
     def write(number: int) -> None:
-        with open_store(store.path) as own:
+        with open_store(store.address) as own:
             writing = Writing(own, own.begin(new_run(f"run-{number}", str(number))))
             writing.writer.register("params", values[number])
             writing.writer.close()
@@ -377,7 +408,7 @@ def promise_tracked_rows(store: Store) -> None:
     with writer.using() as connection:
         assert tracked_rows.insert_one(connection, cache, "measured", tracked_row(3))
     writer.committed()
-    with open_store(store.path, store.engine) as reader:  # before it is closed
+    with open_store(store.address, store.engine) as reader:  # before it is closed
         assert tables.read(reader, "measured", keys=["number"]).columns["number"] == [1, 2, 3]
     broken = tracked_row(5) | {"number": TypedCell("integer", object())}
     with pytest.raises((StoreError, TypeError)), writer.transaction() as connection:
@@ -410,19 +441,20 @@ time.sleep(60)
 """
 
 
-def test_a_tracked_row_survives_the_death_of_its_process(store: Store) -> None:
-    assert killed_after_first_line(in_another_process(WRITE_TRACKED_AND_WAIT, store.path)) == "safe"
+def test_a_tracked_row_survives_the_death_of_its_process(store: Store, address: str) -> None:
+    assert killed_after_first_line(in_another_process(WRITE_TRACKED_AND_WAIT, address)) == "safe"
     assert tables.count(store, "measured") == 1
     assert store.sql("select number from measured")[1] == [(1,)]
 
 
 def test_a_writer_of_tracked_rows_notices_that_its_store_was_removed(store: Store) -> None:
     writer = store.open_tracked_writer()
-    for file in store.path.parent.glob(f"{store.path.name}*"):
-        file.unlink()
+    with writer.transaction() as connection:
+        tracked_rows.insert(connection, {}, "measured", [tracked_row(1)])
+    remove(store)
     assert not writer.is_current()
-    with pytest.raises(Closed), writer.using():
-        pass
+    with pytest.raises(Closed), writer.transaction() as connection:
+        tracked_rows.insert(connection, {}, "measured", [tracked_row(2)])
     writer.close()
     promise_tracked_rows(store)
 
@@ -455,9 +487,9 @@ def test_a_package_can_add_an_engine(folder: Folder, monkeypatch: pytest.MonkeyP
             assert writing.committed == ["token"]
             assert store.run("latest")["stored_trials"] == 1
             promise_tracked_rows(store)
-        with Tracker(store.path, engine="toy") as tracker:
+        with Tracker(store.address, engine="toy") as tracker:
             tracker.log({"number": 4})
-        assert Reader(store.path, engine="toy").count() == 2  # with the trial
+        assert Reader(store.address, engine="toy").count() == 2  # with the trial
     with pytest.raises(BadInput, match=r'unknown store engine "toi" \(did you mean "toy"\?\)'):
         open_store("x.db", "toi")
 

@@ -96,7 +96,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     nulls = ", ".join(["NULL"] * (len(_SUMS) + 9))
     weighted = dialect.json_value("r.spec", "weight", "text")
     repeats = dialect.json_value("r.spec", "repeats", "integer")
-    payloads, sure, number = "", "NULL", "NULL"
+    payloads, sure, number = "", dialect.null("TEXT"), dialect.null("DOUBLE")
     if confident:  # payloads are read for nothing else
         payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
         sure = dialect.json_text("p.data", "confidence")

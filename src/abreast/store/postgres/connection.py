@@ -146,6 +146,8 @@ class PostgresConnection:
     def close(self) -> None:
         self.raw.close()
 
+    __del__ = close  # as files are closed
+
     @property
     def is_lost(self) -> bool:
         return self.raw.closed or self.raw.broken

@@ -9,7 +9,7 @@ from psycopg import errors
 from abreast.errors import StoreError
 from abreast.store import schema, views
 from abreast.store.postgres.connection import PostgresConnection, connect
-from abreast.store.postgres.dialect import FUNCTIONS, POSTGRES, SCHEMA
+from abreast.store.postgres.dialect import FUNCTIONS, POSTGRES, SCHEMA, SOURCE_OF_VIEWS
 
 OLDEST_SERVER = 14
 VIEWS_WAIT = "200ms"  # for readers of the views, before they are recreated another time
@@ -82,12 +82,12 @@ def _migrate(connection: PostgresConnection, address: str) -> None:
         if not version:
             if not connection.execute(f"SELECT 1 FROM pg_namespace WHERE nspname = '{SCHEMA}'").fetchall():
                 connection.execute(f"CREATE SCHEMA {SCHEMA}")
-            for statement in (*FUNCTIONS, *schema.create_tables(POSTGRES), *_OWN_TABLES):
+            for statement in (*FUNCTIONS, *schema.create_tables(POSTGRES), SOURCE_OF_VIEWS, *_OWN_TABLES):
                 connection.execute(statement)
             connection.execute("CREATE TABLE store_version (version BIGINT NOT NULL)")
             connection.execute("INSERT INTO store_version VALUES (?)", (schema.VERSION,))
         else:
-            for statement in (*FUNCTIONS, *schema.upgrades(POSTGRES, version)):
+            for statement in (*FUNCTIONS, *schema.upgrades(POSTGRES, version), SOURCE_OF_VIEWS):
                 connection.execute(statement)
             connection.execute("UPDATE store_version SET version = ?", (schema.VERSION,))
         views.drop_views(connection)

@@ -33,7 +33,7 @@ _END_SESSION = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid
 
 
 class PostgresWriterConnection(WriterConnection):
-    """Commits to the database. If the connection is lost, connects again and continues: nothing is lost or stored twice.
+    """Commits to the database. If the connection is lost, connects again and continues; nothing is stored twice.
 
     Whether a commit whose reply was lost has happened is known from the identity of its transaction.
     """
@@ -193,10 +193,10 @@ class PostgresTrackedWriter(TrackedWriter):
                 raise Closed(f"{self._store.address}: closed")
             try:
                 yield self._connection
-            except (psycopg.OperationalError, psycopg.InterfaceError, errors.InvalidSchemaName) as error:
-                if self._connection.is_lost or isinstance(error, errors.InvalidSchemaName):
+            except (psycopg.OperationalError, psycopg.InterfaceError, errors.UndefinedTable) as error:
+                if self._connection.is_lost or isinstance(error, errors.UndefinedTable):
                     self._connection.close()
-                    raise Closed(f"{self._store.address}: the connection was lost") from error
+                    raise Closed(f"{self._store.address}: the connection was lost, or the store was removed") from error
                 raise
 
     @contextmanager
