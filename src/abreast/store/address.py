@@ -28,6 +28,7 @@ _CLASSES = {
     "postgres": "abreast.store.postgres.store:PostgresStore",
 }
 _PASSWORDS = ("password", "sslpassword", "oauth_client_secret")  # parameters of a URL
+_URL = re.compile(r"[A-Za-z][\w+.-]*://")
 _HOSTS = re.compile(r"(?:(?:\[[^]]*\]|[^:@,]*)(?::\d*)?(?:,|$))*")
 
 Address = str | os.PathLike[str]
@@ -36,7 +37,7 @@ _complete: dict[str, str] = {}  # addresses with their passwords, by the address
 
 def is_url(address: Address) -> bool:
     """Whether an address is the URL of a database, not a path."""
-    return "://" in os.fspath(address)
+    return _URL.match(os.fspath(address)) is not None
 
 
 def without_password(address: str) -> str:

@@ -11,6 +11,7 @@ from abreast.cli.command import TABLE, argument, command, flag, words
 from abreast.errors import BadInput
 from abreast.output import echo, is_read, listings, say
 from abreast.store import Store
+from abreast.store.address import is_url, without_password
 from abreast.text import many
 
 FORMATS = ("csv", "parquet", "jsonl")
@@ -35,8 +36,9 @@ def query_store(args: argparse.Namespace) -> None:
         raise BadInput(
             "sql takes a store and one query", 'put the query in quotes, such as abreast sql results.db "select ..."'
         )
-    if not names and query.endswith(store_argument.SUFFIXES):
-        raise BadInput(f"sql {query}: the query is missing", f'use `abreast sql {query} "select * from metrics"`')
+    if not names and (is_url(query) or query.endswith(store_argument.SUFFIXES)):
+        address = without_password(query)
+        raise BadInput(f"sql {address}: the query is missing", f'use `abreast sql {address} "select * from metrics"`')
     with store_argument.find_store(names[0] if names else args.store) as store:
         table = None if store.is_read_only() else store.deletable_table(query)
         if table is not None:
