@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -182,6 +183,16 @@ def test_the_environment_can_name_the_store(server: Server, monkeypatch: pytest.
     assert "--store" not in done.err
 
 
+def test_a_suggested_command_takes_the_password_from_the_environment(server: Server) -> None:
+    run = started(server)
+    site = str(server.disk.parent / "site")
+    environment = {**os.environ, "PYTHONPATH": site, "ABREAST_STORE": server.login()}
+    done = server.command("runs", "--store", server.url(), env=environment)
+    assert run in done.out
+    done = server.command("runs", "--store", server.url(), env={**os.environ, "PYTHONPATH": site})
+    assert f"{server.url()}: wrong password for ann" in done.err
+
+
 def test_an_agent_does_not_inherit_the_store(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABREAST_STORE", server.login())
     server.write(
@@ -283,6 +294,8 @@ def test_a_store_that_does_not_exist_or_cannot_be_opened_is_named_without_its_pa
     assert "the query is missing" in server.abreast("sql", server.login()).err
     assert "unrecognized arguments" in server.abreast("runs", server.login()).err
     assert server.abreast("copy", server.login()).code == 2
+    with pytest.raises(BadInput, match="not a file, as SQLite needs"):
+        open_store("postgresql://host/db", "sqlite")
     server.write("spec.yaml", SPEC.replace("STORE", server.login()) + "limits: 3\n")
     assert server.abreast("run", "spec.yaml").code == 2
     (server.path / "spec.yaml").unlink()

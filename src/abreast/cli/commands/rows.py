@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from typing import Any
 
 from abreast.cli import store_argument
@@ -38,7 +39,8 @@ def query_store(args: argparse.Namespace) -> None:
         )
     if not names and (is_url(query) or query.endswith(store_argument.SUFFIXES)):
         address = without_password(query)
-        raise BadInput(f"sql {address}: the query is missing", f'use `abreast sql {address} "select * from metrics"`')
+        fix = f'use `abreast sql {shlex.quote(address)} "select * from metrics"`'
+        raise BadInput(f"sql {address}: the query is missing", fix)
     with store_argument.find_store(names[0] if names else args.store) as store:
         table = None if store.is_read_only() else store.deletable_table(query)
         if table is not None:
