@@ -14,13 +14,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import abreast
 from abreast.cli import main
 from abreast.redaction import KNOWN_SECRETS
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
 
 ABREAST = [sys.executable, "-m", "abreast"]
 
@@ -188,6 +191,23 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ABREAST_STATE", str(folder))
     monkeypatch.setenv("ABREAST_CACHE", str(folder / "cache"))
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, one for each worker of pytest-xdist; it starts with the first test that asks for it."""
+    from postgres_server import PostgresServer
+
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of a new and empty PostgreSQL database."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url.rpartition("/")[2])
 
 
 @pytest.fixture(autouse=True)

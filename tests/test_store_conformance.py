@@ -79,9 +79,10 @@ class Writing:
     lease: Lease
     committed: list[Any] = field(default_factory=list)
     failures: list[StoreError] = field(default_factory=list)
+    outages: list[StoreError | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.writer = self.store.writer(self.lease, self.committed.extend, self.failures.append)
+        self.writer = self.store.writer(self.lease, self.committed.extend, self.failures.append, self.outages.append)
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -111,7 +112,7 @@ from test_store_conformance import event, new_run
 from abreast.store import open_store
 store = open_store(sys.argv[1])
 lease = store.begin(new_run())
-writer = store.writer(lease, lambda tokens: print(*tokens, flush=True), print)
+writer = store.writer(lease, lambda tokens: print(*tokens, flush=True), print, print)
 writer.put_together([event(lease.run_id, 1)], "safe")
 time.sleep(60)
 """

@@ -78,7 +78,9 @@ class Execution:
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and close everything. Raises StoreError if rows are lost."""
         acknowledgements = Acknowledgements(asyncio.get_running_loop())
-        writer = self.store.writer(self.lease, acknowledgements.committed, acknowledgements.failed)
+        writer = self.store.writer(
+            self.lease, acknowledgements.committed, acknowledgements.failed, acknowledgements.interrupted
+        )
         try:
             active = ActiveExecution(self, acknowledgements, writer)
         except BaseException:
@@ -204,6 +206,7 @@ class ActiveExecution:
             if seconds is not None:
                 loop.call_later(seconds, state.stop, "run_timeout", f"run_timeout of {seconds:g} s reached", "")
             store_watch = asyncio.create_task(self._watch_store())
+            outage_watch = asyncio.create_task(self._watch_outages())
             watches = [asyncio.create_task(limit.watch(state.wake)) for limit in self._limits]
             watches.append(asyncio.create_task(self._tick()))
             try:
@@ -214,6 +217,7 @@ class ActiveExecution:
                     task.cancel()
                 error = await self._close()
                 store_watch.cancel()
+                outage_watch.cancel()
         if error is not None:
             raise error
         return self._ending(in_flight)
@@ -293,6 +297,16 @@ class ActiveExecution:
             self._scoring.abandon(asyncio.get_running_loop())
             if isinstance(error, LeaseLost):
                 self._engine.cancel()
+
+    async def _watch_outages(self) -> None:
+        """Report when the server of the store cannot be reached, and when it is back. Results wait in memory, and no
+        trial starts in place of one that is not stored yet."""
+        while True:
+            error = await self._state.acknowledgements.outages.get()
+            if error is not None:
+                self._listener.event("store_lost", message=error.message)
+            else:
+                self._listener.event("store_back")
 
     @contextlib.contextmanager
     def _handle_interrupts(self) -> Iterator[None]:

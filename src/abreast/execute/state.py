@@ -21,6 +21,7 @@ class Acknowledgements:
         self._loop = loop
         self.stored: deque[Sequence[Job]] = deque()
         self.failures: asyncio.Queue[StoreError] = asyncio.Queue()  # a store can fail more than once
+        self.outages: asyncio.Queue[StoreError | None] = asyncio.Queue()  # None: over
         self.has_failed = False
         self.changed = asyncio.Event()
 
@@ -29,6 +30,9 @@ class Acknowledgements:
 
     def failed(self, error: StoreError) -> None:
         self._loop.call_soon_threadsafe(self._add_failure, error)
+
+    def interrupted(self, error: StoreError | None) -> None:
+        self._loop.call_soon_threadsafe(self.outages.put_nowait, error)
 
     def _add_failure(self, error: StoreError) -> None:
         self.has_failed = True

@@ -78,6 +78,10 @@ class WriterConnection(ABC):
     def commit(self, work: Callable[[Connection], None]) -> None:
         """Do the work in one transaction, which is durable when this returns. The work may be called more than once."""
 
+    def hurry(self) -> None:
+        """Called when the run has ended: soon give up what cannot be committed."""
+        return
+
     @abstractmethod
     def explain(self, error: Exception) -> StoreError: ...
 
@@ -202,8 +206,11 @@ class Database(ABC):
         """One transaction, durable when it ends. Only one process at a time is in a `change`."""
 
     @abstractmethod
-    def open_writer(self, on_moved: Callable[[StoreVanished], None]) -> WriterConnection:
-        """Open the connection of a `Writer`. `on_moved` is called if the file vanishes and it continues in a copy."""
+    def open_writer(
+        self, on_moved: Callable[[StoreVanished], None], on_outage: Callable[[StoreError | None], None]
+    ) -> WriterConnection:
+        """Open the connection of a `Writer`. `on_moved` is called if the file vanishes and it continues in a copy,
+        `on_outage` with the error if a server cannot be reached for a while, and with None when it is back."""
 
     @abstractmethod
     def open_tracked_writer(self) -> TrackedWriter:

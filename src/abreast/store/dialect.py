@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from abreast.store.base import Connection
 
 Mode = Literal["insert", "ignore", "replace"]  # what to do if a row with the same key exists
 
@@ -28,6 +31,16 @@ class ViewDialect(ABC):
     reads_run_by_run = False  # whether `metrics` must compute each run in a separate subquery
     ordered_join = "JOIN"  # a join that is executed in the order written
     joins_scores = True  # whether one join is faster than a subquery per score
+    most_columns = 1_900  # generated columns of a view, and columns of a tracked table: SQLite allows 2,000 in a result
+    most_in_a_view = 1_950  # with those of a tracked table; the table itself has the others
+
+    def identifier(self, name: str) -> str:
+        """The name, or if the engine's identifiers are shorter, a short one that no other name has."""
+        return name
+
+    def null(self, type_: str) -> str:
+        """NULL in a column of this type."""
+        return "NULL"
 
     @abstractmethod
     def json_value(self, source: str, key: str | None, kind: str) -> str:
@@ -89,18 +102,39 @@ class Dialect(ViewDialect):
     relations: str  # a query for the names that are taken in the database
     reserved_columns: frozenset[str] = frozenset()  # in lower case
     statement_errors: tuple[type[Exception], ...] = ()  # raised for statements that do not match the tables
+    locks_row = ""  # added to a SELECT, so that other processes cannot change its rows before this transaction ends
+    lock_columns = ""  # a statement: until this transaction ends, no other one adds columns
+    lock_cases = ""  # a statement: until this transaction ends, no other one stores cases
+    retypes_columns = False  # whether a column is altered when its values get a wider type
 
     def type_name(self, type_: str) -> str:
         """The engine's name for a type of `schema.TABLES`."""
         return type_
 
+    def checked_columns(self, table: str) -> Iterable[str]:
+        """Definitions of columns that the engine needs beyond those of `schema.TABLES`, derived from them."""
+        return ()
+
     def user_column(self, name: str, kind: str) -> str:
         """The definition of a column of a tracked table; its kind may be widened later."""
         return quote(name)
 
+    def as_kind(self, value: str, kind: str) -> str:
+        """A value of a tracked table in a column of this kind, which may be wider."""
+        return value
+
     def widen(self, relation: str, column: str, kind: str) -> Iterable[str]:
         """Statements that let a column of a tracked table hold values of a wider kind."""
         return ()
+
+    def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
+        """Recreate the views, now or as soon as no reader is in the way."""
+        for statement in statements:
+            connection.execute(statement)
+
+    @abstractmethod
+    def is_number(self, column: str) -> str:
+        """The condition that the value of a column of any type is a number."""
 
     @abstractmethod
     def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:

@@ -34,9 +34,8 @@ ROW_COLUMNS = ("run", "variant", "segment", "source")
 RUN_COLUMNS = ("code_commit", "data_commit", "experiment_version")
 COLUMNS = (*ROW_COLUMNS, *NUMBERS, *RUN_COLUMNS)
 
-TYPES = dict.fromkeys((*ROW_COLUMNS, *RUN_COLUMNS), "TEXT") | {
-    name: {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT"}[kind] for name, kind in NUMBERS.items()
-}
+SQL_TYPES = {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT", "boolean": "BOOLEAN", "null": "TEXT"}
+TYPES = dict.fromkeys((*ROW_COLUMNS, *RUN_COLUMNS), "TEXT") | {name: SQL_TYPES[kind] for name, kind in NUMBERS.items()}
 LOOP_DEFAULTS = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # for tracked rows
 
 Generated = Sequence[tuple[str, str, str]]  # name of a column, its key in the JSON, its type
@@ -48,7 +47,7 @@ def metrics_view(dialect: ViewDialect, generated: Generated, tagged: bool, confi
     parts = dialect.first_metrics(len(COLUMNS) + len(generated))
     for segmented in [False, True] if tagged else [False]:
         steps = _steps(dialect, segmented, confident)
-        nulls = ", NULL" * len(generated)
+        nulls = "".join(f", {dialect.null(SQL_TYPES[type_])}" for _, _, type_ in generated)
         parts.append(dialect.derived_metrics(steps, segmented, NUMBERS, _run_values(dialect), nulls))
     parts.append(_logged(dialect, generated))
     if joined:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from abreast.store.dialect import Dialect, Mode
 
 VERSION = 6
-MOST_COLUMNS = 1_900  # generated columns: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # columns for keys of returned dicts; further keys are only in the JSON of their row
 LONGEST_NAME = 200
 MOST_LOGGED = 1_000  # columns for logged names; further names are refused
@@ -126,7 +125,9 @@ def create_tables(dialect: Dialect) -> Iterable[str]:
 
 def _create_table(dialect: Dialect, table: str) -> str:
     columns = {name: type_ for name, type_ in TABLES[table].items() if name != "run_id" or table != "runs"}
-    body = ", ".join(f"{name} {dialect.type_name(type_)}" for name, type_ in columns.items())
+    body = ", ".join(
+        [*(f"{name} {dialect.type_name(type_)}" for name, type_ in columns.items()), *dialect.checked_columns(table)]
+    )
     key = "run_id" if table == "runs" else "seq"
     unique = f", UNIQUE({UNIQUE[table]})" if table in UNIQUE else ""
     return f"CREATE TABLE IF NOT EXISTS {table} ({key} {dialect.row_number}, {body}{unique})"

@@ -222,9 +222,13 @@ class Store(ReusableAnswers, LaterScores):
         return Lease(run_id=run_id, run=run, epoch=epoch + 1, owner=owner)
 
     def writer(
-        self, lease: Lease, on_commit: Callable[[list[Any]], None], on_failure: Callable[[StoreError], None]
+        self,
+        lease: Lease,
+        on_commit: Callable[[list[Any]], None],
+        on_failure: Callable[[StoreError], None],
+        on_outage: Callable[[StoreError | None], None],
     ) -> Writer:
-        return Writer(self, lease, on_commit, on_failure)
+        return Writer(self, lease, on_commit, on_failure, on_outage)
 
     def finish(self, lease: Lease, status: str, reason: str | None) -> None:
         """Store how the run ended, and give its lease back."""
@@ -305,7 +309,11 @@ class Store(ReusableAnswers, LaterScores):
                         removed += connection.changes() if table == "trials" else 0
                     connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
                     connection.execute(schema.insert(connection.dialect, "deletions"), (run_id, time.time()))
-            connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
+            if connection.dialect.lock_cases:
+                connection.execute(connection.dialect.lock_cases)
+            connection.execute(
+                "DELETE FROM cases WHERE digest IN (SELECT digest FROM cases EXCEPT SELECT case_digest FROM trials)"
+            )
         return removed
 
 

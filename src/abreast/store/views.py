@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from abreast.store import metrics, schema
 from abreast.store.dialect import ViewDialect, literal, placeholders, quote
-from abreast.store.schema import CORE_COLUMNS, CORE_TYPES, LONGEST_NAME, MOST_COLUMNS, Column, unique_name
+from abreast.store.schema import CORE_COLUMNS, CORE_TYPES, LONGEST_NAME, Column, unique_name
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
@@ -28,12 +28,13 @@ _CALL_DEFAULTS = {
 }
 
 
-def prediction_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+def prediction_columns(dialect: ViewDialect, columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """Name the generated columns of `predictions`. Returned values come last: none can take the name of a score.
     Names that differ only in case get a number, because SQL ignores case.
 
+    >>> from abreast.store.sqlite.dialect import SQLITE
     >>> columns = [Column("params", "model", "text"), Column("data", "score", "real")]
-    >>> [name for name, _ in prediction_columns(columns)]
+    >>> [name for name, _ in prediction_columns(SQLITE, columns)]
     ['params_model', 'result_score']
     """
     used = set(CORE_COLUMNS)
@@ -41,24 +42,27 @@ def prediction_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     generated = (column for column in columns if column.kind in _KINDS)
     for column in sorted(generated, key=lambda column: (_KINDS.index(column.kind), column.name.swapcase())):
         name = column.name if column.kind == "data" else f"{column.kind}_{column.name}"
-        if len(columns_by_name) >= MOST_COLUMNS or len(name) > LONGEST_NAME or "\0" in name:
+        if len(columns_by_name) >= dialect.most_columns or len(name) > LONGEST_NAME or "\0" in name:
             continue  # it is in the JSON of its row
         if column.kind == "data" and (name.lower() in used or not name.strip()):
             name = f"result_{name}"
-        columns_by_name.append((unique_name(name, used), column))
+        columns_by_name.append((unique_name(dialect.identifier(name), used), column))
     return columns_by_name
 
 
-def metric_columns(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+def metric_columns(dialect: ViewDialect, columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """Name the columns of `metrics` that only users log.
 
-    >>> [name for name, _ in metric_columns([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
+    >>> from abreast.store.sqlite.dialect import SQLITE
+    >>> columns = [Column("metric", "Note", "text"), Column("metric", "note", "text")]
+    >>> [name for name, _ in metric_columns(SQLITE, columns)]
     ['note', 'Note_2']
     """
     used = set(metrics.COLUMNS)
     logged = [column for column in columns if column.kind == "metric" and column.name not in metrics.COLUMNS]
     return [
-        (unique_name(column.name, used), column) for column in sorted(logged, key=lambda column: column.name.swapcase())
+        (unique_name(dialect.identifier(column.name), used), column)
+        for column in sorted(logged, key=lambda column: column.name.swapcase())
     ]
 
 
@@ -67,9 +71,6 @@ class TrackedView(NamedTuple):
 
     relation: str
     columns: list[str]
-
-
-MOST_IN_A_VIEW = 1_950  # SQLite allows 2,000 columns; the table itself has the others
 
 
 def join_tracked(
@@ -89,7 +90,7 @@ def join_tracked(
     own = {name.lower(): quote(name) for name in tracked.columns}
     existing = {name.lower() for name in names}
     extra = [name for name in tracked.columns if name.lower() not in existing]
-    extra = extra[: max(0, MOST_IN_A_VIEW - len(names))]
+    extra = extra[: max(0, dialect.most_in_a_view - len(names))]
     chosen = []
     for name in (*names, *extra):
         default = re.sub(r"\{(\w+)\}", lambda match: own.get(match[1], "NULL"), defaults.get(name, "NULL"))
@@ -119,7 +120,7 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: T
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
     names = list(CORE_COLUMNS)
     scores: list[str] = []
-    for name, column in prediction_columns(columns):
+    for name, column in prediction_columns(dialect, columns):
         if column.kind != "score":
             value = dialect.json_value(sources[column.kind], column.name, column.type)
         elif not dialect.joins_scores:
@@ -150,7 +151,7 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: T
 def create_views(dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, TrackedView]) -> Iterable[str]:
     """Statements that recreate the views. `tracked` are the tracked tables by view."""
     columns = list(columns)
-    generated = [(name, column.name, column.type) for name, column in metric_columns(columns)]
+    generated = [(name, column.name, column.type) for name, column in metric_columns(dialect, columns)]
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
     yield predictions_view(dialect, columns, tracked.get("predictions"))
@@ -166,8 +167,13 @@ def create_views(dialect: ViewDialect, columns: Iterable[Column], tracked: Mappi
 
 def make_views(connection: Connection) -> None:
     """Recreate the views, inside a transaction, after columns changed."""
-    for statement in create_views(connection.dialect, *view_columns(connection)):
-        connection.execute(statement)
+    connection.dialect.replace_views(connection, create_views(connection.dialect, *view_columns(connection)))
+
+
+def drop_views(connection: Connection) -> None:
+    """Drop the views, which may be in the way of a change to a table that they include. `make_views` must follow."""
+    for view in JOINED:
+        connection.execute(f"DROP VIEW IF EXISTS {view}")
 
 
 def view_columns(connection: Connection) -> tuple[list[Column], dict[str, TrackedView]]:
@@ -185,20 +191,29 @@ def view_columns(connection: Connection) -> tuple[list[Column], dict[str, Tracke
 
 def add_columns(connection: Connection, columns: Iterable[Column]) -> None:
     """Add columns to the registry or widen them, inside a transaction, and recreate the views if that changed it."""
+    columns = list(columns)
+    if _new_columns(connection, columns):
+        if connection.dialect.lock_columns:
+            connection.execute(connection.dialect.lock_columns)
+        insert = schema.insert(connection.dialect, "columns", "replace")
+        connection.executemany(insert, _new_columns(connection, columns))
+        make_views(connection)
+
+
+def _new_columns(connection: Connection, columns: Iterable[Column]) -> list[Column]:
+    """Return the columns that the registry lacks or has with a narrower type, with the type to store."""
     types = {(kind, name): type_ for kind, name, type_ in connection.execute("SELECT kind, name, type FROM columns")}
     returned = sum(kind == "data" for kind, _ in types)
-    changed = False
+    changed: dict[tuple[str, str], Column] = {}
     for column in columns:
-        old = types.get((column.kind, column.name))
+        key = (column.kind, column.name)
+        old = types.get(key)
         if old is None and column.kind == "data":
             returned += 1
             if returned > schema.MOST_RETURNED:
                 continue
         wide = column.type if old is None else schema.widest(old, column.type)
         if wide != old:
-            types[column.kind, column.name] = wide
-            row = (column.kind, column.name, wide)
-            connection.execute(schema.insert(connection.dialect, "columns", "replace"), row)
-            changed = True
-    if changed:
-        make_views(connection)
+            types[key] = wide
+            changed[key] = Column(column.kind, column.name, wide)
+    return list(changed.values())

@@ -59,6 +59,7 @@ class Writer:
         lease: Lease,
         on_commit: Callable[[list[Any]], None],
         on_failure: Callable[[StoreError], None],
+        on_outage: Callable[[StoreError | None], None],
     ) -> None:
         self.lease = lease
         self.failure: StoreError | None = None
@@ -71,7 +72,7 @@ class Writer:
         self._closing = False
         self._column_types: dict[tuple[str, str], str] = {}
         self._registered: set[tuple[str, Any, type]] = set()
-        self._connection = store.open_writer(self._move)
+        self._connection = store.open_writer(self._move, on_outage)
         self._last_heartbeat = 0.0
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
         self._thread.start()
@@ -120,6 +121,7 @@ class Writer:
     def close(self) -> None:
         """Commit the remaining rows and stop. Raises if they could not be stored."""
         self._closing = True
+        self._connection.hurry()
         self._wake.set()
         self._urgent.set()
         self._thread.join()
@@ -184,7 +186,8 @@ class Writer:
             self._last_heartbeat = now
 
     def _check_lease(self, connection: Connection) -> None:
-        epochs = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
+        query = f"SELECT epoch FROM runs WHERE run_id = ?{connection.dialect.locks_row}"
+        epochs = connection.execute(query, (self.lease.run_id,)).fetchall()
         if not epochs:
             raise LeaseLost(f"{self.lease.run} was deleted while it ran", "run `abreast run SPEC` again")
         if epochs[0][0] != self.lease.epoch:

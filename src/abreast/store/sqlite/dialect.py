@@ -34,6 +34,9 @@ class SQLiteDialect(Dialect):
     def document_text(self, source: str) -> str:
         return f"json_extract(CASE WHEN json_valid({source}, 2) THEN {source} END, '$')"
 
+    def is_number(self, column: str) -> str:
+        return f"typeof({column}) IN ('integer', 'real')"
+
     def column_names(self, relation: str) -> str:
         return f"SELECT name FROM pragma_table_xinfo({literal(relation)})"
 

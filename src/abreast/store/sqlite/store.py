@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from abreast.errors import BadInput
+from abreast.errors import BadInput, StoreError
 from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection, changed_table
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.client import RemoteConnection
@@ -104,7 +104,9 @@ class SQLiteStore(Store):
             yield connection
         self._is_changed = True
 
-    def open_writer(self, on_moved: Callable[[StoreVanished], None]) -> WriterConnection:
+    def open_writer(
+        self, on_moved: Callable[[StoreVanished], None], on_outage: Callable[[StoreError | None], None]
+    ) -> WriterConnection:
         return SQLiteWriterConnection(self.journal, on_moved)
 
     def open_tracked_writer(self) -> TrackedWriter:

@@ -43,7 +43,7 @@ class _RowWithName(NamedTuple):
 
 def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
     """Return kind, old and new name for two columns of `predictions`, such as `params_lr` and `params_rate`."""
-    columns = dict(views.prediction_columns(store.columns()))
+    columns = dict(views.prediction_columns(store.reading().dialect, store.columns()))
     column = columns.get(old)
     if column is None:
         if old in schema.CORE_COLUMNS:
@@ -65,7 +65,8 @@ def resolve_rename(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
 
 
 def is_prediction_column(store: Store, column: str) -> bool:
-    return column in schema.CORE_COLUMNS or column in dict(views.prediction_columns(store.columns()))
+    columns = views.prediction_columns(store.reading().dialect, store.columns())
+    return column in schema.CORE_COLUMNS or column in dict(columns)
 
 
 def count_tracked_values(store: Store, table: str, column: str) -> int | None:

@@ -11,7 +11,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.store import schema
 from abreast.store.address import is_url
 from abreast.store.base import Connection, Database
-from abreast.store.dialect import placeholders, quote
+from abreast.store.dialect import Dialect, placeholders, quote
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import cell, values
 from abreast.store.user_tables.result_cache import FILE, Cache
@@ -49,6 +49,7 @@ class Condition(NamedTuple):
     text: str = "1 = 1"
     values: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
+    number: str | None = None  # a key whose value must be a number
 
     @property
     def parameters(self) -> tuple[Any, ...]:
@@ -74,8 +75,7 @@ class Condition(NamedTuple):
     @classmethod
     def not_null(cls, key: str, only_numbers: bool = False) -> Condition:
         """Rows in which a column is not NULL, or is a number."""
-        text = f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL"
-        return cls(text, keys=(key,))
+        return cls(f"{{{key}}} IS NOT NULL", keys=(key,), number=key if only_numbers else None)
 
 
 ALL = Condition()
@@ -110,18 +110,17 @@ def read(
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
         columns = _columns_of(table, name, table.columns if keys is None else keys)
-        where = _where(table, name, condition)
+        where = _where(connection.dialect, table, name, condition)
         parameters = condition.parameters
         source = f"FROM {quote(table.relation)} WHERE {where}"
         limit = "" if first is None else f" LIMIT {max(0, first)}"
-        order = f" ORDER BY {', '.join(table.order)}" if table.order else ""
+        order = _order_by(table.order, "ASC")
         if by is not None:
-            order = f" ORDER BY {quote(_columns_of(table, name, by[:1])[by[0]])} {by[1]}"
+            order = _order_by([quote(column) for column in _columns_of(table, name, by[:1]).values()], by[1])
         selected = ", ".join(map(quote, columns.values())) or "NULL"
         try:
             if last is not None and table.order:  # read backwards from the end, so that other rows are not scanned
-                reversed_order = ", ".join(f"{part} DESC" for part in table.order)
-                order, limit = f" ORDER BY {reversed_order}", f" LIMIT {max(0, last)}"
+                order, limit = _order_by(table.order, "DESC"), f" LIMIT {max(0, last)}"
             elif last is not None:
                 ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", parameters).fetchall()
                 limit = f" LIMIT {max(0, last)} OFFSET {max(0, count - max(0, last))}"
@@ -134,6 +133,12 @@ def read(
             raise BadInput(f"{name}: {error}") from error
     types = {key: table.types.get(key, "") for key in columns}
     return Frame(types, {key: values(types[key], column) for key, column in zip(columns, cells, strict=True)})
+
+
+def _order_by(columns: Sequence[str], direction: Literal["ASC", "DESC"]) -> str:
+    """A missing value is the smallest, in every engine."""
+    nulls = "FIRST" if direction == "ASC" else "LAST"
+    return f" ORDER BY {', '.join(f'{column} {direction} NULLS {nulls}' for column in columns)}" if columns else ""
 
 
 def _by_column(rows: Iterator[Any], width: int) -> list[list[Any]]:
@@ -149,7 +154,7 @@ def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list
     """Return the column names and an iterator of rows, for tables that do not fit in memory."""
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
-        where = _where(table, name, condition)
+        where = _where(connection.dialect, table, name, condition)
     selected = ", ".join(map(quote, table.columns.values()))
     order = " ORDER BY seq" if table.order == ("seq",) else ""
     query = f"SELECT {selected} FROM {quote(table.relation)} WHERE {where}{order}"
@@ -166,16 +171,18 @@ def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list
 def count(store: Database, name: str, condition: Condition = ALL) -> int:
     with store.snapshot() as connection:
         table = _table_source(connection, store, name)
-        where = _where(table, name, condition)
+        where = _where(connection.dialect, table, name, condition)
         query = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE {where}"
         ((rows,),) = connection.execute(query, condition.parameters).fetchall()
     return int(rows)
 
 
-def _where(table: TableSource, name: str, condition: Condition) -> str:
+def _where(dialect: Dialect, table: TableSource, name: str, condition: Condition) -> str:
     where = condition.text
     for key, column in _columns_of(table, name, condition.keys).items():
         where = where.replace(f"{{{key}}}", quote(column))
+        if key == condition.number:
+            where += f" AND {dialect.is_number(quote(column))}"
     return where
 
 

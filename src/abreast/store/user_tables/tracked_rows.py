@@ -18,14 +18,15 @@ from abreast.errors import BadInput
 from abreast.store import schema
 from abreast.store.dialect import placeholders, quote
 from abreast.store.user_tables.cells import TypedCell, cell, widest
-from abreast.store.views import JOINED, make_views
+from abreast.store.views import JOINED, drop_views, make_views
 from abreast.text import storable
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
+    from abreast.store.dialect import Dialect
 
 OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # columns of every tracked table
-MORE = "more_columns"  # JSON of the keys beyond `schema.MOST_COLUMNS`
+MORE = "more_columns"  # JSON of the keys beyond the most columns of the engine
 DUCKDB_NAMES = ("watermarks", "batch")  # names that a DuckDB file uses internally
 
 
@@ -88,7 +89,7 @@ def insert_one(
     if table is None:
         return False
     if not _fits(table, row):
-        (row,) = _fold_extra_keys(table.columns, [row])
+        (row,) = _fold_extra_keys(connection.dialect, table.columns, [row])
         if not _fits(table, row):
             return False
     try:
@@ -124,7 +125,9 @@ def _fits(table: TrackedTable, row: Mapping[str, TypedCell]) -> bool:
     return True
 
 
-def _fold_extra_keys(columns: Iterable[str], rows: Sequence[Mapping[str, TypedCell]]) -> list[Mapping[str, TypedCell]]:
+def _fold_extra_keys(
+    dialect: Dialect, columns: Iterable[str], rows: Sequence[Mapping[str, TypedCell]]
+) -> list[Mapping[str, TypedCell]]:
     """Move the keys that get no column, beyond those in `columns`, into one JSON column."""
     keys = {*columns}
     result_rows: list[Mapping[str, TypedCell]] = []
@@ -132,7 +135,7 @@ def _fold_extra_keys(columns: Iterable[str], rows: Sequence[Mapping[str, TypedCe
         cells: dict[str, TypedCell] = {}
         extra: dict[str, Any] = {}
         for key, value_cell in row.items():
-            if key not in keys and len(keys) < schema.MOST_COLUMNS and schema.is_column_name(key):
+            if key not in keys and len(keys) < dialect.most_columns and schema.is_column_name(key):
                 keys.add(key)
             if key in keys:
                 cells[key] = value_cell
@@ -163,8 +166,10 @@ def _ensure_table(
     connection: Connection, name: str, rows: Sequence[Mapping[str, TypedCell]]
 ) -> tuple[TrackedTable, list[Mapping[str, TypedCell]]]:
     """Create or extend the table for these rows. Returns the table and the rows to insert."""
+    if connection.dialect.lock_columns:
+        connection.execute(connection.dialect.lock_columns)
     table = find(connection, name)
-    folded = _fold_extra_keys(table.columns if table is not None else OWN, rows)
+    folded = _fold_extra_keys(connection.dialect, table.columns if table is not None else OWN, rows)
     changed = table is None
     if table is None:
         table = TrackedTable(name, _free_relation(connection, name))
@@ -179,12 +184,11 @@ def _create(connection: Connection, table: TrackedTable, rows: Iterable[Mapping[
     """Create a table with all its columns at once: adding a thousand one by one takes seconds."""
     used = {*_reserved_columns(connection)}
     keys = dict.fromkeys([*OWN, *(key for row in rows for key in row)])
-    table.columns = {key: (schema.unique_name(key, used), OWN.get(key, "null")) for key in keys}
-    relation = quote(table.relation)
-    dialect = connection.dialect
+    dialect, relation = connection.dialect, quote(table.relation)
+    table.columns = {key: (schema.unique_name(dialect.identifier(key), used), OWN.get(key, "null")) for key in keys}
     columns = ", ".join(dialect.user_column(column, kind) for column, kind in table.columns.values())
     connection.execute(f"CREATE TABLE {relation} (seq {dialect.row_number}, {columns}, UNIQUE(row_id))")
-    index = schema.unique_name(f"{table.relation} by track", _used_names(connection))
+    index = schema.unique_name(dialect.identifier(f"{table.relation} by track"), _used_names(connection))
     connection.execute(f"CREATE INDEX {quote(index)} ON {relation}(track_id)")
     for statement in dialect.count_changes(table.relation):  # changes that a watermark does not show
         connection.execute(statement)
@@ -199,10 +203,11 @@ def _create(connection: Connection, table: TrackedTable, rows: Iterable[Mapping[
 def _free_relation(connection: Connection, name: str) -> str:
     """Choose the name of a table in SQL: its own unless that is taken or reserved."""
     used = _used_names(connection)
+    name = connection.dialect.identifier(name)
     lower = name.lower()
     if lower not in used and not lower.startswith(("sqlite_", "tracked_")):
         return name
-    return schema.unique_name(f"tracked_{name}", used)
+    return schema.unique_name(connection.dialect.identifier(f"tracked_{name}"), used)
 
 
 def _used_names(connection: Connection) -> set[str]:
@@ -219,21 +224,29 @@ def _add_columns(connection: Connection, table: TrackedTable, rows: Iterable[Map
         for key, (kind, _) in row.items():
             old = table.columns.get(key)
             if old is None:
-                column = schema.unique_name(key, used)
+                column = schema.unique_name(dialect.identifier(key), used)
                 definition = dialect.user_column(column, kind)
                 connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {definition}")
                 connection.execute(schema.insert(dialect, "tracked_columns"), (table.relation, key, column, kind))
                 table.columns[key] = (column, kind)
                 changed = True
             elif (wide := widest(old[1], kind)) != old[1]:
-                for statement in dialect.widen(table.relation, old[0], wide):
-                    connection.execute(statement)
-                connection.execute(
-                    "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?", (wide, table.relation, key)
-                )
-                table.columns[key] = (old[0], wide)
+                if dialect.retypes_columns and table.name in JOINED:
+                    drop_views(connection)
+                _widen(connection, table, key, wide)
                 changed = True
     return changed
+
+
+def _widen(connection: Connection, table: TrackedTable, key: str, kind: str) -> None:
+    """Let a column hold values of a wider type. The views must be dropped if they include the table."""
+    column, _ = table.columns[key]
+    for statement in connection.dialect.widen(table.relation, column, kind):
+        connection.execute(statement)
+    connection.execute(
+        "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?", (kind, table.relation, key)
+    )
+    table.columns[key] = (column, kind)
 
 
 def _reserved_columns(connection: Connection) -> frozenset[str]:
@@ -256,24 +269,23 @@ def rename(connection: Connection, table: TrackedTable, old: str, new: str) -> i
     """Rename a column, or move its values into an existing one. Returns the number of values."""
     relation, (before, kind) = quote(table.relation), table.columns[old]
     ((count,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
-    for view in JOINED:  # SQLite refuses to alter a table if a view would break
-        connection.execute(f"DROP VIEW IF EXISTS {view}")
+    drop_views(connection)  # SQLite refuses to alter a table if a view would break
     if new in table.columns:
         after, other = table.columns[new]
         clash = f"SELECT 1 FROM {relation} WHERE {quote(before)} IS NOT NULL AND {quote(after)} IS NOT NULL LIMIT 1"
         if connection.execute(clash).fetchall():
             raise BadInput(f"{table.name}: some rows have both {old} and {new}; one of the values would be lost")
-        connection.execute(f"UPDATE {relation} SET {quote(after)} = COALESCE({quote(after)}, {quote(before)})")
+        wide = widest(kind, other)
+        if wide != other:
+            _widen(connection, table, new, wide)
+        value = connection.dialect.as_kind(quote(before), wide)
+        connection.execute(f"UPDATE {relation} SET {quote(after)} = COALESCE({quote(after)}, {value})")
         connection.execute("DELETE FROM tracked_columns WHERE relation = ? AND key = ?", (table.relation, old))
-        connection.execute(
-            "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?",
-            (widest(kind, other), table.relation, new),
-        )
         connection.execute(f"ALTER TABLE {relation} DROP COLUMN {quote(before)}")
     else:
         used = {column.lower() for column, _ in table.columns.values() if column != before}
         used |= _reserved_columns(connection)
-        column = schema.unique_name(new, used)
+        column = schema.unique_name(connection.dialect.identifier(new), used)
         connection.execute(f"ALTER TABLE {relation} RENAME COLUMN {quote(before)} TO {quote(column)}")
         connection.execute(
             "UPDATE tracked_columns SET key = ?, name = ? WHERE relation = ? AND key = ?",

@@ -1,0 +1,254 @@
+"""Connections to PostgreSQL through `psycopg`, and explanations of its errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types import bool as bools
+from psycopg.types import none, numeric, string
+
+from abreast.errors import StoreError
+from abreast.store.base import RowTooLarge
+from abreast.store.postgres.dialect import POSTGRES, SCHEMA
+
+CONNECT_S = 10
+# A peer that vanished is noticed within about 15 seconds instead of two hours.
+_LIVENESS = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 15_000}
+_STREAMED_BYTES = 4_000_000  # of texts fetched at once
+_MOST_FETCHED = 5_000  # rows
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?""")
+
+
+class _Text(string.StrDumperUnknown):
+    """Text of a type that the statement determines, as in SQLite. The character NUL cannot be stored."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(obj.replace("\0", "␀") if "\0" in obj else obj)
+
+
+class _Number(Dumper):
+    """A number of a type that the statement determines."""
+
+    def dump(self, obj: float) -> bytes:
+        return repr(obj).encode()
+
+
+class _Boolean(Dumper):
+    def dump(self, obj: bool) -> bytes:
+        return b"1" if obj else b"0"
+
+
+class _Bytes(Dumper):
+    def dump(self, obj: bytes) -> bytes:
+        return b"\\x" + obj.hex().encode()
+
+
+class _DecimalLoader(Loader):
+    """Sums and means, which PostgreSQL computes as decimals."""
+
+    def load(self, data: Any) -> float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+
+
+def _adapters(numbers: dict[type, type[Dumper]]) -> AdaptersMap:
+    adapters = AdaptersMap(types=psycopg.adapters.types)
+    adapters.register_dumper(str, _Text)
+    adapters.register_dumper(bytes, _Bytes)
+    adapters.register_dumper(bool, _Boolean)
+    adapters.register_dumper(type(None), none.NoneDumper)
+    for kind, dumper in numbers.items():
+        adapters.register_dumper(kind, dumper)
+    adapters.register_loader(0, string.TextLoader)  # whatever is not listed
+    for name in ("int2", "int4", "int8", "oid"):
+        adapters.register_loader(name, numeric.IntLoader)
+    for name in ("float4", "float8"):
+        adapters.register_loader(name, numeric.FloatLoader)
+    adapters.register_loader("numeric", _DecimalLoader)
+    adapters.register_loader("bool", bools.BoolLoader)
+    adapters.register_loader("bytea", string.ByteaLoader)
+    return adapters
+
+
+_FLEXIBLE = _adapters({int: _Number, float: _Number})
+_TYPED = _adapters({int: numeric.Int8Dumper, float: numeric.FloatDumper})  # faster, for columns of known types
+
+
+@lru_cache(maxsize=4_096)
+def translated(sql: str) -> str:
+    """The statement with `$1`, `$2`, ... for `?`.
+
+    >>> translated("SELECT '?', \\"a?\\" FROM t WHERE x = ? AND y = ?")
+    'SELECT \\'?\\', "a?" FROM t WHERE x = $1 AND y = $2'
+    """
+    if "?" not in sql:
+        return sql
+    number = 0
+
+    def replaced(match: re.Match[str]) -> str:
+        nonlocal number
+        if match[0] != "?":
+            return match[0]
+        number += 1
+        return f"${number}"
+
+    return _TOKEN.sub(replaced, sql)
+
+
+class PostgresConnection:
+    """A connection; each statement outside `transaction` commits by itself."""
+
+    dialect = POSTGRES
+
+    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+        self.raw = raw
+        self.streams = False  # whether rows of a SELECT are fetched as they are read; only in a transaction
+        self.views_are_stale = False  # columns were added that the views do not have
+        self._changes = self._total = self._cursors = 0
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        if self.streams and sql.lstrip()[:6].upper() == "SELECT":
+            return self._stream(sql, parameters)
+        return self._run(sql, parameters)
+
+    def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
+        cursor = self.raw.execute(translated(sql), parameters or None)
+        self._changes = max(0, cursor.rowcount)
+        self._total += self._changes
+        return cursor
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
+        cursor = self.raw.cursor()
+        cursor.executemany(translated(sql), rows)
+        self._changes = max(0, cursor.rowcount)
+        self._total += self._changes
+        return cursor
+
+    def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
+        cursor = self._run(sql, parameters)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def changes(self) -> int:
+        return self._changes
+
+    def total_changes(self) -> int:
+        return self._total
+
+    def close(self) -> None:
+        self.raw.close()
+
+    @property
+    def is_lost(self) -> bool:
+        return self.raw.closed or self.raw.broken
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
+        """Commit at the end, or roll back on any exception."""
+        self._run(begin)
+        try:
+            yield
+            self._run("COMMIT")
+        except BaseException:
+            with suppress(psycopg.Error):  # a lost connection is rolled back by the server
+                self._run("ROLLBACK")
+            raise
+
+    def _stream(self, sql: str, parameters: Any) -> StreamedRows:
+        self._cursors += 1
+        name = f"rows_{self._cursors}"
+        self._run(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", parameters)
+        return StreamedRows(self, name)
+
+
+class StreamedRows:
+    """The rows of a cursor of the server, fetched in chunks of limited size."""
+
+    def __init__(self, connection: PostgresConnection, name: str) -> None:
+        self._connection, self._name = connection, name
+        self._rows = self._fetch()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rows
+
+    def __next__(self) -> Any:
+        return next(self._rows)
+
+    def fetchall(self) -> list[Any]:
+        return list(self._rows)
+
+    def _fetch(self) -> Iterator[Any]:
+        number = 50
+        while rows := self._connection._run(f"FETCH {number} FROM {self._name}").fetchall():
+            yield from rows
+            sample = rows[:10]
+            size = sum(len(value) for row in sample for value in row if isinstance(value, str | bytes)) / len(sample)
+            number = max(10, min(_MOST_FETCHED, int(_STREAMED_BYTES / (size + 100))))
+        self._connection._run(f"CLOSE {self._name}")
+
+
+def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnection:
+    """Open a connection whose unqualified names are those of the schema `abreast`."""
+    settings: dict[str, Any] = {"connect_timeout": CONNECT_S, "application_name": "abreast", **_LIVENESS}
+    chosen = conninfo_to_dict(url)
+    server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    extra = [f"-c {name}={value}" for name, value in server.items()]
+    chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
+    raw = psycopg.connect(
+        **{**settings, **chosen},
+        autocommit=True,
+        cursor_factory=psycopg.RawCursor,
+        context=_Context(_TYPED if is_typed else _FLEXIBLE),
+    )
+    return PostgresConnection(raw)
+
+
+class _Context:
+    connection = None
+
+    def __init__(self, adapters: AdaptersMap) -> None:
+        self.adapters = adapters
+
+
+def explanation(address: str, error: Exception) -> StoreError:
+    """An error of PostgreSQL as one that a user can act on."""
+    reason = " ".join(str(error).split())[:500]
+    match error:
+        case StoreError():
+            return error
+        case errors.InsufficientPrivilege():
+            return StoreError(f"{address}: {reason}", "ask for the role of a writer or reader of this database")
+        case errors.ReadOnlySqlTransaction():
+            return StoreError(f"{address}: the database is read-only", "connect to the primary server")
+        case errors.DiskFull():
+            return StoreError(
+                f"{address}: the disk of the server is full; no acknowledged row is lost",
+                "free some space, then run `abreast resume`",
+            )
+        case errors.ProgramLimitExceeded() | errors.OutOfMemory():
+            return RowTooLarge(f"{address}: a row is larger than PostgreSQL can store ({reason})", "store less in it")
+        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
+            return StoreError(f"{address}: damaged ({reason})", "restore it from a backup")
+        case psycopg.DataError() | psycopg.IntegrityError() | psycopg.ProgrammingError() | psycopg.NotSupportedError():
+            return StoreError(f"{address}: a row cannot be stored ({reason})")
+        case errors.QueryCanceled() | errors.LockNotAvailable():
+            return StoreError(f"{address}: in use by another connection ({reason})", "try again")
+        case psycopg.Error() | OSError():
+            return StoreError(f"{address}: no connection ({reason})", "check the server and the address")
+    return StoreError(f"{address}: a row cannot be stored ({type(error).__name__}: {error})")
+
+
+@contextmanager
+def explained(address: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise explanation(address, error) from error

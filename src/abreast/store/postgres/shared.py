@@ -1,0 +1,82 @@
+"""What the users of one database share besides runs: objects of trackers, and the quotas of their accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from abreast.store.postgres.connection import PostgresConnection
+from abreast.store.postgres.database import NOW
+from abreast.store.user_state.quota_ledger import Ledger
+from abreast.store.user_tables.assets import Asset, Assets
+
+if TYPE_CHECKING:
+    from abreast.store.postgres.store import PostgresStore
+
+
+class DatabaseAssets(Assets):
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def entries(self) -> list[Asset]:
+        if not self._store.exists():
+            return []
+        query = "SELECT digest, octet_length(content), stored_at FROM assets ORDER BY stored_at, digest"
+        return [Asset(*row) for row in self._store.rows(query)]
+
+    def read(self, digest: str) -> bytes | None:
+        rows = self._store.rows("SELECT content FROM assets WHERE digest = ?", (digest,))
+        return rows[0][0] if rows else None
+
+    def write(self, digest: str, content: bytes) -> None:
+        with self._store.explaining(), closing(self._store.connect_for_writing()) as connection:
+            connection.execute(f"INSERT INTO assets VALUES (?, ?, {NOW}) ON CONFLICT DO NOTHING", (digest, content))
+
+    def delete(self, digest: str) -> bool:
+        with self._store.explaining(), closing(self._store.connect_for_writing()) as connection:
+            connection.execute("DELETE FROM assets WHERE digest = ?", (digest,))
+            return connection.changes() > 0
+
+
+class DatabaseLedger(Ledger):
+    """Counts calls by the clock of the database, for everyone who uses the account with this database."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._connection: PostgresConnection | None = None
+
+    @contextmanager
+    def _using(self) -> Iterator[PostgresConnection]:
+        with self._store.explaining():
+            if self._connection is None or self._connection.is_lost:
+                self._connection = self._store.connect_for_writing()
+            yield self._connection
+
+    def used(self, account: str, window_s: float) -> int:
+        if not self._store.exists():
+            return 0
+        query = f"SELECT COUNT(*) FROM quota_uses WHERE account = ? AND used_at > {NOW} - ?"
+        return int(self._store.rows(query, (account, window_s))[0][0])
+
+    def take(self, account: str, most: int, window_s: float) -> tuple[int | None, float]:
+        with self._using() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('quota of abreast'), hashtext(?))", (account,))
+            ((now,),) = connection.execute(f"SELECT {NOW}").fetchall()
+            times = connection.execute(
+                "SELECT used_at FROM quota_uses WHERE account = ? AND used_at > ? ORDER BY used_at DESC LIMIT ?",
+                (account, now - window_s, most),
+            ).fetchall()
+            if len(times) >= most:
+                return None, max(0.001, times[-1][0] + window_s - now)
+            insert = "INSERT INTO quota_uses (account, used_at) VALUES (?, ?) RETURNING use"
+            return connection.execute(insert, (account, now)).fetchall()[0][0], 0.0
+
+    def give_back(self, ticket: int) -> None:
+        with self._using() as connection:
+            connection.execute("DELETE FROM quota_uses WHERE use = ?", (ticket,))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
