@@ -152,9 +152,13 @@ def _say_error(message: str, fix: str = "", longest: int | None = None) -> None:
     """Print an error, with secrets redacted: it may quote an argument or the content of a file."""
     from abreast.output.listings import cut
     from abreast.redaction import redact_log
+    from abreast.store.address import without_password
 
-    message = redact_log(message)
-    say_problem("error", message if longest is None else cut(message, longest), redact_log(fix))
+    message, fix = (
+        redact_log(re.sub(r"[^\s\"'`]+://[^\s\"'`]+", lambda url: without_password(url[0]), text))
+        for text in (message, fix)
+    )
+    say_problem("error", message if longest is None else cut(message, longest), fix)
 
 
 def _check_encoding(words: list[str]) -> None:

@@ -26,7 +26,7 @@ from abreast.spec.schema import LEAST_CASES, Spec
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
 from abreast.store import Store, open_store
 from abreast.store.address import DEFAULT as DEFAULT_STORE
-from abreast.store.address import named_store
+from abreast.store.address import is_url, named_store
 from abreast.targets import Target, build
 from abreast.targets.processes.cleanup import Cleanup
 
@@ -129,7 +129,7 @@ def _target_settings(
 ) -> dict[str, Any]:
     return {
         "base": base,
-        "store": None if "://" in str(store) else store,
+        "store": None if is_url(store) else store,
         "prices": spec.prices,
         "answer_size": spec.limits.answer_bytes,
         "keep_workspaces": options.keep_workspaces,
@@ -154,8 +154,8 @@ def _build_plan(spec: Spec, cases: CaseTable, variants: tuple[Variant, ...], tar
 
 def store_path(spec: Spec, base: Path, override: str | Path | None = None) -> str | Path:
     """Path or address of the store: the override, else the spec's, else the default next to the spec."""
-    address = named_store(override, spec.store if spec.store is None or "://" in spec.store else base / spec.store)
-    return base / DEFAULT_STORE if address is None else str(address)
+    address = named_store(override, spec.store if spec.store is None or is_url(spec.store) else base / spec.store)
+    return base / DEFAULT_STORE if address is None else address
 
 
 @contextmanager

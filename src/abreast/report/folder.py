@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.store.report_ledger import LEDGER, RUNS, STORE_FOLDER, exported_files, read_ledger, report_folders
+from abreast.store.address import is_url
+from abreast.store.report_ledger import LEDGER, OWNER, RUNS, STORE_FOLDER, exported_files, read_ledger, report_folders
 
 if TYPE_CHECKING:
     from abreast.store import Store
@@ -22,8 +23,24 @@ _NEXT = f"{LEDGER}.next"
 
 
 def home(store: Store, run: str) -> Path:
-    """The folder of a run's reports: `runs/RUN` next to the store, with RUN made safe as a file name."""
-    return store.folder / RUNS / safe_file_name(run)
+    """The folder of a run's reports: `runs/RUN` next to the store, with RUN made safe as a file name.
+
+    If a run of another store has that folder, its name gets a digest: databases share the working folder.
+    """
+    folder = store.folder / RUNS / safe_file_name(run)
+    address = store.address if is_url(store.address) else Path(store.address).name
+    own = folder.with_name(f"{folder.name}-{_digest_of(address.encode())[:8]}")
+    return own if own.exists() or not _is_owner(store, folder) else folder
+
+
+def _is_owner(store: Store, folder: Path) -> bool:
+    """Whether a folder has no reports, or those of this store."""
+    return not (folder / LEDGER).exists() or read_ledger(folder).get(OWNER) == _owner(store).get(OWNER)
+
+
+def _owner(store: Store) -> dict[str, str]:
+    """The entry in ledgers that names the store. Files are not named: they are next to the ledger, and may move."""
+    return {OWNER: store.address} if is_url(store.address) else {}
 
 
 def keep(folder: Path, name: str, content: Iterable[bytes]) -> Path:
@@ -83,13 +100,13 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
         path for path in candidates if not path.is_symlink() and (not path.exists() or _was_published(store, path))
     )
     if path.exists() and path.read_bytes() == content:
-        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})
+        _note(store, home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})
         return path
     temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
     try:
         _write_new(temporary, [content])
         # Recorded before the file exists, so that it is never taken for the user's own.
-        _note(home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})
+        _note(store, home_of_run, {STORE_FOLDER + path.name: _digest_of(content)})
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -102,16 +119,20 @@ def _was_published(store: Store, path: Path) -> bool:
     if not path.is_file():
         return False
     digest = _digest(path)
-    return any(read_ledger(folder).get(STORE_FOLDER + path.name) == digest for folder in report_folders(store.folder))
+    return any(
+        _is_owner(store, folder) and read_ledger(folder).get(STORE_FOLDER + path.name) == digest
+        for folder in report_folders(store.folder)
+    )
 
 
-def remember(folder: Path, paths: list[Path]) -> None:
+def remember(store: Store, folder: Path, paths: list[Path]) -> None:
     """Record which files are reports, so that `remove` can tell them from the user's."""
-    _note(folder, {str(path.relative_to(folder)): _digest(path) for path in paths})
+    _note(store, folder, {str(path.relative_to(folder)): _digest(path) for path in paths})
 
 
-def _note(folder: Path, digests: dict[str, str]) -> None:
-    (folder / _NEXT).write_text(json.dumps(read_ledger(folder) | digests, indent=0), encoding="utf-8")
+def _note(store: Store, folder: Path, digests: dict[str, str]) -> None:
+    ledger = read_ledger(folder) | _owner(store) | digests
+    (folder / _NEXT).write_text(json.dumps(ledger, indent=0), encoding="utf-8")
     (folder / _NEXT).replace(folder / LEDGER)  # atomic, so that a kill does not lose the ledger
 
 

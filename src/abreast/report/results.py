@@ -72,7 +72,7 @@ def _write_beside(analysis: Analysis, files: list[ResultFile], written: WrittenR
     store, run = analysis.rows.store, str(analysis.run["run"])
     home = folder.home(store, run)
     paths = [folder.keep(home, file.name, [file.content]) for file in files]
-    folder.remember(home, paths)
+    folder.remember(store, home, paths)
     if analysis.run["debug"] or not _is_newest(analysis):
         written.paths += paths
         return

@@ -370,8 +370,10 @@ class Spec(StrictModel):
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(
         default_factory=Limits.model_construct
     )
-    store: Annotated[Name | None, Expects("text, a file such as results.db")] = setting(
-        None, "The store to write to (default: `$ABREAST_STORE`, else `results.db` next to the spec)"
+    store: Annotated[Name | None, Expects("text, a file such as results.db or the URL of a database")] = setting(
+        None,
+        "The store to write to, a file or the URL of a database (default: `$ABREAST_STORE`, else `results.db` next to "
+        "the spec)",
     )
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
     suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = setting(
@@ -384,6 +386,16 @@ class Spec(StrictModel):
     output: Annotated[Name | None, Expects("a plain name such as bench_results")] = setting(
         None, "Base name of the result files that the suite writes next to the store"
     )
+
+    @field_validator("store")
+    @classmethod
+    def _hide_password(cls, value: str | None) -> str | None:
+        """Keep a password in memory only: specs are stored and shown."""
+        if value is None or "://" not in value:
+            return value
+        from abreast.store.address import hide_password  # late: loads the store
+
+        return hide_password(value)
 
     @field_validator("output")
     @classmethod

@@ -28,6 +28,7 @@ _CLASSES = {
     "postgres": "abreast.store.postgres.store:PostgresStore",
 }
 _PASSWORDS = ("password", "sslpassword", "oauth_client_secret")  # parameters of a URL
+_URL = re.compile(r"[A-Za-z][\w+.-]*://")
 _HOSTS = re.compile(r"(?:(?:\[[^]]*\]|[^:@,]*)(?::\d*)?(?:,|$))*")
 
 Address = str | os.PathLike[str]
@@ -36,7 +37,7 @@ _complete: dict[str, str] = {}  # addresses with their passwords, by the address
 
 def is_url(address: Address) -> bool:
     """Whether an address is the URL of a database, not a path."""
-    return "://" in os.fspath(address)
+    return _URL.match(os.fspath(address)) is not None
 
 
 def without_password(address: str) -> str:
@@ -144,16 +145,18 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
 
 def _open_url(address: str, engine: str | None) -> Store:
     scheme = address.partition("://")[0]
-    by_scheme = "postgres" if scheme in ("postgres", "postgresql") else scheme
-    engine = engine or by_scheme
+    by_scheme = "postgres" if scheme == "postgresql" else scheme
+    named_store()  # the variable may contain the password that suggested commands and worker processes lack
     complete = _complete.get(address, address)
-    if engine not in ENGINES and (engine != by_scheme or engine in plugin_names("store")):
-        return _registered(engine).at(complete)
-    if engine != "postgres" or engine != by_scheme:
-        raise BadInput(
-            f'store "{address}": no engine for {scheme}:// addresses',
-            "use postgresql://HOST/DATABASE, or a file such as results.db",
-        )
+    if engine not in (None, *ENGINES) or (
+        engine is None and by_scheme not in ENGINES and by_scheme in plugin_names("store")
+    ):
+        return _registered(engine or by_scheme).at(complete)
+    if by_scheme != "postgres":
+        fix = "use postgresql://HOST/DATABASE, or a file such as results.db"
+        raise BadInput(f'store "{address}": no engine for {scheme}:// addresses', fix)
+    if engine not in (None, "postgres"):
+        raise BadInput(f'store "{address}": not a file, as {ENGINES[engine]} needs', "omit `engine`, or name a file")
     try:
         import_module("psycopg")
     except ImportError as error:

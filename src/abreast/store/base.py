@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -127,6 +128,11 @@ class Database(ABC):
     def __init__(self, address: str, folder: Path | None = None) -> None:
         self.address = without_password(address)  # the argument of `open_store`, also for messages
         self.folder = Path.cwd() if folder is None else folder  # of reports and exported results, unless users name one
+
+    @property
+    def quoted_address(self) -> str:
+        """The address in a shell command."""
+        return shlex.quote(self.address)
 
     @classmethod
     def at(cls, address: str) -> Self:

@@ -81,5 +81,6 @@ def _unknown(stores: Sequence[Database], name: str) -> BadInput:
         return BadInput(f"{first.address}: no previous run, there is only one", "run `abreast runs` to list it")
     names = {*labels, *(label for label in labels.values() if label)}
     return BadInput(
-        f'{first.address}: no run "{name}"{suggestion(name, names)}', f"see `abreast runs --store {first.address}`"
+        f'{first.address}: no run "{name}"{suggestion(name, names)}',
+        f"see `abreast runs --store {first.quoted_address}`",
     )

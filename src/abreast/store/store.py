@@ -203,7 +203,9 @@ class Store(ReusableAnswers, LaterScores):
                 "SELECT run_id, owner, heartbeat_at, epoch FROM runs WHERE run = ?", (run,)
             ).fetchall()
             if not rows:
-                raise StoreError(f"{run} was deleted in the meantime", f"see `abreast runs --store {self.address}`")
+                raise StoreError(
+                    f"{run} was deleted in the meantime", f"see `abreast runs --store {self.quoted_address}`"
+                )
             ((run_id, other, heartbeat_at, epoch),) = rows
             if self.is_executed(other, heartbeat_at):
                 raise leases.active_error(run, other)

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -28,7 +27,7 @@ class Closable(Protocol):
         """Close for a moment: it will be reopened soon."""
 
     def is_current(self) -> bool:
-        """Whether the path still names the same file."""
+        """Whether its address still refers to the same file or database."""
 
 
 class _WorkerExit:
@@ -148,7 +147,7 @@ class Shared(Generic[Open]):
 
     def close_removed(self) -> None:
         with self.lock:
-            for name in [name for name in self._open if not Path(name).exists()]:
+            for name in [name for name, resource in self._open.items() if not resource.is_current()]:
                 with suppress(AbreastError):
                     self._open.pop(name).close()
 

@@ -6,7 +6,6 @@ database and fetch text of a bounded sample only, so that a run of 100,000 trial
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +81,7 @@ def validate(store: Store, run: str) -> Validation:
 def validate_table(store: Store, table: str, track_id: str | None = None) -> Validation:
     """Run every check on the newest rows of a table that trackers wrote, of all trackers or of one."""
     condition = Condition.not_null("track_id") if track_id is None else Condition.matching({"track_id": track_id})
-    tracked = TrackedCalls(shlex.quote(store.address), table, read(store, table, condition, last=MOST_ROWS))
+    tracked = TrackedCalls(store.quoted_address, table, read(store, table, condition, last=MOST_ROWS))
     findings = _serious_first([finding for check, _ in TRACKED_CHECKS for finding in check(tracked)])
     run = {"run": table if track_id is None else f"{track_id} in {table}", "simulated": False}
     return Validation(run, len(tracked.frame), tuple(name for _, name in TRACKED_CHECKS), findings, "row")

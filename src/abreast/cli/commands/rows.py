@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from typing import Any
 
 from abreast.cli import store_argument
@@ -11,6 +12,7 @@ from abreast.cli.command import TABLE, argument, command, flag, words
 from abreast.errors import BadInput
 from abreast.output import echo, is_read, listings, say
 from abreast.store import Store
+from abreast.store.address import is_url, without_password
 from abreast.text import many
 
 FORMATS = ("csv", "parquet", "jsonl")
@@ -35,8 +37,10 @@ def query_store(args: argparse.Namespace) -> None:
         raise BadInput(
             "sql takes a store and one query", 'put the query in quotes, such as abreast sql results.db "select ..."'
         )
-    if not names and query.endswith(store_argument.SUFFIXES):
-        raise BadInput(f"sql {query}: the query is missing", f'use `abreast sql {query} "select * from metrics"`')
+    if not names and (is_url(query) or query.endswith(store_argument.SUFFIXES)):
+        address = without_password(query)
+        fix = f'use `abreast sql {shlex.quote(address)} "select * from metrics"`'
+        raise BadInput(f"sql {address}: the query is missing", fix)
     with store_argument.find_store(names[0] if names else args.store) as store:
         table = None if store.is_read_only() else store.deletable_table(query)
         if table is not None:

@@ -133,7 +133,7 @@ def write(request: ReportRequest, names: Sequence[str], place: Path) -> list[Pat
         for name in names:
             reports.extend(load(name).write(request, place, linked))
     finally:
-        analysis = request.analysis
-        if place == folder.home(analysis.rows.store, analysis.run["run"]) and (reports or linked):
-            folder.remember(place, [*reports, *linked])
+        analysis, store = request.analysis, request.analysis.rows.store
+        if place == folder.home(store, analysis.run["run"]) and (reports or linked):
+            folder.remember(store, place, [*reports, *linked])
     return reports

@@ -85,7 +85,7 @@ def _check_tables(store: Store, connection: Connection, only: Sequence[str] | No
     for name in only or ():
         if name not in tables:
             message = f'{store.address}: no tracked table "{name}"{suggestion(name, tables)}'
-            fix = f"see `abreast ls {store.address}`"
+            fix = f"see `abreast ls {store.quoted_address}`"
             if name in JOINED:
                 fix = "omit --table to copy the rows of whole runs"
             raise BadInput(message, fix)

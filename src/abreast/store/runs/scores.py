@@ -55,7 +55,9 @@ class LaterScores(Database):
         where = "run_id = ? AND position = ? AND name = ?"
         with self.change() as connection:
             if not connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchall():
-                raise StoreError("the run was deleted in the meantime", f"see `abreast runs --store {self.address}`")
+                raise StoreError(
+                    "the run was deleted in the meantime", f"see `abreast runs --store {self.quoted_address}`"
+                )
             connection.executemany(
                 f"INSERT INTO old_scores ({names}, replaced_at) SELECT {names}, ? FROM scores WHERE {where} "
                 "AND value IS NOT NULL AND value IS DISTINCT FROM ?",
@@ -77,7 +79,9 @@ class LaterScores(Database):
         with self.change() as connection:
             runs = connection.execute("SELECT run_id FROM runs WHERE run = ?", (name,)).fetchall()
             if not runs:
-                raise StoreError(f"{name} was deleted in the meantime", f"see `abreast runs --store {self.address}`")
+                raise StoreError(
+                    f"{name} was deleted in the meantime", f"see `abreast runs --store {self.quoted_address}`"
+                )
             ((run_id,),) = runs
             index = None if variant is None else _variant_index(connection, run_id, name, variant)
             columns = logged_metrics.columns_for(data)

@@ -252,7 +252,7 @@ def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[
     with store.change() as connection:
         table = tracked_rows.find(connection, name)
         if table is None:
-            raise BadInput(f'{store.address}: no tracked table "{name}"', f"see `abreast ls {store.address}`")
+            raise BadInput(f'{store.address}: no tracked table "{name}"', f"see `abreast ls {store.quoted_address}`")
         for other in equal:
             if other not in table.columns:
                 raise BadInput(f'{name}: no column "{other}"{suggestion(other, table.columns)}')

@@ -23,6 +23,7 @@ from abreast.errors import BadInput, Crashed, TrialError
 from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, CostBasis, Request, Trial, Usage
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
+from abreast.store.address import VARIABLE
 from abreast.store.user_state.drivers import note_kept
 from abreast.targets.agents.presets.agent_output import AgentOutput
 from abreast.targets.agents.presets.claude import KEYS, PARTIAL_LINE, Stream
@@ -97,7 +98,7 @@ class Agent(Target):
         settings = Settings(where, params)
         settings.noun = "parameter"
         self._environment = _read_env(settings)
-        self._inherited = {name: value for name, value in os.environ.items() if name not in NESTED}
+        self._inherited = {name: value for name, value in os.environ.items() if name not in (*NESTED, VARIABLE)}
         self._workspaces = Workspaces(where, settings.remaining.pop("workspace", None), self._base)
         self.sandbox = read_sandbox(where, settings.remaining.pop("sandbox", None), self._base)
         origin = self._workspaces.origin
