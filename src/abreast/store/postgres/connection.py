@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from psycopg.types import none, numeric, string
 
 from abreast.errors import StoreError
 from abreast.store.base import RowTooLarge
-from abreast.store.postgres.dialect import POSTGRES, SCHEMA
+from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
 CONNECT_S = 10
 # A peer that vanished is noticed within about 15 seconds instead of two hours.
@@ -126,9 +127,17 @@ class PostgresConnection:
         return cursor
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
-        cursor = self.raw.cursor()
+        cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
+        self._changes = 0
+        if insert is not None:
+            remaining = insert.unique(rows)
+            whole = len(remaining) - len(remaining) % ROWS_AT_ONCE
+            chunks = (remaining[start : start + ROWS_AT_ONCE] for start in range(0, whole, ROWS_AT_ONCE))
+            cursor.executemany(insert.several, (tuple(chain.from_iterable(chunk)) for chunk in chunks))
+            self._changes += max(0, cursor.rowcount)
+            rows = remaining[whole:]
         cursor.executemany(translated(sql), rows)
-        self._changes = max(0, cursor.rowcount)
+        self._changes += max(0, cursor.rowcount)
         self._total += self._changes
         return cursor
 
