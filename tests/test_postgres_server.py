@@ -92,7 +92,7 @@ def test_a_stopped_server_starts_again_at_the_same_address(server: PostgresServe
 
 def test_nothing_remains_of_a_server(tmp_path: Path) -> None:
     with PostgresServer() as server:
-        processes, folder = tree(server), Path(psutil.Process(server.pid).cwd())
+        processes, folder = tree(server), Path(psutil.Process(server.pid).cwd()).parent
         assert folder.exists()
     wait_for_end(processes)
     assert not folder.exists()
@@ -109,7 +109,7 @@ def test_a_server_dies_with_a_killed_process() -> None:
     ) as process:
         assert process.stdout is not None
         postmaster = psutil.Process(int(process.stdout.readline()))
-        processes, folder = [postmaster, *postmaster.children(recursive=True)], postmaster.cwd()
+        processes, folder = [postmaster, *postmaster.children(recursive=True)], Path(postmaster.cwd()).parent
         assert len(processes) > 3
         process.send_signal(signal.SIGKILL)
     wait_for_end(processes)
