@@ -47,7 +47,7 @@ class FaultyLink:
 
     def freeze(self) -> None:
         """Forward nothing, not even the end of a connection; accept new connections."""
-        self._loop.call_soon_threadsafe(self._flowing.clear)
+        self._run(self._freeze())
 
     def restore(self) -> None:
         """Accept connections and forward everything, including what a freeze held back."""
@@ -63,6 +63,9 @@ class FaultyLink:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _freeze(self) -> None:
+        self._flowing.clear()
 
     async def _restore(self) -> None:
         self._flowing.set()
