@@ -122,9 +122,14 @@ class PostgresConnection:
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
         cursor = self.raw.execute(translated(sql), parameters or None)
-        self._changes = max(0, cursor.rowcount)
-        self._total += self._changes
+        self._count(cursor)
         return cursor
+
+    def _count(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Count the rows that a statement changed, not those that a query returned."""
+        if (cursor.statusmessage or "").startswith(("INSERT", "UPDATE", "DELETE")):
+            self._changes = cursor.rowcount
+            self._total += self._changes
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
         cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
