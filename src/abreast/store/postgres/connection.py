@@ -104,6 +104,11 @@ def translated(sql: str) -> str:
     return _TOKEN.sub(replaced, sql)
 
 
+class _RawConnection(psycopg.Connection[Any]):
+    def __del__(self) -> None:
+        """Without a warning: like a file, a connection is closed with its last user, and in its own process only."""
+
+
 class PostgresConnection:
     """A connection; each statement outside `transaction` commits by itself."""
 
@@ -159,8 +164,6 @@ class PostgresConnection:
 
     def close(self) -> None:
         self.raw.close()
-
-    __del__ = close  # as files are closed
 
     @property
     def is_lost(self) -> bool:
@@ -218,7 +221,7 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
     server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
     extra = [f"-c {name}={value}" for name, value in server.items()]
     chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
-    raw = psycopg.connect(
+    raw = _RawConnection.connect(
         **{**settings, **chosen},
         autocommit=True,
         cursor_factory=psycopg.RawCursor,

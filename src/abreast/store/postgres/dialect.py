@@ -20,7 +20,9 @@ SCHEMA = "abreast"
 ROWS_AT_ONCE = 16  # of one INSERT: half the time of one by one
 LONGEST_IDENTIFIER = 60  # bytes; PostgreSQL cuts off what follows 63, and a number may be appended
 _PARAMETER = re.compile(r"\$(\d+)")
-_TYPES = {"DOUBLE": "DOUBLE PRECISION", "TEXT": 'TEXT COLLATE "C"'}  # sorted as in every other store
+_SORTED = 'COLLATE "C"'  # as in every other store
+_TYPES = {"DOUBLE": "DOUBLE PRECISION", "TEXT": f"TEXT {_SORTED}"}
+_NULL_TYPES = {"DOUBLE": "DOUBLE PRECISION", "BOOLEAN": "BIGINT"}
 _CELL_TYPES = {"boolean": "BIGINT", "integer": "BIGINT", "real": "DOUBLE PRECISION", "blob": "BYTEA"}
 _SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 
@@ -54,7 +56,7 @@ END $$"""
         for name, type_, expression in (
             ("as_bigint", "BIGINT", "value::bigint"),
             ("as_double", "DOUBLE PRECISION", "value::double precision"),
-            ("as_boolean", "BOOLEAN", "value::boolean"),
+            ("as_boolean", "BIGINT", "value::boolean::int"),
             ("as_seconds", "DOUBLE PRECISION", "extract(epoch FROM value::timestamp)::double precision"),
         )
     ),
@@ -183,14 +185,14 @@ class PostgresDialect(Dialect):
         return self.try_cast(text, {"integer": "BIGINT", "real": "DOUBLE", "boolean": "BOOLEAN"}.get(kind, "TEXT"))
 
     def json_text(self, source: str, key: str) -> str:
-        return f"(as_json({source}) -> {literal(key)})::text"
+        return f"(as_json({source}) -> {literal(key)})::text {_SORTED}"
 
     def json_quote(self, text: str) -> str:
-        return f"to_json({text})::text"
+        return f"to_json({text})::text {_SORTED}"
 
     def unpivot_tags(self, source: str) -> str:
         return (
-            f"(SELECT o.*, j.key || '=' || j.value AS segment FROM {source} o "
+            f"(SELECT o.*, (j.key || '=' || j.value) {_SORTED} AS segment FROM {source} o "
             "CROSS JOIN LATERAL json_each_text(as_json(o.tags)) j) tagged"
         )
 
@@ -198,13 +200,14 @@ class PostgresDialect(Dialect):
         return f"as_seconds({timestamp})"
 
     def try_cast(self, value: str, type_: str) -> str:
-        return value if type_ == "TEXT" else f"as_{type_.lower()}({value})"
+        """A boolean is 0 or 1, as in SQLite."""
+        return f"{value} {_SORTED}" if type_ == "TEXT" else f"as_{type_.lower()}({value})"
 
     def as_type(self, value: str, type_: str) -> str:
         return self.try_cast(f"CAST({value} AS TEXT)", type_)
 
     def null(self, type_: str) -> str:
-        return f"CAST(NULL AS {type_.replace('DOUBLE', 'DOUBLE PRECISION')})"
+        return f"CAST(NULL AS {_NULL_TYPES.get(type_, type_)})"
 
     def allow_deletes(self, view: str, relation: str) -> Iterable[str]:
         yield (
