@@ -25,6 +25,7 @@ from benchmarks import (
     reports,
     runner,
     statistics,
+    stores,
     tracker,
     workspaces,
 )
@@ -39,6 +40,7 @@ GROUPS: dict[str, ModuleType] = {
     "adaptive": adaptive,
     "breaker": breaker,
     "reports": reports,
+    "stores": stores,
     "tracker": tracker,
     "workspaces": workspaces,
     "processes": processes,

@@ -11,7 +11,7 @@ from benchmarks import measure
 WORDS = "the quick brown fox jumps over the lazy dog and thinks about what the question might have meant "
 
 
-def fill(store: Path, cases: int, padding: int = 0) -> None:
+def fill(store: Path | str, cases: int, padding: int = 0) -> None:
     """A run of two variants with two tags a case; answers are padded to so many characters."""
     from abreast import Case, Experiment, Variant
 

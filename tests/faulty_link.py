@@ -49,7 +49,7 @@ class FaultyLink:
 
     def freeze(self) -> None:
         """Forward nothing, not even the end of a connection; accept new connections."""
-        self._loop.call_soon_threadsafe(self._flowing.clear)
+        self._run(self._freeze())
 
     def lose_replies(self, reply: bytes, times: int) -> None:
         """Drop the connection instead of forwarding the next replies of the server that contain these bytes."""
@@ -69,6 +69,9 @@ class FaultyLink:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _freeze(self) -> None:
+        self._flowing.clear()
 
     async def _restore(self) -> None:
         self._flowing.set()
@@ -102,9 +105,7 @@ class FaultyLink:
             for pump in pumps:
                 pump.cancel()
 
-    async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_reply: bool = False
-    ) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_reply: bool = False) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await self._flowing.wait()

@@ -76,8 +76,8 @@ class PostgresServer:
         parents = [tempfile.gettempdir(), "/tmp", "/var/tmp"]
         parent = next(path for path in parents if not _runs_as_nobody() or _is_public(Path(path)))
         self._folder = Path(tempfile.mkdtemp(prefix="abreast-postgres-", dir=parent))
-        _give_to_nobody(self._folder)
         try:
+            _give_to_nobody(self._folder)
             self._initialize([self.binaries] if self.binaries else [*system_binaries(), *packaged_binaries()])
             self.start()
         except BaseException:

@@ -6,20 +6,15 @@ the target appends a line for every call.
 
 from __future__ import annotations
 
-import contextlib
-import random
 import signal
 import subprocess
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
-from conftest import Done, Folder
+from conftest import Folder
 from faulty_link import FaultyLink
 from postgres_server import HOST, PostgresServer
 from test_durability import calls, ended, every_trial_once, experiment, until
@@ -156,3 +151,39 @@ def test_a_run_survives_faults_and_stores_the_same_rows_as_on_sqlite(
     done = ended(process, 90)
     assert done.code == 0, done.err
     assert_as_on_sqlite(folder, spec, url)
+
+
+def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    """Read what a process says until a line with this text."""
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if text in line:
+            return lines
+    raise AssertionError(f"ended before {text!r}: {lines}")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("fault", ["cut", "freeze"])
+def test_an_interrupt_during_an_outage_ends_the_run_and_resume_completes_it(
+    folder: Folder, link: FaultyLink, url: str, fault: str
+) -> None:
+    spec = flaky(folder)
+    process = folder.start("run", spec, "--store", link.url(url))
+    until(lambda: len(calls(folder)) >= 20, "some calls", process)
+    getattr(link, fault)()
+    lines_until(process, "paused: ")
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    done = ended(process, 100)
+    print(time.monotonic() - began)
+    print(done.err)
+    link.restore()
+    assert done.code != 0
+    assert "abreast resume" in done.err
+    assert time.monotonic() - began < 50
+    done = folder.command("resume", "--store", url)
+    assert done.code == 0, done.err
+    every_trial_once(folder, url, CASES)
+    assert duplicates(folder, url) == []

@@ -225,7 +225,7 @@ def test_reports_and_results_in_a_copied_folder_are_hidden_and_do_not_count_as_c
     before = new_workspaces(copy=str(source)).version
     store = open_store(source / "results.db")
     home = folder.home(store, "brave-otter-1")
-    folder.remember(home, [folder.keep(home, "report.html", [b"what others answered"])])
+    folder.remember(store, home, [folder.keep(home, "report.html", [b"what others answered"])])
     folder.publish(store, "brave-otter-1", "bench.json", b"{}")
     workspaces = new_workspaces(copy=str(source))
     assert names(workspaces.make(CASE, "x").path) == {"a.txt"}

@@ -6,7 +6,7 @@ Rows that users track under the name of a view are included in it, so that exper
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from abreast.store import metrics, schema
@@ -67,36 +67,39 @@ def metric_columns(dialect: ViewDialect, columns: Iterable[Column]) -> list[tupl
 
 
 class TrackedView(NamedTuple):
-    """A tracked table whose rows are included in a view, and its columns."""
+    """A tracked table whose rows are included in a view, and its columns with their types."""
 
     relation: str
-    columns: list[str]
+    columns: dict[str, str]
+
+    def shared_type(self, name: str, type_: str) -> str:
+        """The type of a generated column that also has the values of the tracked column with its name."""
+        types = {column.lower(): _generated_type(kind) for column, kind in self.columns.items()}
+        return schema.widest(type_, types.get(name.lower(), "null"))
+
+    def extra_columns(self, dialect: ViewDialect, names: Collection[str]) -> dict[str, str]:
+        """The columns that a view with these names lacks, as far as there is room, and their types."""
+        existing = {name.lower() for name in names}
+        extra = [(name, kind) for name, kind in self.columns.items() if name.lower() not in existing]
+        return dict(extra[: max(0, dialect.most_in_a_view - len(names))])
+
+    def select(self, dialect: ViewDialect, types: Mapping[str, str | None], defaults: Mapping[str, str]) -> str:
+        """The SELECT of the tracked rows, with the columns of the view in SQL types; None leaves values unchanged.
+
+        `defaults` are values for columns that the tracked table does not have; {name} in them is one of its columns.
+        """
+        own = {name.lower(): quote(name) for name in self.columns}
+        selected = []
+        for name, type_ in types.items():
+            default = re.sub(r"\{(\w+)\}", lambda match: own.get(match[1], "NULL"), defaults.get(name, "NULL"))
+            value = own.get(name.lower(), default)
+            selected.append(f"{dialect.as_type(value, type_) if type_ else value} AS {quote(name)}")
+        return f"SELECT {', '.join(selected)} FROM {quote(self.relation)}"
 
 
-def join_tracked(
-    dialect: ViewDialect,
-    tracked: TrackedView | None,
-    names: Sequence[str],
-    types: Mapping[str, str],
-    defaults: Mapping[str, str],
-) -> tuple[list[str], str]:
-    """Return the extra columns of a view with `names`, and the SELECT of the tracked rows ('' if there are none).
-
-    Columns in `types` are cast. `defaults` are values for columns that the tracked table does not have; {name} in them
-    is one of its columns.
-    """
-    if tracked is None:
-        return [], ""
-    own = {name.lower(): quote(name) for name in tracked.columns}
-    existing = {name.lower() for name in names}
-    extra = [name for name in tracked.columns if name.lower() not in existing]
-    extra = extra[: max(0, dialect.most_in_a_view - len(names))]
-    chosen = []
-    for name in (*names, *extra):
-        default = re.sub(r"\{(\w+)\}", lambda match: own.get(match[1], "NULL"), defaults.get(name, "NULL"))
-        value = own.get(name.lower(), default)
-        chosen.append(f"{dialect.as_type(value, types[name]) if name in types else value} AS {quote(name)}")
-    return extra, f"SELECT {', '.join(chosen)} FROM {quote(tracked.relation)}"
+def _generated_type(cell_type: str) -> str:
+    """The type of a generated column for values of a tracked table."""
+    return cell_type if cell_type in metrics.SQL_TYPES else "text"
 
 
 def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: TrackedView | None) -> str:
@@ -118,11 +121,13 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: T
     for name in ("latency_s", "queue_s", "backoff_s", "service_s", "cost_usd"):  # reused answers cost nothing
         fields[name] = f"CASE WHEN t.reused_from IS NULL THEN t.{name} END"
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
-    names = list(CORE_COLUMNS)
+    types: dict[str, str | None] = {**CORE_TYPES}
     scores: list[str] = []
     for name, column in prediction_columns(dialect, columns):
+        type_ = column.type
         if column.kind != "score":
-            value = dialect.json_value(sources[column.kind], column.name, column.type)
+            type_ = type_ if tracked is None else tracked.shared_type(name, type_)
+            value = dialect.json_value(sources[column.kind], column.name, type_)
         elif not dialect.joins_scores:
             where = f"run_id = t.run_id AND position = t.position AND name = {literal(column.name)}"
             value = f"(SELECT value FROM scores WHERE {where})"
@@ -130,11 +135,15 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: T
             value = f"w.s{len(scores)}"
             scores.append(f"MAX(CASE WHEN name = {literal(column.name)} THEN value END) AS s{len(scores)}")
         selected.append(f"{value} AS {quote(name)}")
-        names.append(name)
+        types[name] = metrics.SQL_TYPES[type_]
     moment = dialect.seconds("{timestamp}")
-    times = {"started_at": f"{moment} - COALESCE({{function_time}}, 0)", "finished_at": moment}
-    extra, joined = join_tracked(dialect, tracked, names, CORE_TYPES, _CALL_DEFAULTS | times)
-    selected += [f"NULL AS {quote(name)}" for name in extra]
+    duration = dialect.as_type("{function_time}", "DOUBLE")
+    times = {"started_at": f"{moment} - COALESCE({duration}, 0)", "finished_at": moment}
+    joined = ""
+    if tracked is not None:
+        extra = dict.fromkeys(tracked.extra_columns(dialect, types))
+        selected += [f"NULL AS {quote(name)}" for name in extra]
+        joined = f" UNION ALL {tracked.select(dialect, types | extra, _CALL_DEFAULTS | times)}"
     wide = f"SELECT run_id, position, {', '.join(scores)} FROM scores GROUP BY run_id, position"
     return (
         f"CREATE VIEW predictions AS SELECT {', '.join(selected)} FROM trials t "
@@ -144,7 +153,7 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: T
         "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
         "LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score"
         + (f" LEFT JOIN ({wide}) w ON w.run_id = t.run_id AND w.position = t.position" if scores else "")
-        + (f" UNION ALL {joined}" if joined else "")
+        + joined
     )
 
 
@@ -157,9 +166,14 @@ def create_views(dialect: ViewDialect, columns: Iterable[Column], tracked: Mappi
     yield predictions_view(dialect, columns, tracked.get("predictions"))
     tagged = any(column.kind == "tag" for column in columns)
     confident = any((column.kind, column.name) == ("data", "confidence") for column in columns)
-    names = [*metrics.COLUMNS, *(name for name, _, _ in generated)]
-    extra, joined = join_tracked(dialect, tracked.get("metrics"), names, metrics.TYPES, metrics.LOOP_DEFAULTS)
-    generated += [(name, name, "text") for name in extra]
+    joined = ""
+    if (table := tracked.get("metrics")) is not None:
+        generated = [(name, key, table.shared_type(name, type_)) for name, key, type_ in generated]
+        extra = table.extra_columns(dialect, [*metrics.COLUMNS, *(name for name, _, _ in generated)])
+        generated += [(name, name, _generated_type(kind)) for name, kind in extra.items()]
+        types = {name: metrics.TYPES[name] for name in metrics.COLUMNS}
+        types |= {name: metrics.SQL_TYPES[type_] for name, _, type_ in generated}
+        joined = table.select(dialect, types, metrics.LOOP_DEFAULTS)
     yield metrics.metrics_view(dialect, generated, tagged, confident, joined)
     for view, table in tracked.items():
         yield from dialect.allow_deletes(view, table.relation)
@@ -180,12 +194,13 @@ def view_columns(connection: Connection) -> tuple[list[Column], dict[str, Tracke
     """Return what the views are generated from: the column registry, and the tracked tables by view."""
     columns = [Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
     tracked: dict[str, TrackedView] = {}
-    for view, relation, name in connection.execute(
-        "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
+    for view, relation, name, type_ in connection.execute(
+        "SELECT t.name, t.relation, c.name, c.type FROM tracked_tables t "
+        "JOIN tracked_columns c ON c.relation = t.relation "
         f"WHERE t.name IN ({placeholders(JOINED)}) ORDER BY c.seq",
         JOINED,
     ):
-        tracked.setdefault(view, TrackedView(relation, [])).columns.append(name)
+        tracked.setdefault(view, TrackedView(relation, {})).columns[name] = type_
     return columns, tracked
 
 

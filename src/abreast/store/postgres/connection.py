@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import psycopg
@@ -20,7 +21,7 @@ from psycopg.types import none, numeric, string
 
 from abreast.errors import StoreError
 from abreast.store.base import NoConnection, RowTooLarge
-from abreast.store.postgres.dialect import POSTGRES, SCHEMA
+from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
 CONNECT_S = 10
 # A peer that vanished is noticed within about 15 seconds instead of two hours.
@@ -106,6 +107,11 @@ def translated(sql: str) -> str:
     return _TOKEN.sub(replaced, sql)
 
 
+class _RawConnection(psycopg.Connection[Any]):
+    def __del__(self, *_: object) -> None:
+        """Without a warning: like a file, a connection is closed with its last user, and in its own process only."""
+
+
 class PostgresConnection:
     """A connection; each statement outside `transaction` commits by itself."""
 
@@ -124,14 +130,27 @@ class PostgresConnection:
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
         cursor = self.raw.execute(translated(sql), parameters or None)
-        self._changes = max(0, cursor.rowcount)
-        self._total += self._changes
+        self._count(cursor)
         return cursor
 
+    def _count(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Count the rows that a statement changed, not those that a query returned."""
+        if (cursor.statusmessage or "").startswith(("INSERT", "UPDATE", "DELETE")):
+            self._changes = cursor.rowcount
+            self._total += self._changes
+
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
-        cursor = self.raw.cursor()
+        cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
+        self._changes = 0
+        if insert is not None:
+            remaining = insert.unique(rows)
+            whole = len(remaining) - len(remaining) % ROWS_AT_ONCE
+            chunks = (remaining[start : start + ROWS_AT_ONCE] for start in range(0, whole, ROWS_AT_ONCE))
+            cursor.executemany(insert.several, (tuple(chain.from_iterable(chunk)) for chunk in chunks))
+            self._changes += max(0, cursor.rowcount)
+            rows = remaining[whole:]
         cursor.executemany(translated(sql), rows)
-        self._changes = max(0, cursor.rowcount)
+        self._changes += max(0, cursor.rowcount)
         self._total += self._changes
         return cursor
 
@@ -148,8 +167,6 @@ class PostgresConnection:
 
     def close(self) -> None:
         self.raw.close()
-
-    __del__ = close  # as files are closed
 
     @property
     def is_lost(self) -> bool:
@@ -220,7 +237,7 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
     server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
     extra = [f"-c {name}={value}" for name, value in server.items()]
     chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
-    raw = psycopg.connect(
+    raw = _RawConnection.connect(
         **{**settings, **chosen},
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
