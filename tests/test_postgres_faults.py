@@ -1,7 +1,7 @@
 """Runs on a PostgreSQL server that fails: nothing is lost, duplicated or paid for twice.
 
-A real server, real processes and signals, and a network that can be cut. What was executed is known from a file to which
-the target appends a line for every call.
+A real server, real processes and signals, and a network that can be cut. What was executed is known from a file to
+which the target appends a line for every call.
 """
 
 from __future__ import annotations
@@ -177,12 +177,12 @@ def test_an_interrupt_during_an_outage_ends_the_run_and_resume_completes_it(
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     done = ended(process, 100)
-    print(time.monotonic() - began)
-    print(done.err)
+    seconds = time.monotonic() - began
     link.restore()
-    assert done.code != 0
+    print(seconds, done.err)
+    assert done.code == 3
     assert "abreast resume" in done.err
-    assert time.monotonic() - began < 50
+    assert seconds < 60  # 30 s for results to be stored
     done = folder.command("resume", "--store", url)
     assert done.code == 0, done.err
     every_trial_once(folder, url, CASES)

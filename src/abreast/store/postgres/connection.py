@@ -277,6 +277,7 @@ def explanation(address: str, error: Exception) -> StoreError:
         case errors.QueryCanceled() | errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
         case psycopg.Error() | OSError():
+            reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
             return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")
     return StoreError(f"{address}: a row cannot be stored ({type(error).__name__}: {error})")
 
