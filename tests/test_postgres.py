@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
@@ -205,21 +208,16 @@ def test_a_driver_whose_run_was_taken_over_during_an_outage_writes_nothing_more(
 
 
 def test_users_of_one_account_share_a_quota(postgres: str, postgres_server: PostgresServer) -> None:
-    with open_store(postgres) as store:
-        store.release_lease(store.begin(new_run()))
-        _, members = team(postgres_server, postgres)
-        stores = [open_store(url) for url in members]
-        ledgers = [each.quota_ledger() for each in stores]
-        taken = [ledgers[number % 2].take("account", 5, 3600.0) for number in range(6)]
+    with ExitStack() as stack:
+        stores = [stack.enter_context(open_store(url)) for url in team(postgres_server, postgres)[:2]]
+        one, two = (stack.enter_context(closing(store.quota_ledger())) for store in stores)
+        taken = [ledger.take("account", 5, 3600.0) for ledger in (one, two, one, two, one, two)]
         assert all(ticket is not None for ticket, _ in taken[:5])
         assert taken[5][0] is None
         assert 3500 < taken[5][1] <= 3600
-        ledgers[0].give_back(taken[0][0])  # type: ignore[arg-type]
-        wait_for(lambda: ledgers[1].used("account", 3600.0) == 4)
-        assert ledgers[1].take("account", 5, 3600.0)[0] is not None
-        for ledger, each in zip(ledgers, stores, strict=True):
-            ledger.close()
-            each.close()
+        one.give_back(taken[0][0])  # type: ignore[arg-type]
+        wait_for(lambda: two.used("account", 3600.0) == 4)
+        assert two.take("account", 5, 3600.0)[0] is not None
 
 
 def test_a_quota_waits_for_a_database_that_cannot_be_reached(folder: Folder, postgres: str, link: FaultyLink) -> None:
@@ -241,43 +239,23 @@ def test_a_quota_waits_for_a_database_that_cannot_be_reached(folder: Folder, pos
 # -- roles -------------------------------------------------------------------------------------------------------------
 
 
-def team(server: PostgresServer, url: str) -> tuple[str, list[str]]:
-    """Create the roles of docs/how-to/postgres.md; returns the group and the addresses of two members and a reader."""
-    database = url.rpartition("/")[2]
-    group, one, two = f"writers_{database}", f"one_{database}", f"two_{database}"
+def team(server: PostgresServer, url: str) -> list[str]:
+    """Create the roles of the how-to guide; returns the addresses of two members of the team and of a reader."""
+    name = url.rpartition("/")[2]
+    guide = (Path(__file__).parent.parent / "docs/how-to/postgres.md").read_text()
+    statements = guide.partition("```sql\n")[2].partition("```")[0]
+    for role in ("bench_writers", "bench_readers", "ann", "bob", "dashboard"):  # which all databases share
+        statements = re.sub(rf"\b{role}\b", f"{role}_{name}", statements)
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement in (
-            f"CREATE ROLE {group} NOLOGIN",
-            f"CREATE ROLE {one} LOGIN PASSWORD 'p1' IN ROLE {group}",
-            f"CREATE ROLE {two} LOGIN PASSWORD 'p2' IN ROLE {group}",
-            f"CREATE SCHEMA IF NOT EXISTS abreast AUTHORIZATION {group}",
-            f"ALTER SCHEMA abreast OWNER TO {group}",
-        ):
-            connection.execute(statement)
-        kinds = {"r": "TABLE", "v": "VIEW"}
-        relations = "select relkind::text, relname from pg_class where relnamespace = 'abreast'::regnamespace"
-        for kind, name in connection.execute(relations).fetchall():
-            if kind in kinds:
-                connection.execute(f'ALTER {kinds[kind]} abreast."{name}" OWNER TO {group}')
-        functions = "select oid::regprocedure::text from pg_proc where pronamespace = 'abreast'::regnamespace"
-        for (name,) in connection.execute(functions).fetchall():
-            connection.execute(f"ALTER FUNCTION {name} OWNER TO {group}")
-    return group, [server.url(database, one, "p1"), server.url(database, two, "p2")]
+        connection.execute(statements)
+    return [server.url(name, f"{role}_{name}", "change me") for role in ("ann", "bob", "dashboard")]
 
 
 def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_reads(
     simulated: Folder, postgres: str, postgres_server: PostgresServer
 ) -> None:
-    group, (one, two) = team(postgres_server, postgres)
-    database = postgres.rpartition("/")[2]
-    reader = f"reader_{database}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {reader} LOGIN PASSWORD 'p3'")
-        connection.execute(f"GRANT USAGE ON SCHEMA abreast TO {reader}")
-        connection.execute(
-            f"ALTER DEFAULT PRIVILEGES FOR ROLE {group} IN SCHEMA abreast GRANT SELECT ON TABLES TO {reader}"
-        )
-    dashboard = postgres_server.url(database, reader, "p3")
+    one, two, dashboard = team(postgres_server, postgres)
+    group = f"bench_writers_{postgres.rpartition('/')[2]}"
     folder = simulated
     for number, url in enumerate((one, two, one)):
         parameter = f"p{number}"
@@ -305,7 +283,7 @@ def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_read
     assert done.code != 0
     assert "permission denied" in done.err
     assert "help: ask for the role of a writer" in done.err
-    assert "p3" not in done.err.replace(reader, "")
+    assert "change me" not in done.err
 
 
 # -- passwords and messages --------------------------------------------------------------------------------------------

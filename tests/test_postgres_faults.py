@@ -6,6 +6,8 @@ which the target appends a line for every call.
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
 import subprocess
 import time
@@ -258,12 +260,13 @@ def test_eight_drivers_and_everything_else_at_once_on_one_database(
         runs = {run["experiment"]: run["run"] for run in folder.command("runs", "--json", "--store", url).json}
         for words in (
             ("delete", runs["old1"], "--yes", "--store", url),
-            ("label", runs["old2"], "v1", "--store", url),
+            ("tag", runs["old2"], "v1", "--store", url),
+            ("cache", "clear", "--yes", "--store", url),
             ("merge", "other.db", "--store", url),
             ("delete", runs["old3"], "--yes", "--store", url),
         ):
             done = folder.command(*words)
-            print(words, done.code, done.err)
+            assert done.code == 0, (words, done.err)
         endings = [ended(process, 120) for process in processes]
         assert [done.code for done in endings] == [0] * 8, [done.err for done in endings]
         assert not any("deadlock" in done.err for done in endings)

@@ -102,18 +102,19 @@ def lock_changes(connection: PostgresConnection) -> None:
 
 def update_views(connection: PostgresConnection) -> None:
     """Recreate the views if columns were added, unless a reader is in the way: then the next writer does it."""
-    if _are_current(connection):
+    if are_current(connection):
         connection.views_are_stale = False
         return
     with suppress(errors.LockNotAvailable, errors.DeadlockDetected), connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{VIEWS_WAIT}'")
         connection.execute(POSTGRES.lock_columns)
-        if not _are_current(connection):
+        if not are_current(connection):
             views.drop_views(connection)
             views.make_views(connection)
         connection.views_are_stale = False
 
 
-def _are_current(connection: PostgresConnection) -> bool:
+def are_current(connection: PostgresConnection) -> bool:
+    """Whether the views have all columns."""
     query = "SELECT obj_description(to_regclass('predictions'), 'pg_class') IS NOT DISTINCT FROM source_of_views()"
     return bool(connection.execute(query).fetchall()[0][0])

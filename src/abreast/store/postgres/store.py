@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -77,6 +77,9 @@ class PostgresStore(Store):
                 )
             if version < schema.VERSION:
                 database.connect_for_writing(self._url, self.address).close()
+            elif not database.are_current(connection):  # a reader was in the way when columns were added
+                with suppress(psycopg.Error):  # a role that only reads leaves it to others
+                    database.connect_for_writing(self._url, self.address).close()
             self._is_checked = True
 
     def reading(self) -> PostgresConnection:
