@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -92,10 +93,11 @@ def test_a_run_whose_patience_is_used_up_stops_and_says_how_to_resume(
     thread.join()
     assert done.code == 3
     assert "no connection" in done.err
-    assert "help: check the server and the address, then run `abreast resume " in done.err
+    match = re.search(r"help: check the server and the address, then run `abreast (resume .* --store \S+)`", done.err)
+    assert match is not None, done.err
     assert len(calls(folder)) < 60
     link.restore()
-    done = folder.abreast("resume", "--store", postgres)
+    done = folder.abreast(*shlex.split(match[1]))
     assert done.code == 0, done.err
     every_trial_once(folder, postgres, 40)
 

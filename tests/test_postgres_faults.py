@@ -262,7 +262,7 @@ def test_eight_drivers_and_everything_else_at_once_on_one_database(
             ("delete", runs["old1"], "--yes", "--store", url),
             ("tag", runs["old2"], "v1", "--store", url),
             ("cache", "clear", "--yes", "--store", url),
-            ("merge", "other.db", "--store", url),
+            ("merge", "other.db", url),
             ("delete", runs["old3"], "--yes", "--store", url),
         ):
             done = folder.command(*words)

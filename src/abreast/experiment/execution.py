@@ -67,7 +67,8 @@ class RunExecution:
                 option = f" --store {shlex.quote(str(error.copy))}"
                 raise _incomplete(error, lease.run, store, planned, option) from error
         except NoConnection as error:  # further attempts would only take time
-            raise Incomplete(error.message, f"{error.fix}, then run `abreast resume {lease.run}`") from error
+            resume = f"abreast resume {lease.run} --store {self._store.quoted_address}"
+            raise Incomplete(error.message, f"{error.fix}, then run `{resume}`") from error
         except StoreError as error:
             with contextlib.suppress(StoreError):
                 self._store.finish(lease, "incomplete", error.message)
