@@ -189,8 +189,8 @@ class PostgresConnection:
     @contextmanager
     def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
         """Commit at the end, or roll back on any exception."""
-        self._run(begin)
         try:
+            self._run(begin)
             yield
             self._run("COMMIT")
         except BaseException:

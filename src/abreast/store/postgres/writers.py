@@ -28,7 +28,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two attempts to connect
 CLOCK_S = 10.0  # how long a reading of the server's clock is continued with that of this machine
 MOST_CONFLICTS = 10
 NOTIFY_S = 0.1  # the shortest time between two notifications
-_COUNT = "INSERT INTO last_commits VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET number = EXCLUDED.number"
+# One round trip; `last_commits` then tells whether the transaction with this number was committed.
+_BEGIN = "BEGIN; INSERT INTO last_commits VALUES ('{}', {}) ON CONFLICT (writer) DO UPDATE SET number = EXCLUDED.number"
 _END_SESSION = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ? AND backend_start::text = ?"
 
 
@@ -76,8 +77,7 @@ class PostgresWriterConnection(WriterConnection):
             connection = self._reconnect() if self._connection.is_lost else self._connection
             try:
                 if not (self._is_uncertain and self._was_committed(connection)):
-                    with connection.transaction():
-                        connection.execute(_COUNT, (self._writer, self._number))
+                    with connection.transaction(_BEGIN.format(self._writer, self._number)):
                         work(connection)
                         self._notify(connection)
                         self._is_uncertain = True
