@@ -195,7 +195,8 @@ def view_columns(connection: Connection) -> tuple[list[Column], dict[str, Tracke
     columns = [Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
     tracked: dict[str, TrackedView] = {}
     for view, relation, name, type_ in connection.execute(
-        "SELECT t.name, t.relation, c.name, c.type FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
+        "SELECT t.name, t.relation, c.name, c.type FROM tracked_tables t "
+        "JOIN tracked_columns c ON c.relation = t.relation "
         f"WHERE t.name IN ({placeholders(JOINED)}) ORDER BY c.seq",
         JOINED,
     ):
