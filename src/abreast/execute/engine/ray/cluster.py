@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import metadata
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.errors import AbreastError, BadInput
+from abreast.errors import BadInput
 from abreast.execute.engine.base import Complete, Engine, EngineFactory, EngineSetup
+from abreast.execute.engine.ray.facts import FolderMissing, NodeFacts, node_problem, read_facts, refuse_other
 from abreast.execute.engine.ray.messages import dumps_code
 from abreast.model import Variant
 from abreast.spec.schema import RaySettings, size_in_bytes
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from abreast.execute.engine.ray.runner import Runner
 
+POLL_S = 2.0
 EXAMINE_S = 120.0  # for all nodes to import the code and build the targets
 RAY_NAMES = {"cpu": "CPU", "gpu": "GPU"}
 
@@ -55,48 +56,6 @@ def _own_resources(resources: Mapping[str, float]) -> dict[str, float]:
 
 def _amount(name: str, need: float | int | str) -> float:
     return float(size_in_bytes(str(need)) if name == "memory" else need)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What a node says about itself, and the versions of the targets that it built."""
-
-    python: str
-    abreast: str
-    cores: int
-    memory_bytes: int
-    has_folder: bool  # the folder of the spec
-    cli_versions: Mapping[str, str] = field(default_factory=dict)
-    versions: Sequence[str] = ()
-    problem: tuple[str, str] | None = None  # and its fix
-
-
-def read_facts(base: Path | None, setup: bytes) -> NodeFacts:
-    """Executed on a node: build the targets there. `base` is None if Ray has sent the folder of the spec."""
-    import pickle
-
-    import psutil
-
-    from abreast.code.reference import add_to_path
-
-    memory = psutil.virtual_memory().total
-    version = metadata.version("abreast")
-    facts = NodeFacts(platform.python_version(), version, os.cpu_count() or 1, memory, base is None or base.is_dir())
-    base = base or Path.cwd()
-    if not facts.has_folder:
-        return facts
-    add_to_path(base)
-    try:
-        received: EngineSetup = pickle.loads(setup)
-        targets = replace(received, settings={**received.settings, "base": base}).targets()
-    except AbreastError as error:
-        return replace(facts, problem=(error.message, error.fix))
-    except Exception as error:  # noqa: BLE001 - of a user's module
-        return replace(facts, problem=(f"{type(error).__name__}: {error}", ""))
-    programs: dict[str, str] = {}
-    for target in targets:
-        programs |= target.cli_versions
-    return replace(facts, cli_versions=programs, versions=[target.version for target in targets])
 
 
 class Cluster:
@@ -189,42 +148,44 @@ class Cluster:
             options["runtime_env"] = {"working_dir": str(base)}
         return options
 
-    def facts(self, nodes: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
-        """What each node says about itself after it built the targets of its setup."""
-        answers = self._ask(nodes, base)
-        if not all(facts.has_folder for facts in answers.values()):
+    def facts(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
+        """What each node says about itself, after it built the targets of its setup. Nodes that die are left out."""
+        try:
+            return self._ask(setups, base)
+        except FolderMissing:
             self.sends_folder = True
-            answers = self._ask(nodes, base)
-        return answers
+            return self._ask(setups, base)
 
-    def _ask(self, nodes: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
+    def _ask(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
         import ray
 
         ask: Any = ray.remote(num_cpus=0, max_retries=0)(read_facts)
         folder = self.base_on_nodes(base)
         asked = {
             node: ask.options(**self._options(node, base)).remote(folder, dumps_code(setup))
-            for node, setup in nodes.items()
+            for node, setup in setups.items()
         }
-        ray.wait(list(asked.values()), num_returns=len(asked), timeout=EXAMINE_S)
-        answers = {}
-        for node, reference in asked.items():
-            try:
-                answers[node] = ray.get(reference, timeout=0.1)
-            except Exception as error:
-                raise _node_error(node, error) from error
-        return answers
-
-
-def _node_error(node: ClusterNode, error: Exception) -> BadInput:
-    """Why a node could not be asked."""
-    message = " ".join(str(error).split())
-    if "No module named 'abreast'" in message:
-        version = metadata.version("abreast")
-        fix = f"run `pip install abreast=={version}` on it"
-        return BadInput(f"node {node.name}: abreast is not installed there", fix)
-    kind = type(error).__name__
-    return BadInput(f"node {node.name} does not answer: {kind}: {message[-500:]}", "run `ray status` to check it")
+        facts: dict[ClusterNode, NodeFacts] = {}
+        deadline = time.monotonic() + EXAMINE_S
+        while asked and time.monotonic() < deadline:
+            ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=POLL_S)
+            alive = self.nodes()
+            for node, reference in list(asked.items()):
+                if reference in ready or node not in alive:
+                    del asked[node]
+                if reference not in ready:
+                    continue
+                try:
+                    facts[node] = ray.get(reference)
+                except FolderMissing:
+                    raise
+                except Exception as error:
+                    if node in self.nodes():
+                        raise node_problem(f"node {node.name}", error) from error
+        if asked:
+            names = ", ".join(node.name for node in asked)
+            raise BadInput(f"no answer from {names} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
+        return facts
 
 
 @dataclass(frozen=True)
@@ -247,7 +208,7 @@ class RayFactory(EngineFactory):
         setups = {node: setup.portable(indexes) for node in nodes if (indexes := node.eligible(setup.variants))}
         facts = cluster.facts(setups, base)
         for node, answer in facts.items():
-            _check_node(node, answer, setup)
+            refuse_other(f"node {node.name}", answer, setup, node.eligible(setup.variants))
         return [
             {
                 "name": node.name,
@@ -287,32 +248,3 @@ def _described(node: ClusterNode) -> str:
     custom = [f"{name}: {amount:g}" for name, amount in node.resources.items() if name not in standard]
     size = f"memory: {node.resources.get('memory', 0) / 1e9:.1f}GB"
     return ", ".join([f"cpu: {node.resources.get('CPU', 0):g}", size, *custom])
-
-
-def _check_node(node: ClusterNode, facts: NodeFacts, setup: EngineSetup) -> None:
-    """Refuse a node with other versions or code than here."""
-    where = f"node {node.name}"
-    own_python, own_version = platform.python_version(), metadata.version("abreast")
-    if facts.python.split(".")[:2] != own_python.split(".")[:2]:
-        raise BadInput(f"{where} has Python {facts.python}, not {own_python} as here", "install the same version on it")
-    if facts.abreast != own_version:
-        raise BadInput(
-            f"{where} has abreast {facts.abreast}, not {own_version} as here",
-            f"run `pip install abreast=={own_version}` on it",
-        )
-    if facts.problem is not None:
-        message, fix = facts.problem
-        raise BadInput(f"{where}: {message}", fix)
-    assert setup.built_targets is not None
-    eligible = node.eligible(setup.variants)
-    for index, version in zip(eligible, facts.versions, strict=True):
-        variant, target = setup.variants[index], setup.built_targets[index]
-        for name, own in target.cli_versions.items():
-            if facts.cli_versions.get(name) != own:
-                other = facts.cli_versions.get(name, "none")
-                raise BadInput(f"{where} has {name} {other}, not {own} as here", f"install {name} {own} on it")
-        if version != target.version and not callable(variant.target):
-            raise BadInput(
-                f'{where}: the code or setting of variant "{variant.name}" differs from the one here',
-                "update the folder of the spec on that node",
-            )
