@@ -1,7 +1,7 @@
 """Runs on a PostgreSQL server that fails: nothing is lost, duplicated or paid for twice.
 
-A real server, real processes and signals, and a network that can be cut. What was executed is known from a file to which
-the target appends a line for every call.
+A real server, real processes and signals, and a network that can be cut. A file to which the target appends a line for
+every call tells what was executed.
 """
 
 from __future__ import annotations
