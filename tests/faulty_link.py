@@ -23,6 +23,7 @@ class FaultyLink:
         self._flowing = asyncio.Event()
         self._lost_reply = b""
         self.replies_to_lose = 0
+        self.refuses = False  # new connections
 
     def __enter__(self) -> FaultyLink:
         self._loop = asyncio.new_event_loop()
@@ -87,6 +88,8 @@ class FaultyLink:
         writers = [writer]
         pumps: list[asyncio.Task[None]] = []
         try:
+            if self.refuses:
+                raise ConnectionRefusedError
             server_reader, server_writer = await asyncio.open_connection(*self._target)
             writers.append(server_writer)
             pumps = [
@@ -97,7 +100,7 @@ class FaultyLink:
             for each in writers:
                 each.close()
         except OSError:
-            writer.close()  # the server is down
+            writer.close()  # the server is down, or the link refuses
         except asyncio.CancelledError:
             for each in writers:
                 each.transport.abort()

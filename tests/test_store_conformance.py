@@ -329,6 +329,27 @@ def test_columns_that_several_writers_add_at_once_become_one(store: Store) -> No
 # -- deleting ------------------------------------------------------------------------------------------------------
 
 
+def test_a_reader_that_waits_is_woken_by_another_process(store: Store, address: str) -> None:
+    with store.change():
+        pass
+    while store.wait_for_change(0.0):
+        pass
+    assert not store.wait_for_change(0.2)
+    code = """
+import time
+from abreast.store import open_store
+with open_store(sys.argv[1]) as store:
+    store.begin(__import__("test_store_conformance").new_run())
+    print(time.time(), flush=True)
+"""
+    process = in_another_process(code, address)
+    assert store.wait_for_change(30.0)
+    woken_at = time.time()
+    output, _ = process.communicate(timeout=30)
+    assert woken_at - float(output) < 1.0
+    assert store.rows("select count(*) from runs") == [(1,)]
+
+
 def test_deleting_a_run_deletes_all_its_rows(store: Store) -> None:
     for name in ("kept-1", "deleted-1"):
         writing = Writing(store, store.begin(new_run(name, name)))

@@ -47,7 +47,7 @@ class StoreOutages:
         if is_stalled and self._began is None:
             self._is_stall = True
             self._begin(f"{self._address}: no reply for {STALLED_S:.0f} s")
-        elif self._is_stall and not is_stalled:
+        elif self._is_stall and not is_stalled and self._writer.failure is None:
             self._end()
 
     def _begin(self, message: str) -> None:

@@ -22,6 +22,7 @@ from abreast.plan.keys import final_positions
 from abreast.plan.run_names import new_name
 from abreast.store import Lease, NewRun, Store, StoreVanished, open_store
 from abreast.store.address import as_path
+from abreast.store.base import NoConnection
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.views import add_columns
@@ -65,6 +66,8 @@ class RunExecution:
                 store.finish(lease, "incomplete", error.message)
                 option = f" --store {shlex.quote(str(error.copy))}"
                 raise _incomplete(error, lease.run, store, planned, option) from error
+        except NoConnection as error:  # further attempts would only take time
+            raise Incomplete(error.message, f"{error.fix}, then run `abreast resume {lease.run}`") from error
         except StoreError as error:
             with contextlib.suppress(StoreError):
                 self._store.finish(lease, "incomplete", error.message)

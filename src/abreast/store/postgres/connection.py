@@ -20,6 +20,7 @@ from psycopg.types import bool as bools
 from psycopg.types import none, numeric, string
 
 from abreast.errors import StoreError
+from abreast.store.address import without_password
 from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
@@ -233,7 +234,12 @@ class StreamedRows:
 def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnection:
     """Open a connection whose unqualified names are those of the schema `abreast`."""
     settings: dict[str, Any] = {"connect_timeout": CONNECT_S, "application_name": "abreast", **_LIVENESS}
-    chosen = conninfo_to_dict(url)
+    try:
+        chosen = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        reason = str(error).partition(":")[0] if "@" in url else " ".join(str(error).split())  # it may quote a password
+        fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
+        raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
     server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
     extra = [f"-c {name}={value}" for name, value in server.items()]
     chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
@@ -277,6 +283,7 @@ def explanation(address: str, error: Exception) -> StoreError:
         case errors.QueryCanceled() | errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
         case psycopg.Error() | OSError():
+            reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
             return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")
     return StoreError(f"{address}: a row cannot be stored ({type(error).__name__}: {error})")
 

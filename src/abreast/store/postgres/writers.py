@@ -16,7 +16,7 @@ from psycopg import errors
 from abreast.errors import StoreError
 from abreast.store.base import Closed, Connection, TrackedWriter, WriterConnection
 from abreast.store.postgres import database
-from abreast.store.postgres.connection import PostgresConnection, explanation
+from abreast.store.postgres.connection import CONNECT_S, PostgresConnection, explanation
 from abreast.store.postgres.database import CHANGES, NOW
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ class PostgresWriterConnection(WriterConnection):
     def commit(self, work: Callable[[Connection], None]) -> None:
         conflicts = 0
         while True:
-            connection = self._connection
+            connection = self._reconnect() if self._connection.is_lost else self._connection
             try:
-                if connection.is_lost:
-                    connection = self._reconnect()
                 if not (self._is_uncertain and self._was_committed(connection)):
                     with connection.transaction():
                         connection.execute(_COUNT, (self._writer, self._number))
@@ -146,7 +144,7 @@ class PostgresWriterConnection(WriterConnection):
         if not self._hurry.is_set():
             self._deadline = time.monotonic() + LAST_PATIENCE_S
             self._hurry.set()
-            self._timer = threading.Timer(LAST_PATIENCE_S, self._disconnect)
+            self._timer = threading.Timer(max(0.0, LAST_PATIENCE_S - CONNECT_S), self._disconnect)
             self._timer.daemon = True
             self._timer.start()
 

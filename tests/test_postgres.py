@@ -1,0 +1,413 @@
+"""Stores on PostgreSQL: faults during a run, several users at once, roles, passwords and messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from abreast import Reader
+from abreast.errors import StoreError
+from abreast.store import Store, open_store, schema
+from abreast.store.postgres import database, writers
+from conftest import WITHOUT_VERSION_5, Folder
+from faulty_link import FaultyLink
+from postgres_server import HOST, PostgresServer, free_port
+from test_durability import calls, ended, every_trial_once, experiment, until
+from test_store_conformance import Writing, event, new_run, wait_for
+
+PARALLEL = 4
+
+
+@pytest.fixture
+def link(postgres_server: PostgresServer) -> Iterator[FaultyLink]:
+    with FaultyLink(HOST, postgres_server.port) as link:
+        yield link
+
+
+def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    """Read what a process says until a line with this text."""
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if text in line:
+            return seen
+    raise AssertionError(f"ended before {text!r}: {seen}")
+
+
+# -- outages -----------------------------------------------------------------------------------------------------------
+
+
+def test_during_an_outage_results_wait_and_no_more_trials_start_than_fit(
+    folder: Folder, postgres: str, link: FaultyLink
+) -> None:
+    spec = experiment(folder, cases=400, parallel=PARALLEL, seconds=0.01)
+    process = folder.start("run", spec, "--store", link.url(postgres))
+    until(lambda: len(calls(folder)) >= 20, "some calls", process)
+    link.cut()
+    lines_until(process, "paused: ")
+    with open_store(postgres) as store:
+        ((stored,),) = store.rows("select count(*) from trials")
+    time.sleep(1.0)  # in which a hundred would be executed
+    executed = len(calls(folder))
+    assert executed - stored <= 2 * PARALLEL
+    link.restore()
+    continued = lines_until(process, "continues: ")[-1]
+    assert "the store can be reached again after" in continued
+    done = ended(process, 60)
+    assert done.code == 0, done.err
+    assert len(calls(folder)) == 800
+    every_trial_once(folder, postgres, 400)
+    kinds = folder.sql("select kind, detail from events where kind like 'store_%' order by seq", postgres)
+    assert [row["kind"] for row in kinds] == ["store_lost", "store_back"]
+    assert "no connection" in json.loads(kinds[0]["detail"])["message"]
+
+
+def test_a_run_whose_patience_is_used_up_stops_and_says_how_to_resume(
+    folder: Folder, postgres: str, link: FaultyLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(writers, "LAST_PATIENCE_S", 0.3)
+    spec = experiment(folder, cases=40, parallel=PARALLEL, seconds=0.02)
+
+    def cut() -> None:
+        until(lambda: len(calls(folder)) >= 20, "some calls")
+        link.cut()
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    done = folder.abreast("run", spec, "--store", link.url(postgres))
+    thread.join()
+    assert done.code == 3
+    assert "no connection" in done.err
+    assert "help: check the server and the address, then run `abreast resume " in done.err
+    assert len(calls(folder)) < 60
+    link.restore()
+    done = folder.abreast("resume", "--store", postgres)
+    assert done.code == 0, done.err
+    every_trial_once(folder, postgres, 40)
+
+
+def test_a_commit_whose_reply_is_lost_is_not_repeated(postgres: str, link: FaultyLink) -> None:
+    with open_store(link.url(postgres)) as store:
+        writing = Writing(store, store.begin(new_run()))
+        for number in range(40):
+            if number % 4 == 0:
+                link.lose_replies(b"COMMIT\0", 1)
+            writing.writer.put_together([event(writing.lease.run_id, number)], number)
+            wait_for(lambda n=number: n in writing.committed)  # type: ignore[misc]
+        writing.writer.close()
+        assert writing.committed == list(range(40))
+        assert store.rows("select count(*), count(distinct happened_at) from events") == [(40, 40)]
+        assert store.rows("select count(*) from last_commits") == [(0,)]
+        assert not writing.failures
+
+
+def test_a_batch_given_up_after_its_commit_is_not_repeated(
+    postgres: str, link: FaultyLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "PATIENCE_S", 0.0)
+    with open_store(link.url(postgres)) as store:
+        writing = Writing(store, store.begin(new_run()))
+        writing.writer.put_together([event(writing.lease.run_id, 0)], 0)
+        wait_for(lambda: writing.committed)
+        link.lose_replies(b"COMMIT\0", 1)
+        link.refuses = True
+        writing.writer.put_together([event(writing.lease.run_id, 1)], 1)
+        wait_for(lambda: writing.failures)
+        writing.writer.put_together([event(writing.lease.run_id, 2)], 2)
+        link.refuses = False
+        wait_for(lambda: len(writing.committed) == 3)
+        writing.writer.close()
+        assert store.rows("select happened_at from events order by seq") == [(0.0,), (1.0,), (2.0,)]
+
+
+def test_a_store_that_is_read_after_its_server_ended_the_session_connects_again(
+    postgres: str, postgres_server: PostgresServer
+) -> None:
+    with open_store(postgres) as store:
+        lease = store.begin(new_run())
+        assert len(store.runs()) == 1
+        terminate_sessions(postgres_server, postgres)
+        assert len(store.runs()) == 1
+        store.finish(lease, "complete", None)
+
+
+def terminate_sessions(server: PostgresServer, url: str) -> None:
+    with server.connect() as connection:
+        database = url.rpartition("/")[2]
+        query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(query, (database,))
+
+
+# -- leases and quotas -------------------------------------------------------------------------------------------------
+
+
+def elsewhere(store: Store, age_s: float) -> str:
+    """Store a run whose owner is another machine, with a heartbeat of this age by the clock of the database."""
+    lease = store.begin(new_run())
+    store.release_lease(lease)
+    owner = json.dumps({"place": "elsewhere|1", "driver": "7-x", "registry": "/nowhere", "lease": "00"})
+    statement = "update runs set owner = ?, heartbeat_at = extract(epoch from clock_timestamp()) - ?"
+    with store.change() as connection:
+        connection.execute(statement, (owner, age_s))
+    return str(lease.run)
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_leases_follow_the_clock_of_the_database(postgres: str, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
+    with open_store(postgres) as store:
+        run = elsewhere(store, 10.0)
+        with pytest.raises(StoreError, match="is being executed by process 7 on elsewhere"):
+            store.claim(run)
+        with store.change() as connection:
+            connection.execute("update runs set heartbeat_at = heartbeat_at - 25")
+        writing = Writing(store, store.claim(run))
+        writing.writer.put_together([event(writing.lease.run_id, 0)], "token")
+        wait_for(lambda: writing.committed)
+        writing.writer.close()
+        store.finish(writing.lease, "complete", None)
+        ((heartbeat_at, created_at, finished_at),) = store.rows(
+            "select heartbeat_at, created_at, finished_at from runs"
+        )
+        assert abs(heartbeat_at - real()) < 60
+        assert created_at <= finished_at < created_at + 60
+
+
+def test_a_driver_whose_run_was_taken_over_during_an_outage_writes_nothing_more(
+    folder: Folder, postgres: str, link: FaultyLink
+) -> None:
+    spec = experiment(folder, cases=200, parallel=PARALLEL, seconds=0.02)
+    process = folder.start("run", spec, "--store", link.url(postgres))
+    until(lambda: len(calls(folder)) >= 20, "some calls", process)
+    link.cut()
+    lines_until(process, "paused: ")
+    with open_store(postgres) as store:
+        with store.change() as connection:  # as `claim` does once the heartbeat is old
+            connection.execute("update runs set epoch = epoch + 1")
+        before = store.rows("select count(*) from trials")
+        link.restore()
+        done = ended(process, 60)
+        assert done.code == 3
+        assert "was taken over by another process" in done.err
+        assert store.rows("select count(*) from trials") == before
+
+
+def test_users_of_one_account_share_a_quota(postgres: str, postgres_server: PostgresServer) -> None:
+    with open_store(postgres) as store:
+        store.release_lease(store.begin(new_run()))
+        _, members = team(postgres_server, postgres)
+        stores = [open_store(url) for url in members]
+        ledgers = [each.quota_ledger() for each in stores]
+        taken = [ledgers[number % 2].take("account", 5, 3600.0) for number in range(6)]
+        assert all(ticket is not None for ticket, _ in taken[:5])
+        assert taken[5][0] is None
+        assert 3500 < taken[5][1] <= 3600
+        ledgers[0].give_back(taken[0][0])  # type: ignore[arg-type]
+        wait_for(lambda: ledgers[1].used("account", 3600.0) == 4)
+        assert ledgers[1].take("account", 5, 3600.0)[0] is not None
+        for ledger, each in zip(ledgers, stores, strict=True):
+            ledger.close()
+            each.close()
+
+
+def test_a_quota_waits_for_a_database_that_cannot_be_reached(folder: Folder, postgres: str, link: FaultyLink) -> None:
+    spec = experiment(folder, cases=40, parallel=PARALLEL, seconds=0.05)
+    path = folder.path / spec
+    limits = f"limits: {{parallel: {PARALLEL}, targets: {{'python:mine:answer': {{quota: 1000/1h}}}}}}"
+    path.write_text(path.read_text().replace(f"limits: {{parallel: {PARALLEL}}}", limits))
+    process = folder.start("run", spec, "--store", link.url(postgres))
+    until(lambda: len(calls(folder)) >= 10, "some calls", process)
+    link.cut()
+    lines_until(process, "paused: ")
+    link.restore()
+    done = ended(process, 60)
+    assert done.code == 0, done.err
+    every_trial_once(folder, postgres, 40)
+    assert folder.sql("select count(*) as n from quota_uses", postgres)[0]["n"] in range(80, 90)
+
+
+# -- roles -------------------------------------------------------------------------------------------------------------
+
+
+def team(server: PostgresServer, url: str) -> tuple[str, list[str]]:
+    """Create the roles of docs/how-to/postgres.md; returns the group and the addresses of two members and a reader."""
+    database = url.rpartition("/")[2]
+    group, one, two = f"writers_{database}", f"one_{database}", f"two_{database}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in (
+            f"CREATE ROLE {group} NOLOGIN",
+            f"CREATE ROLE {one} LOGIN PASSWORD 'p1' IN ROLE {group}",
+            f"CREATE ROLE {two} LOGIN PASSWORD 'p2' IN ROLE {group}",
+            f"CREATE SCHEMA IF NOT EXISTS abreast AUTHORIZATION {group}",
+            f"ALTER SCHEMA abreast OWNER TO {group}",
+        ):
+            connection.execute(statement)
+        kinds = {"r": "TABLE", "v": "VIEW"}
+        relations = "select relkind::text, relname from pg_class where relnamespace = 'abreast'::regnamespace"
+        for kind, name in connection.execute(relations).fetchall():
+            if kind in kinds:
+                connection.execute(f'ALTER {kinds[kind]} abreast."{name}" OWNER TO {group}')
+        functions = "select oid::regprocedure::text from pg_proc where pronamespace = 'abreast'::regnamespace"
+        for (name,) in connection.execute(functions).fetchall():
+            connection.execute(f"ALTER FUNCTION {name} OWNER TO {group}")
+    return group, [server.url(database, one, "p1"), server.url(database, two, "p2")]
+
+
+def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_reads(
+    simulated: Folder, postgres: str, postgres_server: PostgresServer
+) -> None:
+    group, (one, two) = team(postgres_server, postgres)
+    database = postgres.rpartition("/")[2]
+    reader = f"reader_{database}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {reader} LOGIN PASSWORD 'p3'")
+        connection.execute(f"GRANT USAGE ON SCHEMA abreast TO {reader}")
+        connection.execute(
+            f"ALTER DEFAULT PRIVILEGES FOR ROLE {group} IN SCHEMA abreast GRANT SELECT ON TABLES TO {reader}"
+        )
+    dashboard = postgres_server.url(database, reader, "p3")
+    folder = simulated
+    for number, url in enumerate((one, two, one)):
+        parameter = f"p{number}"
+        spec = (folder.path / "experiment.yaml").read_text()
+        folder.write(f"e{number}.yaml", spec.replace("accuracy: 0.6", f"accuracy: 0.6, params: {{{parameter}: 1}}"))
+        done = folder.abreast("run", f"e{number}.yaml", "--store", url, "--fresh", "--quiet")
+        assert done.code == 0, done.err
+        code = "import sys; from abreast import Tracker\nwith Tracker(sys.argv[1]) as t: t.log({sys.argv[2]: 1})"
+        subprocess.run([sys.executable, "-c", code, url, parameter], check=True, cwd=folder.path)
+    with open_store(postgres) as store:
+        assert store.rows("select distinct tableowner from pg_tables where schemaname = 'abreast'") == [(group,)]
+        assert store.rows("select distinct viewowner from pg_views where schemaname = 'abreast'") == [(group,)]
+    for words in (
+        ("sql", dashboard, "select count(*) as n, sum(p2) as p2 from predictions"),
+        ("report", "latest", "--store", dashboard, "--output", "reports"),
+        ("show", "latest", "--store", dashboard),
+        ("runs", "--store", dashboard),
+        ("export", "latest", "--store", dashboard, "--output", "exported.csv"),
+        ("head", dashboard),
+    ):
+        done = folder.abreast(*words)
+        assert done.code == 0, (words, done.err)
+    assert Reader(dashboard).count() == 243
+    done = folder.abreast("run", "e0.yaml", "--store", dashboard, "--fresh")
+    assert done.code != 0
+    assert "permission denied" in done.err
+    assert "help: ask for the role of a writer" in done.err
+    assert "p3" not in done.err.replace(reader, "")
+
+
+# -- passwords and messages --------------------------------------------------------------------------------------------
+
+PASSWORD = "s3cret/with@odd#characters"
+
+
+def test_passwords_come_from_files_and_appear_nowhere(
+    simulated: Folder, postgres: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, name = simulated, postgres.rpartition("/")[2]
+    user = f"user_{name}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        statement = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(user), PASSWORD)
+        connection.execute(statement)
+        connection.execute(f"GRANT CREATE ON DATABASE {name} TO {user}")
+    port = postgres_server.port
+    secrets_folder = folder.path.parent / "secrets"
+    secrets_folder.mkdir()
+    password_file = secrets_folder / "pgpass"
+    password_file.write_text(f"{HOST}:{port}:*:{user}:{PASSWORD}\n")
+    password_file.chmod(0o600)
+    service_file = secrets_folder / "services"
+    service_file.write_text(f"[team]\nhost={HOST}\nport={port}\nuser={user}\ndbname={name}\n")
+    monkeypatch.setenv("PGPASSFILE", str(password_file))
+    monkeypatch.setenv("PGSERVICEFILE", str(service_file))
+    spec = folder.path / "experiment.yaml"
+    for number, (store, service) in enumerate(
+        (
+            (f"postgresql://{user}@{HOST}:{port}/{name}", None),
+            ("postgresql://", "team"),
+            ("postgresql:///?service=team", None),
+            (f"postgresql://{user}:{quote(PASSWORD, '')}@{HOST}:{port}/{name}", None),
+        )
+    ):
+        if service:
+            monkeypatch.setenv("PGSERVICE", service)
+        else:
+            monkeypatch.delenv("PGSERVICE", raising=False)
+        folder.write(f"e{number}.yaml", spec.read_text() + f"store: '{store}'\n")
+        done = folder.command("run", f"e{number}.yaml", "--fresh", "--verbose", "--output", "reports")
+        assert done.code == 0, done.err
+        (folder.path / f"output{number}.txt").write_text(done.output)
+        (folder.path / f"e{number}.yaml").unlink()
+    with open_store(postgres) as opened:
+        assert len(opened.runs()) == 4
+        tables = opened.rows("select table_name from information_schema.tables where table_schema = 'abreast'")
+        dump = "".join(str(opened.rows(f'select t::text from "{name}" t')) for (name,) in tables)
+    files = [path for path in folder.path.rglob("*") if path.is_file()]
+    for secret in (PASSWORD, quote(PASSWORD, ""), "s3cret"):
+        assert secret not in dump
+        assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
+    simulated: Folder, postgres: str, postgres_server: PostgresServer
+) -> None:
+    folder, name = simulated, postgres.rpartition("/")[2]
+    nobody = f"nobody_{name}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {nobody} LOGIN PASSWORD 'n0body'")
+        connection.execute(f"CREATE ROLE full_{name} LOGIN PASSWORD 'n0body' CONNECTION LIMIT 0")
+    for store, expected in (
+        (postgres_server.url(name, password="wr0ng"), "password authentication failed"),
+        (f"postgresql://u:wr0ng@{HOST}:{free_port()}/x", "Connection refused"),
+        ("postgresql://u:wr0ng@no-such-host.invalid/x", "no-such-host.invalid"),
+        (postgres_server.url("no_such_database"), '"no_such_database" does not exist'),
+        (postgres + "?sslmode=require", "server does not support SSL"),
+        (postgres_server.url(name, nobody, "n0body"), "permission denied"),
+        (postgres_server.url(name, f"full_{name}", "n0body"), "too many connections"),
+        (postgres + "?nonsense=1", "not a valid address (invalid URI query parameter)"),
+        (postgres.replace(postgres_server.password, "wr0ng/x#y@z?"), "not a valid address"),
+    ):
+        for words in (("run", "experiment.yaml", "--store", store), ("runs", "--store", store)):
+            if words[0] == "runs" and "nobody_" in store:
+                continue  # an empty database can be listed by anyone
+            done = folder.abreast(*words)
+            assert done.code != 0, words
+            assert expected in done.err, done.err
+            errors = [line for line in done.err.splitlines() if line.startswith(("error:", "help:"))]
+            assert [line.partition(":")[0] for line in errors] == ["error", "help"], done.err
+            for secret in ("wr0ng", "n0body", postgres_server.password):
+                assert secret not in done.output
+
+
+def test_processes_that_migrate_an_older_store_at_once_do_it_once(postgres: str) -> None:
+    with open_store(postgres) as store:
+        store.release_lease(store.begin(new_run()))
+        store.sql(
+            f"DROP VIEW predictions, metrics; {WITHOUT_VERSION_5}; UPDATE store_version SET version = 4", write=True
+        )
+    code = "import sys; from abreast.store import open_store\nprint(len(open_store(sys.argv[1]).runs()))"
+    command = [sys.executable, "-c", code, postgres]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate(timeout=60)[0] for process in processes] == ["1\n"] * 4
+    with open_store(postgres) as store:
+        assert store.rows("select version from store_version") == [(schema.VERSION,)]
+
+
+def test_an_older_server_is_refused(simulated: Folder, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "OLDEST_SERVER", 99)
+    done = simulated.abreast("run", "experiment.yaml", "--store", postgres)
+    assert done.code == 2
+    assert "this server is older than PostgreSQL 99" in done.err
+    assert "help: use a newer server" in done.err
