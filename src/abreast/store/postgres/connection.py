@@ -24,6 +24,7 @@ CONNECT_S = 10
 _LIVENESS = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 15_000}
 _STREAMED_BYTES = 4_000_000  # of texts fetched at once
 _MOST_FETCHED = 5_000  # rows
+_CHANGES = ("INSERT", "UPDATE", "DELETE")
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?""")
 
 
@@ -126,16 +127,18 @@ class PostgresConnection:
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
         cursor = self.raw.execute(translated(sql), parameters or None)
-        self._changes = max(0, cursor.rowcount)
-        self._total += self._changes
+        self._count_changes(cursor)
         return cursor
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
         cursor = self.raw.cursor()
         cursor.executemany(translated(sql), rows)
-        self._changes = max(0, cursor.rowcount)
-        self._total += self._changes
+        self._count_changes(cursor)
         return cursor
+
+    def _count_changes(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._changes = cursor.rowcount if (cursor.statusmessage or "")[:6] in _CHANGES else 0  # not rows of a SELECT
+        self._total += self._changes
 
     def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
         cursor = self._run(sql, parameters)
