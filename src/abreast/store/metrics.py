@@ -144,7 +144,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     SUM(weight * means) OVER per_segment / NULLIF(SUM(weight * units) OVER per_segment, 0) AS centre
   FROM with_weight WINDOW per_segment AS (PARTITION BY {key})
 ), with_leverage AS (
-  SELECT *, weight * weight / (total_weight * NULLIF(total_weight - weight, 0)) AS leverage FROM centred
+  SELECT *, weight * weight / (NULLIF(total_weight, 0) * NULLIF(total_weight - weight, 0)) AS leverage FROM centred
 ), outcomes AS (
   SELECT {run}t.variant, {"c.tags, " if tagged else ""}{_KIND} AS kind, t.service_s AS latency, {sure} AS sure
   FROM trials t{" JOIN cases c ON c.digest = t.case_digest" if tagged else ""}{payloads}

@@ -101,7 +101,7 @@ def copy_answers(connection: Connection, run_id: int, reuses: Sequence[Reuse], s
     own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # the run that made the answer
     same_case = (
         "JOIN trials t ON t.run_id = u.run_id AND t.position = u.source AND t.case_digest = u.case_digest "
-        f"WHERE o.name IN ({placeholders(scores)})"
+        f"WHERE o.name IN ({placeholders(scores) or 'NULL'})"
     )
     for table in ("trials", "payloads", "artifacts", "scores"):
         columns = ", ".join(schema.TABLES[table])

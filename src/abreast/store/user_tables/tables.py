@@ -223,7 +223,7 @@ def track_ids(store: Database) -> list[str]:
     with store.snapshot() as connection:
         queries = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked_rows.tables(connection)]
         rows = connection.execute(" UNION ".join(queries)).fetchall() if queries else []
-    return [str(row[0]) for row in rows if row[0] is not None]
+    return sorted(str(row[0]) for row in rows if row[0] is not None)
 
 
 def extent(store: Database, name: str, up_to: int | None = None) -> tuple[int, int]:
