@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ray_cluster import RayCluster
 
 import abreast
 from abreast.cli import main
@@ -188,6 +189,22 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ABREAST_STATE", str(folder))
     monkeypatch.setenv("ABREAST_CACHE", str(folder / "cache"))
     return folder
+
+
+@pytest.fixture(scope="session")
+def _session_cluster() -> Iterator[RayCluster]:
+    cluster = RayCluster()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def ray_cluster(_session_cluster: RayCluster) -> RayCluster:
+    """A Ray cluster of two nodes, started by the first test of the session that uses it."""
+    _session_cluster.restore()
+    return _session_cluster
 
 
 @pytest.fixture(autouse=True)
