@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from abreast.cli.command import argument, command
@@ -39,7 +38,7 @@ def manage_cluster(args: argparse.Namespace) -> None:
         return
     cluster = local.up(DEFAULT_NODES if args.nodes is None else args.nodes) if args.action == "up" else local.down()
     if args.json:
-        listings.show_json([] if cluster is None else [asdict(cluster)])
+        listings.show_json([] if cluster is None else [{"address": cluster.address, "nodes": cluster.nodes}])
     elif cluster is None:
         echo(NOTHING)
     elif args.action == "down":
