@@ -22,6 +22,7 @@ def main(cluster: LocalCluster) -> None:
         nodes.add_node(
             gcs_server_port=cluster.port,  # only the first node, the head, has one
             node_ip_address=cluster.host,
+            node_name=f"node{node}",
             num_cpus=cluster.cores,
             memory=cluster.memory,
             object_store_memory=OBJECT_STORE,
