@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abreast.cluster.local import ray_address
 from abreast.errors import AbreastError, BadInput
 from abreast.execute.engine.base import Complete, Engine, EngineFactory, EngineSetup
 from abreast.execute.engine.ray.messages import dumps_code
@@ -114,6 +115,7 @@ class Cluster:
     def connect(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        address = ray_address(self.address)
         try:
             import ray
         except ImportError as error:
@@ -122,7 +124,7 @@ class Cluster:
             return
         try:
             ray.init(
-                address=self.address,
+                address=address,
                 namespace="abreast",
                 log_to_driver=False,
                 logging_level=logging.CRITICAL,
