@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.conftest import ABREAST, Folder
+from tests.conftest import ABREAST, SIMULATED, Folder
 from tests.ray_cluster import RayCluster
 
 LISTENING = """
@@ -84,6 +84,16 @@ def test_nodes_listen_on_the_loopback_interface_only_run_tasks_and_leave_nothing
     assert "ended 2 nodes" in machine.abreast("down")
     machine.assert_nothing_is_left(folder)
     assert machine.abreast("down") == "no cluster is up\n"
+
+
+def test_an_experiment_runs_on_the_nodes_without_an_address(machine: Machine, folder: Folder) -> None:
+    folder.cases(20)
+    folder.write("experiment.yaml", SIMULATED)
+    machine.abreast("up")
+    done = machine.cluster.run([*ABREAST, "run", "experiment.yaml", "--engine", "ray"], cwd=folder.path)
+    assert done.returncode == 0, done.stderr
+    assert "2 nodes with" in done.stderr
+    assert folder.sql("SELECT COUNT(*) AS n FROM trials") == [{"n": 40}]
 
 
 def test_a_killed_node_is_dead_and_processes_of_others_are_left_alone(machine: Machine) -> None:

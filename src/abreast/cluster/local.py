@@ -59,10 +59,10 @@ class LocalCluster:
         return f"{self.mark}.{node}"
 
     def processes(self) -> list[psutil.Process]:
-        return _processes([self.mark, *map(self.mark_of, range(self.nodes))])
+        return orphans.find([self.mark, *map(self.mark_of, range(self.nodes))], MARK)
 
     def status(self) -> list[NodeStatus]:
-        return [_status(node, _processes([self.mark_of(node)])) for node in range(self.nodes)]
+        return [_status(node, orphans.find([self.mark_of(node)], MARK)) for node in range(self.nodes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +121,6 @@ def ray_address(address: str) -> str:
     return cluster.address
 
 
-def _processes(marks: Sequence[str]) -> list[psutil.Process]:
-    """Processes with one of these marks and their descendants: Ray overwrites the environment of some."""
-    import psutil
-
-    members: dict[int, psutil.Process] = {}
-    for process in orphans.find(marks, MARK):
-        with contextlib.suppress(psutil.Error):
-            members |= {member.pid: member for member in (process, *process.children(recursive=True))}
-    return list(members.values())
-
-
 def _status(node: int, processes: Sequence[psutil.Process]) -> NodeStatus:
     import psutil
 
@@ -175,7 +164,13 @@ def _free_port() -> int:
 def _start(cluster: LocalCluster) -> None:
     log = Path(cluster.folder) / "launcher.log"
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    own = {**LOOPBACK, MARK: cluster.mark, "RAY_TMPDIR": cluster.folder, "RAY_USAGE_STATS_ENABLED": "0"}
+    own = {
+        **LOOPBACK,
+        MARK: cluster.mark,
+        "RAY_TMPDIR": cluster.folder,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "SPT_NOENV": "1",  # keeps Ray's process titles from overwriting the environment
+    }
     with log.open("wb") as output:
         launcher = subprocess.Popen(
             [sys.executable, "-m", "abreast.cluster.launcher", json.dumps(asdict(cluster))],
