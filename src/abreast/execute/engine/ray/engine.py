@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 TICK_S = 0.5
 NODES_S = 2.0  # between two looks at which nodes there are
 BEGIN_S = 120.0  # for a runner to start and build its targets
+SETTLE_S = 15.0  # for the first nodes to be ready before the first trial
 REPEAT_S = 0.2  # before a call is repeated that did not get through
 RESTART_S = 2.0  # before a node gets another runner; doubles
 LONGEST_RESTART_S = 60.0
@@ -102,7 +103,7 @@ class RayEngine(Engine):
         self._is_settled = False  # the nodes of the beginning have a runner, or cannot have one
         self._warm_ups: list[Job] = []  # that ended, for nodes that join
         self._is_cancelled = self._is_closing = False
-        self._without_nodes_since = self._loop.time()
+        self._began_at = self._without_nodes_since = self._loop.time()
         self._is_reported = False
         self._emit: Callable[..., Any] = lambda *_, **__: None
         self._stop: Callable[[str, str, str], None] = lambda *_: None
@@ -159,7 +160,7 @@ class RayEngine(Engine):
             self._spawn(self._tick())
 
     def has_room(self, variant: int) -> bool:
-        return any(runner.has_room and variant in runner.variants for runner in self._runners)
+        return self._is_settled and any(runner.has_room and variant in runner.variants for runner in self._runners)
 
     # -- attempts ------------------------------------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ class RayEngine(Engine):
                 self._give_up(ticket, cancelled_outcome())
             elif attempt.job.is_warmup and attempt.group is None:
                 self._spread(ticket, attempt)
-            elif (runner := self._choose(attempt.job.variant)) is None:
+            elif not self._is_settled or (runner := self._choose(attempt.job.variant)) is None:
                 self._backlog.append(ticket)
             else:
                 self._send(ticket, runner)
@@ -274,7 +275,7 @@ class RayEngine(Engine):
         """Send a warm-up to all runners, each of which has its own connections."""
         job = attempt.job
         runners = [runner for runner in self._runners if job.variant in runner.variants]
-        if not runners or not self._is_settled:
+        if not self._is_settled or not runners:
             self._backlog.append(ticket)
             return
         del self._attempts[ticket]
@@ -347,9 +348,12 @@ class RayEngine(Engine):
             await asyncio.sleep(NODES_S)
 
     def _settle(self) -> None:
-        if not self._is_settled and not self._starting and self._runners:
+        """Begin once the first nodes are ready, so that all get their share, or when waiting for them takes too long."""
+        is_late = self._loop.time() - self._began_at > SETTLE_S
+        if not self._is_settled and self._runners and (is_late or not self._starting):
             self._is_settled = True
             self._assign_soon()
+            self._wake()
 
     def _start_runner(self, node: ClusterNode) -> None:
         indexes = node.eligible(self._setup.variants)
@@ -483,6 +487,7 @@ class RayEngine(Engine):
             now = self._loop.time()
             for runner in self._leases.overdue(now):
                 self._lose(runner, "it did not answer for 5 s")
+            self._settle()
             if self._runners:
                 self._without_nodes_since = now
                 continue

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,7 @@ from abreast.execute.sources.lanes import Lanes
 from abreast.model import Case, Outcome, Trial
 from abreast.targets.processes.cleanup import clean
 
-GATHER_S = 0.002  # for other results that end at about the same time
+SWITCH_S = 0.0005  # between the engine's thread and that of Ray's calls, which has little to do
 END_S = 20.0  # for what runs to end after the driver has gone
 CHECK_S = 0.5
 
@@ -55,6 +56,7 @@ class Runner:
         `base` is the folder of the spec; None if Ray has sent it.
         """
         self._loop = asyncio.get_running_loop()
+        sys.setswitchinterval(SWITCH_S)
         base = base or Path.cwd()
         add_to_path(base)
         os.chdir(base)
@@ -84,7 +86,6 @@ class Runner:
         if not self._results:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_news.wait(), HEARTBEAT_S)
-                await asyncio.sleep(GATHER_S)
         self._is_news.clear()
         first, results = self._results.unacknowledged()
         events, self._events = self._events, []
