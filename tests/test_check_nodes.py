@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from tests.conftest import ABREAST, SIMULATED, Folder
 from tests.ray_cluster import RayCluster
 
@@ -46,6 +47,7 @@ def test_check_shows_each_node_and_that_limits_let_a_cluster_idle(ray_cluster: R
     assert second.endswith(" GB, node1: 1")
 
 
+@pytest.mark.heavy
 def test_check_names_the_bottleneck_of_functions_that_compute(ray_cluster: RayCluster, folder: Folder) -> None:
     folder.cases(400)
     folder.write("work.py", WORK)

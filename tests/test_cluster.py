@@ -68,6 +68,7 @@ def machine(state: Path) -> Iterator[Machine]:
     try:
         cluster.boot()
         yield Machine(cluster, state)
+        cluster.run([*ABREAST, "cluster", "down"])
     finally:
         cluster.stop()
 
