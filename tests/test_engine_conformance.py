@@ -267,7 +267,10 @@ def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> Non
     async def action(engine: Engine, ended: Ended) -> None:
         capacity = engine.capacity()
         assert capacity is None or capacity >= 1
-        assert all(limit.wait(job_of("answer"), 0.0) == 0.0 for limit in engine.limits(4, lambda *_, **__: None, lambda *_: None))
+        assert all(
+            limit.wait(job_of("answer"), 0.0) == 0.0
+            for limit in engine.limits(4, lambda *_, **__: None, lambda *_: None)
+        )
 
     use(build, action)
 
