@@ -1,4 +1,4 @@
-"""The lease protocol of the Ray engine on a virtual clock: runners die and freeze, messages are late, lost or doubled."""
+"""The lease protocol of the Ray engine on a virtual clock: runners die and freeze, messages are lost or late."""
 
 from __future__ import annotations
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import metadata
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.cluster.local import ray_address
-from abreast.errors import AbreastError, BadInput
+from abreast.errors import BadInput
 from abreast.execute.engine.base import Complete, Engine, EngineFactory, EngineSetup
+from abreast.execute.engine.ray.facts import (
+    FolderMissing,
+    NodeFacts,
+    lasting_names,
+    node_problem,
+    read_facts,
+    refuse_other,
+)
 from abreast.execute.engine.ray.messages import dumps_code
 from abreast.model import Variant
 from abreast.spec.schema import RaySettings, size_in_bytes
@@ -23,7 +30,9 @@ if TYPE_CHECKING:
 
     from abreast.execute.engine.ray.runner import Runner
 
+POLL_S = 2.0
 EXAMINE_S = 120.0  # for all nodes to import the code and build the targets
+NOT_SENT = (".venv", "venv", "__pycache__", "/runs", "/*.db*", "/*.sqlite*", "/*.duckdb*")  # of the folder of a spec
 RAY_NAMES = {"cpu": "CPU", "gpu": "GPU"}
 
 
@@ -58,54 +67,12 @@ def _amount(name: str, need: float | int | str) -> float:
     return float(size_in_bytes(str(need)) if name == "memory" else need)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What a node says about itself, and the versions of the targets that it built."""
-
-    python: str
-    abreast: str
-    cores: int
-    memory_bytes: int
-    has_folder: bool  # the folder of the spec
-    cli_versions: Mapping[str, str] = field(default_factory=dict)
-    versions: Sequence[str] = ()
-    problem: tuple[str, str] | None = None  # and its fix
-
-
-def read_facts(base: Path | None, setup: bytes) -> NodeFacts:
-    """Executed on a node: build the targets there. `base` is None if Ray has sent the folder of the spec."""
-    import pickle
-
-    import psutil
-
-    from abreast.code.reference import add_to_path
-
-    memory = psutil.virtual_memory().total
-    version = metadata.version("abreast")
-    facts = NodeFacts(platform.python_version(), version, os.cpu_count() or 1, memory, base is None or base.is_dir())
-    base = base or Path.cwd()
-    if not facts.has_folder:
-        return facts
-    add_to_path(base)
-    try:
-        received: EngineSetup = pickle.loads(setup)
-        targets = replace(received, settings={**received.settings, "base": base}).targets()
-    except AbreastError as error:
-        return replace(facts, problem=(error.message, error.fix))
-    except Exception as error:  # noqa: BLE001 - of a user's module
-        return replace(facts, problem=(f"{type(error).__name__}: {error}", ""))
-    programs: dict[str, str] = {}
-    for target in targets:
-        programs |= target.cli_versions
-    return replace(facts, cli_versions=programs, versions=[target.version for target in targets])
-
-
 class Cluster:
     """A connection to a Ray cluster. It stays open from the checks until the end of the run."""
 
     def __init__(self, settings: RaySettings) -> None:
         self.settings = settings
-        self.sends_folder = False  # nodes do not see the folder of the spec, so Ray sends it to them
+        self._sent: Path | None = None  # the folder of the spec, if Ray has to send it to the nodes
         self._is_ours = False
 
     @property
@@ -115,13 +82,17 @@ class Cluster:
     def connect(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES", ",".join(NOT_SENT))
         address = ray_address(self.address)
         try:
             import ray
+            from ray._private import worker
         except ImportError as error:
             raise BadInput("engine: ray is not installed", "run `pip install 'abreast[ray]'`") from error
         if ray.is_initialized():
             return
+        sent = self._sent
+        worker.print_to_stdstream = lambda *_, **__: None  # what Ray prints about workers that died; we report nodes
         try:
             ray.init(
                 address=address,
@@ -129,6 +100,9 @@ class Cluster:
                 log_to_driver=False,
                 logging_level=logging.CRITICAL,
                 configure_logging=True,
+                runtime_env=None
+                if self._sent is None
+                else {"working_dir": str(self._sent), "excludes": list(NOT_SENT)},
             )
         except ImportError as error:
             raise BadInput(f"--address {self.address}: {error}", "run `pip install 'ray[client]'`") from error
@@ -171,62 +145,69 @@ class Cluster:
 
     # -- on nodes ------------------------------------------------------------------------------------------------------
 
-    def start_runner(self, node: ClusterNode, base: Path) -> ActorHandle[Runner]:
+    def start_runner(self, node: ClusterNode) -> ActorHandle[Runner]:
         import ray
 
         from abreast.execute.engine.ray.runner import Runner
 
         runner: Any = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Runner)
-        actor: ActorHandle[Runner] = runner.options(**self._options(node, base)).remote()
+        actor: ActorHandle[Runner] = runner.options(**_options(node)).remote()
         return actor
 
     def base_on_nodes(self, base: Path) -> Path | None:
-        return None if self.sends_folder else base
+        """Where the nodes see the folder; None if Ray has sent it to their working folder."""
+        return None if self._sent else base
 
-    def _options(self, node: ClusterNode, base: Path) -> dict[str, Any]:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    def facts(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
+        """What each node says about itself, after it built the targets of its setup. Nodes that die are left out."""
+        try:
+            return self._ask(setups, base)
+        except FolderMissing:
+            if not self._is_ours:
+                raise BadInput(
+                    f"not every node has {base}", f"call ray.init(runtime_env={{'working_dir': {str(base)!r}}})"
+                ) from None
+            self.close()  # Ray sends folders only when a driver connects
+            self._sent = base
+            self.connect()
+            return self._ask(setups, base)
 
-        options: dict[str, Any] = {"scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
-        if self.sends_folder:
-            options["runtime_env"] = {"working_dir": str(base)}
-        return options
-
-    def facts(self, nodes: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
-        """What each node says about itself after it built the targets of its setup."""
-        answers = self._ask(nodes, base)
-        if not all(facts.has_folder for facts in answers.values()):
-            self.sends_folder = True
-            answers = self._ask(nodes, base)
-        return answers
-
-    def _ask(self, nodes: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
+    def _ask(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
         import ray
 
         ask: Any = ray.remote(num_cpus=0, max_retries=0)(read_facts)
-        folder = self.base_on_nodes(base)
+        folder, names = self.base_on_nodes(base), lasting_names(base)
         asked = {
-            node: ask.options(**self._options(node, base)).remote(folder, dumps_code(setup))
-            for node, setup in nodes.items()
+            node: ask.options(**_options(node)).remote(folder, names, dumps_code(setup))
+            for node, setup in setups.items()
         }
-        ray.wait(list(asked.values()), num_returns=len(asked), timeout=EXAMINE_S)
-        answers = {}
-        for node, reference in asked.items():
-            try:
-                answers[node] = ray.get(reference, timeout=0.1)
-            except Exception as error:
-                raise _node_error(node, error) from error
-        return answers
+        facts: dict[ClusterNode, NodeFacts] = {}
+        deadline = time.monotonic() + EXAMINE_S
+        while asked and time.monotonic() < deadline:
+            ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=POLL_S)
+            alive = self.nodes()
+            for node, reference in list(asked.items()):
+                if reference in ready or node not in alive:
+                    del asked[node]
+                if reference not in ready:
+                    continue
+                try:
+                    facts[node] = ray.get(reference)
+                except FolderMissing:
+                    raise
+                except Exception as error:
+                    if node in self.nodes():
+                        raise node_problem(f"node {node.name}", error) from error
+        if asked:
+            silent = ", ".join(node.name for node in asked)
+            raise BadInput(f"no answer from {silent} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
+        return facts
 
 
-def _node_error(node: ClusterNode, error: Exception) -> BadInput:
-    """Why a node could not be asked."""
-    message = " ".join(str(error).split())
-    if "No module named 'abreast'" in message:
-        version = metadata.version("abreast")
-        fix = f"run `pip install abreast=={version}` on it"
-        return BadInput(f"node {node.name}: abreast is not installed there", fix)
-    kind = type(error).__name__
-    return BadInput(f"node {node.name} does not answer: {kind}: {message[-500:]}", "run `ray status` to check it")
+def _options(node: ClusterNode) -> dict[str, Any]:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
 
 
 @dataclass(frozen=True)
@@ -249,7 +230,7 @@ class RayFactory(EngineFactory):
         setups = {node: setup.portable(indexes) for node in nodes if (indexes := node.eligible(setup.variants))}
         facts = cluster.facts(setups, base)
         for node, answer in facts.items():
-            _check_node(node, answer, setup)
+            refuse_other(f"node {node.name}", answer, setup, node.eligible(setup.variants))
         return [
             {
                 "name": node.name,
@@ -289,32 +270,3 @@ def _described(node: ClusterNode) -> str:
     custom = [f"{name}: {amount:g}" for name, amount in node.resources.items() if name not in standard]
     size = f"memory: {node.resources.get('memory', 0) / 1e9:.1f}GB"
     return ", ".join([f"cpu: {node.resources.get('CPU', 0):g}", size, *custom])
-
-
-def _check_node(node: ClusterNode, facts: NodeFacts, setup: EngineSetup) -> None:
-    """Refuse a node with other versions or code than here."""
-    where = f"node {node.name}"
-    own_python, own_version = platform.python_version(), metadata.version("abreast")
-    if facts.python.split(".")[:2] != own_python.split(".")[:2]:
-        raise BadInput(f"{where} has Python {facts.python}, not {own_python} as here", "install the same version on it")
-    if facts.abreast != own_version:
-        raise BadInput(
-            f"{where} has abreast {facts.abreast}, not {own_version} as here",
-            f"run `pip install abreast=={own_version}` on it",
-        )
-    if facts.problem is not None:
-        message, fix = facts.problem
-        raise BadInput(f"{where}: {message}", fix)
-    assert setup.built_targets is not None
-    eligible = node.eligible(setup.variants)
-    for index, version in zip(eligible, facts.versions, strict=True):
-        variant, target = setup.variants[index], setup.built_targets[index]
-        for name, own in target.cli_versions.items():
-            if facts.cli_versions.get(name) != own:
-                other = facts.cli_versions.get(name, "none")
-                raise BadInput(f"{where} has {name} {other}, not {own} as here", f"install {name} {own} on it")
-        if version != target.version and not callable(variant.target):
-            raise BadInput(
-                f'{where}: the code or setting of variant "{variant.name}" differs from the one here',
-                "update the folder of the spec on that node",
-            )

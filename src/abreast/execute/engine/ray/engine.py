@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.errors import PluginError, TrialError, classify
+from abreast.errors import BadInput, PluginError, TrialError, classify
 from abreast.execute.engine.base import Complete, Engine, EngineSetup, cancelled_outcome
 from abreast.execute.engine.ray.cluster import Cluster, ClusterNode
+from abreast.execute.engine.ray.facts import refuse_other
 from abreast.execute.engine.ray.leases import MOST_DEATHS, Inbox, Leases
 from abreast.execute.engine.ray.messages import RecentCases, Report, Result, Start, dumps_code
 from abreast.execute.engine.ray.warmups import WarmUpGroup
@@ -99,6 +100,7 @@ class RayEngine(Engine):
         self._starting: dict[str, NodeRunner] = {}  # by id of the node
         self._runners: list[NodeRunner] = []  # that take attempts
         self._restarts: dict[str, tuple[float, float]] = {}  # by id: when a node may get another runner, and the delay
+        self._refused: set[str] = set()  # ids of nodes with other versions or code
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_settled = False  # the nodes of the beginning have a runner, or cannot have one
         self._warm_ups: list[Job] = []  # that ended, for nodes that join
@@ -342,13 +344,14 @@ class RayEngine(Engine):
             now = self._loop.time()
             busy = {runner.node.id for runner in self._all_runners()}
             for node in nodes.values():
-                if node.id not in busy and self._restarts.get(node.id, (0.0, 0.0))[0] <= now and not self._is_closing:
+                is_due = self._restarts.get(node.id, (0.0, 0.0))[0] <= now
+                if is_due and node.id not in busy | self._refused and not self._is_closing:
                     self._start_runner(node)
             self._settle()
             await asyncio.sleep(NODES_S)
 
     def _settle(self) -> None:
-        """Begin once the first nodes are ready, so that all get their share, or when waiting for them takes too long."""
+        """Let trials start once the first nodes are ready, so that each gets its share, or after `SETTLE_S`."""
         is_late = self._loop.time() - self._began_at > SETTLE_S
         if not self._is_settled and self._runners and (is_late or not self._starting):
             self._is_settled = True
@@ -368,6 +371,11 @@ class RayEngine(Engine):
 
         try:
             await asyncio.wait_for(self._begin_runner(runner), BEGIN_S)
+        except BadInput as error:  # it joined after the checks
+            self._emit("warning", message=f"{error.message}; the node is not used: {error.fix}")
+            self._refused.add(runner.node.id)
+            self._lose(runner, error.message)
+            return
         except (RayError, TimeoutError) as error:
             self._lose(runner, *_cause(error))
             return
@@ -385,13 +393,14 @@ class RayEngine(Engine):
             self._lose(runner, *_cause(errors.exceptions[0]))
 
     async def _begin_runner(self, runner: NodeRunner) -> None:
-        runner.actor = await self._threads.call(self._cluster.start_runner, runner.node, self._base)
+        runner.actor = await self._threads.call(self._cluster.start_runner, runner.node)
         keys = self._cluster.passed_keys()
         if keys:
             await runner.actor.pass_keys.remote(keys)
         setup = dumps_code(self._setup.portable(runner.variants))
         folder = self._cluster.base_on_nodes(self._base)
-        runner.is_governed = await runner.actor.begin.remote(folder, setup)
+        runner.is_governed, facts = await runner.actor.begin.remote(folder, setup)
+        refuse_other(f"node {runner.node.name}", facts, self._setup, sorted(runner.variants))
 
     async def _submit_all(self, runner: NodeRunner) -> None:
         """Send what the outbox has, and what gathers in it meanwhile."""
@@ -537,12 +546,13 @@ def _kill(actor: ActorHandle[Runner]) -> None:
 
 
 def _cause(error: Exception) -> tuple[str, Failure | None]:
-    """Why a runner is lost, and the failure of its attempts if the system had to kill it for lack of memory."""
-    message = " ".join(str(error).split())
-    if "memory" in message.lower() and ("OOM" in message or "OutOfMemory" in message or "low on memory" in message):
+    """Why a runner is lost, and the failure of its attempts if Ray killed it for lack of memory."""
+    from ray.exceptions import OutOfMemoryError
+
+    if isinstance(error, OutOfMemoryError):
         reason = "Ray killed its runner because the memory of the node was short"
         fix = "reduce --parallel, or set limits.memory_per_trial"
         return reason, Failure("resources", "infrastructure", reason, fix=fix)
     if isinstance(error, TimeoutError):
         return f"its runner did not begin within {BEGIN_S:g} s", None
-    return f"{type(error).__name__}: {message[:300]}", None
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", None

@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from abreast.code.reference import add_to_path
 from abreast.execute.engine.base import EngineSetup
 from abreast.execute.engine.local import LocalEngine
+from abreast.execute.engine.ray.facts import NodeFacts, facts_of, received_setup
 from abreast.execute.engine.ray.leases import HEARTBEAT_S, DriverContact, Inbox, Outbox
 from abreast.execute.engine.ray.messages import RecentCases, Report, Result, Start, dumps, sendable
 from abreast.execute.job import Job
@@ -50,16 +50,13 @@ class Runner:
         """Take keys that the environment of the node does not have."""
         os.environ.update(keys)
 
-    async def begin(self, base: Path | None, setup: bytes) -> bool:
-        """Build the targets; return whether the node limits how many attempts run.
+    async def begin(self, base: Path | None, setup: bytes) -> tuple[bool, NodeFacts]:
+        """Build the targets; return whether the node limits how many attempts run, and what it has.
 
         `base` is the folder of the spec; None if Ray has sent it.
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_S)
-        base = base or Path.cwd()
-        add_to_path(base)
-        os.chdir(base)
         ready: Future[NodeQueue] = Future()
         engine = threading.Thread(
             target=_serve, args=(base, setup, self._add, self._emit, ready), name="abreast-engine", daemon=True
@@ -68,7 +65,7 @@ class Runner:
         self._queue = await asyncio.wrap_future(ready)
         self._contact = DriverContact(time.monotonic())
         threading.Thread(target=self._watch_driver, name="abreast-watch", daemon=True).start()
-        return self._queue.is_governed
+        return self._queue.is_governed, self._queue.facts
 
     async def submit(self, first: int, starts: bytes) -> None:
         """Start attempts; `first` is the number of the first of them."""
@@ -133,6 +130,7 @@ class NodeQueue:
         settings = {**setup.settings, "carrying": lambda trial: self._carried[trial.position]}
         setup = replace(setup, settings=settings)
         targets = setup.targets()
+        self.facts = facts_of(targets)
         self._engine = LocalEngine(targets, setup.timeouts(targets), self._complete, setup.limits)
         self._limits: Sequence[Limit] = self._engine.limits(None, emit, lambda *_: None)
         self._lanes = Lanes(range(len(targets)), self._limits)
@@ -237,7 +235,7 @@ class NodeQueue:
 
 
 def _serve(
-    base: Path,
+    base: Path | None,
     setup: bytes,
     add: Callable[[list[Result]], None],
     emit: Callable[..., Any],
@@ -248,8 +246,7 @@ def _serve(
     async def main() -> None:
         try:
             clean()
-            received: EngineSetup = pickle.loads(setup)
-            queue = NodeQueue(replace(received, settings={**received.settings, "base": base}), add, emit)
+            queue = NodeQueue(received_setup(base, setup), add, emit)
         except BaseException as error:  # noqa: BLE001 - the driver reports it
             ready.set_exception(error)
             return
