@@ -92,16 +92,20 @@ class RayCluster:
         return f"{self.nodes[0].address}:6379"
 
     def start(self) -> None:
+        self._start_ray(self.boot())
+        for _ in range(1, self._size):
+            self.add_node()
+        self._is_intact = True
+
+    def boot(self) -> Node:
+        """Create the head without Ray, with its network."""
         self._booted = 0
         head = self._boot({})
         self._device(head, "up", "lo")
         self._device(head, "bridge", "switch")
         self._device(head, "address", "switch", f"{head.address}/24")
         self._device(head, "up", "switch")
-        self._start_ray(head)
-        for _ in range(1, self._size):
-            self.add_node()
-        self._is_intact = True
+        return head
 
     def stop(self) -> None:
         for index in sorted(self.nodes, reverse=True):
@@ -216,6 +220,7 @@ class RayCluster:
             "start",
             *(["--head", "--port=6379", "--include-dashboard=false"] if index == 0 else [f"--address={head}:6379"]),
             f"--node-ip-address=10.213.0.{index + 1}",
+            f"--node-name=node{index}",
             f"--num-cpus={self._cpus}",
             f"--resources={json.dumps({f'node{index}': 1, **resources})}",
             f"--object-store-memory={80_000_000}",

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from tests.conftest import Folder
 from tests.ray_cluster import Command, RayCluster
+from tests.test_cumulative import git
 
 ABREAST = [sys.executable, "-m", "abreast"]
 MODULE = """
@@ -99,7 +100,7 @@ class Experiments:
         return len({line.split()[2] for line in (self.folder.path / "executed").read_text().splitlines()})
 
     def runners(self, node: int) -> list[psutil.Process]:
-        return [process for process in self.cluster.processes(node) if _is_runner(process)]
+        return [process for process in self.cluster.processes(node) if "Runner" in _command(process)]
 
     def verdicts(self, store: str = "results.db") -> list[dict[str, Any]]:
         report = self.folder.abreast("report", "--store", store, "--format", "json").json
@@ -111,10 +112,10 @@ class Experiments:
         return self.folder.sql(f"select {columns} from predictions order by case_id, variant, repeat", store)
 
 
-def _is_runner(process: psutil.Process) -> bool:
+def _command(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
-        return "Runner" in " ".join(process.cmdline())
-    return False
+        return " ".join(process.cmdline())
+    return ""
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> float:
@@ -243,3 +244,91 @@ def test_ctrl_c_lets_trials_finish_and_leaves_no_runner(experiments: Experiments
     experiments.run("resume")
     assert experiments.executed() == Counter(dict.fromkeys(experiments.executed(), 1))
     assert len(experiments.rows()) == 80
+
+
+def test_ray_sends_the_folder_of_the_spec_to_nodes_that_do_not_see_it(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(12)
+    folder.write("spec.yaml", SPEC)
+    cluster.hide_folder(1, folder.path)
+    experiments.run("run", "spec.yaml", "--store", "ray.db")
+    done = folder.abreast("run", "spec.yaml", "--store", "local.db", "--yes", "--no-pictures")
+    assert done.code == 0, done.output
+    assert experiments.rows("ray.db") == experiments.rows("local.db")
+
+
+def test_a_node_with_other_code_is_refused_before_anything_starts(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(2)
+    folder.write("spec.yaml", SPEC)
+    cluster.hide_folder(1, folder.path)
+    other = MODULE.replace("0.5", "0.6")
+    script = f"open('functions.py', 'w').write({other!r}); open('cases.jsonl', 'w'); open('spec.yaml', 'w')"
+    assert cluster.run([sys.executable, "-c", script], node=1, cwd=folder.path).returncode == 0
+    output = experiments.run("run", "spec.yaml", code=2)
+    assert 'node 10.213.0.2: the code or the settings of variant "waits" differ from those here' in output
+    assert not experiments.executed()
+
+
+def test_a_variant_runs_only_on_nodes_that_have_what_it_needs(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(10)
+    folder.write("spec.yaml", SLOW.replace("seconds: 0.3", "seconds: 0.05, needs: {node1: 1, cpu: 1}"))
+    experiments.run("run", "spec.yaml")
+    assert experiments.nodes() == 1
+    folder.write("spec.yaml", SLOW.replace("seconds: 0.3", "needs: {claude: 1}"))
+    output = experiments.run("run", "spec.yaml", code=2)
+    assert 'variant "first" needs claude: 1, and no node of the cluster has that' in output
+
+
+AGENTS = """
+name: agents
+cases: cases.jsonl
+target: command
+params: {workspace: {git: project, commit: HEAD}}
+variants:
+  quick: {command: [sh, -c, "cat > notes.txt; echo done"]}
+  slow: {command: [sh, -c, "cat > notes.txt; sleep 0.5; cat start.txt"]}
+scorers: [{tests: {command: [test, -f, notes.txt]}}]
+limits: {parallel: 6}
+"""
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hidden: bool) -> None:
+    folder = experiments.folder
+    folder.cases(6)
+    folder.write("spec.yaml", AGENTS)
+    folder.write("project/start.txt", "begin\n")
+    git(folder.path / "project", "init", "--quiet")
+    git(folder.path / "project", "add", "-A")
+    git(folder.path / "project", "commit", "--quiet", "-m", "Begin")
+    if is_hidden:
+        experiments.cluster.hide_folder(1, folder.path)
+    experiments.run("run", "spec.yaml", "--store", "ray.db")
+    done = folder.abreast("run", "spec.yaml", "--store", "local.db", "--yes", "--no-pictures")
+    assert done.code == 0, done.output
+    assert experiments.rows("ray.db") == experiments.rows("local.db")
+    query = "select content from artifacts where name = 'diff' order by position"
+    assert experiments.folder.sql(query, "ray.db") == experiments.folder.sql(query, "local.db")
+
+
+def test_agents_end_with_their_runner(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(8)
+    spec = AGENTS.replace("params: {workspace: {git: project, commit: HEAD}}\n", "")
+    folder.write("spec.yaml", spec.replace("sleep 0.5; cat start.txt", "sleep 3; echo done"))
+
+    def agents() -> list[psutil.Process]:
+        return [process for process in cluster.processes(1) if _command(process) == "sleep 3"]
+
+    with experiments.start("run", "spec.yaml") as command:
+        until(agents)
+        old = {process.pid for process in agents()}
+        (runner,) = experiments.runners(1)
+        runner.kill()
+        assert until(lambda: not old & {process.pid for process in agents()}) < 2.0
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, out + err
+    assert Counter(row["status"] for row in experiments.rows()) == {"ok": 16}
+    until(lambda: not agents())

@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abreast.cluster.local import ray_address
 from abreast.errors import BadInput
 from abreast.execute.engine.base import Complete, Engine, EngineFactory, EngineSetup
-from abreast.execute.engine.ray.facts import FolderMissing, NodeFacts, node_problem, read_facts, refuse_other
+from abreast.execute.engine.ray.facts import (
+    FolderMissing,
+    NodeFacts,
+    lasting_names,
+    node_problem,
+    read_facts,
+    refuse_other,
+)
 from abreast.execute.engine.ray.messages import dumps_code
 from abreast.model import Variant
 from abreast.spec.schema import RaySettings, size_in_bytes
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
 POLL_S = 2.0
 EXAMINE_S = 120.0  # for all nodes to import the code and build the targets
+NOT_SENT = (".venv", "venv", "__pycache__", "/runs", "/*.db*", "/*.sqlite*", "/*.duckdb*")  # of the folder of a spec
 RAY_NAMES = {"cpu": "CPU", "gpu": "GPU"}
 
 
@@ -63,7 +72,7 @@ class Cluster:
 
     def __init__(self, settings: RaySettings) -> None:
         self.settings = settings
-        self.sends_folder = False  # nodes do not see the folder of the spec, so Ray sends it to them
+        self._sent: Path | None = None  # the folder of the spec, if Ray has to send it to the nodes
         self._is_ours = False
 
     @property
@@ -73,19 +82,27 @@ class Cluster:
     def connect(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES", ",".join(NOT_SENT))
+        address = ray_address(self.address)
         try:
             import ray
+            from ray._private import worker
         except ImportError as error:
             raise BadInput("engine: ray is not installed", "run `pip install 'abreast[ray]'`") from error
         if ray.is_initialized():
             return
+        sent = self._sent
+        worker.print_to_stdstream = lambda *_, **__: None  # what Ray prints about workers that died; we report nodes
         try:
             ray.init(
-                address=self.address,
+                address=address,
                 namespace="abreast",
                 log_to_driver=False,
                 logging_level=logging.CRITICAL,
                 configure_logging=True,
+                runtime_env=None
+                if self._sent is None
+                else {"working_dir": str(self._sent), "excludes": list(NOT_SENT)},
             )
         except ImportError as error:
             raise BadInput(f"--address {self.address}: {error}", "run `pip install 'ray[client]'`") from error
@@ -128,41 +145,40 @@ class Cluster:
 
     # -- on nodes ------------------------------------------------------------------------------------------------------
 
-    def start_runner(self, node: ClusterNode, base: Path) -> ActorHandle[Runner]:
+    def start_runner(self, node: ClusterNode) -> ActorHandle[Runner]:
         import ray
 
         from abreast.execute.engine.ray.runner import Runner
 
         runner: Any = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Runner)
-        actor: ActorHandle[Runner] = runner.options(**self._options(node, base)).remote()
+        actor: ActorHandle[Runner] = runner.options(**_options(node)).remote()
         return actor
 
     def base_on_nodes(self, base: Path) -> Path | None:
-        return None if self.sends_folder else base
-
-    def _options(self, node: ClusterNode, base: Path) -> dict[str, Any]:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        options: dict[str, Any] = {"scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
-        if self.sends_folder:
-            options["runtime_env"] = {"working_dir": str(base)}
-        return options
+        """Where the nodes see the folder; None if Ray has sent it to their working folder."""
+        return None if self._sent else base
 
     def facts(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
         """What each node says about itself, after it built the targets of its setup. Nodes that die are left out."""
         try:
             return self._ask(setups, base)
         except FolderMissing:
-            self.sends_folder = True
+            if not self._is_ours:
+                raise BadInput(
+                    f"not every node has {base}", f"call ray.init(runtime_env={{'working_dir': {str(base)!r}}})"
+                ) from None
+            self.close()  # Ray sends folders only when a driver connects
+            self._sent = base
+            self.connect()
             return self._ask(setups, base)
 
     def _ask(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
         import ray
 
         ask: Any = ray.remote(num_cpus=0, max_retries=0)(read_facts)
-        folder = self.base_on_nodes(base)
+        folder, names = self.base_on_nodes(base), lasting_names(base)
         asked = {
-            node: ask.options(**self._options(node, base)).remote(folder, dumps_code(setup))
+            node: ask.options(**_options(node)).remote(folder, names, dumps_code(setup))
             for node, setup in setups.items()
         }
         facts: dict[ClusterNode, NodeFacts] = {}
@@ -183,9 +199,15 @@ class Cluster:
                     if node in self.nodes():
                         raise node_problem(f"node {node.name}", error) from error
         if asked:
-            names = ", ".join(node.name for node in asked)
-            raise BadInput(f"no answer from {names} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
+            silent = ", ".join(node.name for node in asked)
+            raise BadInput(f"no answer from {silent} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
         return facts
+
+
+def _options(node: ClusterNode) -> dict[str, Any]:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
 
 
 @dataclass(frozen=True)

@@ -393,7 +393,7 @@ class RayEngine(Engine):
             self._lose(runner, *_cause(errors.exceptions[0]))
 
     async def _begin_runner(self, runner: NodeRunner) -> None:
-        runner.actor = await self._threads.call(self._cluster.start_runner, runner.node, self._base)
+        runner.actor = await self._threads.call(self._cluster.start_runner, runner.node)
         keys = self._cluster.passed_keys()
         if keys:
             await runner.actor.pass_keys.remote(keys)

@@ -29,11 +29,19 @@ class NodeFacts:
 
 
 class FolderMissing(Exception):
-    """The folder of the spec does not exist on a node."""
+    """The folder of the spec is not the same on a node."""
 
 
-def read_facts(base: Path | None, setup: bytes) -> NodeFacts:
+def lasting_names(folder: Path) -> frozenset[str]:
+    """Names of what is in a folder, without the files of a store that come and go."""
+    names = (path.name for path in folder.iterdir())
+    return frozenset(name for name in names if not name.endswith(("-wal", "-shm", "-journal")))
+
+
+def read_facts(base: Path | None, names: frozenset[str], setup: bytes) -> NodeFacts:
     """Build the targets on this node, and describe it. `base` is None if Ray has sent the folder of the spec."""
+    if base is not None and not (base.is_dir() and names <= lasting_names(base)):
+        raise FolderMissing(str(base))
     targets = received_setup(base, setup).targets()
     return facts_of(targets)
 
@@ -57,8 +65,6 @@ def facts_of(targets: Sequence[Target]) -> NodeFacts:
 def received_setup(base: Path | None, setup: bytes) -> EngineSetup:
     """The setup that the driver sent, with the folder of the spec on this node, from which code is imported."""
     folder = base or Path.cwd()
-    if not folder.is_dir():
-        raise FolderMissing(str(folder))
     add_to_path(folder)
     os.chdir(folder)
     received: EngineSetup = pickle.loads(setup)
