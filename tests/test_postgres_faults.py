@@ -6,6 +6,8 @@ which the target appends a line for every call.
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
 import subprocess
 import time
