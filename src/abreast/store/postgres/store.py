@@ -43,6 +43,12 @@ class PostgresStore(Store):
     def quota_ledger(self) -> Ledger:
         return DatabaseLedger(self)
 
+    def identity(self) -> object:
+        """The server's own identity: it may have several names."""
+        with self.explaining():
+            query = "SELECT system_identifier::text, current_database() FROM pg_control_system()"
+            return self._session().execute(query).fetchall()[0]
+
     def now(self) -> float:
         with self.explaining():
             return float(self._session().execute(f"SELECT {NOW}").fetchall()[0][0])
