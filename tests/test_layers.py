@@ -32,6 +32,7 @@ LAYERS = [
     ["stats"],
     ["store"],
     ["targets", "scorers", "fake"],
+    ["cluster"],
     ["spec"],
     ["plan"],
     ["preflight"],

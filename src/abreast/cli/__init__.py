@@ -70,6 +70,9 @@ GROUPS = {  # module of `abreast.cli.commands` and summary of each command
         "assets": ("caches", "list, export or delete objects that trackers store next to the rows"),
         "clean": ("caches", "remove processes and folders that killed runs left behind"),
     },
+    "Use several machines": {
+        "cluster": ("cluster", "start, show or end Ray nodes on this machine, for trying out a cluster"),
+    },
     "Set up editors and shells": {
         "spec-schema": ("start", "print the JSON Schema of spec files"),
         "completion": ("start", "print shell completion for bash, zsh or fish"),

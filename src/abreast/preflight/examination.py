@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from abreast.preflight import environment
-from abreast.preflight.checks import cases, code, columns, cost, endpoints, limits, statistics, targets
+from abreast.preflight.checks import cases, code, columns, cost, endpoints, limits, nodes, statistics, targets
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, summarised
 
@@ -32,7 +32,7 @@ def _checks(context: Context) -> Iterable[Check]:
     yield from (code.check_repository, columns.check_design)
     yield from (statistics.check_power, statistics.check_early_stop)
     yield from (statistics.check_extension, statistics.check_lock)
-    yield from (cost.check_cost, limits.check_quota)
+    yield from (cost.check_cost, limits.check_quota, nodes.check_nodes)
 
 
 def _suite_notes(context: Context) -> Finding | None:

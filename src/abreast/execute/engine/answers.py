@@ -13,6 +13,7 @@ from abreast.redaction import redact
 from abreast.sizes import EXCERPT, excerpt, megabytes, text_size, value_size
 
 LONGEST_MODEL = 200  # characters of the name of a model
+_MOST_DOLLARS = 1e15  # sums of costs must not overflow
 _TOKENS = operator.attrgetter(*(field.name for field in fields(Usage)))
 _PLAIN_COUNTS = frozenset((int, type(None)))
 
@@ -93,6 +94,6 @@ def _dollars(value: object) -> float:
         amount = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         amount = math.nan
-    if not 0 <= amount < math.inf:
+    if not 0 <= amount < _MOST_DOLLARS:
         raise Crashed(f"the answer's cost_usd must be dollars of at least 0, got {value!r}"[:500])
     return amount

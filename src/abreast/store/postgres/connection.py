@@ -29,6 +29,7 @@ CONNECT_S = 10
 _LIVENESS = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 15_000}
 _STREAMED_BYTES = 4_000_000  # of texts fetched at once
 _MOST_FETCHED = 5_000  # rows
+_CHANGES = ("INSERT", "UPDATE", "DELETE")
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?""")
 
 
@@ -131,29 +132,28 @@ class PostgresConnection:
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
         cursor = self.raw.execute(translated(sql), parameters or None)
-        self._count(cursor)
+        self._count_changes(cursor)
         return cursor
-
-    def _count(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Count the rows that a statement changed, not those that a query returned."""
-        if (cursor.statusmessage or "").startswith(("INSERT", "UPDATE", "DELETE")):
-            self._changes = cursor.rowcount
-            self._total += self._changes
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
         cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
-        self._changes = 0
+        more = 0
         if insert is not None:
             remaining = insert.unique(rows)
             whole = len(remaining) - len(remaining) % ROWS_AT_ONCE
             chunks = (remaining[start : start + ROWS_AT_ONCE] for start in range(0, whole, ROWS_AT_ONCE))
             cursor.executemany(insert.several, (tuple(chain.from_iterable(chunk)) for chunk in chunks))
-            self._changes += max(0, cursor.rowcount)
+            more = max(0, cursor.rowcount)
             rows = remaining[whole:]
         cursor.executemany(translated(sql), rows)
-        self._changes += max(0, cursor.rowcount)
-        self._total += self._changes
+        self._count_changes(cursor)
+        self._changes += more
+        self._total += more
         return cursor
+
+    def _count_changes(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._changes = cursor.rowcount if (cursor.statusmessage or "")[:6] in _CHANGES else 0  # not rows of a SELECT
+        self._total += self._changes
 
     def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
         cursor = self._run(sql, parameters)

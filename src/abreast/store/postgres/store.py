@@ -12,7 +12,7 @@ from psycopg import errors
 
 from abreast.errors import BadInput, StoreError
 from abreast.store import schema
-from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection
+from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection, changed_table
 from abreast.store.postgres import database
 from abreast.store.postgres.connection import PostgresConnection, connect, explained
 from abreast.store.postgres.database import CHANGES, NOW
@@ -42,6 +42,12 @@ class PostgresStore(Store):
 
     def quota_ledger(self) -> Ledger:
         return DatabaseLedger(self)
+
+    def identity(self) -> object:
+        """The server's own identity: it may have several names."""
+        with self.explaining():
+            query = "SELECT system_identifier::text, current_database() FROM pg_control_system()"
+            return self._session().execute(query).fetchall()[0]
 
     def now(self) -> float:
         with self.explaining():
@@ -157,7 +163,15 @@ class PostgresStore(Store):
             except psycopg.Error as error:
                 if connection.is_lost:
                     raise
-                raise BadInput(f"sql: {error}") from error
+                view = changed_table(query) if isinstance(error, errors.ObjectNotInPrerequisiteState) else None
+                fix = f"use tracked_{view} for tracked rows" if view else ""
+                raise BadInput(f"sql: {_message(error)}", fix) from error
+
+
+def _message(error: psycopg.Error) -> str:
+    if "multiple commands" in str(error):
+        return "only a query with --write may have several statements"
+    return str(error).partition("\nCONTEXT:")[0].partition("\nDETAIL:")[0]
 
 
 def _run_query(connection: PostgresConnection, query: str, write: bool) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -296,8 +296,7 @@ class _RunMerge:
         self._put("judgements", _of_run(self._source, "judgements", self._source_id), "ignore")
         has_deleted = self._merge_scores(trials.keys(), unchanged)
         for table in ("attempts", "logged_metrics", "events"):
-            source_rows, target_rows = self._count_rows(table)
-            self._put(table, (source_rows - target_rows).elements(), "insert")
+            self._put(table, self._missing(table, _of_run(self._source, table, self._source_id)), "insert")
         self._update_run(is_ahead)
         if has_deleted:
             _renumber(self._target, self._target_id)
@@ -306,11 +305,16 @@ class _RunMerge:
     def _put(self, table: str, rows: Iterable[Row], mode: Mode) -> None:
         self._target.executemany(_insert(self._target, table, mode), ((self._target_id, *row) for row in rows))
 
-    def _count_rows(self, table: str) -> tuple[Counter[Row], Counter[Row]]:
-        return (
-            Counter(_of_run(self._source, table, self._source_id)),
-            Counter(_of_run(self._target, table, self._target_id)),
-        )
+    def _missing(self, table: str, rows: Iterable[Row]) -> list[Row]:
+        """The rows that the target lacks, each as often as it lacks it."""
+        existing = Counter(map(_comparable, _of_run(self._target, table, self._target_id)))
+        missing = []
+        for row in rows:
+            if existing[_comparable(row)]:
+                existing[_comparable(row)] -= 1
+            else:
+                missing.append(row)
+        return missing
 
     def _compare_trials(self) -> tuple[dict[int, Row], set[int]]:
         """Return the trials to copy, and the positions of the trials that are equal in both stores."""
@@ -328,7 +332,7 @@ class _RunMerge:
         equal: set[int] = set()
         for row in _of_run(self._source, "trials", self._source_id, self._names):
             old = target_rows.get(row[0])
-            if old == row:
+            if old is not None and _is_same(old, row):
                 equal.add(row[0])
             elif old is None or rank(row, self._source_run) > rank(old, self._target_run):
                 copied[row[0]] = row
@@ -346,7 +350,7 @@ class _RunMerge:
         for key in {**source_scores, **target_scores}:
             new, old = source_scores.get(key), target_scores.get(key)
             is_taken = key[0] in copied
-            if key[0] in equal and new != old:
+            if key[0] in equal and not (new and old and _is_same(new, old)):
                 source_time, target_time = source_times.get(key, 0.0), target_times.get(key, 0.0)
                 is_taken = source_time > target_time or (source_time == target_time and old is None)
                 loser, replaced_at = (old, source_time) if is_taken else (new, target_time)
@@ -361,8 +365,8 @@ class _RunMerge:
             "DELETE FROM scores WHERE run_id = ? AND position = ? AND name = ?",
             [(self._target_id, *key) for key in deleted],
         )
-        source_rows, target_rows = self._count_rows("old_scores")
-        self._put("old_scores", ((source_rows | Counter(replaced)) - target_rows).elements(), "insert")
+        old_scores = Counter(_of_run(self._source, "old_scores", self._source_id)) | Counter(replaced)
+        self._put("old_scores", self._missing("old_scores", old_scores.elements()), "insert")
         return bool(deleted)
 
     def _update_run(self, is_ahead: bool) -> None:
@@ -380,6 +384,15 @@ class _RunMerge:
         if changed:
             assigned = ", ".join(f"{name} = ?" for name in changed)
             self._target.execute(f"UPDATE runs SET {assigned} WHERE run_id = ?", (*changed.values(), self._target_id))
+
+
+def _is_same(row: Row, other: Row) -> bool:
+    return row == other or _comparable(row) == _comparable(other)
+
+
+def _comparable(row: Row) -> Row:
+    """The row as the engine that can store the least returns it."""
+    return tuple([value.replace("\0", "␀") if type(value) is str else value for value in row])
 
 
 def _scores(connection: Connection, run_id: int) -> tuple[dict[_ScoreKey, Row], dict[_ScoreKey, float]]:

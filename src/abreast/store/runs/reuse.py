@@ -70,7 +70,7 @@ class ReusableAnswers(Database):
             "WHERE v.digest <> '' AND t.reused_from IS NULL AND t.status IN ('ok', 'error') "
             "AND NOT (t.status = 'error' AND t.error_blame = 'infrastructure') "
             f"{'AND r.experiment = ?' if experiment is not None else ''} "
-            "GROUP BY r.experiment, v.name, v.target ORDER BY 1, 2",
+            "GROUP BY r.experiment, v.name, v.target ORDER BY 1, 2, 3",
             () if experiment is None else (experiment,),
         )
 
@@ -101,7 +101,7 @@ def copy_answers(connection: Connection, run_id: int, reuses: Sequence[Reuse], s
     own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # the run that made the answer
     same_case = (
         "JOIN trials t ON t.run_id = u.run_id AND t.position = u.source AND t.case_digest = u.case_digest "
-        f"WHERE o.name IN ({placeholders(scores)})"
+        f"WHERE o.name IN ({placeholders(scores) or 'NULL'})"
     )
     for table in ("trials", "payloads", "artifacts", "scores"):
         columns = ", ".join(schema.TABLES[table])

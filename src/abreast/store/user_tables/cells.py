@@ -138,7 +138,7 @@ def values(type: str, cells: Sequence[Any]) -> Sequence[Any]:
         case "datetime":
             return [_moment(value) for value in cells]
         case "large":
-            return [None if value is None else int(str(value), 0) for value in cells]
+            return [_large(value) for value in cells]
     return cells
 
 
@@ -147,6 +147,13 @@ def _parsed(text: Any) -> Any:
         return None if text is None else json.loads(text)
     except (TypeError, ValueError):  # changed by a user's SQL
         return text
+
+
+def _large(value: Any) -> Any:
+    try:
+        return None if value is None else int(str(value), 0)
+    except ValueError:  # changed by a user's SQL, or of a run
+        return value
 
 
 def _moment(text: Any) -> Any:

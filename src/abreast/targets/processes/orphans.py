@@ -87,14 +87,14 @@ def _is_resource_tracker(process: psutil.Process) -> bool:
 
 
 def reap(marks: Collection[str], variable: str = MARK) -> int:
-    return _end(lambda: find(marks, variable))
+    return end(lambda: find(marks, variable))
 
 
 def reap_limited(lowest: int, highest: int) -> int:
     """End the processes whose resource limit marks them as started by a supervisor; return their number."""
     import psutil
 
-    return _end(lambda: [process for process in psutil.process_iter() if lowest <= _limit(process) <= highest])
+    return end(lambda: [process for process in psutil.process_iter() if lowest <= _limit(process) <= highest])
 
 
 def _limit(process: psutil.Process) -> int:
@@ -106,7 +106,7 @@ def _limit(process: psutil.Process) -> int:
         return -1
 
 
-def _end(search: Callable[[], list[psutil.Process]]) -> int:
+def end(search: Callable[[], list[psutil.Process]]) -> int:
     ended = 0
     for _ in range(MAX_ROUNDS):  # a process may start another one during the search
         processes = search()

@@ -1,0 +1,1 @@
+"""Ray nodes on this machine, for trying out a cluster: `abreast cluster`."""
