@@ -22,6 +22,7 @@ from conftest import Folder
 from faulty_link import FaultyLink
 from postgres_server import HOST, PostgresServer
 from test_durability import calls, ended, every_trial_once, experiment, until
+from test_postgres import lines_until
 
 CASES, PARALLEL = 60, 4
 TABLES = ("trials", "payloads", "attempts", "scores", "judgements", "variants", "cases", "runs")
@@ -164,17 +165,6 @@ def test_a_run_survives_faults_and_stores_the_same_rows_as_on_sqlite(
     done = ended(process, 90)
     assert done.code == 0, done.err
     assert_as_on_sqlite(folder, spec, url)
-
-
-def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
-    """Read what a process says until a line with this text."""
-    assert process.stderr is not None
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if text in line:
-            return lines
-    raise AssertionError(f"ended before {text!r}: {lines}")
 
 
 @pytest.mark.heavy
