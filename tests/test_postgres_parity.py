@@ -164,7 +164,7 @@ def test_every_command_reads_a_copy_in_another_engine_in_the_same_way(
     same("ls", "@")
     same("history", "simulated", "--store", "@", "--json")
     same("compare", "first", "second", "--store", "@")
-    same("cache", "--store", "@")
+    same("cache", "stats", "--store", "@")
     same("label", "judged", "--json", "--store", "@")
     for table in ("predictions", "odd table"):
         for action in ("head", "tail"):
@@ -251,7 +251,7 @@ def test_a_reader_gives_the_same_rows_and_types(folder: Folder, stores: dict[str
 OUTCOMES = (
     "select case_id, variant, repeat, status, error_kind, score, answer, score_exact, score_judge, cost_usd, n, "
     '"Text é\'""", case when reused_from is null then 0 else 1 end as reused '
-    "from predictions order by case_id, variant, repeat, reused"
+    "from predictions where case_id is not null order by case_id, variant, repeat, reused"
 )
 DERIVED = (
     "select variant, segment, n_predictions, n_failed, accuracy, score_low, mean_confidence from metrics order by 1, 2"
@@ -265,25 +265,203 @@ def test_experiments_run_resume_extend_and_rescore_in_every_engine(specs: Folder
         stopped = specs.abreast("run", "experiment.yaml", "--store", address, "--budget", "150", "--no-pictures")
         assert stopped.code == 3, stopped.err
         steps: list[Any] = []
-        steps.append(succeed(specs, "resume", "--store", address, "--yes", "--budget", "9000", "--json").json[0]["verdict"])
+        steps.append(
+            succeed(specs, "resume", "--store", address, "--yes", "--budget", "9000", "--json").json[0]["verdicts"]
+        )
         steps.append(specs.sql(OUTCOMES, address))
         steps.append(specs.sql(DERIVED, address))
         specs.write(
             "experiment.yaml", SPEC.replace("omega: {word: better", "gamma: {word: other}\n  omega: {word: better")
         )
         again = succeed(specs, "run", "experiment.yaml", "--store", address, "--yes", "--json").json[0]
-        steps.append((again["executed"], again["reused"]))
+        steps.append((again["executed_trials"], again["reused_trials"]))
         specs.write("experiment.yaml", SPEC + "  - python:mine:size\n")
         succeed(specs, "rescore", again["run"], "--spec", "experiment.yaml", "--store", address)
         steps.append(specs.sql("select sum(value) as total from scores where name = 'size'", address))
         until = succeed(
             specs, "run", "simulated.yaml", "--store", address, "--until-decided", "--margin", "0.3", "--json"
         )
-        steps.append((until.json[0]["executed"], until.json[0]["verdict"]))
+        steps.append((until.json[0]["executed"], until.json[0]["verdicts"]))
         steps.append(succeed(specs, "tag", "latest", "v1", "--store", address).out.split()[-1])
         steps.append([row["label"] for row in succeed(specs, "runs", "--json", "--store", address).json])
-        steps.append(succeed(specs, "cache", "--store", address).out)
+        steps.append(succeed(specs, "cache", "stats", "--store", address).out)
         outputs.append(steps)
     for step, (sqlite, duckdb, postgres) in enumerate(zip(*outputs, strict=True)):
         assert duckdb == sqlite, step
         assert postgres == pytest.approx(sqlite) if isinstance(sqlite, float) else postgres == sqlite, step
+
+
+def test_a_verdict_of_reused_answers_whose_scores_are_all_judged_is_reached(
+    specs: Folder, stores: dict[str, str]
+) -> None:
+    for address in stores.values():
+        specs.write("experiment.yaml", SPEC.replace("  - exact\n", ""))
+        succeed(specs, "run", "experiment.yaml", "--store", address, "--yes", "--no-pictures")
+        specs.write("experiment.yaml", SPEC.replace("  - exact\n", "").replace("lr: 0.25", "lr: 0.5"))
+        done = succeed(specs, "run", "experiment.yaml", "--store", address, "--yes", "--json")
+        assert (done.json[0]["executed_trials"], done.json[0]["reused_trials"]) == (96, 48)
+
+
+# -- views -------------------------------------------------------------------------------------------------------------
+
+HOSTILE = r"""
+import math, re
+from abreast import Answer
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+def answer(case):
+    values = [
+        {"a": "\0"}, {"a": math.nan}, {"a": math.inf, "b": [-math.inf, 1]}, {"a": 10**400}, {"a": nested(300)},
+        {"a": "x" * 5_000_000}, {"a": "\ud800"}, {"a": '"]}\\u0000\\\\u0000'}, {"a": -0.0, "b": 1e308},
+        {"confidence": 1e299}, {"confidence": 9e307}, {"confidence": "NaN"}, {"confidence": {"a": 1}},
+        {"a": {"NaN": "NaN", "x": [1, math.nan, "NaN,"]}}, {"a": "1e999"}, {"b": -(2**63)},
+        {"": 1, " ": 2, "A": 1, "a": 2, "\u00e9" * 100: 3, "q\"'": 1, "x" * 250: 1, "z\0": 3, "a.b": 1, "$": 1},
+    ]
+    number = int(re.search(r"question (\d+)", case.input)[1])
+    cost = [None, 9e14, 0.1][number % 3]
+    return Answer("no\0" if number % 2 else "yes", data=values[number % len(values)], cost_usd=cost)
+"""
+
+
+def test_hostile_values_break_no_view(folder: Folder, stores: dict[str, str]) -> None:
+    folder.write("mine.py", HOSTILE)
+    folder.cases(34, tags={"K": "v", "k": 1, "e\"'$.": "ü"}, group="g")
+    folder.write("hostile.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:mine:answer}}\nscorers: [exact]\n")
+    query = "select count(*) as n, count(a) as a, count(b) as b, max(length(cast(a as {}))) as size from predictions"
+    rows, derived = [], []
+    for engine, address in stores.items():
+        succeed(folder, "run", "hostile.yaml", "--store", address, "--yes", "--no-pictures")
+        with open_store(folder.path / address if engine != "postgres" else address) as store:
+            store.log_metrics("latest", None, "all", {"f": None, "deep": [[1]], "accuracy": 1e308, "t": "\0"})
+        rows.append(folder.sql(query.format("varchar" if engine == "duckdb" else "text"), address)[0])
+        derived.append(folder.sql(f"{DERIVED}", address))
+        assert folder.abreast("validate", "--store", address).code in (0, 1)
+        for words in (("stats",), ("stats", "--table", "metrics"), ("report",), ("show",), ("head", "--json")):
+            succeed(folder, *words, "--store", address)
+    assert rows[2]["n"] == rows[0]["n"] == 34
+    assert rows[2]["size"] == rows[0]["size"] == 5_000_000
+    assert rows[2]["b"] == rows[0]["b"]
+
+    def accuracies(rows: list[dict[str, Any]]) -> set[Any]:
+        return {(row["segment"], row["n_predictions"], row["accuracy"], row["score_low"]) for row in rows}
+
+    assert accuracies(derived[2]) == accuracies(derived[0])
+
+
+def test_views_include_tracked_columns_of_any_type(specs: Folder, stores: dict[str, str]) -> None:
+    """A column of a run and a tracked one with its name may have types that PostgreSQL does not combine."""
+    values: list[dict[str, Any]] = [
+        {"confidence": "high", "right": 7, "n": b"\x00", "params_lr": "slow", "score_exact": "n/a", "cost_usd": "dear"},
+        {
+            "confidence": 1,
+            "right": None,
+            "n": 2**80,
+            "params_lr": {"a": 1},
+            "started_at": "never",
+            "function_time": "x",
+        },
+    ]
+    for address in stores.values():
+        succeed(specs, "run", "experiment.yaml", "--store", address, "--yes", "--no-pictures")
+        with Tracker(address if "://" in address else specs.path / address) as tracker:
+            for row in values:
+                tracker.log(row)
+                (counts,) = specs.sql(
+                    "select count(*) as n, count(run) as run, count(n) as numbers from predictions", address
+                )
+                assert counts["n"] == counts["run"]
+        with Tracker(address if "://" in address else specs.path / address, table="metrics") as tracker:
+            for value in (1, 2.5, "text", True, b"bytes", [1], None):
+                tracker.log({"f1": value, "accuracy": value, "extra": value})
+                assert specs.sql("select count(*) as n from metrics where source = 'derived'", address)[0]["n"] > 2
+        with open_store(address if "://" in address else specs.path / address) as store:
+            store.log_metrics("latest", "alpha", "all", {"f1": 0.5, "extra": True})
+        succeed(specs, "head", address, "--json")
+        succeed(specs, "export", "--store", address, "--table", "metrics")
+    assert [row["f1"] for row in specs.sql("select f1 from metrics where f1 is not null", stores["postgres"])].count(
+        "text"
+    ) == 1
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+def tracked_values(folder: Folder, address: str) -> list[dict[str, Any]]:
+    reader = Reader(address if "://" in address else folder.path / address, table="mixed")
+    return [
+        {key: str(value).replace("\0", "␀") for key, value in row.items() if value is not None and value == value}
+        for row in reader.to_df(library="polars").to_dicts()
+    ]
+
+
+@pytest.mark.parametrize("source", ENGINES)
+def test_a_copy_loses_nothing_and_a_second_one_adds_nothing(specs: Folder, stores: dict[str, str], source: str) -> None:
+    first = stores[source]
+    specs.write("mine.py", MODULE.replace('"no idea"', '"no\\0 idea"').replace("} answer", "} answer\\0"))
+    succeed(specs, "run", "experiment.yaml", "--store", first, "--yes", "--no-pictures")
+    track(first if "://" in first else str(specs.path / first))
+    with Tracker(first if "://" in first else specs.path / first, table="mixed") as tracker:
+        tracker.log_batch([{"x": 1, "t": "a\0b"}, {"x": 2.5, "b": b"\0"}, {"x": None, "big": 2**70}, {"t": "late"}])
+    with open_store(first if "://" in first else specs.path / first) as store:
+        store.log_metrics("latest", "alpha", "all", {"f1": 0.5, "note": "\0"})
+    before = specs.sql(OUTCOMES.replace("reused_from", "null"), first)
+    for target in ENGINES:
+        if target == source:
+            continue
+        copied = succeed(specs, "copy", first, stores[target])
+        assert "96 trials" in copied.out
+        assert "4 rows of mixed" in copied.out
+        assert "nothing new" in succeed(specs, "copy", first, stores[target]).out, target
+        assert "nothing new" in succeed(specs, "copy", stores[target], first).out, target
+        after = specs.sql(OUTCOMES.replace("reused_from", "null"), stores[target])
+        assert json.dumps(after).replace("\\u0000", "\\u2400") == json.dumps(before).replace("\\u0000", "\\u2400")
+        assert tracked_values(specs, stores[target]) == tracked_values(specs, first)
+
+
+def test_keys_beyond_the_columns_of_postgres_are_copied_too(folder: Folder, stores: dict[str, str]) -> None:
+    with Tracker(folder.path / "a.db", table="wide") as tracker:
+        tracker.log({f"key {number}": number for number in range(500)})
+    succeed(folder, "copy", "a.db", stores["postgres"])
+    succeed(folder, "copy", stores["postgres"], "b.db")
+    ((more,),) = Reader(stores["postgres"], table="wide").to_df()[["more_columns"]].values.tolist()
+    row = folder.sql("select * from wide", "b.db")[0]
+    assert {**json.loads(row["more_columns"]), **row}.items() >= {f"key {n}": n for n in range(500)}.items()
+    assert len(more) > 90
+    assert "nothing new" in succeed(folder, "copy", "a.db", stores["postgres"]).out
+
+
+# -- queries of users --------------------------------------------------------------------------------------------------
+
+
+def test_queries_of_users_are_refused_alike(specs: Folder, stores: dict[str, str]) -> None:
+    for address in (stores["sqlite"], stores["postgres"]):
+        succeed(specs, "run", "simulated.yaml", "--store", address, "--no-pictures")
+        for query in (
+            *(
+                "drop table trials",
+                "insert into trials (run_id) values (1)",
+                "delete from trials",
+                "update runs set run = ''",
+            ),
+            *("delete from predictions where case_id = 'c1'", "update predictions set score = 1", "select * from nope"),
+            *("commit; drop table trials", "create table x (y integer)", "selec 1", "select 'a", "select ?"),
+        ):
+            done = specs.abreast("sql", address, query)
+            assert done.code == 2 or query == "select ?", query
+            assert "CONTEXT" not in done.err, done.err
+        assert specs.sql("select count(*) as n from trials", address) == [{"n": 48}]
+        refusal = specs.abreast("sql", "--write", address, "update predictions set score = 1")
+        assert "use tracked_predictions for tracked rows" in refusal.err
+        written = specs.abreast(
+            "sql", "--write", address, "create table x (y integer); insert into x values (7); select y from x"
+        )
+        assert written.out.split() == ["y", "7"], written.err
+    row = specs.sql(
+        "select date '2024-01-02' as day, 1.50 as decimal, 10::numeric as whole, true as yes", stores["postgres"]
+    )
+    assert row == [{"day": "2024-01-02", "decimal": 1.5, "whole": 10, "yes": True}]

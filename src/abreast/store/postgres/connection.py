@@ -105,7 +105,7 @@ def translated(sql: str) -> str:
 
 
 class _RawConnection(psycopg.Connection[Any]):
-    def __del__(self) -> None:
+    def __del__(self, *_: object) -> None:
         """Without a warning: like a file, a connection is closed with its last user, and in its own process only."""
 
 
