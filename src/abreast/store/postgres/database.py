@@ -16,7 +16,9 @@ VIEWS_WAIT = "200ms"  # for readers of the views, before they are recreated anot
 CHANGES = "abreast_changes"  # the channel of notifications
 NOW = "extract(epoch FROM clock_timestamp())::double precision"
 _CHANGE_LOCK = 4702111234474983745  # held by the transaction of a `change`
-_MADE = f"SELECT to_regclass('{SCHEMA}.store_version') IS NOT NULL, to_regnamespace('{SCHEMA}') IS NOT NULL"
+# Whether there are the table and the schema. `to_regclass` may not know what another process has just created.
+_MADE = f"""SELECT count(c.oid) > 0, count(n.oid) > 0 FROM pg_namespace n
+LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'store_version' WHERE n.nspname = '{SCHEMA}'"""
 _VERSION = "SELECT version FROM store_version"
 _OTHERS = f"SELECT relname FROM pg_class WHERE relnamespace = '{SCHEMA}'::regnamespace ORDER BY relname LIMIT 1"
 # A member of the role that owns the schema acts as that role, so that all members can change what each creates.
