@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import sys
 import textwrap
@@ -20,7 +21,7 @@ from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.virtual import VirtualEngine
 from abreast.execute.job import Job, JudgeJob, TrialJob, WarmUpJob
 from abreast.model import Answer, Case, Failure, Outcome, Request, Trial, Variant
-from abreast.spec.schema import Limits
+from abreast.spec.schema import Limits, RayEngineChoice, RaySettings
 from abreast.targets import Target
 from virtual import run
 
@@ -170,8 +171,21 @@ def third_engine(complete: Complete) -> Engine:
     return find_engine("queue").build(setup_of(Scripted()), complete)
 
 
+async def scripted(case: Case) -> Answer:
+    return await behave(case.input)
+
+
+def ray_engine(complete: Complete) -> Engine:
+    choice = RayEngineChoice(ray=RaySettings(address=os.environ["RAY_CONTRACT"]))
+    variants = [Variant("v", scripted)]
+    limits, settings = Limits(timeout=TIMEOUT_S), {"base": Path.cwd()}
+    return find_engine(choice).build(EngineSetup(variants=variants, limits=limits, settings=settings), complete)
+
+
 Build = Callable[[Complete], Engine]
-every_engine = pytest.mark.parametrize("build", [local_engine, virtual_engine, third_engine])
+# On a node of a cluster, where `test_ray` starts this file, it is about Ray, in real time.
+BUILDS = [ray_engine] if "RAY_CONTRACT" in os.environ else [local_engine, virtual_engine, third_engine]
+every_engine = pytest.mark.parametrize("build", BUILDS)
 
 
 def job_of(case: str, position: int = 0) -> TrialJob:
@@ -183,6 +197,11 @@ class Ended:
     """Completed jobs, in order."""
 
     outcomes: list[tuple[Job, Outcome]] = field(default_factory=list)
+
+    async def wait(self, number: int) -> None:
+        async with asyncio.timeout(100.0):
+            while len(self.outcomes) < number:  # noqa: ASYNC110 - in virtual time, mostly
+                await asyncio.sleep(0.01)
 
     def complete(self, job: Job, outcome: Outcome) -> None:
         self.outcomes.append((job, outcome))
@@ -198,9 +217,11 @@ def use(build: Build, action: Use, run: Callable[[Any], Any] = run) -> list[tupl
         with engine.reaping():
             await action(engine, ended)
             await asyncio.wait_for(engine.close(), 60.0)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "an engine that is closed has ended its tasks"
 
     ended = Ended()
-    run(main())
+    (asyncio.run if build is ray_engine else run)(main())
     return ended.outcomes
 
 
@@ -213,7 +234,7 @@ def test_every_job_completes_exactly_once_whatever_happens(build: Build, install
         for job in jobs:
             engine.submit(job)
             assert not any(other is job for other, _ in ended.outcomes), "submit returns at once"
-        await asyncio.sleep(100.0)
+        await ended.wait(len(cases))
         assert sorted(job.trial.position for job, _ in ended.outcomes) == list(range(len(cases)))
 
     for job, outcome in use(build, action):
@@ -229,7 +250,7 @@ def test_outcomes_and_prompts_contain_no_secret(build: Build, installed: Path, m
     async def action(engine: Engine, ended: Ended) -> None:
         for position, case in enumerate(["secret", "crash"]):
             engine.submit(job_of(case, position))
-        await asyncio.sleep(20.0)
+        await ended.wait(2)
 
     outcomes = use(build, action)
     assert len(outcomes) == 2
@@ -245,7 +266,8 @@ def test_cancel_ends_attempts_in_flight(build: Build, installed: Path) -> None:
         await asyncio.sleep(2.0)
         assert not ended.outcomes
         engine.cancel()
-        await asyncio.sleep(6.0)  # less than the timeout
+        async with asyncio.timeout(6.0):  # less than the timeout
+            await ended.wait(4)
 
     assert [outcome.status for _, outcome in use(build, action)] == ["cancelled"] * 4
 
@@ -253,10 +275,8 @@ def test_cancel_ends_attempts_in_flight(build: Build, installed: Path) -> None:
 @every_engine
 def test_an_engine_without_work_closes_and_leaves_nothing(build: Build, installed: Path) -> None:
     async def action(engine: Engine, ended: Ended) -> None:
-        before = len(asyncio.all_tasks())
         engine.submit(job_of("answer"))
-        await asyncio.sleep(5.0)
-        assert len(asyncio.all_tasks()) == before
+        await ended.wait(1)
 
     assert len(use(build, action)) == 1
     assert use(build, lambda engine, ended: asyncio.sleep(0)) == []
@@ -275,7 +295,7 @@ def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> Non
     use(build, action)
 
 
-@pytest.mark.parametrize("build", [local_engine, partial(local_engine, transforms=True), virtual_engine, third_engine])
+@pytest.mark.parametrize("build", [*BUILDS, partial(local_engine, transforms=True)])
 def test_preparing_ahead_is_harmless(build: Build, installed: Path) -> None:
     """Prepared jobs may start now, later or never."""
 
@@ -289,9 +309,7 @@ def test_preparing_ahead_is_harmless(build: Build, installed: Path) -> None:
         for job in jobs[:3]:
             job.attempt += 1
             engine.submit(job)
-        async with asyncio.timeout(60.0):
-            while len(ended.outcomes) < 3:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await ended.wait(3)
         engine.prepare_ahead(())
 
     outcomes = use(build, action, asyncio.run)  # requests are made in a thread, which takes real time

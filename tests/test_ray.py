@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -17,6 +18,7 @@ from tests.conftest import Folder
 from tests.ray_cluster import Command, RayCluster
 from tests.test_cumulative import git
 
+ROOT = Path(__file__).parent.parent
 ABREAST = [sys.executable, "-m", "abreast"]
 MODULE = """
 import asyncio, os, socket, time
@@ -332,3 +334,19 @@ def test_agents_end_with_their_runner(experiments: Experiments) -> None:
         assert command.returncode == 0, out + err
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 16}
     until(lambda: not agents())
+
+
+def test_the_contract_of_engines_holds_on_ray(experiments: Experiments) -> None:
+    """The conformance suite, on the head."""
+    tests = [
+        str(ROOT / "tests/test_engine_conformance.py"),
+        "-k",
+        "ray_engine or pickle",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
+    command = ["env", f"RAY_CONTRACT={experiments.cluster.address}", sys.executable, "-m", "pytest", *tests]
+    done = experiments.cluster.run(command, cwd=ROOT, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout

@@ -82,6 +82,7 @@ class Cluster:
     def connect(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")  # then Ray ends the process
         os.environ.setdefault("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES", ",".join(NOT_SENT))
         address = ray_address(self.address)
         try:
@@ -100,9 +101,7 @@ class Cluster:
                 log_to_driver=False,
                 logging_level=logging.CRITICAL,
                 configure_logging=True,
-                runtime_env=None
-                if self._sent is None
-                else {"working_dir": str(self._sent), "excludes": list(NOT_SENT)},
+                runtime_env=None if sent is None else {"working_dir": str(sent), "excludes": list(NOT_SENT)},
             )
         except ImportError as error:
             raise BadInput(f"--address {self.address}: {error}", "run `pip install 'ray[client]'`") from error
