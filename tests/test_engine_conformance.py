@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from tests.attempts import SECRET, behave, scripted
 
-from abreast.errors import BadInput, PluginError, RateLimited, Skipped
+from abreast.errors import BadInput, PluginError, Skipped
 from abreast.execute.engine.base import Complete, Engine, EngineSetup, SimpleFactory, find_engine
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.virtual import VirtualEngine
@@ -26,7 +27,6 @@ from abreast.targets import Target
 from virtual import run
 
 TIMEOUT_S = 10.0
-SECRET = "sk-ant-api03-" + "x7Qz" * 20
 ENDINGS = {
     "answer": ("ok", None),
     "error": ("error", "rate_limit"),
@@ -36,18 +36,6 @@ ENDINGS = {
     "secret": ("ok", None),
 }
 """Expected status and kind of failure, by the input of a case."""
-
-
-async def behave(case: str) -> Answer:
-    """Perform an attempt that ends as the input says."""
-    if case == "error":
-        raise RateLimited("slow down")
-    if case == "skipped":
-        raise Skipped("not for me")
-    if case == "crash":
-        raise ZeroDivisionError(f"broke with {SECRET}")
-    await asyncio.sleep(1000.0 if case == "timeout" else 1.0)
-    return Answer(f"the key is {SECRET}" if case == "secret" else "yes")
 
 
 class Scripted(Target):
@@ -171,10 +159,6 @@ def third_engine(complete: Complete) -> Engine:
     return find_engine("queue").build(setup_of(Scripted()), complete)
 
 
-async def scripted(case: Case) -> Answer:
-    return await behave(case.input)
-
-
 def ray_engine(complete: Complete) -> Engine:
     choice = RayEngineChoice(ray=RaySettings(address=os.environ["RAY_CONTRACT"]))
     variants = [Variant("v", scripted)]
@@ -287,10 +271,10 @@ def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> Non
     async def action(engine: Engine, ended: Ended) -> None:
         capacity = engine.capacity()
         assert capacity is None or capacity >= 1
-        assert all(
-            limit.wait(job_of("answer"), 0.0) == 0.0
-            for limit in engine.limits(4, lambda *_, **__: None, lambda *_: None)
-        )
+        engine.submit(job_of("answer"))
+        await ended.wait(1)
+        limits = engine.limits(4, lambda *_, **__: None, lambda *_: None)
+        assert all(limit.wait(job_of("answer"), 0.0) == 0.0 for limit in limits)
 
     use(build, action)
 

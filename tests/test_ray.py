@@ -283,15 +283,36 @@ def test_a_variant_runs_only_on_nodes_that_have_what_it_needs(experiments: Exper
     assert 'variant "first" needs claude: 1, and no node of the cluster has that' in output
 
 
+EARLY = """
+name: early
+cases: cases.jsonl
+target: simulated
+variants: {low: {accuracy: 0.1}, high: {accuracy: 0.9}}
+scorers: [exact]
+until_decided: true
+min_cases: 10
+limits: {parallel: 10}
+"""
+API = """
+name: api
+cases: cases.jsonl
+target: openai
+params: {base_url: "http://127.0.0.1:8765/v1", prompt: "{{ input }}"}
+variants: {one: {model: small}, two: {model: large}}
+scorers:
+  - exact
+  - judge: {target: openai, model: judge, base_url: "http://127.0.0.1:8765/v1", rubric: "Is it right?"}
+limits: {parallel: 4}
+"""
 AGENTS = """
 name: agents
 cases: cases.jsonl
 target: command
-params: {workspace: {git: project, commit: HEAD}}
+params: {workspace: {git: project, commit: HEAD}
 variants:
   quick: {command: [sh, -c, "cat > notes.txt; echo done"]}
   slow: {command: [sh, -c, "cat > notes.txt; sleep 0.5; cat start.txt"]}
-scorers: [{tests: {command: [test, -f, notes.txt]}}]
+scorers: [{tests: {command: [test, -f, notes.txt]}]
 limits: {parallel: 6}
 """
 
@@ -318,7 +339,7 @@ def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hi
 def test_agents_end_with_their_runner(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(8)
-    spec = AGENTS.replace("params: {workspace: {git: project, commit: HEAD}}\n", "")
+    spec = AGENTS.replace("params: {workspace: {git: project, commit: HEAD}\n", "")
     folder.write("spec.yaml", spec.replace("sleep 0.5; cat start.txt", "sleep 3; echo done"))
 
     def agents() -> list[psutil.Process]:
@@ -338,15 +359,44 @@ def test_agents_end_with_their_runner(experiments: Experiments) -> None:
 
 def test_the_contract_of_engines_holds_on_ray(experiments: Experiments) -> None:
     """The conformance suite, on the head."""
-    tests = [
-        str(ROOT / "tests/test_engine_conformance.py"),
-        "-k",
-        "ray_engine or pickle",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-    ]
-    command = ["env", f"RAY_CONTRACT={experiments.cluster.address}", sys.executable, "-m", "pytest", *tests]
-    done = experiments.cluster.run(command, cwd=ROOT, timeout=280)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "ray_engine", "tests/test_engine_conformance.py"]
+    environment = ["env", f"RAY_CONTRACT={experiments.cluster.address}"]
+    done = experiments.cluster.run([*environment, sys.executable, *words], cwd=ROOT, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
+    assert "......" in done.stdout
+
+
+def test_every_node_is_warmed_up_before_its_first_trial(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(10)
+    folder.write("spec.yaml", SLOW.replace("seconds: 0.3", "seconds: 0.1, warmup: true"))
+    with experiments.start("run", "spec.yaml") as command:
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, out + err
+    assert len(experiments.events("warmup")) == 2, "one for each target"
+    assert sum(experiments.executed().values()) == 20 + 2 * 2, "each target once on each node"
+    assert Counter(row["status"] for row in experiments.rows()) == {"ok": 20}
+
+
+def test_a_run_stops_as_soon_as_it_is_decided(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(300)
+    folder.write("spec.yaml", EARLY)
+    output = experiments.run("run", "spec.yaml")
+    assert "better" in output
+    assert 20 <= len(experiments.rows()) < 600
+    run = folder.sql("select status from runs")
+    assert run == [{"status": "stopped_early"}]
+
+
+def test_judges_and_api_models_answer_on_the_nodes(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(6)
+    folder.write("spec.yaml", API)
+    fake = [sys.executable, "-m", "abreast.fake"]
+    with cluster.command(fake, node=0) as first, cluster.command(fake, node=1) as second:
+        experiments.run("run", "spec.yaml", "--fail-if", "errors > 0%")
+        first.send_signal(signal.SIGINT)
+        second.send_signal(signal.SIGINT)
+    assert Counter(row["status"] for row in experiments.rows()) == {"ok": 12}
+    assert len(folder.sql("select * from judgements")) == 12

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput, PluginError, TrialError, classify
 from abreast.execute.engine.base import Complete, Engine, EngineSetup, cancelled_outcome
 from abreast.execute.engine.ray.cluster import Cluster, ClusterNode
-from abreast.execute.engine.ray.facts import refuse_other
+from abreast.execute.engine.ray.facts import node_problem, refuse_other
 from abreast.execute.engine.ray.leases import MOST_DEATHS, Inbox, Leases
 from abreast.execute.engine.ray.messages import RecentCases, Report, Result, Start, dumps_code
 from abreast.execute.engine.ray.warmups import WarmUpGroup
@@ -367,14 +367,12 @@ class RayEngine(Engine):
 
     async def _run(self, runner: NodeRunner) -> None:
         """Exchange messages with a runner until it is lost."""
-        from ray.exceptions import RayError
+        from ray.exceptions import RayError, RayTaskError
 
         try:
             await asyncio.wait_for(self._begin_runner(runner), BEGIN_S)
-        except BadInput as error:  # it joined after the checks
-            self._emit("warning", message=f"{error.message}; the node is not used: {error.fix}")
-            self._refused.add(runner.node.id)
-            self._lose(runner, error.message)
+        except (BadInput, RayTaskError) as error:  # it joined after the checks
+            self._refuse(runner, error)
             return
         except (RayError, TimeoutError) as error:
             self._lose(runner, *_cause(error))
@@ -391,6 +389,18 @@ class RayEngine(Engine):
                 exchange.create_task(self._collect(runner))
         except* RayError as errors:
             self._lose(runner, *_cause(errors.exceptions[0]))
+
+    def _refuse(self, runner: NodeRunner, error: Exception) -> None:
+        """Do without a node whose versions or code are others than here."""
+        where = f"node {runner.node.name}"
+        problem = error if type(error) is BadInput else node_problem(where, error)
+        self._refused.add(runner.node.id)
+        self._lose(runner, problem.message)
+        if self._all_runners():
+            self._emit("warning", message=f"{problem.message}; {where} is not used: {problem.fix}")
+        else:
+            self._stop("nodes", problem.message, problem.fix)
+            self.cancel()
 
     async def _begin_runner(self, runner: NodeRunner) -> None:
         runner.actor = await self._threads.call(self._cluster.start_runner, runner.node)
