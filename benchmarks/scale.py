@@ -90,10 +90,11 @@ def scheduler() -> bool:
 
 
 class SimulatedActor:
-    """A runner that answers every attempt after `LATENCY_S`. Counts the CPU time of the node's part."""
+    """A runner that answers every attempt after a time. Counts the CPU time of the node's part."""
 
     cpu_s = 0.0
-    calls = 0
+    latency_s = LATENCY_S
+    facts: Any = None
 
     def __init__(self) -> None:
         self._due: list[tuple[float, Any]] = []  # in the order of their ends
@@ -106,12 +107,12 @@ class SimulatedActor:
             raise AttributeError(name)
         return Remote(getattr(self, f"_{name}"))
 
-    async def _begin(self, base: Path | None, setup: bytes) -> bool:
-        return False
+    async def _begin(self, base: Path | None, setup: bytes) -> tuple[bool, Any]:
+        return False, self.facts
 
     async def _submit(self, first: int, starts: bytes) -> None:
         begin = time.thread_time()
-        due = asyncio.get_running_loop().time() + LATENCY_S
+        due = asyncio.get_running_loop().time() + self.latency_s
         received = pickle.loads(starts)
         self._due += [(due, start) for start in received]
         self._received += len(received)
@@ -125,7 +126,6 @@ class SimulatedActor:
 
         loop = asyncio.get_running_loop()
         begin = time.thread_time()
-        SimulatedActor.calls += 1
         self._first += self._sent
         until = loop.time() + HEARTBEAT_S
         while (now := loop.time()) < until and (not self._due or self._due[0][0] > now):
@@ -139,10 +139,11 @@ class SimulatedActor:
         ended = list(itertools.takewhile(lambda item: item[0] <= loop.time(), self._due))
         self._due = self._due[len(ended) :]
         at = time.time()
-        begun = at - LATENCY_S
+        begun = at - self.latency_s
+        outcomes = [Outcome("ok", Answer("yes"), None, begun, at, self.latency_s) for _ in ended]
         results = [
-            Result(start.ticket, start.lease, Outcome("ok", Answer("yes"), None, begun, at, LATENCY_S), "q", 0.0, begun)
-            for _, start in ended
+            Result(start.ticket, start.lease, outcome, "q", 0.0, begun)
+            for (_, start), outcome in zip(ended, outcomes, strict=True)
         ]
         self._sent = len(results)
         message = dumps(Report(at, self._received, 0, self._first + 1, results, []))
@@ -163,12 +164,11 @@ class Remote:
         return self._method(*arguments)
 
 
-def drive(nodes: int, in_flight: int, trials: int) -> dict[str, Any]:
+def drive(nodes: int, in_flight: int, trials: int, latency_s: float = LATENCY_S) -> dict[str, Any]:
     """CPU of a whole run per trial, with simulated nodes."""
-    import platform
-
-    from abreast import Case, Experiment, __version__
+    from abreast import Case, Experiment
     from abreast.execute.engine.ray import cluster, engine
+    from abreast.execute.engine.ray.facts import facts_of
 
     class SimulatedCluster(cluster.Cluster):
         def connect(self) -> None: ...
@@ -178,16 +178,16 @@ def drive(nodes: int, in_flight: int, trials: int) -> dict[str, Any]:
         def nodes(self) -> list[cluster.ClusterNode]:
             return [cluster.ClusterNode(str(number), f"n{number}", {"CPU": 64.0}) for number in range(nodes)]
 
-        def start_runner(self, node: cluster.ClusterNode, base: Path) -> Any:
+        def start_runner(self, node: cluster.ClusterNode) -> Any:
             return SimulatedActor()
 
         def facts(self, setups: Mapping[Any, Any], base: Path) -> dict[Any, Any]:
-            versions = [target.version for target in next(iter(setups.values())).targets()]
-            facts = cluster.NodeFacts(platform.python_version(), __version__, 64, 1, True, versions=versions)
-            return dict.fromkeys(setups, facts)
+            SimulatedActor.facts = facts_of(next(iter(setups.values())).targets())
+            return dict.fromkeys(setups, SimulatedActor.facts)
 
     cluster.Cluster = SimulatedCluster  # type: ignore[misc]
     engine._kill = lambda actor: None
+    SimulatedActor.latency_s = latency_s
     with measure.folder() as path:
         experiment = Experiment(
             name="bench",
@@ -197,18 +197,15 @@ def drive(nodes: int, in_flight: int, trials: int) -> dict[str, Any]:
             scorers=["exact"],
             store=path / "results.db",
         )
-        before, begin, start = memory_mb(), time.process_time(), time.perf_counter()
+        before, begin = memory_mb(), time.process_time()
         result = experiment.run(parallel=in_flight, engine="ray")
-        cpu, wall = time.process_time() - begin, time.perf_counter() - start
+        cpu = time.process_time() - begin
         assert result.analysis.stored == trials
         seconds = execution(path / "results.db")["execution"]
     return {
         "cpu_ms": (cpu - SimulatedActor.cpu_s) / trials * 1000,
-        "node_ms": SimulatedActor.cpu_s / trials * 1000,
         "memory_mb": memory_mb() - before,
-        "share": trials * LATENCY_S / in_flight / seconds,
-        "calls": SimulatedActor.calls / wall,
-        "wall": wall,
+        "share": trials * latency_s / in_flight / seconds,
     }
 
 

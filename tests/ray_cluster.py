@@ -220,7 +220,6 @@ class RayCluster:
             "start",
             *(["--head", "--port=6379", "--include-dashboard=false"] if index == 0 else [f"--address={head}:6379"]),
             f"--node-ip-address=10.213.0.{index + 1}",
-            f"--node-name=node{index}",
             f"--num-cpus={self._cpus}",
             f"--resources={json.dumps({f'node{index}': 1, **resources})}",
             f"--object-store-memory={80_000_000}",

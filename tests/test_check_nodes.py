@@ -42,7 +42,7 @@ def test_check_shows_each_node_and_that_limits_let_a_cluster_idle(ray_cluster: R
     assert finding["message"].startswith("2 nodes with 4 cores and ")
     assert finding["message"].endswith("no faster than this machine; bottleneck: limits")
     first, second = sorted(finding["details"])
-    assert first.startswith("node0: Python 3.")
+    assert first.startswith("10.213.0.1: Python 3.")
     assert f", abreast {__version__}, 2 cores and " in second
     assert second.endswith(" GB, node1: 1")
 
