@@ -92,6 +92,7 @@ class Cluster:
             raise BadInput("engine: ray is not installed", "run `pip install 'abreast[ray]'`") from error
         if ray.is_initialized():
             return
+        sent = self._sent
         worker.print_to_stdstream = lambda *_, **__: None  # what Ray prints about workers that died; we report nodes
         try:
             ray.init(
