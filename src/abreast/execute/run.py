@@ -22,6 +22,7 @@ from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
 from abreast.execute.limits.registry import build_limits
 from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, Listeners
+from abreast.execute.outages import StoreOutages
 from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
@@ -206,7 +207,8 @@ class ActiveExecution:
             if seconds is not None:
                 loop.call_later(seconds, state.stop, "run_timeout", f"run_timeout of {seconds:g} s reached", "")
             store_watch = asyncio.create_task(self._watch_store())
-            outage_watch = asyncio.create_task(self._watch_outages())
+            outages = StoreOutages(execution.store.address, self._writer, state, self._listener.event)
+            outage_watch = asyncio.create_task(outages.watch())
             watches = [asyncio.create_task(limit.watch(state.wake)) for limit in self._limits]
             watches.append(asyncio.create_task(self._tick()))
             try:
@@ -297,16 +299,6 @@ class ActiveExecution:
             self._scoring.abandon(asyncio.get_running_loop())
             if isinstance(error, LeaseLost):
                 self._engine.cancel()
-
-    async def _watch_outages(self) -> None:
-        """Report when the server of the store cannot be reached, and when it is back. Results wait in memory, and no
-        trial starts in place of one that is not stored yet."""
-        while True:
-            error = await self._state.acknowledgements.outages.get()
-            if error is not None:
-                self._listener.event("store_lost", message=error.message)
-            else:
-                self._listener.event("store_back")
 
     @contextlib.contextmanager
     def _handle_interrupts(self) -> Iterator[None]:

@@ -32,6 +32,10 @@ class RowTooLarge(StoreError):
     """The row is larger than the engine can store."""
 
 
+class NoConnection(StoreError):
+    """The server of the store cannot be reached now."""
+
+
 class Closed(StoreError):
     """The connection was closed, or its file removed, before the work was done; retry it on a new connection."""
 
@@ -79,7 +83,7 @@ class WriterConnection(ABC):
         """Do the work in one transaction, which is durable when this returns. The work may be called more than once."""
 
     def hurry(self) -> None:
-        """Called when the run has ended: soon give up what cannot be committed."""
+        """Called when nothing more is executed: soon give up what cannot be committed."""
         return
 
     @abstractmethod
@@ -219,6 +223,10 @@ class Database(ABC):
     @abstractmethod
     def explaining(self) -> AbstractContextManager[None]:
         """Raise errors of the engine as `StoreError`."""
+
+    @abstractmethod
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait until rows may have changed since the previous call, by any process; False if none did in this time."""
 
     @abstractmethod
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -232,7 +232,7 @@ class Store(ReusableAnswers, LaterScores):
 
     def finish(self, lease: Lease, status: str, reason: str | None) -> None:
         """Store how the run ended, and give its lease back."""
-        self._give_back(lease, {"status": status, "reason": reason, "finished_at": time.time()})
+        self._give_back(lease, {"status": status, "reason": reason, "finished_at": self.now()})
 
     def give_back(self, lease: Lease) -> None:
         """Give back the lease of a run that was only scored."""

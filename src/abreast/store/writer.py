@@ -7,6 +7,7 @@ run, and stops as soon as another process has taken it over.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -67,6 +68,8 @@ class Writer:
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._queue: deque[QueuedRows] = deque()
+        self._batches: deque[list[QueuedRows]] = deque()  # taken from the queue and not committed
+        self._commit_began: float | None = None
         self._wake = threading.Event()  # a row is queued
         self._urgent = threading.Event()  # a row is queued whose commit is awaited
         self._closing = False
@@ -118,10 +121,19 @@ class Writer:
                 self._column_types[key] = wide
                 self.put("columns", (column.kind, column.name, wide))
 
+    def waiting_s(self) -> float:
+        """For how long the commit under way has been waiting for the store."""
+        began = self._commit_began
+        return 0.0 if began is None else time.monotonic() - began
+
+    def hurry(self) -> None:
+        """Soon give up a store that cannot be reached: nothing more is executed."""
+        self._connection.hurry()
+
     def close(self) -> None:
         """Commit the remaining rows and stop. Raises if they could not be stored."""
         self._closing = True
-        self._connection.hurry()
+        self.hurry()
         self._wake.set()
         self._urgent.set()
         self._thread.join()
@@ -136,36 +148,51 @@ class Writer:
             self._urgent.clear()
             self._wake.clear()
             last = self._closing
-            batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            if batch or last or self._connection.now() - self._last_heartbeat >= HEARTBEAT_S:
-                self._try(batch)
-            if last and (not self._queue or self.failure):
+            if batch := [self._queue.popleft() for _ in range(len(self._queue))]:
+                self._batches.append(batch)
+            if self._batches or last or self._connection.now() - self._last_heartbeat >= HEARTBEAT_S:
+                self._commit_batches()
+            if last and (self.failure or not (self._queue or self._batches)):
                 return
 
-    def _try(self, batch: list[QueuedRows]) -> None:
+    def _commit_batches(self) -> None:
+        """Commit what is queued, or only a heartbeat. After a failure the same batch comes first again: it may have
+        been committed although the engine could not tell."""
+        batches, refused = self._batches, []
+        if not batches:
+            batches.append([])
+        while batches:
+            batch = batches[0]
+            try:
+                self._commit(batch)
+            except self._connection.unstorable as error:
+                batches.popleft()
+                if len(batch) > 1:  # one bad row must not take others along
+                    batches.extendleft([entry] for entry in reversed(batch))
+                elif batch and batch[0].substitute is not None:
+                    rows = batch[0].substitute(self._connection.explain(error))
+                    batches.appendleft([QueuedRows(rows, batch[0].token)])
+                else:
+                    refused.append(batch)
+                    self._fail(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the driver must not wait forever
+                self._fail(error)
+                break
+            else:
+                batches.popleft()
+                self.failure = None
+                if tokens := [entry.token for entry in batch if entry.token is not None]:
+                    self._on_commit(tokens)
+        batches.extendleft(reversed(refused))
+
+    def _commit(self, batch: list[QueuedRows]) -> None:
+        self._commit_began = time.monotonic()
         try:
             self._connection.commit(partial(self._insert, batch))
-        except self._connection.unstorable as error:
-            if len(batch) > 1:  # one bad row must not take others along
-                for entry in batch:
-                    self._try([entry])
-            elif batch and batch[0].substitute is not None:
-                reason = self._connection.explain(error)
-                self._try([QueuedRows(batch[0].substitute(reason), batch[0].token)])
-            else:
-                self._keep(batch, error)
-            return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the driver must not wait forever
-            self._keep(batch, error)
-            return
-        self.failure = None
-        tokens = [entry.token for entry in batch if entry.token is not None]
-        if tokens:
-            self._on_commit(tokens)
+        finally:
+            self._commit_began = None
 
-    def _keep(self, batch: list[QueuedRows], error: Exception) -> None:
-        """Put rows that could not be committed back in front of the queue, for when the disk has room again."""
-        self._queue.extendleft(reversed(batch))
+    def _fail(self, error: Exception) -> None:
         first, self.failure = self.failure is None, self._connection.explain(error)
         if first:
             self._on_failure(self.failure)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("abreast")
 _LEVELS = {
     "store_failed": logging.ERROR,
-    **dict.fromkeys(("warning", "outage", "quota", "interrupted"), logging.WARNING),
+    **dict.fromkeys(("warning", "outage", "store_lost", "quota", "interrupted"), logging.WARNING),
 }
 
 

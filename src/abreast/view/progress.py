@@ -47,7 +47,7 @@ class Counts(Listener):
         self.retries = 0
         self.in_flight: Counter[str] = Counter()
         self.at_judges = 0
-        self.down: set[str] = set()  # targets in an outage
+        self.down: set[str] = set()  # targets in an outage, and the store
         self.judge_cost = 0.0
         self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
@@ -97,6 +97,10 @@ class Counts(Listener):
             self.down.add(detail["target"])
         elif kind == "outage_over":
             self.down.discard(detail["target"])
+        elif kind == "store_lost":
+            self.down.add("store")
+        elif kind == "store_back":
+            self.down.discard("store")
 
     def rate(self) -> float:
         begin, executed = self._recent[0]
@@ -207,6 +211,10 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         return f"warning: {detail['message']}"
     if kind == "store_failed":
         return f"error: {detail['message']}; no more trials are started"
+    if kind == "store_lost":
+        return f"paused: {detail['message']}; results wait in memory until they can be stored"
+    if kind == "store_back":
+        return f"continues: the store can be reached again after {detail['seconds']:.0f} s"
     if kind == "quota" and detail["waits"]:
         at = time.strftime("%H:%M", time.localtime(time.time() + detail["seconds"]))
         window = f"{detail['most']} in {detail['window_s'] / 3600:g} h"

@@ -8,7 +8,10 @@ from typing import Any
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.spec.schema import quota_window
+from abreast.store.base import NoConnection
 from abreast.store.user_state.quota_ledger import Ledger
+
+RETRY_S = 1.0  # after the server of a shared ledger could not be reached
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
@@ -47,6 +50,7 @@ class Quota(Limit):
         self._ledger, self._waits, self._on_pause = ledger, waits, on_pause
         self._ticket: int | None = None
         self._free_at = 0.0
+        self._retry_at = 0.0
         self._is_paused = False
 
     def wait(self, job: Job, now: float) -> float:
@@ -54,7 +58,13 @@ class Quota(Limit):
             return 0.0
         if now < self._free_at:
             return self._pause(now)
-        self._ticket, seconds = self._ledger.take(self.account, self.most, self.window_s)
+        if now < self._retry_at:
+            return self._retry_at - now
+        try:
+            self._ticket, seconds = self._ledger.take(self.account, self.most, self.window_s)
+        except NoConnection:
+            self._retry_at = now + RETRY_S
+            return RETRY_S
         if self._ticket is not None:
             self._is_paused = False
             return 0.0

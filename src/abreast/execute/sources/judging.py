@@ -7,6 +7,7 @@ its turn comes. The same question to the same judge is asked only once, in this 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import deque
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
 from abreast.scorers.judge import Judge, JudgedAnswer, Judgement
 from abreast.store import Store, Writer
+from abreast.store.base import NoConnection
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.queries.judgements import JudgeQuestion
 from abreast.store.rows import Paid, Row, cost_of, judgement_row, score_rows
@@ -29,6 +31,7 @@ from abreast.targets import Target
 
 AT_ONCE = 50  # answers turned into questions before other sources have their turn
 AHEAD = 32  # questions to each judge that wait for their start, in addition to the number in flight
+RETRY_S = 1.0  # after the server of the store could not be reached
 FIRST_POSITION = -1_000_000  # positions of jobs are unique, and below those of trials and warm-ups
 UNFINISHED = ""  # the version of a score that a resume tries again
 FINAL_KINDS = ("refused", "too_long", "too_big", "no_answer")  # the judge would fail in the same way again
@@ -129,6 +132,7 @@ class Judging(Source):
         self._open = [0 for _ in panel.judges]  # answers waiting for a reply
         self._undecided = 0  # answers stored before whose score may decide the run
         self._jobs = 0
+        self._retry_at = 0.0  # when the store is read again
         self._has_judgements = False  # from earlier executions of this run
         self._variants = panel.contenders
 
@@ -161,20 +165,26 @@ class Judging(Source):
 
     def refill(self, now: float) -> None:
         enough = AHEAD + self._state.in_flight
-        if self._ask_about_waiting(enough):
+        if now >= self._retry_at and self._ask_about_waiting(enough, now):
             self._state.wake()
         for number, ready in enumerate(self._ready):
             while ready and self.lanes.size(number) < enough:
                 self.lanes.append(self._job(number, ready.popleft(), now))
 
-    def _ask_about_waiting(self, enough: int) -> bool:
+    def _ask_about_waiting(self, enough: int, now: float) -> bool:
         """Turn answers into questions until every judge has enough; return whether there may be more."""
         more = False
         for number, waiting in enumerate(self._waiting):
             for _ in range(AT_ONCE):
                 if not waiting or len(self._ready[number]) >= enough:
                     break
-                self._judge(number, *waiting.popleft())
+                try:
+                    trials = self._stored_trials(waiting[0][0])
+                except NoConnection:
+                    self._retry_at = now + RETRY_S
+                    asyncio.get_running_loop().call_later(RETRY_S, self._state.wake)
+                    return False
+                self._judge(number, *waiting.popleft(), trials)
             else:
                 more = more or bool(waiting)
         return more
@@ -196,7 +206,7 @@ class Judging(Source):
 
     def add(self, position: int, outcome: Outcome) -> None:
         """Queue a stored trial for judging."""
-        baseline = position - position % self._panel.variants + self._panel.baseline
+        baseline = self._baseline_of(position)
         for waiting, judge in zip(self._waiting, self._panel.judges, strict=True):
             if not judge.pairwise or position != baseline:
                 if outcome.status == "ok":
@@ -208,10 +218,15 @@ class Judging(Source):
             waiting.extend((first + variant, False) for variant in range(self._panel.variants))
         self._listener.judging(self._backlog)
 
-    def _judge(self, number: int, position: int, stored_before: bool) -> None:
+    def _baseline_of(self, position: int) -> int:
+        return position - position % self._panel.variants + self._panel.baseline
+
+    def _stored_trials(self, position: int) -> dict[int, JudgedTrial]:
+        return self._store.queries.judged_trials(self._lease.run_id, (position, self._baseline_of(position)))
+
+    def _judge(self, number: int, position: int, stored_before: bool, trials: dict[int, JudgedTrial]) -> None:
         judge, pending = self._panel.judges[number], PendingAnswer(number, position, stored_before)
-        baseline = position - position % self._panel.variants + self._panel.baseline
-        trials = self._store.queries.judged_trials(self._lease.run_id, (position, baseline))
+        baseline = self._baseline_of(position)
         mine, theirs = trials.get(position), trials.get(baseline)
         if position in self._judged[number] or mine is None or mine.status != "ok" or mine.answer is None:
             self._count_done(pending)

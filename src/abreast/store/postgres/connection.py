@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -17,7 +20,7 @@ from psycopg.types import bool as bools
 from psycopg.types import none, numeric, string
 
 from abreast.errors import StoreError
-from abreast.store.base import RowTooLarge
+from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
 CONNECT_S = 10
@@ -169,6 +172,19 @@ class PostgresConnection:
     def is_lost(self) -> bool:
         return self.raw.closed or self.raw.broken
 
+    def is_usable(self) -> bool:
+        """Whether an idle connection still exists: the server sends nothing unasked but the end of a session."""
+        if self.is_lost:
+            return False
+        poll = select.poll()
+        poll.register(self.raw.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def disconnect(self) -> None:
+        """End the wait of another thread for a server that does not reply."""
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.raw.fileno())) as stalled:
+            stalled.shutdown(socket.SHUT_RDWR)
+
     @contextmanager
     def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
         """Commit at the end, or roll back on any exception."""
@@ -261,7 +277,7 @@ def explanation(address: str, error: Exception) -> StoreError:
         case errors.QueryCanceled() | errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
         case psycopg.Error() | OSError():
-            return StoreError(f"{address}: no connection ({reason})", "check the server and the address")
+            return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")
     return StoreError(f"{address}: a row cannot be stored ({type(error).__name__}: {error})")
 
 

@@ -23,11 +23,13 @@ _OTHERS = f"SELECT relname FROM pg_class WHERE relnamespace = '{SCHEMA}'::regnam
 _OWNER = f"""SELECT quote_ident(r.rolname) FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
 WHERE n.nspname = '{SCHEMA}' AND r.rolname <> current_user AND pg_has_role(current_user, r.oid, 'MEMBER')"""
 
-# What only this engine stores: objects of trackers, and the quotas of accounts that the users of a database share.
+# What only this engine stores: objects of trackers, the quotas of accounts that the users of a database share, and the
+# number of the last transaction of each run that is being executed.
 _OWN_TABLES = (
     "CREATE TABLE assets (digest TEXT PRIMARY KEY, content BYTEA NOT NULL, stored_at DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE quota_uses (use BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account TEXT NOT NULL, "
     "used_at DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE last_commits (writer TEXT PRIMARY KEY, number BIGINT NOT NULL)",
     "CREATE INDEX uses_by_account ON quota_uses(account, used_at)",
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from abreast.store.base import NoConnection
 from abreast.store.postgres.connection import PostgresConnection
 from abreast.store.postgres.database import NOW
 from abreast.store.user_state.quota_ledger import Ledger
@@ -13,6 +15,8 @@ from abreast.store.user_tables.assets import Asset, Assets
 
 if TYPE_CHECKING:
     from abreast.store.postgres.store import PostgresStore
+
+REPLY_S = 0.5  # the longest time that a caller waits
 
 
 class DatabaseAssets(Assets):
@@ -40,18 +44,17 @@ class DatabaseAssets(Assets):
 
 
 class DatabaseLedger(Ledger):
-    """Counts calls by the clock of the database, for everyone who uses the account with this database."""
+    """Counts calls by the clock of the database, for everyone who uses the account with this database.
+
+    Its statements run in a thread, because the caller cannot wait for a server that does not reply. A ticket whose
+    reply is lost stays used, so that the quota is never exceeded.
+    """
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._connection: PostgresConnection | None = None
-
-    @contextmanager
-    def _using(self) -> Iterator[PostgresConnection]:
-        with self._store.explaining():
-            if self._connection is None or self._connection.is_lost:
-                self._connection = self._store.connect_for_writing()
-            yield self._connection
+        self._thread = ThreadPoolExecutor(1, "abreast-quota")
+        self._pending: Future[tuple[int | None, float]] | None = None
 
     def used(self, account: str, window_s: float) -> int:
         if not self._store.exists():
@@ -60,6 +63,14 @@ class DatabaseLedger(Ledger):
         return int(self._store.rows(query, (account, window_s))[0][0])
 
     def take(self, account: str, most: int, window_s: float) -> tuple[int | None, float]:
+        if self._pending is None:
+            self._pending = self._thread.submit(self._take, account, most, window_s)
+        if wait([self._pending], REPLY_S).not_done:
+            raise NoConnection(f"{self._store.address}: no reply")  # the next call returns it
+        pending, self._pending = self._pending, None
+        return pending.result()
+
+    def _take(self, account: str, most: int, window_s: float) -> tuple[int | None, float]:
         with self._using() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('quota of abreast'), hashtext(?))", (account,))
             ((now,),) = connection.execute(f"SELECT {NOW}").fetchall()
@@ -73,10 +84,32 @@ class DatabaseLedger(Ledger):
             return connection.execute(insert, (account, now)).fetchall()[0][0], 0.0
 
     def give_back(self, ticket: int) -> None:
+        self._thread.submit(self._give_back, ticket)
+
+    def _give_back(self, ticket: int) -> None:
         with self._using() as connection:
             connection.execute("DELETE FROM quota_uses WHERE use = ?", (ticket,))
 
+    @contextmanager
+    def _using(self) -> Iterator[PostgresConnection]:
+        with self._store.explaining():
+            if self._connection is None or not self._connection.is_usable():
+                self._connection = self._store.connect_for_writing()
+            yield self._connection
+
     def close(self) -> None:
+        if self._pending is not None and not self._pending.cancel():
+            self._pending.add_done_callback(self._give_back_unused)
+        closing = self._thread.submit(self._close)
+        if wait([closing], REPLY_S).not_done and self._connection is not None:
+            self._connection.disconnect()
+        self._pending = None
+
+    def _give_back_unused(self, pending: Future[tuple[int | None, float]]) -> None:
+        if not pending.exception() and (ticket := pending.result()[0]) is not None:
+            self._give_back(ticket)
+
+    def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -63,7 +63,7 @@ class PostgresStore(Store):
 
     def _session(self) -> PostgresConnection:
         """The connection that this object reads with, even if there is no store yet."""
-        if self._reader is None or self._reader.is_lost:
+        if self._reader is None or not self._reader.is_usable():
             self._reader = connect(self._url)
         return self._reader
 

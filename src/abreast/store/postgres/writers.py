@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
-import socket
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 import psycopg
@@ -29,13 +28,15 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two attempts to connect
 CLOCK_S = 10.0  # how long a reading of the server's clock is continued with that of this machine
 MOST_CONFLICTS = 10
 NOTIFY_S = 0.1  # the shortest time between two notifications
+_COUNT = "INSERT INTO last_commits VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET number = EXCLUDED.number"
 _END_SESSION = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ? AND backend_start::text = ?"
 
 
 class PostgresWriterConnection(WriterConnection):
     """Commits to the database. If the connection is lost, connects again and continues; nothing is stored twice.
 
-    Whether a commit whose reply was lost has happened is known from the identity of its transaction.
+    Each transaction stores its number. So it is known whether one was committed whose reply was lost. (The status of a
+    transaction's identity would not tell: a server that was killed may give the identity to another transaction.)
     """
 
     unstorable = (
@@ -48,7 +49,10 @@ class PostgresWriterConnection(WriterConnection):
     ) -> None:
         self._store, self._connection, self._on_outage = store, connection, on_outage
         self._session = _session(connection)
+        self._writer, self._number = secrets.token_hex(8), 0
+        self._is_uncertain = False  # whether the transaction with this number may have been committed
         self._hurry = threading.Event()
+        self._deadline = float("inf")  # of the last attempt to connect, once nothing more is executed
         self._clock_offset, self._clock_read_at = 0.0, float("-inf")
         self._notified_at = float("-inf")
         self._timer: threading.Timer | None = None
@@ -67,29 +71,31 @@ class PostgresWriterConnection(WriterConnection):
         return time.monotonic() + self._clock_offset
 
     def commit(self, work: Callable[[Connection], None]) -> None:
-        identity: str | None = None  # of a transaction that may have been committed
         conflicts = 0
         while True:
             connection = self._connection
             try:
                 if connection.is_lost:
                     connection = self._reconnect()
-                if identity is None or not self._was_committed(identity):
+                if not (self._is_uncertain and self._was_committed(connection)):
                     with connection.transaction():
-                        ((identity,),) = connection.execute("SELECT pg_current_xact_id()::text").fetchall()
+                        connection.execute(_COUNT, (self._writer, self._number))
                         work(connection)
                         self._notify(connection)
-                if connection.views_are_stale:
-                    database.update_views(connection)
-                return
+                        self._is_uncertain = True
+                self._number, self._is_uncertain = self._number + 1, False
+                break
             except (errors.SerializationFailure, errors.DeadlockDetected):
-                conflicts, identity = conflicts + 1, None
+                conflicts += 1
                 if conflicts == MOST_CONFLICTS:
                     raise
             except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
                 if not connection.is_lost and not isinstance(error, errors.ReadOnlySqlTransaction):
                     raise
                 connection.close()
+        if connection.views_are_stale:
+            with suppress(psycopg.Error):  # the rows are stored; the next writer tries it again
+                database.update_views(connection)
 
     def _notify(self, connection: PostgresConnection) -> None:
         """Wake readers. A notification that is left out is made up for by the next heartbeat."""
@@ -101,51 +107,51 @@ class PostgresWriterConnection(WriterConnection):
     def _reconnect(self) -> PostgresConnection:
         """Connect again, with growing pauses. The server ends what it still has of the lost connection, whose locks
         would be in the way."""
-        began, pause, is_reported = time.monotonic(), FIRST_PAUSE_S, False
+        deadline, pause, is_reported = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, False
         while True:
             try:
-                with closing(self._store.connect()) as connection:
+                connection = self._store.connect_for_writing(is_typed=True)
+                try:
                     connection.execute(_END_SESSION, self._session)
-                self._connection = self._store.connect_for_writing(is_typed=True)
+                    _refuse_read_only(connection)
+                    self._session = _session(connection)
+                except BaseException:
+                    connection.close()
+                    raise
                 break
-            except (psycopg.Error, StoreError) as error:
-                patience = LAST_PATIENCE_S if self._hurry.is_set() else PATIENCE_S
-                if time.monotonic() - began > patience:
+            except psycopg.Error as error:
+                if time.monotonic() > min(deadline, self._deadline):
                     raise
                 if not is_reported:
                     is_reported = True
                     self._on_outage(self.explain(error))
                 self._pause(pause * random.uniform(0.5, 1.0))
                 pause = min(LONGEST_PAUSE_S, 2 * pause)
-        self._session = _session(self._connection)
+        self._connection = connection
         self._clock_read_at = float("-inf")
         if is_reported:
             self._on_outage(None)
-        return self._connection
+        return connection
 
     def _pause(self, seconds: float) -> None:
         if self._hurry.is_set() or self._hurry.wait(seconds):
             time.sleep(min(seconds, 1.0))
 
-    def _was_committed(self, identity: str) -> bool:
-        """Whether a transaction was committed although its connection was lost."""
-        with closing(self._store.connect()) as connection:
-            while True:
-                ((status,),) = connection.execute("SELECT pg_xact_status(?)", (identity,)).fetchall()
-                if status != "in progress":
-                    return bool(status == "committed")
-                time.sleep(0.05)  # until its session has ended
+    def _was_committed(self, connection: PostgresConnection) -> bool:
+        """Whether the last transaction was committed. Waits for it if the server is still at it."""
+        rows = connection.execute("SELECT number FROM last_commits WHERE writer = ? FOR UPDATE", (self._writer,))
+        return bool(rows.fetchall() == [(self._number,)])
 
     def hurry(self) -> None:
-        """Soon give up a server that cannot be reached or does not reply: the run has ended."""
-        self._hurry.set()
-        self._timer = threading.Timer(LAST_PATIENCE_S, self._disconnect)
-        self._timer.daemon = True
-        self._timer.start()
+        if not self._hurry.is_set():
+            self._deadline = time.monotonic() + LAST_PATIENCE_S
+            self._hurry.set()
+            self._timer = threading.Timer(LAST_PATIENCE_S, self._disconnect)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _disconnect(self) -> None:
-        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.raw.fileno())) as stalled:
-            stalled.shutdown(socket.SHUT_RDWR)
+        self._connection.disconnect()
 
     def explain(self, error: Exception) -> StoreError:
         return explanation(self._store.address, error)
@@ -156,7 +162,14 @@ class PostgresWriterConnection(WriterConnection):
         if not self._connection.is_lost:
             with suppress(psycopg.Error):
                 database.update_views(self._connection)
+                self._connection.execute("DELETE FROM last_commits WHERE writer = ?", (self._writer,))
         self._connection.close()
+
+
+def _refuse_read_only(connection: PostgresConnection) -> None:
+    """Raise if the server became a standby: it accepts no rows."""
+    if connection.execute("SHOW transaction_read_only").fetchall() == [("on",)]:
+        raise errors.ReadOnlySqlTransaction("the server is read-only")
 
 
 def _session(connection: PostgresConnection) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from abreast.store.store import Store
 from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables.assets import AssetFolder, Assets
 
+CHECK_S = 0.1
+
 
 class SQLiteStore(Store):
     engine = "sqlite"
@@ -30,6 +33,7 @@ class SQLiteStore(Store):
         super().__init__(address, self.path.parent)
         self._reader: SQLiteConnection | None = None
         self._is_changed = False
+        self._last_state: object = None  # when `wait_for_change` last returned True
 
     @property
     def journal(self) -> Path:
@@ -111,6 +115,19 @@ class SQLiteStore(Store):
 
     def open_tracked_writer(self) -> TrackedWriter:
         return SQLiteTrackedWriter.open(self.journal)
+
+    def wait_for_change(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while True:
+            connection = self.reading()
+            ((version,),) = connection.execute("PRAGMA data_version").fetchall()
+            state = (id(connection), version)  # versions of two connections cannot be compared
+            if state != self._last_state:
+                self._last_state = state
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(CHECK_S)
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         write = write or self.deletable_table(query) is not None
