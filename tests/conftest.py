@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.ray_cluster import RayCluster
 
 import abreast
 from abreast.cli import main
@@ -208,6 +209,22 @@ def postgres(postgres_server: PostgresServer) -> Iterator[str]:
     url = postgres_server.create_database()
     yield url
     postgres_server.drop_database(url.rpartition("/")[2])
+
+
+@pytest.fixture(scope="session")
+def _session_cluster() -> Iterator[RayCluster]:
+    cluster = RayCluster()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def ray_cluster(_session_cluster: RayCluster) -> RayCluster:
+    """A Ray cluster of two nodes, started by the first test of the session that uses it."""
+    _session_cluster.restore()
+    return _session_cluster
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,8 @@ class FaultyLink:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
+        self._lost_reply = b""
+        self.replies_to_lose = 0
 
     def __enter__(self) -> FaultyLink:
         self._loop = asyncio.new_event_loop()
@@ -48,6 +50,10 @@ class FaultyLink:
     def freeze(self) -> None:
         """Forward nothing, not even the end of a connection; accept new connections."""
         self._run(self._freeze())
+
+    def lose_replies(self, reply: bytes, times: int) -> None:
+        """Drop the connection instead of forwarding the next replies of the server that contain these bytes."""
+        self._lost_reply, self.replies_to_lose = reply, times
 
     def restore(self) -> None:
         """Accept connections and forward everything, including what a freeze held back."""
@@ -85,7 +91,7 @@ class FaultyLink:
             writers.append(server_writer)
             pumps = [
                 asyncio.create_task(self._pump(reader, server_writer)),
-                asyncio.create_task(self._pump(server_reader, writer)),
+                asyncio.create_task(self._pump(server_reader, writer, is_reply=True)),
             ]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             for each in writers:
@@ -99,10 +105,13 @@ class FaultyLink:
             for pump in pumps:
                 pump.cancel()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_reply: bool = False) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await self._flowing.wait()
+                if is_reply and self.replies_to_lose and self._lost_reply in data:
+                    self.replies_to_lose -= 1
+                    return
                 writer.write(data)
                 await writer.drain()
         await self._flowing.wait()

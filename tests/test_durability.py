@@ -780,7 +780,7 @@ def test_a_driver_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -> Non
     old_lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store, old_lease, committed.extend, failures.append)
+    writer = Writer(store, old_lease, committed.extend, failures.append, lambda _: None)
     writer.put_together([("events", (old_lease.run_id, 1.0, "before", "{}"))], "token")
     until(lambda: committed, "the first commit")
     store.release_lease(old_lease)  # as if this process had ended
@@ -802,7 +802,7 @@ def test_a_row_that_cannot_be_stored_does_not_affect_others(tmp_path: Path) -> N
     lease = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store, lease, committed.extend, failures.append)
+    writer = Writer(store, lease, committed.extend, failures.append, lambda _: None)
     for number in range(50):
         value = object() if number == 20 else "{}"
         writer.put_together([("events", (lease.run_id, float(number), "kind", value))], number)

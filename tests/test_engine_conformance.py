@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from abreast.errors import BadInput, PluginError, RateLimited, Skipped
-from abreast.execute.engine.base import Complete, Engine, EngineSetup, find_engine
+from abreast.execute.engine.base import Complete, Engine, EngineSetup, SimpleFactory, find_engine
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.virtual import VirtualEngine
 from abreast.execute.job import Job, JudgeJob, TrialJob, WarmUpJob
@@ -167,7 +167,7 @@ def setup_of(target: Any, **limits: Any) -> EngineSetup:
 
 
 def third_engine(complete: Complete) -> Engine:
-    return find_engine("queue")(setup_of(Scripted()), complete)
+    return find_engine("queue").build(setup_of(Scripted()), complete)
 
 
 Build = Callable[[Complete], Engine]
@@ -267,7 +267,10 @@ def test_capacity_is_a_number_or_unlimited(build: Build, installed: Path) -> Non
     async def action(engine: Engine, ended: Ended) -> None:
         capacity = engine.capacity()
         assert capacity is None or capacity >= 1
-        assert all(limit.wait(job_of("answer"), 0.0) == 0.0 for limit in engine.limits(4, lambda *_, **__: None))
+        assert all(
+            limit.wait(job_of("answer"), 0.0) == 0.0
+            for limit in engine.limits(4, lambda *_, **__: None, lambda *_: None)
+        )
 
     use(build, action)
 
@@ -346,7 +349,7 @@ def test_the_command_line_chooses_an_engine_that_a_package_adds(installed: Path,
     unknown = folder.abreast("check", "spec.yaml", "--engine", "quue")
     assert unknown.code == 2
     assert 'unknown engine "quue" (did you mean "queue"' in unknown.err
-    assert "choose one of local, broken, queue" in unknown.err
+    assert "choose one of local, ray, broken, queue" in unknown.err
     done = folder.abreast("run", "spec.yaml", "--engine", "queue", "--yes")
     assert done.code == 0, done.output
     assert "their_engine" in sys.modules
@@ -364,7 +367,7 @@ def test_an_engine_receives_everything_needed_to_build_targets(
         setups.append(pickle.loads(pickle.dumps(setup.portable())))
         return LocalEngine.from_setup(setup, complete)
 
-    monkeypatch.setattr("abreast.execute.run.find_engine", lambda name: recorded)
+    monkeypatch.setattr("abreast.experiment.setup.find_engine", lambda engine: SimpleFactory(recorded))
     folder.write("spec.yaml", SPEC)
     Experiment.load(folder.path / "spec.yaml").run()
     assert setups[0].settings["base"] == folder.path
@@ -375,4 +378,4 @@ def test_an_invalid_engine_is_refused(installed: Path) -> None:
     with pytest.raises(BadInput, match=r'unknown engine "lokal" \(did you mean "local"'):
         find_engine("lokal")
     with pytest.raises(PluginError, match=r"must return an abreast.execute.engine.base.Engine, got"):
-        find_engine("broken")(setup_of(Scripted()), lambda job, outcome: None)
+        find_engine("broken").build(setup_of(Scripted()), lambda job, outcome: None)

@@ -166,7 +166,7 @@ def test_a_row_that_the_store_refuses_is_stored_as_a_failure_instead(tmp_path: P
         reasons.append(reason)
         return event("instead")
 
-    writer = Writer(store, lease, committed.extend, reasons.append)
+    writer = Writer(store, lease, committed.extend, reasons.append, lambda _: None)
     writer.put_together(event("before"), 1)
     writer.put_together(event(object()), 2, substitute)
     writer.put_together(event("after"), 3)

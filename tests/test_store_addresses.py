@@ -99,6 +99,7 @@ def toy(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     sys.modules.pop("servers", None)
     server = Server(tmp_path / "work", capsys, monkeypatch)
+    server.outputs = []
     server.base = f"server://ann@{tmp_path.name}"
     return server
 
@@ -112,7 +113,6 @@ def server(request: pytest.FixtureRequest, toy: Server, monkeypatch: pytest.Monk
         databases = create_databases(postgres)
     monkeypatch.chdir(toy.path)
     toy.cases(4)
-    toy.outputs = []
     yield toy
     assert PASSWORD not in "".join(toy.outputs)
     top = toy.path.parent
@@ -344,6 +344,21 @@ def test_postgres_needs_psycopg(server: Server, monkeypatch: pytest.MonkeyPatch)
         assert "pip install 'abreast[postgres]'" in done.err
     with pytest.raises(BadInput, match="not the address of a PostgreSQL database"):
         open_store("results.db", "postgres")
+
+
+@pytest.mark.parametrize("password", ["hun/ter2", "hun@ter2", "hun%ter2", "hun ter2"])
+def test_a_password_that_is_not_escaped_is_refused_without_showing_it(toy: Server, password: str) -> None:
+    done = toy.abreast("runs", "--store", f"postgresql://ann:{password}@127.0.0.1:1/db")
+    assert 'store "postgresql://ann@127.0.0.1:1/db": special characters in the password' in done.err
+    assert "percent-encode it" in done.err
+    assert "ter2" not in done.output
+
+
+def test_a_url_with_one_slash_is_refused_without_showing_its_password(toy: Server) -> None:
+    for address in ("postgresql:/ann:hunter2@host/db", Path("postgres://ann:hunter2@host/db")):
+        with pytest.raises(BadInput, match="begins with postgresql://") as refusal:
+            Tracker(address)
+        assert PASSWORD not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ class Variant:
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function, by default the experiment's.
     `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
-    `warmup`, its target is asked once before anything is measured; None leaves that to the target.
+    `warmup`, its target is asked once before anything is measured; None leaves that to the target. `needs` are the
+    resources that a node of a cluster must have to execute it.
 
     Examples:
         >>> Variant("short", params={"style": "brief"}).name
@@ -77,6 +78,7 @@ class Variant:
     executor: Executor = "auto"
     version: str = ""
     warmup: bool | None = None
+    needs: Mapping[str, float | str] = field(default_factory=dict)
 
 
 def is_of_fields(kind: type) -> bool:

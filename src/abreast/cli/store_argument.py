@@ -26,6 +26,7 @@ def find_store(name: str | None, engine: str | None = None) -> Store:
     address = named_store(name)
     store = open_store(_only_store() if address is None else address, engine)
     if store.is_missing():
+        store.close()
         raise BadInput(
             f"{display_address(store.address)}: no such store",
             "run `abreast run SPEC` to create it, or name another with --store",

@@ -8,14 +8,13 @@ import gc
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from abreast.errors import StoreError
 from abreast.execute.early_stopping import Decision, EarlyStopping, StoppingRule
-from abreast.execute.engine.base import Engine, EngineSetup, find_engine
+from abreast.execute.engine.base import EngineFactory, EngineSetup, find_engine
 from abreast.execute.estimate import PriorUse
 from abreast.execute.failures import Retry
 from abreast.execute.job import Job
@@ -73,8 +72,8 @@ class Execution:
     owns_loop: bool = True  # and handles signals; False on a user's loop
     stop: StoppingRule | None = None
     panel: Panel | None = None
-    engine: str = "local"
-    target_settings: Mapping[str, Any] = field(default_factory=dict)  # for engines that build targets elsewhere
+    engine: EngineFactory = field(default_factory=partial(find_engine, "local"))
+    engine_setup: EngineSetup
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and close everything. Raises StoreError if rows are lost."""
@@ -101,26 +100,14 @@ class ActiveExecution:
         thread_timeouts = ThreadTimeoutWarning(execution.targets, recorded.event)
         self._listener = Listeners([recorded, self._stats, thread_timeouts])
         self._state = RunState(acknowledgements, self._listener)
-        self._engine = self._build_engine()
+        self._engine = execution.engine.build(execution.engine_setup, self._state.complete)
         context = self._limit_context()
         self._requested = context.concurrency.requested  # trials in flight
-        self._limits = [*build_limits(context), *self._engine.limits(self._requested, context.emit)]
+        self._limits = [*build_limits(context), *self._engine.limits(self._requested, context.emit, context.stop)]
         self._early_stopping = (
             None if execution.stop is None else EarlyStopping(execution.stop, self._state, self._listener)
         )
         self._build_sources()
-
-    def _build_engine(self) -> Engine:
-        execution = self._execution
-        setup = EngineSetup(
-            variants=[*execution.plan.variants, *self._panel.contenders],
-            judges=len(self._panel.targets),
-            seed=execution.plan.seed,
-            settings=execution.target_settings,
-            limits=execution.limits,
-            built_targets=self._targets,
-        )
-        return find_engine(execution.engine)(setup, self._state.complete)
 
     def _limit_context(self) -> LimitContext:
         execution, store, run_id = self._execution, self._execution.store, self._run_id

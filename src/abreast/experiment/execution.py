@@ -119,8 +119,8 @@ class RunExecution:
             owns_loop=self._owns_loop,
             stop=self._early_stop(lease.run_id),
             panel=setup.panel,
-            engine=setup.options.engine,
-            target_settings=setup.target_settings,
+            engine=setup.engine,
+            engine_setup=setup.engine_setup(),
         ).run()
 
     def _set_interrupt(self, interrupt: Callable[[], object]) -> None:

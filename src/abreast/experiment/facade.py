@@ -62,6 +62,7 @@ class Experiment:
         prices: Mapping[str, Any] | None = None,
         expects: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | Limits | None = None,
+        engine: str | Mapping[str, Any] = "local",
         store: str | Path | None = None,
         seed: int = 0,
         description: str = "",

@@ -43,7 +43,8 @@ class Options:
     free_cores: float | None = None
     allow_failing: bool = False
     on_quota: str = "wait"
-    engine: str = "local"  # where trials execute
+    engine: str | None = None  # where trials execute
+    address: str | None = None  # of the Ray cluster
     until_decided: bool | None = None
     margin: float | None = None
     min_cases: int | None = None

@@ -59,6 +59,7 @@ class Prepared:
         return self.setup.plan.missing() - len(self.reuses)
 
     def close(self) -> None:
+        self.setup.engine.close()
         self.setup.plan.cases.close()
         self.setup.store.close()
 
@@ -86,6 +87,9 @@ def prepare(setup: Setup) -> Prepared:
         setup.base, setup.origin, setup.plan.variants, setup.targets, files_of(spec.cases, setup.base)
     )
     facts = {**provenance(environment.repository, setup.plan.cases, spec.seed), **environment.recorded()}
+    nodes = setup.engine.examine(setup.engine_setup())
+    if nodes:
+        facts["nodes"] = list(nodes)
     continued = _run_to_continue(setup) if store and not options.fresh else None
     recorded: Mapping[str, Any] = json.loads(continued["provenance"]) if continued else {}
     extension = Extension.read(recorded)

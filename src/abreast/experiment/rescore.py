@@ -11,6 +11,7 @@ from typing import Any
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput
+from abreast.execute.engine.base import EngineSetup
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.run import Ending, Execution
 from abreast.execute.scoring import scored, unscored
@@ -114,6 +115,13 @@ async def _execute(store: Store, run: str, spec: Spec, panel: Panel, listeners: 
             lease=lease,
             listener=Listeners(listeners),
             panel=panel,
+            engine_setup=EngineSetup(
+                variants=panel.contenders,
+                judges=len(panel.targets),
+                seed=spec.seed,
+                limits=spec.limits,
+                built_targets=panel.targets,
+            ),
         ).run()
     finally:
         store.give_back(lease)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
-from abreast.execute.engine.base import find_engine
+from abreast.execute.engine.base import EngineFactory, EngineSetup, find_engine
 from abreast.experiment.judges import seat
 from abreast.filenames import relative_path
 from abreast.plan.chains import chains_of
@@ -56,11 +56,25 @@ class Setup:
     notes: Sequence[str]
     carrying: WorkspaceStates
     target_settings: dict[str, Any]  # for engines that build targets in other processes
+    engine: EngineFactory
     cleanup: Cleanup
 
     @property
     def is_simulated(self) -> bool:
         return any(target.simulated for target in (*self.targets, *(self.panel.targets if self.panel else ())))
+
+    def engine_setup(self) -> EngineSetup:
+        """What engines are built from: the variants and then the judges."""
+        panel = self.panel
+        return EngineSetup(
+            variants=[*self.plan.variants, *(panel.contenders if panel else ())],
+            judges=len(panel.targets) if panel else 0,
+            seed=self.spec.seed,
+            settings=self.target_settings,
+            limits=self.spec.limits,
+            built_targets=[*self.targets, *(panel.targets if panel else ())],
+            carrying=self.carrying,
+        )
 
     @property
     def primary_version(self) -> str | None:
@@ -72,8 +86,8 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
     """Build targets and scorers, load the cases and open the store."""
     base, origin = experiment.base, experiment.origin
     add_to_path(base)
-    find_engine(options.engine)
     spec = _apply_options(experiment.spec, options)
+    engine = find_engine(spec.engine)
     variants = _select_variants(spec.all_variants(), options.variant)
     baseline = _baseline(spec, variants, options)
     path = store_path(experiment.spec, base, options.store)
@@ -113,6 +127,7 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
         notes=experiment.notes,
         carrying=carrying,
         target_settings=target_settings,
+        engine=engine,
         cleanup=cleanup,
     )
 
@@ -211,11 +226,20 @@ def _apply_options(spec: Spec, options: Options) -> Spec:
     margin = options.margin
     if margin is not None and not 0 < margin < 1:
         raise BadInput(f"--margin {margin:g}: must be above 0 and below 1", "use --margin 0.05 for five points")
-    names = ("repeats", "seed", "until_decided", "margin", "min_cases")
+    names = ("repeats", "seed", "until_decided", "margin", "min_cases", "engine")
     changes = {key: value for key in names if (value := getattr(options, key)) is not None}
+    if options.address is not None:
+        if changes.get("engine", spec.engine) != "ray" and isinstance(changes.get("engine", spec.engine), str):
+            raise BadInput(f"--address {options.address}: only for the engine ray", "add --engine ray")
+        changes["engine"] = {"ray": {**_ray_settings(spec), "address": options.address}}
     if options.columns:
         changes["cases"] = with_columns(spec.cases, options.columns, location_of(spec.cases))
     return changed_spec(spec, {**changes, "limits": limits}, "options")
+
+
+def _ray_settings(spec: Spec) -> dict[str, Any]:
+    """The settings of Ray in the spec."""
+    return {} if isinstance(spec.engine, str) else spec.engine.ray.model_dump()
 
 
 def changed_spec(spec: Spec, changes: dict[str, Any], source: str) -> Spec:

@@ -46,6 +46,7 @@ def stored_spec(setup: Setup) -> dict[str, Any]:
         "limits": spec.as_written("limits"),
         "expects": spec.as_written("expects"),
         "prices": spec.as_written("prices"),
+        "engine": spec.model_dump(include={"engine"})["engine"],
         "base": str(setup.base.resolve()),
         "origin": str(origin.resolve()) if origin else None,
         "origin_digest": None if options.resume else _digest_of(origin),  # resume does not read the file

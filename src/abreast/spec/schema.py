@@ -29,7 +29,7 @@ from abreast.sizes import LARGEST_ANSWER_SIZE
 from abreast.spec.grid import MOST_VARIANTS, name_instances, value_label
 from abreast.spec.values import KeyPath, name_problem, quote
 
-VARIANT_SETTINGS = ("target", "executor", "version", "warmup")
+VARIANT_SETTINGS = ("target", "executor", "version", "warmup", "needs")
 SIMULATORS = ("simulated", "mock")
 LEAST_CASES = 10  # before an early decision
 
@@ -320,6 +320,25 @@ ScorersField = Annotated[
 ]
 
 
+class RaySettings(StrictModel):
+    """The Ray cluster on which trials execute."""
+
+    address: Annotated[Name, Expects("text such as auto, or HOST:PORT")] = setting(
+        "auto", "auto (a cluster that this machine belongs to), HOST:PORT, or ray://HOST:PORT"
+    )
+    pass_keys: Annotated[list[Name], Expects("a list of environment variables such as [OPENAI_API_KEY]")] = Field(
+        default_factory=list,
+        description="Environment variables that the nodes get from here, only if Ray encrypts its channels with TLS; "
+        "by default keys come from the environment of each node",
+    )
+
+
+class RayEngineChoice(StrictModel):
+    """Ray as the engine, with settings."""
+
+    ray: RaySettings = Field(default_factory=RaySettings.model_construct)
+
+
 class Spec(StrictModel):
     """An experiment: cases × variants × repeats, with scorers, limits and a store."""
 
@@ -369,6 +388,9 @@ class Spec(StrictModel):
     )
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(
         default_factory=Limits.model_construct
+    )
+    engine: Annotated[Name | RayEngineChoice, Expects("local, ray, {ray: {address: auto}}, or a package's engine")] = (
+        setting("local", "Where trials execute: local, ray or {ray: SETTINGS} (a Ray cluster), or a package's engine")
     )
     store: Annotated[Name | None, Expects("text, a file such as results.db or the URL of a database")] = setting(
         None,
@@ -558,7 +580,32 @@ def _build_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, An
     warmup = chosen.get("warmup")
     if warmup is not None and not isinstance(warmup, bool):
         raise SpecError((*at, "warmup"), f"{where}: warmup must be true or false, got {quote(warmup)}")
-    return Variant(name=name, target=target, params=params, executor=executor, version=str(version), warmup=warmup)
+    return Variant(
+        name=name,
+        target=target,
+        params=params,
+        executor=executor,
+        version=str(version),
+        warmup=warmup,
+        needs=_needs(chosen.get("needs") or {}, where, at),
+    )
+
+
+def _needs(needs: Any, where: str, at: KeyPath) -> dict[str, float | str]:
+    """The resources that a variant needs of a node: numbers by name, and memory as a size."""
+    fix = "use needs: {claude: 1, memory: 8GB}"
+    if not isinstance(needs, Mapping):
+        raise SpecError((*at, "needs"), f"{where}: needs must be a mapping, got {quote(needs)}", fix)
+    for name, amount in needs.items():
+        is_number = isinstance(amount, int | float) and not isinstance(amount, bool) and 0 < amount < math.inf
+        try:
+            is_valid = bool(size_in_bytes(amount)) if name == "memory" else is_number
+        except ValueError:
+            is_valid = False
+        if not isinstance(name, str) or not is_valid:
+            message = f"{where}: needs must be numbers above 0 by name, and memory a size, got {quote({name: amount})}"
+            raise SpecError((*at, "needs"), message, fix)
+    return dict(needs)
 
 
 _COLUMN = {"type": "string", "description": "A column, or COLUMN:TYPE with text, number, boolean or json"}
@@ -623,6 +670,12 @@ _DEFINITIONS: dict[str, Any] = {
             "warmup": {
                 "type": "boolean",
                 "description": "Ask the target once before the measurement (default: the target decides)",
+            },
+            "needs": {
+                "type": "object",
+                "additionalProperties": {"type": ["number", "string"]},
+                "description": "What a node of a Ray cluster must have to execute it: cpu, gpu, memory (a size) and "
+                "custom resources, such as {claude: 1}",
             },
             "prompt": {"type": "string", "description": "A Jinja2 template over the case's input"},
             "transform": {

@@ -29,6 +29,8 @@ _CLASSES = {
 }
 _PASSWORDS = ("password", "sslpassword", "oauth_client_secret")  # parameters of a URL
 _URL = re.compile(r"[A-Za-z][\w+.-]*://")
+_POSTGRES = re.compile(r"postgres(?:ql)?:/*")
+_UNESCAPED = re.compile(r"[/@\s]|%(?![0-9a-fA-F]{2})")
 _HOSTS = re.compile(r"(?:(?:\[[^]]*\]|[^:@,]*)(?::\d*)?(?:,|$))*")
 
 Address = str | os.PathLike[str]
@@ -77,8 +79,12 @@ def _split_passwords(address: str) -> tuple[str, list[str]]:
 def hide_password(address: Address) -> str:
     """Return an address without its password, which this process keeps in memory to open the store."""
     text = os.fspath(address)
-    if text.startswith("postgres://"):
-        text = text.replace("postgres", "postgresql", 1)
+    scheme = _POSTGRES.match(text)
+    if scheme is not None and not scheme[0].endswith("//"):
+        fix = "check its slashes, and pass it as text, not as a Path"
+        raise BadInput("store: the address of a PostgreSQL database begins with postgresql://", fix)
+    if scheme is not None:
+        text = f"postgresql:{text.partition(':')[2]}"
     public, passwords = _split_passwords(text)
     for password in passwords:
         declare_secret("STORE_PASSWORD", password)
@@ -157,6 +163,10 @@ def _open_url(address: str, engine: str | None) -> Store:
         raise BadInput(f'store "{address}": no engine for {scheme}:// addresses', fix)
     if engine not in (None, "postgres"):
         raise BadInput(f'store "{address}": not a file, as {ENGINES[engine]} needs', "omit `engine`, or name a file")
+    passwords = _split_passwords(complete)[1]
+    if any(_UNESCAPED.search(password) and f":{password}@" in complete for password in passwords):
+        fix = "percent-encode it: `/` is %2F, `@` is %40, `%` is %25"
+        raise BadInput(f'store "{address}": special characters in the password', fix)
     try:
         import_module("psycopg")
     except ImportError as error:

@@ -102,6 +102,7 @@ class Dialect(ViewDialect):
     relations: str  # a query for the names that are taken in the database
     reserved_columns: frozenset[str] = frozenset()  # in lower case
     statement_errors: tuple[type[Exception], ...] = ()  # raised for statements that do not match the tables
+    reads_in_order = True  # whether the rows of a table are read in the order of writing unless sorted
     locks_row = ""  # added to a SELECT, so that other processes cannot change its rows before this transaction ends
     lock_columns = ""  # a statement: until this transaction ends, no other one adds columns
     lock_cases = ""  # a statement: until this transaction ends, no other one stores cases

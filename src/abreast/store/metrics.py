@@ -96,13 +96,15 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     nulls = ", ".join(["NULL"] * (len(_SUMS) + 9))
     weighted = dialect.json_value("r.spec", "weight", "text")
     repeats = dialect.json_value("r.spec", "repeats", "integer")
+    of_group = "total / NULLIF(cases, 0)"
+    radicand = "centre * (1 - centre) / units + 0.960364705173531 / (units * units)"
     payloads, sure, number = "", dialect.null("TEXT"), dialect.null("DOUBLE")
     if confident:  # payloads are read for nothing else
         payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
         sure = dialect.json_text("p.data", "confidence")
         cast = dialect.try_cast("sure", "DOUBLE")
         is_number = "(sure LIKE '-%' OR SUBSTR(sure, 1, 1) BETWEEN '0' AND '9')"  # not true, "high", Infinity
-        number = f"CASE WHEN {is_number} AND ABS({cast}) < 1e308 THEN {cast} END"
+        number = f"CASE WHEN {is_number} AND ABS({cast}) < 1e300 THEN {cast} END"
     return f"""WITH settings AS MATERIALIZED (
   SELECT {weighted} AS weighted, COALESCE({repeats}, 1) AS repeats{"" if per_run else ", r.run_id FROM runs r"}
 ), graded AS (
@@ -128,10 +130,10 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
 ), by_size AS (
   SELECT {key}, CASE WHEN case_group IS NULL THEN 1 ELSE NULLIF(cases, 0) END AS size, {sums},
     SUM(CASE WHEN case_group IS NULL THEN cases WHEN cases > 0 THEN 1 END) AS units,
-    SUM(CASE WHEN case_group IS NULL THEN total ELSE total / cases END) AS means,
-    SUM(CASE WHEN case_group IS NULL THEN squares ELSE total / cases * (total / cases) END) AS squares,
-    MIN(CASE WHEN case_group IS NULL THEN lowest ELSE total / cases END) AS lowest,
-    MAX(CASE WHEN case_group IS NULL THEN highest ELSE total / cases END) AS highest,
+    SUM(CASE WHEN case_group IS NULL THEN total ELSE {of_group} END) AS means,
+    SUM(CASE WHEN case_group IS NULL THEN squares ELSE {of_group} * ({of_group}) END) AS squares,
+    MIN(CASE WHEN case_group IS NULL THEN lowest ELSE {of_group} END) AS lowest,
+    MAX(CASE WHEN case_group IS NULL THEN highest ELSE {of_group} END) AS highest,
     MIN(CASE WHEN case_group IS NULL THEN plain ELSE 0 END) AS plain
   FROM by_group GROUP BY {key}, size
 ), with_weight AS (
@@ -139,7 +141,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
   FROM by_size {"CROSS JOIN settings" if per_run else "JOIN settings USING (run_id)"}
 ), centred AS (
   SELECT *, SUM(weight * units) OVER per_segment AS total_weight,
-    SUM(weight * means) OVER per_segment / SUM(weight * units) OVER per_segment AS centre
+    SUM(weight * means) OVER per_segment / NULLIF(SUM(weight * units) OVER per_segment, 0) AS centre
   FROM with_weight WINDOW per_segment AS (PARTITION BY {key})
 ), with_leverage AS (
   SELECT *, weight * weight / (total_weight * NULLIF(total_weight - weight, 0)) AS leverage FROM centred
@@ -155,7 +157,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
   SELECT {key}, {", ".join(_SUMS)}, units, lowest, highest, centre,
     CASE WHEN repeats = 1 THEN plain ELSE 0 END AS plain,
     leverage * (squares - 2 * centre * means + centre * centre * units) AS variance,
-    units * weight * weight / (total_weight * total_weight) AS squared_shares,
+    units * weight * weight / NULLIF(total_weight * total_weight, 0) AS squared_shares,
     units * leverage AS leverages, units * leverage * leverage AS squared_leverages,
     NULL AS p50, NULL AS p95, NULL AS failure, NULL AS confidence, NULL AS confident
   FROM with_leverage UNION ALL
@@ -165,8 +167,8 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     SUM(confidence), COUNT(confidence)
   FROM ranked{"" if confident else " WHERE share >= 0.5 OR kind IS NOT NULL"} GROUP BY {key}, kind
 ), summed AS (
-  SELECT {key}, {sums}, SUM(units) AS units, MIN(lowest) AS lowest, MAX(highest) AS highest, MIN(plain) AS plain,
-    MAX(centre) AS centre, SUM(variance) AS variance,
+  SELECT {key}, {sums}, NULLIF(SUM(units), 0) AS units, MIN(lowest) AS lowest, MAX(highest) AS highest,
+    MIN(plain) AS plain, MAX(centre) AS centre, SUM(variance) AS variance,
     SUM(squared_shares) + SUM(leverages) * SUM(leverages) - SUM(squared_leverages) AS per_degree,
     MAX(p50) AS p50, MAX(p95) AS p95,
     '{{' || {dialect.join_texts("failure")} || '}}' AS failures,
@@ -178,8 +180,8 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
   FROM summed
 ), widths AS (
   SELECT *, (centre + 1.920729410347062 / units) / (1 + 3.841458820694124 / units) AS middle,
-    1.959963984540054 * sqrt(centre * (1 - centre) / units + 0.960364705173531 / (units * units))
-      / (1 + 3.841458820694124 / units) AS wilson_half,
+    CASE WHEN {radicand} >= 0 THEN 1.959963984540054 * sqrt({radicand}) / (1 + 3.841458820694124 / units) END
+      AS wilson_half,
     CASE WHEN method = 't' AND variance > 0 THEN sqrt(variance) * {_QUANTILE} ELSE 0.0 END AS half
   FROM spread
 ), measured AS (

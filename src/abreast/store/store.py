@@ -110,7 +110,8 @@ class Store(ReusableAnswers, LaterScores, RunControls):
     def own_failures(self, run_id: int) -> list[tuple[int, str]]:
         """Position and kind of error of the trials that failed by their variant's fault."""
         return self.rows(
-            "SELECT position, error_kind FROM trials WHERE run_id = ? AND status = 'error' AND error_blame = 'variant'",
+            "SELECT position, error_kind FROM trials WHERE run_id = ? AND status = 'error' AND error_blame = 'variant' "
+            "ORDER BY position",
             (run_id,),
         )
 

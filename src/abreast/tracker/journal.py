@@ -51,7 +51,8 @@ class Journal:
     @classmethod
     def open(cls, path: str, engine: str | None) -> Self:
         store = open_store(path, engine)
-        store.exists()  # refuses files of other programs
+        with store:  # leaves no connection open, which a forked child would share
+            store.exists()  # refuses files of other programs
         writer = store.open_tracked_writer()
         follower = _Follower(store) if store.derives_files and not _journals.is_ending else None
         if follower is not None:

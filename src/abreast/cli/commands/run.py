@@ -67,7 +67,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--quota", metavar="Q", help="calls the account may make in a time, such as 200/5h, or a plan: max-5x, max-20x")
     add("--free-cores", metavar="N", type=float, help="cores to leave free, instead of the spec's free_cores (1)")
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (default: wait)")
-    add("--engine", metavar="NAME", help="where trials execute: local (default), or the engine of a package")
+    add("--engine", metavar="NAME", help="where trials execute: local (default), ray, or the engine of a package")
+    add("--address", metavar="A", help="the Ray cluster: auto (default), HOST:PORT or ray://HOST:PORT")
     add("--seed", metavar="N", type=int, help="seed for case order and the simulator")
     add("--store", metavar="S", help="the store (default: the spec's store, else $ABREAST_STORE, else results.db)")
     add("--label", metavar="TEXT", help="a label for the run")
@@ -184,7 +185,7 @@ def demo(args: argparse.Namespace) -> int:
 _SAME_NAME = (
     *("trial_parallelism", "repeats", "seed", "store", "limit", "debug", "allow_failing", "quota", "free_cores"),
     *("on_quota", "until_decided", "margin", "min_cases", "fresh", "retry_failed", "label", "strict", "force"),
-    *("keep_workspaces", "engine"),
+    *("keep_workspaces", "engine", "address"),
 )
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.execute.job import Job
-from abreast.model import Failure, Outcome, Variant
+from abreast.model import Failure, Outcome, Trial, Variant
 from abreast.plugins import find_plugin, plugin_names
 from abreast.targets import Target, build
 
 if TYPE_CHECKING:
     from abreast.execute.limits.base import Limit
-    from abreast.spec.schema import Limits
+    from abreast.spec.schema import Limits, RayEngineChoice
 
 Complete = Callable[[Job, Outcome], None]
 """Called with every attempt that has ended, on the loop of the run."""
@@ -32,10 +32,19 @@ class EngineSetup:
     settings: Mapping[str, Any] = field(default_factory=dict)  # shared by the targets: see `targets.build`
     limits: Limits
     built_targets: Sequence[Target] | None = None  # for an engine in this process
+    carrying: Callable[[Trial], Any] | None = None  # in this process, the workspace state that a trial continues from
 
-    def portable(self) -> EngineSetup:
-        """A copy for another process, which builds its own targets."""
-        return replace(self, built_targets=None)
+    def portable(self, variants: Collection[int] | None = None) -> EngineSetup:
+        """A copy for another process, which builds its own targets; with only these variants and judges, in order."""
+        kept = range(len(self.variants)) if variants is None else sorted(variants)
+        first_judge = len(self.variants) - self.judges
+        return replace(
+            self,
+            variants=[self.variants[index] for index in kept],
+            judges=sum(index >= first_judge for index in kept),
+            built_targets=None,
+            carrying=None,
+        )
 
     def targets(self) -> Sequence[Target]:
         """Targets of the variants, then of the judges; built if necessary."""
@@ -82,10 +91,13 @@ class Engine(ABC):
         """Most jobs in flight; None: as many as the limits of the run allow."""
         return None
 
-    def limits(self, requested: int | None, emit: Callable[..., Any]) -> Sequence[Limit]:
+    def limits(
+        self, requested: int | None, emit: Callable[..., Any], stop: Callable[[str, str, str], None]
+    ) -> Sequence[Limit]:
         """Limits that make jobs wait while its machines are short of memory or cores.
 
-        `requested` is how many trials may be in flight, None if that is adaptive; `emit` reports an event.
+        `requested` is how many trials may be in flight, None if that is adaptive; `emit` reports an event; `stop` ends
+        the run, with a kind, a message and a fix.
         """
         return ()
 
@@ -106,18 +118,46 @@ def cancelled_outcome() -> Outcome:
     return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
 
 
-Factory = Callable[[EngineSetup, Complete], Engine]
+class EngineFactory(ABC):
+    """Makes the engine of a run, after a look at the machines that it will use."""
+
+    def examine(self, setup: EngineSetup) -> Sequence[Mapping[str, Any]]:
+        """Check that other machines can execute these targets; return what to store of each. Raises BadInput."""
+        return ()
+
+    @abstractmethod
+    def build(self, setup: EngineSetup, complete: Complete) -> Engine:
+        """Make the engine, on the loop of the run."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Release what `examine` used, if no engine is built."""
 
 
-def find_engine(name: str) -> Factory:
+@dataclass(frozen=True)
+class SimpleFactory(EngineFactory):
+    """Makes engines that use only this machine."""
+
+    function: Callable[[EngineSetup, Complete], Engine]
+
+    def build(self, setup: EngineSetup, complete: Complete) -> Engine:
+        return self.function(setup, complete)
+
+
+def find_engine(engine: str | RayEngineChoice) -> EngineFactory:
     """The factory of an engine: a built-in one, or one that a package registers as `abreast.engines`."""
+    if not isinstance(engine, str) or engine == "ray":
+        from abreast.execute.engine.ray.cluster import RayFactory
+        from abreast.spec.schema import RaySettings
+
+        return RayFactory.of(RaySettings() if isinstance(engine, str) else engine.ray)
+    name = engine
     if name == "local":
         from abreast.execute.engine.local import LocalEngine
 
-        return LocalEngine.from_setup
+        return SimpleFactory(LocalEngine.from_setup)
     plugin = find_plugin("engine", name)
     if plugin is None:
-        names = ["local", *plugin_names("engine")]
+        names = ["local", "ray", *plugin_names("engine")]
         raise BadInput(f'unknown engine "{name}"{suggestion(name, names)}', f"choose one of {', '.join(names)}")
 
     def from_plugin(setup: EngineSetup, complete: Complete) -> Engine:
@@ -126,4 +166,4 @@ def find_engine(name: str) -> Factory:
             plugin.refuse("its entry point must return an abreast.execute.engine.base.Engine", engine)
         return engine
 
-    return from_plugin
+    return SimpleFactory(from_plugin)

@@ -82,7 +82,9 @@ class LocalEngine(Engine):
         for task, attempt in self._attempts.items():
             self._end_early(task, attempt, cancelled_outcome())
 
-    def limits(self, requested: int | None, emit: Callable[..., Any]) -> Sequence[Limit]:
+    def limits(
+        self, requested: int | None, emit: Callable[..., Any], stop: Callable[[str, str, str], None]
+    ) -> Sequence[Limit]:
         """Limit the load on this machine, if trials run in threads or processes or use CPU time to start."""
         limits: list[Limit] = []
         places = [target.place for target in self._targets]

@@ -79,17 +79,7 @@ class WarmUps(Source):
         failure = outcome.failure
         if failure is not None and outcome.status == "error":
             self._failures[job.variant] = failure
-        self._emit(
-            "warmup",
-            target=self._targets[job.variant].name,
-            status=outcome.status,
-            seconds=round(outcome.service_s, 3),
-            cost_usd=cost_of(outcome),
-            error=None if failure is None else f"{failure.kind}: {failure.message}",
-            attempts=job.attempt,
-            variant=job.trial.variant.name,
-            case=job.trial.case.id,
-        )
+        self._emit("warmup", **warmup_event(job, self._targets[job.variant].name, outcome))
 
     def store(self, job: Job, outcome: Outcome) -> None:
         self._state.acknowledgements.add([job])  # there is no row
@@ -110,6 +100,21 @@ class WarmUps(Source):
                 message = f"the warm-up of {self._targets[variant].name} failed: {failure.kind}: "
                 self._state.stop("warmup", message + " ".join(failure.message.split()), suggested_fix(failure))
                 return
+
+
+def warmup_event(job: Job, target: str, outcome: Outcome) -> dict[str, Any]:
+    """The details of the event that records a warm-up."""
+    failure = outcome.failure
+    return {
+        "target": target,
+        "status": outcome.status,
+        "seconds": round(outcome.service_s, 3),
+        "cost_usd": cost_of(outcome),
+        "error": None if failure is None else f"{failure.kind}: {failure.message}",
+        "attempts": job.attempt,
+        "variant": job.trial.variant.name,
+        "case": job.trial.case.id,
+    }
 
 
 def warmup_costs(store: Store, run_id: int) -> dict[str, list[float]]:

@@ -101,6 +101,7 @@ class PostgresDialect(Dialect):
     most_columns = 400  # of wide values: a row must fit in a page of 8 kB, with 18 bytes per value stored elsewhere
     most_in_a_view = 1_600
     retypes_columns = True
+    reads_in_order = False
     locks_row = " FOR NO KEY UPDATE"
     lock_columns = "SELECT pg_advisory_xact_lock(4702111234474983746)"
     lock_cases = "LOCK TABLE cases IN SHARE ROW EXCLUSIVE MODE"

@@ -120,7 +120,7 @@ class AnswerQueries(QueryGroup):
         """Variant, case index and beginning of the answer for every `step`-th case."""
         return self._store.rows(
             f"SELECT t.variant, t.position / ?, {_BEGINNING} FROM trials t JOIN {PAYLOAD} "
-            "WHERE t.run_id = ? AND t.repeat = 0 AND t.status = 'ok' AND (t.position / ?) % ? = 0",
+            "WHERE t.run_id = ? AND t.repeat = 0 AND t.status = 'ok' AND (t.position / ?) % ? = 0 ORDER BY t.position",
             (per_case, run_id, per_case, step),
         )
 
@@ -173,7 +173,7 @@ class AnswerQueries(QueryGroup):
             for row in self._store.rows(
                 "SELECT t.position, t.status, t.error_blame, c.id, c.input, c.expected, p.answer, a.content "
                 f"FROM trials t JOIN {CASE} LEFT JOIN {PAYLOAD} LEFT JOIN {_CHANGE} "
-                f"WHERE t.run_id = ? AND t.position IN ({placeholders(batch)})",
+                f"WHERE t.run_id = ? AND t.position IN ({placeholders(batch)}) ORDER BY t.position",
                 (run_id, *batch),
             )
         }
@@ -185,7 +185,8 @@ class AnswerQueries(QueryGroup):
         for batch in in_batches(positions):
             rows = self._store.stream(  # expected answers may be large
                 f"SELECT {chosen}, t.position, t.status, t.error_kind, t.error_blame, c.expected FROM trials t "
-                f"JOIN {CASE} LEFT JOIN {PAYLOAD} WHERE t.run_id = ? AND t.position IN ({placeholders(batch)})",
+                f"JOIN {CASE} LEFT JOIN {PAYLOAD} WHERE t.run_id = ? AND t.position IN ({placeholders(batch)}) "
+                "ORDER BY t.position",
                 (*(most[name] for name in texts), run_id, *batch),
             )
             for row in rows:
@@ -208,7 +209,7 @@ class AnswerQueries(QueryGroup):
             "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model, "
             "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, "
             f"t.cost_usd, t.cost_basis, p.raw_response FROM trials t JOIN {CASE} JOIN {PAYLOAD} "
-            f"WHERE t.run_id = ? AND t.status = 'ok' AND {scored} < ?",
+            f"WHERE t.run_id = ? AND t.status = 'ok' AND {scored} < ? ORDER BY t.position",
             (run_id, *(part for pair in versions for part in pair), len(versions)),
         )
         has_artifacts = self._exists("SELECT 1 FROM artifacts WHERE run_id = ?", run_id)

@@ -76,7 +76,7 @@ class ArtifactQueries(QueryGroup):
         rows = self._store.stream(
             f"SELECT t.position, t.status, t.error_kind, p.data, {'NULL' if position is None else 'a.content'} "
             f"FROM trials t LEFT JOIN {PAYLOAD} {'' if position is None else state}"
-            f"WHERE t.run_id = ?{'' if position is None else ' AND t.position = ?'}",
+            f"WHERE t.run_id = ?{'' if position is None else ' AND t.position = ?'} ORDER BY t.position",
             (run_id,) if position is None else (run_id, position),
         )
         for link_position, status, kind, text, content in rows:

@@ -50,7 +50,7 @@ class CaseQueries(QueryGroup):
         """The stored cases of a run whose plan is unknown."""
         rows = self._store.rows(
             "SELECT t.position, c.id, c.digest, c.case_group FROM (SELECT case_digest, MIN(position) AS position "
-            f"FROM trials WHERE run_id = ? GROUP BY case_digest) t JOIN {CASE}",
+            f"FROM trials WHERE run_id = ? GROUP BY case_digest) t JOIN {CASE} ORDER BY t.case_digest",
             (run_id,),
         )
         return [StoredCase(*row) for row in rows]
@@ -59,7 +59,8 @@ class CaseQueries(QueryGroup):
         """Id, input digest, index in the order of starts, and number of outcomes of each case, in that order."""
         return self._store.rows(
             "SELECT c.id, c.input_digest, MIN(t.block) / ?, COUNT(CASE WHEN t.status <> 'cancelled' THEN 1 END) "
-            f"FROM trials t JOIN {CASE} WHERE t.run_id = ? GROUP BY t.case_digest, c.id, c.input_digest ORDER BY 3",
+            f"FROM trials t JOIN {CASE} WHERE t.run_id = ? GROUP BY t.case_digest, c.id, c.input_digest "
+            "ORDER BY 3 NULLS FIRST, t.case_digest",
             (repeats, run_id),
         )
 

@@ -49,9 +49,8 @@ class RunQueries(QueryGroup):
 
     def later_specs(self, run_id: int) -> list[dict[str, Any]]:
         """The specs of the runs that began after this one, without debug runs."""
-        return [
-            json.loads(spec) for spec in self._column("SELECT spec FROM runs WHERE run_id > ? AND debug = 0", run_id)
-        ]
+        query = "SELECT spec FROM runs WHERE run_id > ? AND debug = 0 ORDER BY run_id"
+        return [json.loads(spec) for spec in self._column(query, run_id)]
 
     def variants(self, run_id: int) -> list[StoredVariant]:
         rows = self._store.rows(
@@ -76,10 +75,7 @@ class RunQueries(QueryGroup):
         ]
 
     def event_times(self, run_id: int) -> list[float]:
-        return [
-            happened_at
-            for (happened_at,) in self._store.rows("SELECT happened_at FROM events WHERE run_id = ?", (run_id,))
-        ]
+        return self._column("SELECT happened_at FROM events WHERE run_id = ? ORDER BY seq", run_id)
 
     def has_columns(self, *names: str) -> bool:
         """Whether any answer in the store returned one of these values."""

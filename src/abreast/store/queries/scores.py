@@ -24,7 +24,8 @@ class ScoreQueries(QueryGroup):
     def score_columns(self, run_id: int) -> dict[str, Array]:
         """Position, name and value of all scores, without labels."""
         rows = self._store.chunks(
-            f"SELECT position, name, value FROM scores WHERE run_id = ? AND {_BY_SCORERS}", (run_id, LABEL_VERSION)
+            f"SELECT position, name, value FROM scores WHERE run_id = ? AND {_BY_SCORERS} ORDER BY position, name",
+            (run_id, LABEL_VERSION),
         )
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
@@ -33,7 +34,7 @@ class ScoreQueries(QueryGroup):
         return self._store.rows(
             "SELECT name, COUNT(value), MIN(value), MAX(value), COUNT(CASE WHEN value < 0 OR value > 1 THEN 1 END), "
             f"MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ? AND {_BY_SCORERS} "
-            "GROUP BY name",
+            "GROUP BY name ORDER BY name",
             (run_id, LABEL_VERSION),
         )
 
@@ -68,7 +69,7 @@ class ScoreQueries(QueryGroup):
         answer was reused."""
         return self._store.stream(
             "SELECT t.position, t.status, t.error_blame, s.value, s.position IS NOT NULL, t.reused_from IS NOT NULL "
-            f"FROM trials t LEFT JOIN {_SCORE} AND s.version = ? WHERE t.run_id = ?",
+            f"FROM trials t LEFT JOIN {_SCORE} AND s.version = ? WHERE t.run_id = ? ORDER BY t.position",
             (score, version, run_id),
         )
 
@@ -76,7 +77,8 @@ class ScoreQueries(QueryGroup):
         """Number of answers with a score below 1, by variant and explanation."""
         return self._store.stream(
             f"SELECT t.variant, s.explanation, COUNT(*) FROM trials t JOIN {_SCORE} WHERE t.run_id = ? "
-            "AND t.status = 'ok' AND COALESCE(s.value, 0) < 1 GROUP BY t.variant, s.explanation",
+            "AND t.status = 'ok' AND COALESCE(s.value, 0) < 1 GROUP BY t.variant, s.explanation "
+            "ORDER BY t.variant, s.explanation NULLS FIRST",
             (score, run_id),
         )
 
@@ -85,7 +87,7 @@ class ScoreQueries(QueryGroup):
         rows = self._store.rows(
             "SELECT s.explanation, MIN(c.id) FROM scores s JOIN trials t ON t.run_id = s.run_id "
             f"AND t.position = s.position JOIN {CASE} WHERE s.run_id = ? AND s.name = ? AND s.value IS NULL "
-            "GROUP BY s.explanation ORDER BY COUNT(*) DESC, s.explanation LIMIT 1",
+            "GROUP BY s.explanation ORDER BY COUNT(*) DESC, s.explanation NULLS FIRST LIMIT 1",
             (run_id, score),
         )
         return rows[0] if rows else None
@@ -113,7 +115,7 @@ class ScoreQueries(QueryGroup):
         """Scorer versions of the scores of the first scored trial, by score."""
         rows = self._store.rows(
             f"SELECT name, version FROM scores WHERE run_id = ? AND {_BY_SCORERS} "
-            f"AND position = (SELECT MIN(position) FROM scores WHERE run_id = ? AND {_BY_SCORERS})",
+            f"AND position = (SELECT MIN(position) FROM scores WHERE run_id = ? AND {_BY_SCORERS}) ORDER BY name",
             (run_id, LABEL_VERSION) * 2,
         )
         return dict(rows)
@@ -121,7 +123,8 @@ class ScoreQueries(QueryGroup):
     def labels(self, run_id: int, name: str | None = None) -> list[StoredLabel]:
         """The labels of a run, under all names or one."""
         rows = self._store.rows(
-            "SELECT position, name, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND version = ?",
+            "SELECT position, name, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND version = ? "
+            "ORDER BY position, name",
             (run_id, LABEL_VERSION),
         )
         return [StoredLabel(*row) for row in rows if name in (None, row[1])]

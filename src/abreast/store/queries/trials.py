@@ -50,7 +50,11 @@ class TrialQueries(QueryGroup):
     def prediction_rows(self, run: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and the rows of a run in the view `predictions`."""
         names = self._column(self._dialect.column_names("predictions"))
-        return names, self._store.stream("SELECT * FROM predictions WHERE run = ?", (run,))
+        return names, self._store.stream(f"SELECT * FROM predictions WHERE run = ?{self._by_start}", (run,))
+
+    @property
+    def _by_start(self) -> str:
+        return "" if self._dialect.reads_in_order else " ORDER BY started_at NULLS FIRST"
 
     def trial_columns(self, run_id: int) -> dict[str, Array]:
         """The trials of a run as columns, in plan order."""
@@ -62,7 +66,8 @@ class TrialQueries(QueryGroup):
         """Outcome, cost and tokens of each trial, reused or not, by position."""
         rows = self._store.dicts(
             "SELECT position, status, error_kind, error_blame, error, service_s, model, cost_usd, attempts, "
-            f"reused_from, {', '.join(f'{name}_tokens' for name in TOKENS)} FROM trials WHERE run_id = ?",
+            f"reused_from, {', '.join(f'{name}_tokens' for name in TOKENS)} FROM trials WHERE run_id = ? "
+            "ORDER BY position",
             (run_id,),
         )
         return {row["position"]: row for row in rows}
@@ -81,7 +86,7 @@ class TrialQueries(QueryGroup):
         """Position and repeat of each trial of a variant, the run that made its answer, and the occurrence there."""
         return self._store.stream(
             "SELECT t.position, t.repeat, COALESCE(t.reused_from, r.run), t.occurrence FROM trials t "
-            "JOIN runs r ON r.run_id = t.run_id WHERE t.run_id = ? AND t.variant = ?",
+            "JOIN runs r ON r.run_id = t.run_id WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
             (run_id, variant),
         )
 
@@ -109,7 +114,7 @@ class TrialQueries(QueryGroup):
 
     def predictions(self, run: str, case: str | None = None) -> list[dict[str, Any]]:
         """Rows of the view `predictions`: of a run, or of one case by repeat and variant."""
-        of_case = "" if case is None else " AND case_id = ? ORDER BY repeat, variant"
+        of_case = self._by_start if case is None else " AND case_id = ? ORDER BY repeat, variant"
         parameters = (run,) if case is None else (run, case)
         return self._store.dicts(f"SELECT * FROM predictions WHERE run = ?{of_case}", parameters)
 
@@ -128,7 +133,7 @@ class TrialQueries(QueryGroup):
     def error_counts(self, run_id: int) -> list[tuple[int, str, int]]:
         return self._store.rows(
             "SELECT variant, error_kind, COUNT(*) FROM trials WHERE run_id = ? AND status = 'error' "
-            "GROUP BY variant, error_kind",
+            "GROUP BY variant, error_kind ORDER BY variant, error_kind",
             (run_id,),
         )
 
@@ -174,7 +179,7 @@ class TrialQueries(QueryGroup):
             "MAX(CASE WHEN t.status = 'ok' THEN t.model END) AS another_model, "
             "MIN(CASE WHEN t.cost_usd IS NOT NULL THEN t.cost_basis END) AS a_basis, "
             "MAX(CASE WHEN t.cost_usd IS NOT NULL THEN t.cost_basis END) AS another_basis "
-            "FROM trials t WHERE t.run_id = ? GROUP BY t.variant",
+            "FROM trials t WHERE t.run_id = ? GROUP BY t.variant ORDER BY t.variant",
             (run_id,),
         )
         return {row["variant"]: row for row in rows}
@@ -213,7 +218,8 @@ class TrialQueries(QueryGroup):
         import numpy as np
 
         rows = self._store.stream(
-            f"SELECT t.position, t.started_at, t.finished_at, t.seq FROM trials t WHERE t.run_id = ? AND {_EXECUTED}",
+            f"SELECT t.position, t.started_at, t.finished_at, t.seq FROM trials t WHERE t.run_id = ? AND {_EXECUTED} "
+            "ORDER BY t.position",
             (run_id,),
         )
         return np.fromiter(chain.from_iterable(rows), dtype=np.float64).reshape(-1, 4)

@@ -70,7 +70,7 @@ class ReusableAnswers(Database):
             "WHERE v.digest <> '' AND t.reused_from IS NULL AND t.status IN ('ok', 'error') "
             "AND NOT (t.status = 'error' AND t.error_blame = 'infrastructure') "
             f"{'AND r.experiment = ?' if experiment is not None else ''} "
-            "GROUP BY r.experiment, v.name, v.target ORDER BY 1, 2",
+            "GROUP BY r.experiment, v.name, v.target ORDER BY 1, 2, 3",
             () if experiment is None else (experiment,),
         )
 

@@ -18,7 +18,8 @@ from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.views import JOINED
 
 MOST_PARAMETERS = 1_000  # in one statement
-_ORDER = {"predictions": ("started_at",)}  # views; tables are in the order of writing
+_ORDER = {"predictions": ("started_at",), "metrics": (), "runs": ("run_id",)}
+_WRITTEN = ("seq",)  # the order of all other tables
 
 
 class Frame(NamedTuple):
@@ -156,7 +157,8 @@ def stream(store: Database, name: str, condition: Condition = ALL) -> tuple[list
         table = _table_source(connection, store, name)
         where = _where(connection.dialect, table, name, condition)
     selected = ", ".join(map(quote, table.columns.values()))
-    order = " ORDER BY seq" if table.order == ("seq",) else ""
+    is_sorted = table.order == _WRITTEN or not connection.dialect.reads_in_order  # sorting a view takes memory
+    order = _order_by(table.order, "ASC") if is_sorted else ""
     query = f"SELECT {selected} FROM {quote(table.relation)} WHERE {where}{order}"
     types = [table.types.get(key, "") for key in table.columns]
 
@@ -197,11 +199,11 @@ def _table_source(connection: Connection, store: Database, name: str) -> TableSo
     table = tracked_rows.find(connection, name)
     if table is not None and (name not in JOINED or not connection.execute("SELECT 1 FROM runs LIMIT 1").fetchall()):
         columns = {key: column for key, (column, _) in table.columns.items()}
-        return TableSource(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
+        return TableSource(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, _WRITTEN)
     if name in JOINED or name in schema.TABLES:
         columns = {column: column for (column,) in connection.execute(connection.dialect.column_names(name))}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
-        return TableSource(name, columns, types, _ORDER.get(name, ()))
+        return TableSource(name, columns, types, _ORDER.get(name, _WRITTEN))
     tables = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
     raise BadInput(f'{store.address}: no table "{name}"{suggestion(name, tables)}', f"use one of {', '.join(tables)}")
 

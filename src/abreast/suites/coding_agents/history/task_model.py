@@ -100,7 +100,7 @@ class TaskModel:
         loop = asyncio.get_running_loop()
         self._state = RunState(Acknowledgements(loop), Listener())
         setup = EngineSetup(variants=[self._variant], limits=Limits(timeout=TIMEOUT_S), built_targets=[self._target])
-        self._engine = find_engine("local")(setup, self._state.complete)
+        self._engine = find_engine("local").build(setup, self._state.complete)
         self._prompts = PromptSource(self._variant, self._state, self.spending)
         scheduler = Scheduler(
             sources=[self._prompts],

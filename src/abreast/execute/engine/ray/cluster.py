@@ -1,0 +1,250 @@
+"""The Ray cluster: connecting to it, its nodes, what they have, and the checks before a run. All calls block."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from abreast.errors import BadInput
+from abreast.execute.engine.base import Complete, Engine, EngineFactory, EngineSetup
+from abreast.execute.engine.ray.facts import FolderMissing, NodeFacts, node_problem, read_facts, refuse_other
+from abreast.execute.engine.ray.messages import dumps_code
+from abreast.model import Variant
+from abreast.spec.schema import RaySettings, size_in_bytes
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+    from abreast.execute.engine.ray.runner import Runner
+
+POLL_S = 2.0
+EXAMINE_S = 120.0  # for all nodes to import the code and build the targets
+RAY_NAMES = {"cpu": "CPU", "gpu": "GPU"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A live node of the cluster."""
+
+    id: str
+    name: str
+    resources: Mapping[str, float] = field(compare=False)
+
+    def has(self, needs: Mapping[str, float | int | str]) -> bool:
+        """Whether the node has these resources, in total.
+
+        >>> ClusterNode("1", "a", {"CPU": 8.0, "claude": 1.0}).has({"claude": 1, "cpu": 4})
+        True
+        """
+        amounts = {RAY_NAMES.get(name, name): _amount(name, need) for name, need in needs.items()}
+        return all(self.resources.get(name, 0) >= amount for name, amount in amounts.items())
+
+    def eligible(self, variants: Sequence[Variant]) -> list[int]:
+        """Indexes of the variants that this node can execute."""
+        return [index for index, variant in enumerate(variants) if self.has(variant.needs)]
+
+
+def _own_resources(resources: Mapping[str, float]) -> dict[str, float]:
+    """Without those that Ray adds for each node and its accelerators."""
+    return {name: amount for name, amount in resources.items() if ":" not in name}
+
+
+def _amount(name: str, need: float | int | str) -> float:
+    return float(size_in_bytes(str(need)) if name == "memory" else need)
+
+
+class Cluster:
+    """A connection to a Ray cluster. It stays open from the checks until the end of the run."""
+
+    def __init__(self, settings: RaySettings) -> None:
+        self.settings = settings
+        self.sends_folder = False  # nodes do not see the folder of the spec, so Ray sends it to them
+        self._is_ours = False
+
+    @property
+    def address(self) -> str:
+        return self.settings.address
+
+    def connect(self) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise BadInput("engine: ray is not installed", "run `pip install 'abreast[ray]'`") from error
+        if ray.is_initialized():
+            return
+        try:
+            ray.init(
+                address=self.address,
+                namespace="abreast",
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                configure_logging=True,
+            )
+        except ImportError as error:
+            raise BadInput(f"--address {self.address}: {error}", "run `pip install 'ray[client]'`") from error
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            reason = " ".join(str(error).split())
+            raise BadInput(
+                f"cannot connect to a Ray cluster at {self.address}: {reason[:300]}",
+                "run `abreast cluster up` or `ray start --head`, or give its --address HOST:PORT",
+            ) from error
+        self._is_ours = True
+
+    def close(self) -> None:
+        if self._is_ours:
+            import ray
+
+            self._is_ours = False
+            ray.shutdown()
+
+    def nodes(self) -> list[ClusterNode]:
+        import ray
+
+        return [
+            ClusterNode(node["NodeID"], node["NodeName"], _own_resources(node["Resources"]))
+            for node in ray.nodes()  # type: ignore[no-untyped-call]
+            if node["Alive"]
+        ]
+
+    def passed_keys(self) -> dict[str, str]:
+        """The keys of the driver that the nodes get, through an encrypted channel only."""
+        names = self.settings.pass_keys
+        if names and os.environ.get("RAY_USE_TLS") != "1":
+            raise BadInput(
+                "engine: pass_keys sends keys only over an encrypted channel, and RAY_USE_TLS=1 is not set",
+                "set up TLS in Ray, or set the keys in the environment of the nodes",
+            )
+        for name in names:
+            if name not in os.environ:
+                raise BadInput(f"engine: pass_keys: {name} is not set", f"run `export {name}=...` first")
+        return {name: os.environ[name] for name in names}
+
+    # -- on nodes ------------------------------------------------------------------------------------------------------
+
+    def start_runner(self, node: ClusterNode, base: Path) -> ActorHandle[Runner]:
+        import ray
+
+        from abreast.execute.engine.ray.runner import Runner
+
+        runner: Any = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Runner)
+        actor: ActorHandle[Runner] = runner.options(**self._options(node, base)).remote()
+        return actor
+
+    def base_on_nodes(self, base: Path) -> Path | None:
+        return None if self.sends_folder else base
+
+    def _options(self, node: ClusterNode, base: Path) -> dict[str, Any]:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        options: dict[str, Any] = {"scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
+        if self.sends_folder:
+            options["runtime_env"] = {"working_dir": str(base)}
+        return options
+
+    def facts(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
+        """What each node says about itself, after it built the targets of its setup. Nodes that die are left out."""
+        try:
+            return self._ask(setups, base)
+        except FolderMissing:
+            self.sends_folder = True
+            return self._ask(setups, base)
+
+    def _ask(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
+        import ray
+
+        ask: Any = ray.remote(num_cpus=0, max_retries=0)(read_facts)
+        folder = self.base_on_nodes(base)
+        asked = {
+            node: ask.options(**self._options(node, base)).remote(folder, dumps_code(setup))
+            for node, setup in setups.items()
+        }
+        facts: dict[ClusterNode, NodeFacts] = {}
+        deadline = time.monotonic() + EXAMINE_S
+        while asked and time.monotonic() < deadline:
+            ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=POLL_S)
+            alive = self.nodes()
+            for node, reference in list(asked.items()):
+                if reference in ready or node not in alive:
+                    del asked[node]
+                if reference not in ready:
+                    continue
+                try:
+                    facts[node] = ray.get(reference)
+                except FolderMissing:
+                    raise
+                except Exception as error:
+                    if node in self.nodes():
+                        raise node_problem(f"node {node.name}", error) from error
+        if asked:
+            names = ", ".join(node.name for node in asked)
+            raise BadInput(f"no answer from {names} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
+        return facts
+
+
+@dataclass(frozen=True)
+class RayFactory(EngineFactory):
+    """Makes Ray engines, after it has checked every node."""
+
+    cluster: Cluster
+
+    @classmethod
+    def of(cls, settings: RaySettings) -> RayFactory:
+        return cls(Cluster(settings))
+
+    def examine(self, setup: EngineSetup) -> Sequence[Mapping[str, Any]]:
+        cluster = self.cluster
+        cluster.connect()
+        cluster.passed_keys()
+        nodes = cluster.nodes()
+        _check_needs(setup.variants, nodes)
+        base = Path(setup.settings["base"]).resolve()
+        setups = {node: setup.portable(indexes) for node in nodes if (indexes := node.eligible(setup.variants))}
+        facts = cluster.facts(setups, base)
+        for node, answer in facts.items():
+            refuse_other(f"node {node.name}", answer, setup, node.eligible(setup.variants))
+        return [
+            {
+                "name": node.name,
+                "python": answer.python,
+                "abreast": answer.abreast,
+                "cores": answer.cores,
+                "memory_gb": round(answer.memory_bytes / 1e9, 1),
+                "resources": dict(node.resources),
+                "cli_versions": dict(answer.cli_versions),
+            }
+            for node, answer in facts.items()
+        ]
+
+    def build(self, setup: EngineSetup, complete: Complete) -> Engine:
+        from abreast.execute.engine.ray.engine import RayEngine
+
+        return RayEngine(self.cluster, setup, complete)
+
+    def close(self) -> None:
+        self.cluster.close()
+
+
+def _check_needs(variants: Sequence[Variant], nodes: Sequence[ClusterNode]) -> None:
+    """Refuse variants that no node can execute."""
+    for variant in variants:
+        if not any(node.has(variant.needs) for node in nodes):
+            needs = ", ".join(f"{name}: {need}" for name, need in variant.needs.items())
+            have = "; ".join(f"{node.name} has {_described(node)}" for node in nodes[:5])
+            raise BadInput(
+                f'variant "{variant.name}" needs {needs}, and no node of the cluster has that ({have or "no nodes"})',
+                "start a node with it, such as `ray start --address=HOST:PORT --resources='{\"NAME\": 1}'`",
+            )
+
+
+def _described(node: ClusterNode) -> str:
+    standard = ("CPU", "memory", "object_store_memory")
+    custom = [f"{name}: {amount:g}" for name, amount in node.resources.items() if name not in standard]
+    size = f"memory: {node.resources.get('memory', 0) / 1e9:.1f}GB"
+    return ", ".join([f"cpu: {node.resources.get('CPU', 0):g}", size, *custom])

@@ -1,0 +1,103 @@
+"""What a node has: versions, memory, and the targets that it can build. Compared with here before trials run there."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+
+from abreast.code.reference import add_to_path
+from abreast.errors import AbreastError, BadInput
+from abreast.execute.engine.base import EngineSetup
+from abreast.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node says about itself, and the targets that it built."""
+
+    python: str
+    abreast: str
+    cores: int
+    memory_bytes: int
+    cli_versions: Mapping[str, str]
+    versions: Sequence[str]  # of its targets
+
+
+class FolderMissing(Exception):
+    """The folder of the spec does not exist on a node."""
+
+
+def read_facts(base: Path | None, setup: bytes) -> NodeFacts:
+    """Build the targets on this node, and describe it. `base` is None if Ray has sent the folder of the spec."""
+    targets = received_setup(base, setup).targets()
+    return facts_of(targets)
+
+
+def facts_of(targets: Sequence[Target]) -> NodeFacts:
+    import psutil  # late: the driver has no use for it
+
+    programs: dict[str, str] = {}
+    for target in targets:
+        programs |= target.cli_versions
+    return NodeFacts(
+        python=platform.python_version(),
+        abreast=metadata.version("abreast"),
+        cores=os.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        cli_versions=programs,
+        versions=[target.version for target in targets],
+    )
+
+
+def received_setup(base: Path | None, setup: bytes) -> EngineSetup:
+    """The setup that the driver sent, with the folder of the spec on this node, from which code is imported."""
+    folder = base or Path.cwd()
+    if not folder.is_dir():
+        raise FolderMissing(str(folder))
+    add_to_path(folder)
+    os.chdir(folder)
+    received: EngineSetup = pickle.loads(setup)
+    return replace(received, settings={**received.settings, "base": folder})
+
+
+def refuse_other(where: str, facts: NodeFacts, setup: EngineSetup, variants: Sequence[int]) -> None:
+    """Refuse a node with other versions or code than here. It built the targets of these variants."""
+    python, version = platform.python_version(), metadata.version("abreast")
+    if facts.python.split(".")[:2] != python.split(".")[:2]:
+        raise BadInput(f"{where} has Python {facts.python}, not {python} as here", "install the same version on it")
+    if facts.abreast != version:
+        fix = f"run `pip install abreast=={version}` on it"
+        raise BadInput(f"{where} has abreast {facts.abreast}, not {version} as here", fix)
+    targets = setup.targets()
+    for index, built in zip(variants, facts.versions, strict=True):
+        variant, target = setup.variants[index], targets[index]
+        for name, own in target.cli_versions.items():
+            other = facts.cli_versions.get(name, "none")
+            if other != own:
+                raise BadInput(f"{where} has {name} {other}, not {own} as here", f"install {name} {own} on it")
+        if built != target.version and not callable(variant.target):
+            raise BadInput(
+                f'{where}: the code or the settings of variant "{variant.name}" differ from those here',
+                "update the folder of the spec on that node",
+            )
+
+
+def node_problem(where: str, error: Exception) -> BadInput:
+    """Why a node cannot build the targets, from the error of the call."""
+    from ray.exceptions import RayTaskError
+
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    message = " ".join(str(error).split())
+    if "No module named 'abreast'" in message:
+        version = metadata.version("abreast")
+        return BadInput(f"{where}: abreast is not installed there", f"run `pip install abreast=={version}` on it")
+    if isinstance(cause, AbreastError):
+        return BadInput(f"{where}: {cause.message}", cause.fix)
+    return BadInput(
+        f"{where}: {type(cause).__name__}: {' '.join(str(cause).split())[:500]}", "check the node and its log"
+    )

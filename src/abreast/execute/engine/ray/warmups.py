@@ -1,0 +1,46 @@
+"""Warm-ups on several nodes, which end as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from abreast.model import Outcome
+
+
+@dataclass(slots=True)
+class WarmUpGroup:
+    """The same warm-up on several runners. Its outcome is the worst of them, with the cost of all."""
+
+    pending: int
+    complete: Callable[[Outcome], None]
+    lose: Callable[[], None]  # called instead if all runners were lost
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def end(self, outcome: Outcome | None) -> None:
+        """Note the outcome of one runner; None if it was lost."""
+        self.pending -= 1
+        if outcome is not None:
+            self.outcomes.append(outcome)
+        if self.pending == 0:
+            if self.outcomes:
+                self.complete(worst(self.outcomes))
+            else:
+                self.lose()
+
+
+def worst(outcomes: list[Outcome]) -> Outcome:
+    """The worst outcome, with the summed cost of all and the duration of the slowest."""
+    outcome = max(outcomes, key=_badness)
+    costs = [item.answer.cost_usd for item in outcomes if item.answer is not None and item.answer.cost_usd is not None]
+    answer = outcome.answer or next((item.answer for item in outcomes if item.answer is not None), None)
+    if costs and answer is not None:
+        answer = replace(answer, cost_usd=sum(costs))
+    return replace(outcome, answer=answer, service_s=max(item.service_s for item in outcomes))
+
+
+def _badness(outcome: Outcome) -> int:
+    """Failures that show a service to be down are the worst: those not due to the variant."""
+    if outcome.status == "error":
+        return 4 if outcome.failure is not None and outcome.failure.blame == "infrastructure" else 3
+    return {"cancelled": 2, "skipped": 1, "ok": 0}[outcome.status]

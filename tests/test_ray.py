@@ -1,0 +1,245 @@
+"""Runs on a Ray cluster of two nodes: the same results as locally, whatever fails."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+from tests.conftest import Folder
+from tests.ray_cluster import Command, RayCluster
+
+ABREAST = [sys.executable, "-m", "abreast"]
+MODULE = """
+import asyncio, os, socket, time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+def note(case, name):
+    with open(FOLDER / "executed", "a") as file:
+        file.write(f"{name} {case.id} {os.readlink('/proc/self/ns/net')}\\n")
+
+async def waits(case, seconds=0.0):
+    note(case, "waits")
+    await asyncio.sleep(seconds)
+    return case.expected if int(case.id[1:]) % 3 else "wrong"
+
+def blocks(case, seconds=0.0):
+    note(case, "blocks")
+    time.sleep(seconds)
+    return {"answer": case.expected, "confidence": 0.5}
+
+def computes(case, seconds=0.0):
+    note(case, "computes")
+    if case.id == "c1":
+        raise ValueError("cannot do this one")
+    return case.expected
+"""
+SPEC = """
+name: functions
+cases: cases.jsonl
+variants:
+  waits: {target: "python:functions:waits"}
+  blocks: {target: "python:functions:blocks"}
+  computes: {target: "python:functions:computes", executor: process}
+scorers: [exact]
+repeats: 2
+limits: {parallel: 8}
+"""
+SLOW = """
+name: slow
+cases: cases.jsonl
+variants:
+  first: {target: "python:functions:waits", seconds: 0.3}
+  second: {target: "python:functions:blocks", seconds: 0.3}
+scorers: [exact]
+limits: {parallel: 10}
+"""
+
+
+class Experiments:
+    """Experiments in a folder, executed by the real command on the head of the cluster."""
+
+    def __init__(self, cluster: RayCluster, folder: Folder) -> None:
+        self.cluster, self.folder = cluster, folder
+        folder.write("functions.py", MODULE)
+
+    def ray(self, *words: str) -> list[str]:
+        return [*ABREAST, *words, "--engine", "ray", "--address", self.cluster.address, "--yes", "--no-pictures"]
+
+    def run(self, *words: str, code: int = 0) -> str:
+        done = self.cluster.run(self.ray(*words), cwd=self.folder.path, timeout=120)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def start(self, *words: str) -> Command:
+        return self.cluster.command(self.ray(*words, "--events", "events.jsonl"), cwd=self.folder.path)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        path = self.folder.path / "events.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [event for event in map(json.loads, lines) if event["kind"] == kind]
+
+    def executed(self) -> Counter[str]:
+        """Executions by function and case."""
+        path = self.folder.path / "executed"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(" ".join(line.split()[:2]) for line in lines)
+
+    def nodes(self) -> int:
+        """How many nodes executed something."""
+        return len({line.split()[2] for line in (self.folder.path / "executed").read_text().splitlines()})
+
+    def runners(self, node: int) -> list[psutil.Process]:
+        return [process for process in self.cluster.processes(node) if _is_runner(process)]
+
+    def verdicts(self, store: str = "results.db") -> list[dict[str, Any]]:
+        report = self.folder.abreast("report", "--store", store, "--format", "json").json
+        keys = ("variant", "verdict", "effect", "interval", "p", "scores", "reason")
+        return [{key: verdict[key] for key in keys} for verdict in report["verdicts"]]
+
+    def rows(self, store: str = "results.db") -> list[dict[str, Any]]:
+        columns = "case_id, variant, repeat, status, error_kind, error_blame, answer, score, prompt, attempts"
+        return self.folder.sql(f"select {columns} from predictions order by case_id, variant, repeat", store)
+
+
+def _is_runner(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return "Runner" in " ".join(process.cmdline())
+    return False
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> float:
+    """Wait until something outside of this process has happened; return how long that took."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < seconds
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+@pytest.fixture
+def experiments(ray_cluster: RayCluster, folder: Folder) -> Experiments:
+    return Experiments(ray_cluster, folder)
+
+
+def test_the_same_rows_and_verdict_as_locally(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(9)
+    folder.write("spec.yaml", SPEC)
+    experiments.run("run", "spec.yaml", "--store", "ray.db")
+    assert experiments.nodes() == 2
+    done = folder.abreast("run", "spec.yaml", "--store", "local.db", "--yes", "--no-pictures")
+    assert done.code == 0, done.output
+    assert experiments.rows("ray.db") == experiments.rows("local.db")
+    assert experiments.verdicts("ray.db") == experiments.verdicts("local.db")
+
+
+def test_a_killed_runner_loses_nothing_and_is_noticed_at_once(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(60)
+    folder.write("spec.yaml", SLOW)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 40)
+        (runner,) = experiments.runners(1)
+        runner.kill()
+        assert until(lambda: experiments.events("node_lost")) < 2.0
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, out + err
+    lost = experiments.events("node_lost")[0]["in_flight"]
+    executed = experiments.executed()
+    assert len(executed) == 120
+    assert sum(executed.values()) <= 120 + lost
+    assert [row["status"] for row in experiments.rows()] == ["ok"] * 120
+    assert {row["attempts"] for row in experiments.rows()} == {1}
+
+
+def test_a_frozen_node_is_replaced_within_six_seconds_and_ends_what_it_runs(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(60)
+    folder.write("spec.yaml", SLOW)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 30)
+        cluster.freeze(1)
+        assert until(lambda: experiments.events("node_lost")) < 6.0
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, out + err
+    lost = experiments.events("node_lost")[0]["in_flight"]
+    before = experiments.executed()
+    assert len(before) == 120
+    assert sum(before.values()) <= 120 + lost
+    cluster.thaw(1)
+    until(lambda: not experiments.runners(1))
+    assert experiments.executed() == before, "nothing starts on a node that lost its leases"
+    assert Counter(row["status"] for row in experiments.rows()) == {"ok": 120}
+
+
+def test_a_run_survives_a_cut_link_and_uses_the_node_when_it_is_back(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(150)
+    folder.write("spec.yaml", SLOW)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 30)
+        cluster.cut_link()
+        until(lambda: experiments.events("node_lost"))
+        cluster.restore_link()
+        out, err = command.communicate(timeout=90)
+        assert command.returncode == 0, out + err
+    executed = experiments.executed()
+    assert len(executed) == 300
+    assert Counter(row["status"] for row in experiments.rows()) == {"ok": 300}
+
+
+def test_a_node_that_joins_is_used(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    cluster.kill_node(1)
+    folder.cases(1000)
+    folder.write("spec.yaml", SLOW)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 10)
+        cluster.add_node()
+        until(lambda: experiments.nodes() == 2)
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=30)
+        assert command.returncode == 130, out + err
+    assert max(experiments.executed().values()) == 1
+
+
+def test_after_the_driver_is_killed_nothing_runs_on_and_resume_continues(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(40)
+    folder.write("spec.yaml", SLOW)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 30)
+        command.send_signal(signal.SIGKILL)
+        command.communicate(timeout=20)
+    assert until(lambda: not experiments.runners(0) + experiments.runners(1)) < 15.0
+    assert experiments.run("resume")
+    executed = experiments.executed()
+    assert len(executed) == 80
+    assert sum(executed.values()) <= 80 + 2 * 10
+    assert Counter(row["status"] for row in experiments.rows()) == {"ok": 80}
+
+
+def test_ctrl_c_lets_trials_finish_and_leaves_no_runner(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(40)
+    folder.write("spec.yaml", SLOW)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 20)
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=30)
+        assert command.returncode == 130, out + err
+    until(lambda: not experiments.runners(0) + experiments.runners(1))
+    assert {row["status"] for row in experiments.rows()} == {"ok"}
+    experiments.run("resume")
+    assert experiments.executed() == Counter(dict.fromkeys(experiments.executed(), 1))
+    assert len(experiments.rows()) == 80
