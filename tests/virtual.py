@@ -13,10 +13,11 @@ from typing import Any
 
 from abreast.execute.engine.base import Complete, Engine
 from abreast.execute.engine.local import LocalEngine
+from abreast.execute.estimate import Estimates
 from abreast.execute.failures import Retry
 from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
-from abreast.execute.limits.registry import build_limits
+from abreast.execute.limits.registry import ActiveLimits
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.sources.trials import Trials
@@ -94,8 +95,10 @@ class Rig:
             emit=emit or listener.event,
             stop=self.state.stop,
             ledger=FileLedger,
+            estimates=Estimates(len(targets)),
         )
-        built = build_limits(context)
+        self.limits = ActiveLimits(context)
+        built = list(self.limits)
         self.trials = Trials(
             plan=plan,
             limits=built,

@@ -13,6 +13,8 @@ from abreast.store.run_names import find_run
 from abreast.store.runs import leases
 from abreast.text import storable
 
+ACTIONS = ("pause", "resume", "stop", "retry", "set")
+
 
 class Control(NamedTuple):
     """A request. `outcome` is None until the driver answers; one that was refused has no `applied_at`."""
