@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -41,14 +41,14 @@ class Controller:
         state: RunState,
         limits: ActiveLimits,
         trials: Trials,
-        judging: Source,
+        sources: Sequence[Source],
         retry: Retry,
         emit: Callable[..., Any],
         cancel: Callable[[], None],
         stops_early: bool = False,
     ) -> None:
         """`cancel` ends everything in flight."""
-        self._state, self._limits, self._trials, self._judging = state, limits, trials, judging
+        self._state, self._limits, self._trials, self._sources = state, limits, trials, sources
         self._retry, self._emit, self._cancel, self._stops_early = retry, emit, cancel, stops_early
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -144,7 +144,7 @@ class Controller:
         after = changed_limits(before, control.value, self._limits.target_names, "set")
         added = self._limits.change(after)
         limits = list(self._limits)
-        for source in (self._trials, self._judging):
+        for source in self._sources:
             source.use_limits(limits)
         if self._scheduler is not None:
             self._scheduler.change_limits(limits, added)

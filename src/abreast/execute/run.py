@@ -114,7 +114,7 @@ class ActiveExecution:
             state=self._state,
             limits=self._limits,
             trials=self._trials,
-            judging=self._judging,
+            sources=[self._judging, self._trials],
             retry=self._retry,
             emit=self._listener.event,
             cancel=self._engine.cancel,

@@ -55,7 +55,7 @@ class RequestRate(Limit):
         return max(0.0, for_bucket, for_window)
 
     def take(self, job: Job, now: float) -> None:
-        self._tokens = self._level(now) - 1.0
+        self._tokens = max(0.0, self._level(now) - 1.0)  # a limit set during a run counts what is in flight
         self._filled_at = now
         self._log.append(now)
         while self._log[0] <= now - self._period:
