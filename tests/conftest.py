@@ -32,7 +32,7 @@ ABREAST = [sys.executable, "-m", "abreast"]
 # Statements that make a store as the fourth format had it.
 WITHOUT_VERSION_5 = """
 ALTER TABLE trials DROP COLUMN reasoning_tokens; ALTER TABLE attempts DROP COLUMN cost_usd;
-DROP TABLE artifacts; DROP TABLE judgements
+DROP TABLE artifacts; DROP TABLE judgements; DROP TABLE controls
 """
 
 ALLOWED_SKIPS = (

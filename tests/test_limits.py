@@ -29,7 +29,7 @@ from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
-from abreast.execute.limits.registry import build_limits
+from abreast.execute.limits.registry import ActiveLimits
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.sources.warmup import WarmUps
@@ -1032,9 +1032,15 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
         events: list[str] = []
         emit = lambda kind, **_: events.append(kind)  # noqa: E731
         context = LimitContext(
-            limits=Limits(), targets=targets, plan=plan, emit=emit, stop=state.stop, ledger=FileLedger
+            limits=Limits(),
+            targets=targets,
+            plan=plan,
+            emit=emit,
+            stop=state.stop,
+            ledger=FileLedger,
+            estimates=Estimates(len(targets)),
         )
-        limits = build_limits(context)
+        limits = list(ActiveLimits(context))
         source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, emit=emit)
         retry = Retry(0)
         await Scheduler(sources=[source], engine=engine, limits=limits, retry=retry, state=state, clock=loop.time).run()

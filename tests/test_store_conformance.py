@@ -369,6 +369,110 @@ def test_deleting_a_run_deletes_all_its_rows(store: Store) -> None:
     assert store.sql("select count(*) from cases")[1] == [(0,)]
 
 
+# -- controls and changes ------------------------------------------------------------------------------------------
+
+
+def test_a_control_is_answered_once_by_the_driver_of_its_run(store: Store) -> None:
+    lease = store.begin(new_run())
+    first = store.request_control("latest", "set", {"parallel": 8}, "ann@one")
+    second = store.request_control("calm-heron-1", "pause", None, "bob@two")
+    pending = store.pending_controls(lease.run_id)
+    assert [(control.number, control.requested_by, control.action, control.value) for control in pending] == [
+        (first, "ann@one", "set", {"parallel": 8}),
+        (second, "bob@two", "pause", None),
+    ]
+    assert abs(pending[0].requested_at - store.now()) < 60
+    store.answer_control(first, "parallel: 2 → 8")
+    store.answer_control(first, "too late")
+    store.answer_control(second, "already paused", is_applied=False)
+    assert store.pending_controls(lease.run_id) == []
+    answers = [(control.outcome, control.applied_at is not None) for control in store.controls(lease.run_id)]
+    assert answers == [("parallel: 2 → 8", True), ("already paused", False)]
+    store.finish(lease, "complete", None)
+
+
+def test_a_run_that_no_process_executes_takes_no_controls(store: Store) -> None:
+    lease = store.begin(new_run())
+    number = store.request_control("latest", "pause", None, "ann@one")
+    store.finish(lease, "incomplete", "interrupted")
+    control = store.control(number)
+    assert control is not None
+    assert (control.outcome, control.applied_at) == ("not applied: the run has ended", None)
+    with pytest.raises(StoreError, match="no process executes calm-heron-1") as caught:
+        store.request_control("latest", "pause", None, "ann@one")
+    assert "abreast resume calm-heron-1" in caught.value.fix
+    store.finish(store.claim("calm-heron-1"), "complete", None)
+    with pytest.raises(StoreError, match="calm-heron-1 is complete"):
+        store.request_control("latest", "pause", None, "ann@one")
+
+
+def test_a_resume_does_not_apply_controls_for_a_driver_that_died(store: Store, address: str) -> None:
+    process = in_another_process(WRITE_AND_WAIT, address)
+    assert process.stdout is not None
+    process.stdout.readline()
+    number = store.request_control("latest", "stop", None, "ann@one")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    lease = store.claim("calm-heron-1")
+    assert store.pending_controls(lease.run_id) == []
+    control = store.control(number)
+    assert control is not None
+    assert (control.outcome, control.applied_at) == ("not applied: its process died", None)
+    store.finish(lease, "complete", None)
+    store.delete(["calm-heron-1"])
+    assert store.control(number) is None
+
+
+def test_a_reader_gets_what_changed_since_its_revision(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    run_id, queries = writing.lease.run_id, store.queries
+    other = Writing(store, store.begin(new_run("other-1", "other")))
+    beginning = store.revision(run_id)
+    for one in (writing, other):
+        own = one.lease.run_id
+        one.writer.put_together([*trial_rows(own, Answer("2")), event(own, 1)], "stored")
+        wait_for(lambda one=one: one.committed)  # type: ignore[misc]
+    first = store.revision(run_id)
+    assert [(row["position"], row["case_id"]) for row in queries.trials_since(run_id, beginning)] == [(0, "a")]
+    assert queries.scores_since(run_id, beginning) == [{"position": 0, "name": "exact", "value": 1.0, "version": "1"}]
+    assert [happened_at for happened_at, _, _ in queries.events_since(run_id, beginning)] == [1.0]
+    assert queries.judgements_since(run_id, beginning) == []
+    assert store.revision(run_id) == first != store.revision(other.lease.run_id)
+
+    store.add_labels(run_id, [(run_id, 0, "exact", 0.0, "no", schema.LABEL_VERSION)], None)
+    number = store.request_control("calm-heron-1", "pause", None, "ann@one")
+    labelled = store.revision(run_id)
+    assert [row["value"] for row in queries.scores_since(run_id, first)] == [0.0]
+    assert [control.number for control in queries.controls_since(run_id, first)] == [number]
+    store.answer_control(number, "paused")
+    assert [control.outcome for control in queries.controls_since(run_id, labelled)] == ["paused"]
+
+    writing.writer.put_together([*trial_rows(run_id, Answer("3")), event(run_id, 2)], "again")  # as after a retry
+    wait_for(lambda: len(writing.committed) == 2)
+    last = store.revision(run_id)
+    assert [row["position"] for row in queries.trials_since(run_id, labelled)] == [0]
+    assert [happened_at for happened_at, _, _ in queries.events_since(run_id, labelled)] == [2.0]
+    assert queries.events_since(run_id, beginning, most=1) == queries.events_since(run_id, beginning)[:1]
+    for changes in (queries.trials_since, queries.scores_since, queries.events_since, queries.controls_since):
+        assert changes(run_id, last) == []
+    with pytest.raises(BadInput, match="invalid revision"):
+        queries.trials_since(run_id, "1-2-x")
+    for one in (writing, other):
+        one.writer.close()
+        store.finish(one.lease, "complete", None)
+
+
+def test_a_reader_is_woken_by_what_another_process_changes(store: Store) -> None:
+    lease = store.begin(new_run())
+    with open_store(store.address) as reader:
+        reader.wait_for_change(0.0)
+        while reader.wait_for_change(0.2):
+            pass
+        store.request_control("latest", "pause", None, "ann@one")
+        assert reader.wait_for_change(30.0)
+    store.finish(lease, "complete", None)
+
+
 # -- types ---------------------------------------------------------------------------------------------------------
 
 EXACT = {

@@ -11,12 +11,14 @@ import selectors
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from abreast.execute.controls import Controller
 from abreast.execute.engine.base import Complete, Engine
 from abreast.execute.engine.local import LocalEngine
+from abreast.execute.estimate import Estimates
 from abreast.execute.failures import Retry
 from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
-from abreast.execute.limits.registry import build_limits
+from abreast.execute.limits.registry import ActiveLimits
 from abreast.execute.listener import Listener
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.sources.trials import Trials
@@ -94,8 +96,10 @@ class Rig:
             emit=emit or listener.event,
             stop=self.state.stop,
             ledger=FileLedger,
+            estimates=Estimates(len(targets)),
         )
-        built = build_limits(context)
+        self.limits = ActiveLimits(context)
+        built = list(self.limits)
         self.trials = Trials(
             plan=plan,
             limits=built,
@@ -105,20 +109,32 @@ class Rig:
             state=self.state,
             early_stopping=early_stopping,
         )
+        retry = Retry(limits.retries, random.Random(1))
         self.scheduler = Scheduler(
             sources=[self.trials],
             engine=self.engine,
             limits=built,
-            retry=Retry(limits.retries, random.Random(1)),
+            retry=retry,
             state=self.state,
             clock=loop.time,
+        )
+        self.controller = Controller(
+            state=self.state,
+            limits=self.limits,
+            trials=self.trials,
+            sources=[self.trials],
+            retry=retry,
+            emit=emit or listener.event,
+            cancel=self.engine.cancel,
+            stops_early=early_stopping is not None,
         )
 
     async def run(self) -> float:
         """Execute everything; return the elapsed seconds."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        await self.scheduler.run()
+        await self.controller.run(self.scheduler)
+        self.controller.end()
         elapsed = loop.time() - begin
         await self.engine.close()
         return elapsed

@@ -30,6 +30,7 @@ GROUPS = {  # module of `abreast.cli.commands` and summary of each command
         "run": ("run", "run the checks, execute the trials and print the verdict"),
         "check": ("run", "run the checks only; nothing is executed"),
         "resume": ("run", "continue a run that stopped"),
+        "ctl": ("control", "pause, resume or stop a run that is being executed, or change its limits"),
         "init": ("start", "write a small experiment to start from"),
         "demo": ("run", "run a simulated experiment, from cases to verdict"),
         "suites": ("start", "list the experiments that packages provide, run by name"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from abreast.execute.job import Job
@@ -49,12 +49,14 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 
 class Estimates(Limit):
-    """Learns from every attempt that ends; used by limits that reserve."""
+    """Learns from every attempt that ends, and adds up; used by limits that reserve."""
 
     def __init__(self, variants: int, before: Sequence[PriorUse] = ()) -> None:
         self._cost = [RunningMean() for _ in range(variants)]
         self._tokens = [RunningMean() for _ in range(variants)]
+        self._spent_usd, self._spent_tokens = [0.0] * variants, [0.0] * variants
         for variant, spent in enumerate(before):
+            self._spent_usd[variant], self._spent_tokens[variant] = spent.cost_usd, spent.tokens
             if spent.costed:
                 self._cost[variant] = RunningMean(spent.costed, spent.cost_usd / spent.costed)
             if spent.counted:
@@ -64,8 +66,17 @@ class Estimates(Limit):
         cost, tokens = cost_of(outcome), tokens_of(outcome)
         if cost is not None:
             self._cost[job.variant].add(cost)
+            self._spent_usd[job.variant] += cost
         if tokens is not None:
             self._tokens[job.variant].add(tokens)
+            self._spent_tokens[job.variant] += tokens
+
+    def spent_usd(self, variants: Iterable[int]) -> float:
+        """Dollars spent by the run so far, earlier executions included."""
+        return sum(self._spent_usd[variant] for variant in variants)
+
+    def spent_tokens(self, variants: Iterable[int]) -> float:
+        return sum(self._spent_tokens[variant] for variant in variants)
 
     def tokens(self, job: Job) -> float:
         mean = self._tokens[job.variant]

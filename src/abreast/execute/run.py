@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from abreast.errors import StoreError
+from abreast.execute.controls import Controller, ControlWatch
 from abreast.execute.early_stopping import Decision, EarlyStopping, StoppingRule
 from abreast.execute.engine.base import EngineFactory, EngineSetup, find_engine
-from abreast.execute.estimate import PriorUse
+from abreast.execute.estimate import Estimates, PriorUse
 from abreast.execute.failures import Retry
 from abreast.execute.job import Job
 from abreast.execute.limits.base import LimitContext
-from abreast.execute.limits.registry import build_limits
+from abreast.execute.limits.registry import ActiveLimits
 from abreast.execute.listener import ConcurrencyStats, InFlightStats, Listener, Listeners
 from abreast.execute.outages import StoreOutages
 from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
@@ -102,12 +103,23 @@ class ActiveExecution:
         self._state = RunState(acknowledgements, self._listener)
         self._engine = execution.engine.build(execution.engine_setup, self._state.complete)
         context = self._limit_context()
-        self._requested = context.concurrency.requested  # trials in flight
-        self._limits = [*build_limits(context), *self._engine.limits(self._requested, context.emit, context.stop)]
+        of_engine = self._engine.limits(context.concurrency.requested, context.emit, context.stop)
+        self._limits = ActiveLimits(context, of_engine)
+        self._retry = Retry(execution.limits.retries, random.Random(execution.plan.seed))
         self._early_stopping = (
             None if execution.stop is None else EarlyStopping(execution.stop, self._state, self._listener)
         )
         self._build_sources()
+        self._controller = Controller(
+            state=self._state,
+            limits=self._limits,
+            trials=self._trials,
+            sources=[self._judging, self._trials],
+            retry=self._retry,
+            emit=self._listener.event,
+            cancel=self._engine.cancel,
+            stops_early=execution.stop is not None,
+        )
 
     def _limit_context(self) -> LimitContext:
         execution, store, run_id = self._execution, self._execution.store, self._run_id
@@ -118,7 +130,7 @@ class ActiveExecution:
             plan=execution.plan,
             emit=self._listener.event,
             stop=self._state.stop,
-            spent=self._prior_use() if execution.limits.needs_spending else (),
+            estimates=Estimates(len(self._targets), self._prior_use() if execution.lease.epoch > 1 else ()),
             waits_for_quota=execution.waits_for_quota,
             ledger=store.quota_ledger,
             own_failures=store.own_failures(run_id),
@@ -130,21 +142,21 @@ class ActiveExecution:
         """Build trials, judging and scoring. Early stopping gets the scores of one of the latter two."""
         execution, panel, early_stopping = self._execution, self._panel, self._early_stopping
         is_judged = early_stopping is not None and panel.gives(early_stopping.score)
-        scorers = without_judges(execution.scorers)
+        scorers, limits = without_judges(execution.scorers), list(self._limits)
         self._scoring = Scoring(scorers, self._writer, execution.unscored, None if is_judged else early_stopping)
         self._judging = Judging(
             panel=panel,
             first_variant=len(execution.targets),
             store=execution.store,
             writer=self._writer,
-            limits=self._limits,
+            limits=limits,
             listener=self._listener,
             state=self._state,
             early_stopping=early_stopping if is_judged else None,
         )
         self._trials = Trials(
             plan=execution.plan,
-            limits=self._limits,
+            limits=limits,
             records=TrialRecords(execution.plan, self._writer),
             on_commit=self._committed,
             listener=self._listener,
@@ -187,12 +199,11 @@ class ActiveExecution:
             self._scoring.put(answers)
 
     async def run(self) -> Ending:
-        loop, execution, state = asyncio.get_running_loop(), self._execution, self._state
+        execution, state = self._execution, self._state
         self._scoring.start()
         with RARE_COLLECTIONS, self._engine.reaping(), self._handle_interrupts(), execution.store.following():
-            seconds = execution.limits.run_timeout
-            if seconds is not None:
-                loop.call_later(seconds, state.stop, "run_timeout", f"run_timeout of {seconds:g} s reached", "")
+            self._controller.start_timeout()
+            control_watch = ControlWatch(execution.store, self._run_id, self._controller.apply)
             store_watch = asyncio.create_task(self._watch_store())
             outages = StoreOutages(execution.store.address, self._writer, state, self._listener.event)
             outage_watch = asyncio.create_task(outages.watch())
@@ -201,6 +212,8 @@ class ActiveExecution:
             try:
                 await self._schedule()
             finally:
+                self._controller.end()
+                await control_watch.close()
                 in_flight = self._report_in_flight()
                 for task in watches:
                     task.cancel()
@@ -212,7 +225,7 @@ class ActiveExecution:
         return self._ending(in_flight)
 
     def _report_in_flight(self) -> InFlightStats:
-        in_flight = InFlightStats(self._requested, self._stats.mean, self._stats.most)
+        in_flight = InFlightStats(self._limits.requested, self._stats.mean, self._stats.most)
         if in_flight.most:
             mean = round(in_flight.mean, 2)
             self._listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
@@ -251,15 +264,7 @@ class ActiveExecution:
 
     async def _schedule(self) -> None:
         """Warm up, then execute the trials and ask the judges."""
-        execution, state, limits = self._execution, self._state, self._limits
-        schedule = partial(
-            Scheduler,
-            engine=self._engine,
-            limits=limits,
-            retry=Retry(execution.limits.retries, random.Random(execution.plan.seed)),
-            state=state,
-            clock=asyncio.get_running_loop().time,
-        )
+        execution, state = self._execution, self._state
         sources: list[Source] = [self._trials]
         if self._panel.judges:
             self._judging.begin()
@@ -268,9 +273,21 @@ class ActiveExecution:
         if not all(source.is_done for source in sources):
             ignores_failures = execution.ignores_warmup_failures
             emit = self._listener.event
+            limits = list(self._limits)
             warm_ups = WarmUps(execution.plan, execution.targets, limits, state, emit, ignores_failures)
-            await schedule(sources=[warm_ups]).run()
-        await schedule(sources=sources).run()
+            await self._run_scheduler([warm_ups])
+        await self._run_scheduler(sources)
+
+    async def _run_scheduler(self, sources: Sequence[Source]) -> None:
+        scheduler = Scheduler(
+            sources=sources,
+            engine=self._engine,
+            limits=list(self._limits),
+            retry=self._retry,
+            state=self._state,
+            clock=asyncio.get_running_loop().time,
+        )
+        await self._controller.run(scheduler)
 
     async def _tick(self) -> None:
         while True:

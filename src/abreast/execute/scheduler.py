@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from abreast.execute.engine.base import Engine
 from abreast.execute.failures import Retry, cancelled_if_crashed
@@ -37,17 +37,40 @@ class Scheduler:
         state: RunState,
         clock: Callable[[], float],
     ) -> None:
-        self._sources, self._engine, self._limits = sources, engine, limits
+        self._sources, self._engine = sources, engine
         self._retry, self._state, self._clock = retry, state, clock
         self._source_of = {source.job_type: source for source in sources}
-        variants = range(sum(len(source.lanes) for source in sources))
+        self._use_limits(limits)
+        self._backoff: list[tuple[float, int, Job]] = []
+        self._undecided: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
+        self._running: dict[Job, None] = {}  # in flight, in the order of starts
+        self._counted: set[Job] = set()  # handed over, and counting as in flight until their rows are safe
+        self._unacknowledged = 0  # outcomes handed over and not yet safe
+        self._released = 0  # of them, those that no longer count as in flight
+
+    def _use_limits(self, limits: Sequence[Limit]) -> None:
+        self._limits = limits
+        variants = range(sum(len(source.lanes) for source in self._sources))
         self._taking = by_variant((limit for limit in limits if type(limit).take is not Limit.take), variants)
         self._settling = by_variant((limit for limit in limits if type(limit).settle is not Limit.settle), variants)
         self._releasing = by_variant((limit for limit in limits if type(limit).release is not Limit.release), variants)
-        self._backoff: list[tuple[float, int, Job]] = []
-        self._undecided: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
-        self._unacknowledged = 0  # outcomes handed over and not yet safe
-        self._released = 0  # of them, those that no longer count as in flight
+
+    def change_limits(self, limits: Sequence[Limit], added: Iterable[Limit]) -> None:
+        """Continue under other limits; those added count what is in flight."""
+        now = self._clock()
+        for job in self._counted:
+            self._release_limits(job, now)
+            job.counts_until_stored = False
+            self._released += 1
+        self._counted.clear()
+        for limit in added:
+            for job in self._running:
+                if limit.applies_to(job.variant):
+                    limit.take(job, job.dispatched_at)
+        self._use_limits(limits)
+        for source in self._sources:
+            source.use_limits(limits)
+        self._state.wake()
 
     async def run(self) -> None:
         """Run until every job is stored, or after a stop until what was in flight is."""
@@ -106,6 +129,7 @@ class Scheduler:
         if state.stopped == INTERRUPTED:
             outcome = cancelled_if_crashed(outcome)
         state.in_flight -= 1
+        del self._running[job]
         for limit in self._settling[job.variant]:
             limit.settle(job, outcome, now)
         failure = outcome.failure
@@ -148,13 +172,17 @@ class Scheduler:
 
     def _hand_over(self, job: Job, outcome: Outcome) -> None:
         self._unacknowledged += 1
-        self._released += not job.counts_until_stored
+        if job.counts_until_stored:
+            self._counted.add(job)
+        else:
+            self._released += 1
         self._source_of[type(job)].store(job, outcome)
 
     def _acknowledge(self, jobs: Sequence[Job], now: float) -> None:
         """Release jobs whose rows are stored."""
         for job in jobs:
             if job.counts_until_stored:
+                self._counted.discard(job)
                 self._release_limits(job, now)
             else:
                 self._released -= 1
@@ -187,7 +215,7 @@ class Scheduler:
 
     def _is_at_rest(self) -> bool:
         """Whether nothing under way could start another trial."""
-        is_held_back = any(source.is_held_back() for source in self._sources)
+        is_held_back = self._state.is_paused or any(source.is_held_back() for source in self._sources)
         return not (self._state.in_flight or self._unacknowledged or is_held_back)
 
     # -- starting ------------------------------------------------------------------------------------------------------
@@ -203,7 +231,7 @@ class Scheduler:
 
     def _start(self, now: float) -> float:
         """Start all jobs that may start; return the seconds until the next might."""
-        if self._state.stopped is not None:
+        if self._state.stopped is not None or self._state.is_paused:
             return UNTIL_AN_EVENT
         earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
         tried = []
@@ -254,6 +282,7 @@ class Scheduler:
             limit.take(job, now)
         state, timing = self._state, job.timing
         state.in_flight += 1
+        self._running[job] = None
         if state.in_flight > state.most_in_flight:
             state.most_in_flight = state.in_flight
         job.attempt += 1

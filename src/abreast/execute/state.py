@@ -55,6 +55,7 @@ class RunState:
         self.wake = self.changed.set  # makes the scheduler check the limits again
         self.in_flight = 0
         self.most_in_flight = 0
+        self.is_paused = False  # nothing starts; what is in flight goes on
         self.stopped: str | None = None  # kind of the reason
         self.why = ""
         self.fix = ""

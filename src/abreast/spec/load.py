@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from abreast.plugins import plugin_names
 from abreast.scorers import KINDS
 from abreast.spec.read_cases import LocatedCall, LocatedCases, LocatedText
 from abreast.spec.schema import (
+    FIXED_LIMITS,
     SIMULATORS,
     Bounds,
     Expectation,
@@ -118,6 +119,21 @@ def validated(data: Mapping[str, Any], source: str, lines: KeyLines | None = Non
         return Spec.model_validate(data)
     except pydantic.ValidationError as error:
         raise _explain(error, source, lines) from None
+
+
+def changed_limits(limits: Limits, changes: Mapping[str, Any], targets: Collection[str], source: str) -> Limits:
+    """The limits of a run with some settings changed: `parallel`, or `parallel.TARGET` for one target."""
+    section = limits.model_dump(exclude_unset=True)
+    for name, value in changes.items():
+        key, _, target = name.partition(".")
+        if key in FIXED_LIMITS:
+            raise BadInput(f"{source}: {key} cannot change during a run", "stop the run, change the spec and resume")
+        if target and target not in targets:
+            fix = f"choose one of {', '.join(sorted(targets))}"
+            raise BadInput(f"{source}: no target {quote(target)}{suggestion(target, targets)}", fix)
+        own = section.setdefault("targets", {}).setdefault(target, {}) if target else section
+        own[key] = value
+    return validated({"cases": "", "limits": section}, source).limits
 
 
 def _first_unstorable(data: Mapping[str, Any]) -> tuple[KeyPath, str] | None:

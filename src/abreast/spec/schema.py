@@ -241,6 +241,12 @@ class VariantLimits(StrictModel):
     timeout: OptionalSeconds = setting(None, "Timeout of its trials in seconds, instead of that of its target")
 
 
+FIXED_LIMITS = frozenset(
+    ("timeout", "variants", "turns", "memory_per_trial", "free_memory", "free_cores", "answer_size", "ask_above_usd")
+)
+"""Settings of `Limits` that cannot change during a run."""
+
+
 class Limits(TargetLimits):
     """Limits of a run: concurrency, rates, cost, time and resources."""
 
@@ -277,12 +283,6 @@ class Limits(TargetLimits):
     @property
     def answer_bytes(self) -> int:
         return size_in_bytes(self.answer_size)
-
-    @property
-    def needs_spending(self) -> bool:
-        """Whether a limit needs to know what the run has spent."""
-        limits = (self, *self.targets.values())
-        return any(item.budget_usd or item.budget_tokens or item.tokens_per_minute for item in limits)
 
     def seconds_of(self, variant: str, target: str) -> Callable[[int], float]:
         """The timeout of a trial of this variant, as a function of the prompt length."""

@@ -106,6 +106,11 @@ for _tag, _pattern, _first in _RESOLVERS:
     _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
 
 
+def yaml_value(where: str, text: str) -> Any:
+    """A single value in YAML; `where` prefixes errors."""
+    return _parse_yaml(where, text)[0]
+
+
 def _parse_yaml(where: str, text: str) -> tuple[Any, KeyLines]:
     loader: _Loader | None = None
     try:

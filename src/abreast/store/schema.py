@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from abreast.store.dialect import Dialect, Mode
 
-VERSION = 6
+VERSION = 7
 MOST_RETURNED = 1_000  # columns for keys of returned dicts; further keys are only in the JSON of their row
 LONGEST_NAME = 200
 MOST_LOGGED = 1_000  # columns for logged names; further names are refused
@@ -64,6 +64,10 @@ TABLES: dict[str, dict[str, str]] = {
         "cost_usd DOUBLE, cost_basis TEXT, started_at DOUBLE, service_s DOUBLE, reused_from TEXT"
     ),
     "events": _columns("run_id BIGINT, happened_at DOUBLE, kind TEXT, detail TEXT"),
+    "controls": _columns(
+        "run_id BIGINT, requested_at DOUBLE, requested_by TEXT, action TEXT, value TEXT, applied_at DOUBLE, "
+        "outcome TEXT"
+    ),
     "columns": _columns("kind TEXT, name TEXT, type TEXT"),
     "deletions": _columns("run_id BIGINT, deleted_at DOUBLE"),
     "tracked_tables": _columns("name TEXT, relation TEXT, changes BIGINT"),
@@ -89,7 +93,7 @@ UNIQUE: dict[str, str] = {
 # Tables whose rows belong to one run; cases are shared between runs.
 OF_A_RUN = (
     *("variants", "trials", "payloads", "artifacts", "attempts", "scores", "old_scores", "judgements"),
-    *("logged_metrics", "events"),
+    *("logged_metrics", "events", "controls"),
 )
 
 # The columns of `predictions` in every store.
@@ -112,15 +116,20 @@ class Column(NamedTuple):
 
 
 _JUDGEMENTS_BY_KEY = "CREATE INDEX IF NOT EXISTS judgements_by_key ON judgements(key)"
+# For what changed in a run since its last row was read.
+_BY_ROW_NUMBER = tuple(
+    f"CREATE INDEX IF NOT EXISTS new_{table} ON {table}(run_id, seq)"
+    for table in ("trials", "scores", "judgements", "events")
+)
 
 
 def create_tables(dialect: Dialect) -> Iterable[str]:
     for table in TABLES:
         yield _create_table(dialect, table)
     yield "CREATE INDEX IF NOT EXISTS attempts_of_trial ON attempts(run_id, position)"
-    yield "CREATE INDEX IF NOT EXISTS events_of_run ON events(run_id)"
     yield "CREATE INDEX IF NOT EXISTS variants_by_digest ON variants(digest)"
     yield _JUDGEMENTS_BY_KEY
+    yield from _BY_ROW_NUMBER
 
 
 def _create_table(dialect: Dialect, table: str) -> str:
@@ -150,6 +159,10 @@ def upgrades(dialect: Dialect, version: int) -> Iterable[str]:
         yield _add_column(dialect, "attempts", "cost_usd")
         yield from (_create_table(dialect, table) for table in ("artifacts", "judgements"))
         yield _JUDGEMENTS_BY_KEY
+    if version < 7:
+        yield _create_table(dialect, "controls")
+        yield "DROP INDEX IF EXISTS events_of_run"
+        yield from _BY_ROW_NUMBER
 
 
 def _add_column(dialect: Dialect, table: str, column: str) -> str:

@@ -16,6 +16,7 @@ from abreast.store.base import Connection
 from abreast.store.queries import Queries
 from abreast.store.rows import Row, to_json
 from abreast.store.runs import leases
+from abreast.store.runs.controls import RunControls, refuse_pending
 from abreast.store.runs.leases import Lease
 from abreast.store.runs.reuse import ReusableAnswers, Reuse, copy_answers
 from abreast.store.runs.scores import LaterScores
@@ -53,7 +54,7 @@ class NewRun:
     judged: Sequence[str] = ()  # scores that are not copied with a reused answer, because their judgements are reused
 
 
-class Store(ReusableAnswers, LaterScores):
+class Store(ReusableAnswers, LaterScores, RunControls):
     """One store, open while it is used as a context manager or until `close`."""
 
     @property
@@ -73,6 +74,10 @@ class Store(ReusableAnswers, LaterScores):
         """One run by its name, its label, `latest`, `previous`, or an unambiguous prefix."""
         _, run = run_names.find_run([self], name)
         return self._settled(self.dicts(f"{_RUNS} WHERE run = ?", (run,))[0])
+
+    def revision(self, run_id: int) -> str:
+        """How far the rows of a run have been read, if all are read now; for `queries.trials_since` and the like."""
+        return str(self.queries.revision(run_id))
 
     def _settled(self, run: dict[str, Any]) -> dict[str, Any]:
         if run["status"] == RUNNING and not self.is_executed(run["owner"], run["heartbeat_at"]):
@@ -214,6 +219,7 @@ class Store(ReusableAnswers, LaterScores):
                 "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ? WHERE run_id = ?",
                 (owner, epoch + 1, self.now(), run_id),
             )
+            refuse_pending(connection, run_id, "not applied: its process died")
             if executes:
                 _keep_last_attempts(connection, run_id)
                 connection.execute(
@@ -246,6 +252,8 @@ class Store(ReusableAnswers, LaterScores):
                 f"UPDATE runs SET {assigned} WHERE run_id = ? AND epoch = ?",
                 (None, *values.values(), lease.run_id, lease.epoch),
             )
+            if connection.changes():
+                refuse_pending(connection, lease.run_id, "not applied: the run has ended")
         self.release_lease(lease)
         self.close()
 

@@ -49,6 +49,7 @@ class Counts(Listener):
         self.at_judges = 0
         self.down: set[str] = set()  # targets in an outage, and the store
         self.judge_cost = 0.0
+        self.is_paused = False  # by a control
         self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
         self._clock = clock
@@ -93,6 +94,11 @@ class Counts(Listener):
             self.held_back = f"({requested}limited by {HELD_BACK[kind]})"
         elif kind in RELEASED:
             self.held_back = ""
+        elif kind == "requeued":
+            self.done -= detail["trials"]
+            self.errors -= Counter(detail["errors"])
+        elif kind == "control":
+            self.is_paused = detail["is_paused"]
         elif kind == "outage":
             self.down.add(detail["target"])
         elif kind == "outage_over":
@@ -133,6 +139,8 @@ class Counts(Listener):
             parts["held back"] = self.held_back
         if len(set(self._targets)) > 1 and by_target:
             parts["by target"] = f"({', '.join(by_target)})"
+        if self.is_paused:
+            parts["paused"] = "paused"
         if self.down:
             parts["down"] = f"paused: {', '.join(sorted(self.down))}"
         parts["errors"] = f"errors {self.errors.total():,}"
@@ -162,7 +170,7 @@ _EXPLAINING = ("held back", "by target", "kinds", "total")
 # Parts to omit in a narrow terminal, in this order; the count of done trials always stays.
 _DISPENSABLE = (
     *("by target", "kinds", "held back", "total", "retries", "rate", "in flight"),
-    *("judge cost", "cost", "judging", "left", "errors", "waiting", "down"),
+    *("judge cost", "cost", "judging", "left", "errors", "waiting", "down", "paused"),
 )
 
 
@@ -222,6 +230,8 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
     if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
         reason = f"{detail['target']} reports that its {detail['used_up']} are used up"
         return f"paused: {reason}; continues in {detail['seconds']:.0f} s"
+    if kind == "control":
+        return f"{detail['by']}: {detail['outcome']}"
     if kind == "outage":
         return _outage(detail)
     if kind == "outage_over":

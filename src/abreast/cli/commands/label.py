@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ Labels are stored as you type them; run the command again to continue. The sampl
 a larger --sample keeps existing labels. With 20 or more labelled cases the verdict is corrected.""",
 )
 def label(args: argparse.Namespace) -> int:
+    from abreast.experiment.control import account_name
     from abreast.experiment.labels.labelling import Labelling
     from abreast.experiment.labels.sheet import read_sheet, write_sheet
 
@@ -53,7 +53,7 @@ def label(args: argparse.Namespace) -> int:
         )
     with store_argument.find_store(args.store) as store:
         labelling = Labelling.open(
-            store, args.run, by=args.by or _account(), scorer=args.scorer, sample=args.sample, seed=args.seed
+            store, args.run, by=args.by or account_name(), scorer=args.scorer, sample=args.sample, seed=args.seed
         )
         if args.export:
             rows = write_sheet(labelling, Path(args.export))
@@ -75,13 +75,6 @@ def label(args: argparse.Namespace) -> int:
         elif not args.export:
             _conclude(progress, store)
     return code
-
-
-def _account() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no account, as in some containers
-        return "unknown"
 
 
 # -- on a terminal -----------------------------------------------------------------------------------------------------

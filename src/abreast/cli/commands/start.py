@@ -11,6 +11,7 @@ from pathlib import Path
 from abreast.cli import COMMANDS, parser_of
 from abreast.cli.command import argument, command
 from abreast.output import echo, listings, say_problem
+from abreast.store.runs.controls import ACTIONS
 from abreast.suites.starters import KINDS, next_step, write_starter
 
 
@@ -96,6 +97,7 @@ _abreast() {{
   else
     case "${{COMP_WORDS[1]}}" in
     run|check|aa) _abreast_offer "$word" {" ".join(suite_names)} ;;
+    ctl) _abreast_offer "$word" {" ".join(ACTIONS)} ;;
     esac
     if [ "${{#COMPREPLY[@]}}" -gt 0 ] && type compopt >/dev/null 2>&1; then
       compopt -o filenames 2>/dev/null  # readline quotes them
@@ -125,4 +127,5 @@ def _fish(flags: dict[str, list[str]], suite_names: list[str]) -> str:
     lines += [
         f"complete -c abreast -n '__fish_seen_subcommand_from run check aa' -a {name} -d suite" for name in suite_names
     ]
+    lines += [f"complete -c abreast -n '__fish_seen_subcommand_from ctl' -f -a {action}" for action in ACTIONS]
     return "\n".join(lines)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from abreast.execute.job import Job
 from abreast.model import Blame, Failure, Outcome
 from abreast.plan.concurrency import Concurrency
 
 if TYPE_CHECKING:
-    from abreast.execute.estimate import Estimates, PriorUse
+    from abreast.execute.estimate import Estimates
     from abreast.plan.plan import Plan
     from abreast.spec.schema import Limits
     from abreast.store.user_state.quota_ledger import Ledger
@@ -39,6 +39,14 @@ class Limit:
 
     holds_warmups = True
     """Whether warm-ups wait for it; False if it only bounds how many trials are in flight."""
+
+    @property
+    def key(self) -> object:
+        """What identifies it among the limits of a run, whatever its settings."""
+        return type(self), None if self.variants is None else frozenset(self.variants)
+
+    def change(self, new: Self) -> None:
+        """Continue with the settings of `new`, which has the same key and was built from changed settings."""
 
     def applies_to(self, variant: int) -> bool:
         return self.variants is None or variant in self.variants
@@ -107,7 +115,7 @@ class LimitContext:
     plan: Plan | None = None
     emit: Callable[..., Any]  # report an event, by kind and details
     stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
-    spent: Sequence[PriorUse] = ()  # by variant, before this execution
+    estimates: Estimates
     waits_for_quota: bool = True
     ledger: Callable[[], Ledger]  # of the accounts with a quota
     own_failures: Sequence[tuple[int, str]] | None = None  # of variants before this execution, as position and kind
@@ -130,12 +138,6 @@ class LimitContext:
     @cached_property
     def concurrency(self) -> Concurrency:
         return Concurrency(self.limits, self.targets[: len(self.trials)])
-
-    @cached_property
-    def estimates(self) -> Estimates:
-        from abreast.execute.estimate import Estimates
-
-        return Estimates(len(self.targets), self.spent)
 
     def pool(self, target: Target) -> str:
         """Name of what shares a rate and fails together: an address with its model, or the whole target."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from abreast.execute.failures import NEVER_RETRIED, shows_service_is_up, suggested_fix
 from abreast.execute.job import Job
@@ -146,6 +146,11 @@ class Breaker(Limit):
         """`services` are by variant; variants may share one. With `waits_long`, wait as long as a service asks for."""
         self._services, self._retries, self._waits_long = services, retries, waits_long
         self._stop, self._emit = stop, emit
+
+    def change(self, new: Self) -> None:
+        self._retries = new._retries
+        for service, changed in zip(self._services, new._services, strict=True):
+            service.factor = changed.factor
 
     def wait(self, job: Job, now: float) -> float:
         service = self._services[job.variant]

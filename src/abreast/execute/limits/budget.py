@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Self
 
 from abreast.execute.estimate import cost_of, tokens_of
 from abreast.execute.job import Job
@@ -19,12 +20,12 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 
 def _budgets(own: TargetLimits, variants: Collection[int], context: LimitContext) -> Iterator[Limit]:
-    estimates, before = context.estimates, [spent for index, spent in enumerate(context.spent) if index in variants]
+    estimates = context.estimates
     if own.budget_usd is not None:
-        spent = sum(item.cost_usd for item in before)
+        spent = estimates.spent_usd(variants)
         yield Budget(own.budget_usd, "usd", variants, expected=estimates.cost, actual=cost_of, spent=spent)
     if own.budget_tokens is not None:
-        spent = sum(item.tokens for item in before)
+        spent = estimates.spent_tokens(variants)
         yield Budget(own.budget_tokens, "tokens", variants, expected=estimates.tokens, actual=tokens_of, spent=spent)
 
 
@@ -45,6 +46,13 @@ class Budget(Limit):
         self._expected, self._actual = expected, actual
         self._reserved: dict[int, float] = {}
         self._unknown: set[int] = set()  # variants whose first trial is in flight
+
+    @property
+    def key(self) -> object:
+        return super().key, self.unit
+
+    def change(self, new: Self) -> None:
+        self.cap = new.cap
 
     @property
     def reserved(self) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import partial
+from typing import Self
 
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
@@ -55,6 +56,9 @@ class InFlight(Limit):
         self._in_flight = 0
         self.variants = variants
 
+    def change(self, new: Self) -> None:
+        self._most = new._most
+
     def wait(self, job: Job, now: float) -> float:
         return 0.0 if self._in_flight < self._most else UNTIL_AN_EVENT
 
@@ -72,6 +76,9 @@ class PerVariant(Limit):
         self._most = most
         self._in_flight = dict.fromkeys(variants, 0)
         self.variants = variants
+
+    def change(self, new: Self) -> None:
+        self._most = new._most
 
     def wait(self, job: Job, now: float) -> float:
         return 0.0 if self._in_flight[job.variant] < self._most else UNTIL_AN_EVENT
@@ -92,6 +99,9 @@ class Blocks(Limit):
         self._blocks, self._per_block = blocks, per_block
         self._in_flight: dict[int, int] = {}  # trials by block
         self.variants = variants
+
+    def change(self, new: Self) -> None:
+        self._blocks, self._per_block = new._blocks, new._per_block
 
     def wait(self, job: Job, now: float) -> float:
         running = self._in_flight.get(job.block, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
@@ -52,6 +52,10 @@ class Quota(Limit):
         self._free_at = 0.0
         self._retry_at = 0.0
         self._is_paused = False
+
+    def change(self, new: Self) -> None:
+        self.most, self.window_s = new.most, new.window_s
+        self._free_at, self._is_paused = 0.0, False
 
     def wait(self, job: Job, now: float) -> float:
         if self._ticket is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Self
 
 from abreast.execute.estimate import tokens_of
 from abreast.execute.job import Job
@@ -43,6 +44,10 @@ class RequestRate(Limit):
         self._filled_at: float | None = None
         self._log: deque[float] = deque()  # starts within the window
 
+    def change(self, new: Self) -> None:
+        self._most, self._period, self._rate, self._burst = new._most, new._period, new._rate, new._burst
+        self._tokens = min(self._tokens, self._burst)
+
     def wait(self, job: Job, now: float) -> float:
         missing = 1.0 - self._level(now)
         for_bucket = missing / self._rate if missing > 1e-9 else 0.0
@@ -50,7 +55,7 @@ class RequestRate(Limit):
         return max(0.0, for_bucket, for_window)
 
     def take(self, job: Job, now: float) -> None:
-        self._tokens = self._level(now) - 1.0
+        self._tokens = max(0.0, self._level(now) - 1.0)  # a limit set during a run counts what is in flight
         self._filled_at = now
         self._log.append(now)
         while self._log[0] <= now - self._period:
@@ -73,6 +78,9 @@ class TokenRate(Limit):
         self._log: deque[list[float]] = deque()  # [when, tokens]
         self._sum = 0.0
         self._of_job: dict[int, list[float]] = {}
+
+    def change(self, new: Self) -> None:
+        self._most, self._period = new._most, new._period
 
     def wait(self, job: Job, now: float) -> float:
         self._forget(now)

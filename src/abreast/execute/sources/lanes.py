@@ -25,8 +25,21 @@ class Lanes:
     """Waiting jobs by lane. `begin` a round, then take the `first` job that may start until there is none."""
 
     def __init__(self, variants: range, limits: Iterable[Limit]) -> None:
+        self._variants = variants
         self._first_variant = variants.start
         self._lanes: list[deque[Job]] = [deque() for _ in variants]
+        self._group(limits)
+        self._tops: list[tuple[Head, int]] = []  # a heap of the groups still to be checked in this round
+        self._aside: list[tuple[Head, int]] = []  # lanes that have to wait until the next round
+        self._slowest: int | None = None  # the first block that has to wait in this round
+        self._now = 0.0
+        self.earliest = UNTIL_AN_EVENT  # seconds until a job that had to wait in this round might start
+        self._enough = 0
+        self._short: set[int] = set()  # lanes with fewer jobs than enough, and more to come
+        self._complete: set[int] = set()  # lanes that get no further jobs
+
+    def _group(self, limits: Iterable[Limit]) -> None:
+        variants = self._variants
         waiting = [limit for limit in limits if type(limit).wait is not Limit.wait]
         shared = [limit for limit in waiting if limit.is_shared]
         self._common = [limit for limit in shared if all(map(limit.applies_to, variants))]
@@ -39,14 +52,11 @@ class Lanes:
         ]
         self._group_limits = list(groups)
         self._heads: list[list[Head]] = [[] for _ in groups]  # heaps, one for each group
-        self._tops: list[tuple[Head, int]] = []  # a heap of the groups still to be checked in this round
-        self._aside: list[tuple[Head, int]] = []  # lanes that have to wait until the next round
-        self._slowest: int | None = None  # the first block that has to wait in this round
-        self._now = 0.0
-        self.earliest = UNTIL_AN_EVENT  # seconds until a job that had to wait in this round might start
-        self._enough = 0
-        self._short: set[int] = set()  # lanes with fewer jobs than enough, and more to come
-        self._complete: set[int] = set()  # lanes that get no further jobs
+
+    def use_limits(self, limits: Iterable[Limit]) -> None:
+        """Continue under other limits, from the next round."""
+        self._group(limits)
+        self.keep(lambda _job: True)
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -212,6 +222,10 @@ class Source:
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
+
+    def use_limits(self, limits: Sequence[Limit]) -> None:
+        """Continue under other limits."""
+        self.lanes.use_limits(limits)
 
     @property
     def is_done(self) -> bool:

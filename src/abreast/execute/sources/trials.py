@@ -6,7 +6,7 @@ Trials that continue another one wait for it outside the lanes, and delay no oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 from abreast.execute.early_stopping import EarlyStopping
@@ -50,11 +50,7 @@ class Trials(Source):
         super().__init__(Lanes(variants, limits))
         self._plan, self._records, self._on_commit = plan, records, on_commit
         self._listener, self._state = listener, state
-        self._concluding = by_variant(
-            (limit for limit in limits if type(limit).conclude is not Limit.conclude), variants
-        )
-        self._storing = by_variant((limit for limit in limits if type(limit).store is not Limit.store), variants)
-        self._limits = limits
+        self._follow_limits(limits)
         self._early_stopping, self._unjudged = early_stopping, unjudged
         self.lead = UNTIL_AN_EVENT if early_stopping is None else LEAD
         self._chains = Chains(plan) if plan.is_chained else None
@@ -64,7 +60,21 @@ class Trials(Source):
         self._open: dict[int, int] = {}  # number of unstored trials by block, of those begun
         self._prefix = 0  # number of blocks stored without a gap
         self._unstored = plan.missing()
+        self._failing: dict[Job, Outcome] = {}  # ended by infrastructure, and not stored yet
+        self._given_up: dict[Job, Outcome] = {}  # the same, stored
+        self._left_out: list[Job] = []
         self.executed = 0
+
+    def use_limits(self, limits: Sequence[Limit]) -> None:
+        super().use_limits(limits)
+        self._follow_limits(limits)
+
+    def _follow_limits(self, limits: Sequence[Limit]) -> None:
+        self._limits, variants = limits, range(len(self._plan.variants))
+        self._concluding = by_variant(
+            (limit for limit in limits if type(limit).conclude is not Limit.conclude), variants
+        )
+        self._storing = by_variant((limit for limit in limits if type(limit).store is not Limit.store), variants)
 
     @property
     def is_done(self) -> bool:
@@ -177,6 +187,8 @@ class Trials(Source):
     def store(self, job: Job, outcome: Outcome) -> None:
         for limit in self._storing[job.variant]:
             limit.store(job, outcome)
+        if outcome.status == "error" and outcome.failure is not None and outcome.failure.blame != "variant":
+            self._failing[job] = outcome
         if self._chains is not None:
             self._chains.concluded(job, outcome)
         self._records.outcome(job, outcome)
@@ -185,6 +197,8 @@ class Trials(Source):
         self._on_commit(jobs)
         for job in jobs:
             self._close(job.block)
+            if job in self._failing:
+                self._given_up[job] = self._failing.pop(job)
             if self._chains is not None and self._state.stopped is None:
                 self._follow(self._chains, job, now)
         self._unstored -= len(jobs)
@@ -209,9 +223,35 @@ class Trials(Source):
             limit.leave_out(job)
         trial = job.trial
         self._listener.event("left_out", case=trial.case.id, variant=trial.variant.name, repeat=trial.repeat)
+        self._left_out.append(job)
         self._unstored -= 1
         self._close(job.block)
         self._state.wake()  # a limit may have waited for it
+
+    def retry(self, now: float) -> int:
+        """Execute again the trials that infrastructure failures ended in this execution, and then those that were left
+        out because of them. Return the number of failed ones."""
+        failed, self._given_up = self._given_up, {}
+        jobs, self._left_out = sorted([*failed, *self._left_out], key=lambda job: job.order), []
+        if self._chains is not None:
+            self._chains.reopen(jobs)
+        for job, outcome in failed.items():
+            self._records.attempt(job, outcome, 0.0)  # the row of the trial will be replaced
+        for job in jobs:
+            self._unstored += 1
+            self._open[job.block] = self._open.get(job.block, 0) + 1
+            trial = self._plan.trial(job.trial.position)
+            again = TrialJob(
+                trial=trial, variant=job.variant, block=job.block, slot=job.slot, case=job.case, ready_at=now
+            )
+            if self._chains is None or self._chains.fate(again) == "starts":
+                self.lanes.insert(again)
+        if failed:
+            self.executed -= len(failed)
+            kinds = Counter(outcome.failure.kind for outcome in failed.values() if outcome.failure is not None)
+            self._listener.event("requeued", trials=len(failed), errors=dict(kinds))
+        self._state.wake()
+        return len(failed)
 
     def _close(self, block: int) -> None:
         self._open[block] -= 1
@@ -256,3 +296,9 @@ class Chains:
         """Note that a trial is stored or never starts; return those that waited for it."""
         self._ended.add(job.trial.position)
         return self._waiting.pop(job.trial.position, [])
+
+    def reopen(self, jobs: Iterable[Job]) -> None:
+        """Note that these trials will be executed again."""
+        for job in jobs:
+            self._ended.discard(job.trial.position)
+            self._is_final.pop(job.trial.position, None)

@@ -44,6 +44,9 @@ class WarmUps(Source):
         self._pending = len(self._variants)
         self._failures: dict[int, Failure] = {}
 
+    def use_limits(self, limits: Sequence[Limit]) -> None:
+        super().use_limits([limit for limit in limits if limit.holds_warmups])
+
     @property
     def is_done(self) -> bool:
         return self._pending == 0

@@ -25,7 +25,7 @@ from abreast.store.user_tables import tracked_rows
 FORMAT = "v1.2.0"  # older DuckDB clients can open it
 CHUNK = 20_000
 
-_REFRESHED = ("runs", "variants", "columns", "tracked_tables", "tracked_columns", "tracked_caches")
+_REFRESHED = ("runs", "variants", "controls", "columns", "tracked_tables", "tracked_columns", "tracked_caches")
 _FOLLOWED = tuple(name for name in schema.TABLES if name not in (*_REFRESHED, "deletions"))
 
 

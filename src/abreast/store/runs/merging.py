@@ -295,7 +295,7 @@ class _RunMerge:
         # All judgements were paid for.
         self._put("judgements", _of_run(self._source, "judgements", self._source_id), "ignore")
         has_deleted = self._merge_scores(trials.keys(), unchanged)
-        for table in ("attempts", "logged_metrics", "events"):
+        for table in ("attempts", "logged_metrics", "events", "controls"):
             self._put(table, self._missing(table, _of_run(self._source, table, self._source_id)), "insert")
         self._update_run(is_ahead)
         if has_deleted:

@@ -54,7 +54,9 @@ class LaterScores(Database):
         names = ", ".join(schema.TABLES["scores"])
         where = "run_id = ? AND position = ? AND name = ?"
         with self.change() as connection:
-            if not connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchall():
+            # The lock that a driver holds while it commits: so row numbers grow in the order of commits.
+            exists = f"SELECT 1 FROM runs WHERE run_id = ?{connection.dialect.locks_row}"
+            if not connection.execute(exists, (run_id,)).fetchall():
                 raise StoreError(
                     "the run was deleted in the meantime", f"see `abreast runs --store {self.quoted_address}`"
                 )

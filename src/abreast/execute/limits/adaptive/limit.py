@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from abreast.execute.job import Job
 from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve, LatencyTrial
@@ -82,6 +82,10 @@ class Adaptive(Limit):
         self._before: tuple[int, float, float] | None = None  # limit and these means before the first cut in a row
         self._trial: LatencyTrial | None = None  # of the last cut
         self._reported, self._reported_background, self._answers = self.allowed, 0.0, 0
+
+    def change(self, new: Self) -> None:
+        self._least, self._most, self._start = new._least, new._most, new._start
+        self.allowed = self._reported = min(max(self.allowed, self._least), self._most)
 
     # -- starting ----------------------------------------------------------------------------------------------------
 
