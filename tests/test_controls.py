@@ -18,13 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import StoreError
-from abreast.execute.controls import Answer
+from abreast.execute.controls import ControlAnswer
 from abreast.execute.engine.virtual import Behaviour, VirtualEngine
 from abreast.execute.job import Job
 from abreast.execute.listener import Listener
 from abreast.experiment.control import control_run
-from abreast.model import Answer as Reply
-from abreast.model import Failure, Outcome, Usage
+from abreast.model import Answer, Failure, Outcome, Usage
 from abreast.spec.schema import Limits
 from abreast.store import open_store
 from abreast.store.runs.controls import Control
@@ -45,7 +44,7 @@ class Log(Listener):
     starts: list[tuple[float, int]] = field(default_factory=list)
     ends: list[tuple[int, str]] = field(default_factory=list)
     events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[ControlAnswer] = field(default_factory=list)
     why: str | None = None
     executed: int = 0
     elapsed: float = 0.0
@@ -65,7 +64,7 @@ class Log(Listener):
 
 
 def second(job: Job) -> tuple[float, Outcome]:
-    return 1.0, Outcome("ok", Reply("yes", cost_usd=0.1, usage=Usage(10, 0)), service_s=1.0)
+    return 1.0, Outcome("ok", Answer("yes", cost_usd=0.1, usage=Usage(10, 0)), service_s=1.0)
 
 
 def execute(
@@ -111,7 +110,7 @@ def test_every_control_becomes_an_event_that_says_who_and_when() -> None:
 
 def test_a_control_after_the_last_trial_is_refused() -> None:
     log = execute(parallel=4)
-    assert log.answers == [Answer("not applied: nothing is left to execute", False)]
+    assert log.answers == [ControlAnswer("not applied: nothing is left to execute", False)]
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], int]] = [
@@ -201,7 +200,7 @@ def test_stop_waits_for_trials_in_flight_and_a_second_stop_cancels_them() -> Non
     once = execute([(1.5, "stop", None), (1.6, "set", {"parallel": 8})], parallel=4)
     assert [status for _, status in once.ends] == ["ok"] * 8
     assert once.why == "stopped by ann@one"
-    assert once.answers[0] == Answer("stopping; 4 trials in flight, stop again to cancel", True)
+    assert once.answers[0] == ControlAnswer("stopping; 4 trials in flight, stop again to cancel", True)
     assert once.answers[1].outcome.startswith("not applied: the run is stopping")
     twice = execute([(1.5, "stop", None), (1.6, "stop", None)], parallel=4)
     assert [status for _, status in twice.ends] == ["ok"] * 4 + ["cancelled"] * 4

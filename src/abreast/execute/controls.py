@@ -27,7 +27,7 @@ CHECK_S = 0.2  # between two looks at the store
 STOPPED = "requested"  # the reason of a stop
 
 
-class Answer(NamedTuple):
+class ControlAnswer(NamedTuple):
     outcome: str
     is_applied: bool
 
@@ -79,11 +79,11 @@ class Controller:
             message = f"run_timeout of {seconds:g} s reached"
             self._timeout = self._loop.call_at(self._began + seconds, self._state.stop, "run_timeout", message, "")
 
-    def apply(self, control: Control) -> Answer:
+    def apply(self, control: Control) -> ControlAnswer:
         try:
-            answer = Answer(self._apply(control), True)
+            answer = ControlAnswer(self._apply(control), True)
         except BadInput as error:
-            answer = Answer(f"{error.message}; {error.fix}" if error.fix else error.message, False)
+            answer = ControlAnswer(f"{error.message}; {error.fix}" if error.fix else error.message, False)
         self._emit(
             "control",
             by=control.requested_by,
@@ -151,10 +151,12 @@ class Controller:
         self._retry.retries = after.retries
         if after.run_timeout != before.run_timeout:
             self.start_timeout()
-        return ", ".join(f"{name}: {_shown(before, name)} → {_shown(after, name)}" for name in control.value)
+        return ", ".join(
+            f"{name}: {_setting_text(before, name)} → {_setting_text(after, name)}" for name in control.value
+        )
 
 
-def _shown(limits: Limits, name: str) -> str:
+def _setting_text(limits: Limits, name: str) -> str:
     key, _, target = name.partition(".")
     value = getattr(limits.of(target) if target else limits, key)
     if isinstance(value, pydantic.BaseModel):
@@ -165,11 +167,11 @@ def _shown(limits: Limits, name: str) -> str:
 class ControlWatch:
     """A thread that looks for requests in the store and answers them."""
 
-    def __init__(self, store: Store, run_id: int, apply: Callable[[Control], Answer]) -> None:
+    def __init__(self, store: Store, run_id: int, apply: Callable[[Control], ControlAnswer]) -> None:
         self._address, self._engine, self._run_id, self._apply = store.address, store.engine, run_id, apply
         self._loop = asyncio.get_running_loop()
         self._closing = threading.Event()
-        self._answers: dict[int, Answer] = {}  # a control whose answer could not be stored is not applied again
+        self._answers: dict[int, ControlAnswer] = {}  # a control whose answer could not be stored is not applied again
         self._thread = threading.Thread(target=self._work, name="abreast-controls", daemon=True)
         self._thread.start()
 
@@ -198,5 +200,5 @@ class ControlWatch:
             self._answers[control.number] = answer.result()
         store.answer_control(control.number, *self._answers[control.number])
 
-    async def _applied(self, control: Control) -> Answer:
+    async def _applied(self, control: Control) -> ControlAnswer:
         return self._apply(control)
