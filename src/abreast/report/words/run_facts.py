@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from abreast.report.formats.json_report import provenance
 from abreast.report.words.concurrency import describe_findings
@@ -14,6 +15,9 @@ from abreast.text import many
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
     from abreast.store.queries.runs import StoredEvent
+
+CONTROLS = 20  # listed at most
+NODES = 20
 
 
 def run_facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str, str]]:
@@ -33,6 +37,7 @@ def run_facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[s
         "trials": f"{analysis.stored:,} of {analysis.planned:,} planned trials are stored",
         "not run": not_run_line(analysis),
         "in flight": "; ".join(line.removeprefix("in flight: ") for line in executions),
+        "controls": _controls(events),
         "concurrency": "; ".join(describe_findings((kind, detail) for _, kind, detail in events)),
         "seed": str(run["seed"]),
         "commit": (record["commit"] or "none") + (" with uncommitted changes" if record["dirty"] else ""),
@@ -42,5 +47,23 @@ def run_facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[s
         "programs": ", ".join(f"{name} {version}" for name, version in record["cli_versions"].items()),
         "software": ", ".join([f"Python {record['python']}", *versions]),
         "machine": f"{record['host']}, {record.get('platform') or 'unknown'}, {cores}",
+        "nodes": _nodes(record.get("nodes") or ()),
     }
     return [(title, str(fact)) for title, fact in facts.items() if fact]
+
+
+def _controls(events: Sequence[StoredEvent]) -> str:
+    """`14:02:07 UTC ann@host: paused; 3 trials in flight`, for each control that the run answered."""
+    controls = [
+        f"{time.strftime('%H:%M:%S', time.gmtime(at))} UTC {detail['by']}: {detail['outcome']}"
+        for at, kind, detail in events
+        if kind == "control"
+    ]
+    omitted = len(controls) - CONTROLS
+    return "; ".join([*controls[:CONTROLS], *([f"and {omitted:,} more"] if omitted > 0 else [])])
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """`worker-1 (8 cores), worker-2 (16 cores)`."""
+    names = [f"{node['name']} ({many(node['cores'], 'core')})" for node in nodes[:NODES]]
+    return ", ".join([*names, *([f"and {len(nodes) - NODES:,} more"] if len(nodes) > NODES else [])])
