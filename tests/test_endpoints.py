@@ -16,7 +16,7 @@ from abreast.execute.job import Job
 from abreast.fake import FakeProvider
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.preflight.checks import endpoints
-from abreast.view import progress
+from abreast.progress import displays as progress
 from clis import real_cli
 from conftest import Folder
 

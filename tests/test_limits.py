@@ -46,12 +46,12 @@ from abreast.model import (
     Usage,
     Variant,
 )
+from abreast.progress.displays import Counts
 from abreast.rate_headers import rate_limits, retry_after
 from abreast.spec.schema import Limits, quota_window, size_in_bytes
 from abreast.store.user_state.quota_ledger import FileLedger
 from abreast.targets.base import Place, Target
 from abreast.targets.processes.process_usage import ProcessSample, ProcessSampler
-from abreast.view.progress import Counts
 from conftest import Folder
 from test_scheduler import go, plan_of
 from virtual import run

@@ -22,13 +22,13 @@ from abreast.experiment.stored import shown_params
 from abreast.filenames import relative_path
 from abreast.model import Request
 from abreast.output import confirm, console, echo, is_interactive, listings, say, say_problem
+from abreast.progress.displays import REPORT, EventFile, Preloader, Verbose
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
 from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store import open_store
 from abreast.store.address import display_address
 from abreast.text import many
-from abreast.view.progress import REPORT, EventFile, Preloader, Verbose
 
 if TYPE_CHECKING:
     from abreast.execute.listener import Listener

@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from abreast.view.log import LOGGER, event_log, log_findings, warn
+from abreast.progress.log import LOGGER, event_log, log_findings, warn
 
 if TYPE_CHECKING:
     from abreast.execute.listener import Listener
@@ -40,7 +40,7 @@ def observed(prepared: Prepared) -> Iterator[list[Listener]]:
 
 
 def progress_display(prepared: Prepared) -> Any:
-    from abreast.view.progress import progress
+    from abreast.progress.displays import progress
 
     done = prepared.done_before + len(prepared.reuses)
     return progress(len(prepared.setup.plan), done, [target.name for target in prepared.setup.targets])

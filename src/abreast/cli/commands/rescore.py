@@ -31,9 +31,9 @@ def rescore_run(args: argparse.Namespace) -> int:
     from abreast.analyse.run import analyse
     from abreast.cli.reports import results_line, write_reports, write_results
     from abreast.experiment.rescore import rescore
+    from abreast.progress.displays import JudgingProgress
     from abreast.report.formats import json_report
     from abreast.report.formats.terminal import render
-    from abreast.view.progress import JudgingProgress
 
     with store_argument.find_store(args.store) as store:
         listeners = () if args.json else (JudgingProgress(),)

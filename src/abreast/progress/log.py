@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from abreast.execute.listener import Listener
+from abreast.progress.displays import notice, trial_name
 from abreast.report.words.concurrency import describe_change
 from abreast.text import printable
-from abreast.view.progress import notice, trial_name
 
 if TYPE_CHECKING:
     from abreast.execute.job import Job

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from abreast.progress.displays import Counts, notice
 from abreast.text import printable
-from abreast.view.progress import Counts, notice
 
 if TYPE_CHECKING:
     from abreast.execute.job import Job

@@ -21,8 +21,8 @@ from abreast.text import dump_json, many
 if TYPE_CHECKING:
     from abreast.execute.job import Job
     from abreast.model import Failure, Outcome
-    from abreast.view.live_progress import LiveProgress
-    from abreast.view.notebook_progress import NotebookProgress
+    from abreast.progress.notebook import NotebookProgress
+    from abreast.progress.terminal import LiveProgress
 
 
 LONG_PAUSE_S = 10.0  # shorter pauses are not reported
@@ -354,12 +354,12 @@ class EventFile(Listener):
 
 def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress | NotebookProgress:
     """The display for this process: below a notebook cell, in a terminal, or plain lines on standard error."""
-    from abreast.view.notebook_progress import NotebookProgress, is_in_notebook
+    from abreast.progress.notebook import NotebookProgress, is_in_notebook
 
     if is_in_notebook():
         return NotebookProgress(planned, done_before, targets)
     if is_live_terminal():
-        from abreast.view.live_progress import LiveProgress
+        from abreast.progress.terminal import LiveProgress
 
         return LiveProgress(planned, done_before, targets, error_console())
     return PlainProgress(planned, done_before, targets)

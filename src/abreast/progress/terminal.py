@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from abreast.output.rich_console import PrintableText
-from abreast.view.progress import Counts, notice
+from abreast.progress.displays import Counts, notice
 
 SHORTEST_BAR = 8
 ROOM_FOR_BAR = 55  # a narrower terminal shows numbers only
