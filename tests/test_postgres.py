@@ -20,13 +20,14 @@ from psycopg import sql
 
 from abreast import Reader
 from abreast.errors import StoreError
-from abreast.store import Store, open_store, schema
+from abreast.model import Outcome, Trial, Variant
+from abreast.store import Store, open_store, rows, schema
 from abreast.store.postgres import database, writers
 from conftest import WITHOUT_VERSION_5, Folder
 from faulty_link import FaultyLink
 from postgres_server import HOST, PostgresServer, free_port
 from test_durability import calls, ended, every_trial_once, experiment, until
-from test_store_conformance import Writing, event, new_run, wait_for
+from test_store_conformance import CASE, Writing, event, new_run, wait_for
 
 PARALLEL = 4
 
@@ -152,6 +153,30 @@ def terminate_sessions(server: PostgresServer, url: str) -> None:
         database = url.rpartition("/")[2]
         query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
         connection.execute(query, (database,))
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def test_storing_a_trial_reads_none_of_those_before_it(postgres: str) -> None:
+    """Even if the statement was planned when the table was empty, and nothing is known about its rows."""
+    trials = 400
+    with open_store(postgres) as store:
+        writing = Writing(store, store.begin(new_run()))
+        for position in range(trials):
+            trial = Trial(position, CASE, Variant("one"), 0)
+            row = rows.trial_row(writing.lease.run_id, trial, 0, 0, "case", Outcome("ok"), rows.Timing(1.0))
+            writing.writer.put_together([("trials", row)], position)
+            if position < 20:
+                wait_for(lambda n=position: n in writing.committed)  # type: ignore[misc]
+        writing.writer.close()
+        assert len(writing.committed) == trials
+    read = (
+        "SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0), n_tup_ins FROM pg_stat_all_tables WHERE relname = 'trials'"
+    )
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        wait_for(lambda: (connection.execute(read).fetchone() or (0, 0))[1] == trials)
+        assert (connection.execute(read).fetchone() or (trials,))[0] < trials
 
 
 # -- leases and quotas -------------------------------------------------------------------------------------------------

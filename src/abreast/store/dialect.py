@@ -25,6 +25,14 @@ def placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
+def fill(values: Mapping[str, str], computed: Mapping[str, str] | None) -> dict[str, str]:
+    """The values of an INSERT by column, with the expressions of those that are computed."""
+    return {
+        **values,
+        **{name: expression.format(value=values[name], **values) for name, expression in (computed or {}).items()},
+    }
+
+
 class ViewDialect(ABC):
     """SQL for the views. Types are named as in `schema.TABLES`."""
 
@@ -138,9 +146,20 @@ class Dialect(ViewDialect):
         """The condition that the value of a column of any type is a number."""
 
     @abstractmethod
-    def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
+    def insert(
+        self,
+        table: str,
+        names: Sequence[str],
+        mode: Mode,
+        unique: str,
+        added: str | None = None,
+        computed: Mapping[str, str] | None = None,
+    ) -> str:
         """An INSERT of one row. A row that replaces another gets a new row number. `unique` are the columns of the key.
-        `sums` are expressions by column, in which {value}, {run_id} and {position} are values of the row."""
+
+        The value of the column `added` is added to that of the row that is replaced. `computed` are expressions by
+        column, in which {value} and other names of columns in braces are values of the row.
+        """
 
     @abstractmethod
     def first_bytes(self, source: str) -> str:

@@ -169,14 +169,13 @@ def _add_column(dialect: Dialect, table: str, column: str) -> str:
     return f"ALTER TABLE {table} ADD COLUMN {column} {dialect.type_name(TABLES[table][column])}"
 
 
-_SAME_TRIAL = "run_id = {run_id} AND position = {position}"
 # A resumed trial continues to count its attempts.
-_SUMS = {
-    "trials": {"attempts": f"{{value}} + COALESCE((SELECT attempts FROM trials WHERE {_SAME_TRIAL}), 0)"},
+_ADDED = {"trials": "attempts"}
+_COMPUTED = {
     "attempts": {
         "attempt": "(SELECT CASE WHEN MAX(attempt) >= {value} THEN MAX(attempt) + 1 ELSE {value} END "
-        f"FROM attempts WHERE {_SAME_TRIAL})"
-    },
+        "FROM attempts WHERE run_id = {run_id} AND position = {position})"
+    }
 }
 
 
@@ -184,7 +183,8 @@ _SUMS = {
 def insert(dialect: Dialect, table: str, mode: Mode = "insert", counts: bool = True) -> str:
     """An INSERT of one row; unless `counts`, attempt numbers are stored unchanged."""
     names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]
-    return dialect.insert(table, names, mode, UNIQUE.get(table, ""), _SUMS.get(table, {}) if counts else {})
+    added, computed = (_ADDED.get(table), _COMPUTED.get(table, {})) if counts else (None, {})
+    return dialect.insert(table, names, mode, UNIQUE.get(table, ""), added, computed)
 
 
 def unique_name(name: str, used: set[str]) -> str:

@@ -139,12 +139,10 @@ class PostgresConnection:
         cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
         more = 0
         if insert is not None:
-            remaining = insert.unique(rows)
-            whole = len(remaining) - len(remaining) % ROWS_AT_ONCE
-            chunks = (remaining[start : start + ROWS_AT_ONCE] for start in range(0, whole, ROWS_AT_ONCE))
+            together, rows = insert.split(rows)
+            chunks = (together[start : start + ROWS_AT_ONCE] for start in range(0, len(together), ROWS_AT_ONCE))
             cursor.executemany(insert.several, (tuple(chain.from_iterable(chunk)) for chunk in chunks))
             more = max(0, cursor.rowcount)
-            rows = remaining[whole:]
         cursor.executemany(translated(sql), rows)
         self._count_changes(cursor)
         self._changes += more
@@ -240,7 +238,9 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         reason = str(error).partition(":")[0] if "@" in url else " ".join(str(error).split())  # it may quote a password
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
-    server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    server = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    if not is_typed:  # a plan that was made for empty tables reads every row once they are full
+        server["plan_cache_mode"] = "force_custom_plan"
     extra = [f"-c {name}={value}" for name, value in server.items()]
     chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
     raw = _RawConnection.connect(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import psycopg
 
-from abreast.store.dialect import Dialect, Mode, literal, quote
+from abreast.store.dialect import Dialect, Mode, fill, literal, quote
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
@@ -85,12 +85,19 @@ class Insert(NamedTuple):
 
     several: str  # the statement for ROWS_AT_ONCE rows
     key: tuple[int, ...]  # indexes of the columns by which a row replaces another
+    adds: bool  # whether a row adds to the one that it replaces
 
-    def unique(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-        """The last row of each key, because one statement cannot replace a row twice."""
-        if not self.key:
-            return list(rows)
-        return list({tuple(row[index] for index in self.key): row for row in rows}.values())
+    def split(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
+        """Return the rows for `several`, and the others, which are inserted after them one by one. One statement cannot
+        replace a row twice."""
+        rows = list(rows)
+        if self.key:
+            last = {tuple(row[index] for index in self.key): row for row in rows}
+            if self.adds and len(last) < len(rows):
+                return [], rows
+            rows = list(last.values())
+        whole = len(rows) - len(rows) % ROWS_AT_ONCE
+        return rows[:whole], rows[whole:]
 
 
 class PostgresDialect(Dialect):
@@ -134,22 +141,32 @@ class PostgresDialect(Dialect):
     def as_kind(self, value: str, kind: str) -> str:
         return f"{value}::text::{_CELL_TYPES.get(kind, 'text')}"
 
-    def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
-        values = {name: f"${number}" for number, name in enumerate(names, 1)}
-        filled = [sums[name].format(value=value, **values) if name in sums else value for name, value in values.items()]
+    def insert(
+        self,
+        table: str,
+        names: Sequence[str],
+        mode: Mode,
+        unique: str,
+        added: str | None = None,
+        computed: Mapping[str, str] | None = None,
+    ) -> str:
         on_conflict, key = "", [name for name in unique.split(", ") if mode == "replace"]
         if mode == "ignore":
             on_conflict = f" ON CONFLICT ({unique}) DO NOTHING"
         elif mode == "replace":
-            assigned = ", ".join(f"{quote(name)} = EXCLUDED.{quote(name)}" for name in ("seq", *names))
+            filled = {name: f"EXCLUDED.{quote(name)}" for name in ("seq", *names)}
+            if added is not None:
+                filled[added] += f" + COALESCE({quote(table)}.{quote(added)}, 0)"
+            assigned = ", ".join(f"{quote(name)} = {value}" for name, value in filled.items())
             on_conflict = f" ON CONFLICT ({unique}) DO UPDATE SET {assigned}"
         head = f"INSERT INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES"
-        row = f"({', '.join(filled)})"
+        values = {name: f"${number}" for number, name in enumerate(names, 1)}
+        row = f"({', '.join(fill(values, computed).values())})"
         sql = f"{head} {row}{on_conflict}"
-        if mode != "insert" or not sums:  # else a row counts those before it
+        if not computed:  # else a row depends on those before it
             rows = (_PARAMETER.sub(partial(_renumber, by=by * len(names)), row) for by in range(ROWS_AT_ONCE))
             several = f"{head} {', '.join(rows)}{on_conflict}"
-            self.inserts[sql] = Insert(several, tuple(names.index(name) for name in key))
+            self.inserts[sql] = Insert(several, tuple(names.index(name) for name in key), added is not None)
         return sql
 
     def first_bytes(self, source: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
-from abreast.store.dialect import Dialect, Mode, literal, quote
+from abreast.store.dialect import Dialect, Mode, fill, literal, quote
 
 _INSERT = {"insert": "INSERT", "ignore": "INSERT OR IGNORE", "replace": "INSERT OR REPLACE"}
 
@@ -23,10 +23,22 @@ class SQLiteDialect(Dialect):
     joins_scores = False  # SQLite allows 64 tables in a join, and skips subqueries of unused columns
     statement_errors = (apsw.SQLError, apsw.BindingsError)
 
-    def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
+    def insert(
+        self,
+        table: str,
+        names: Sequence[str],
+        mode: Mode,
+        unique: str,
+        added: str | None = None,
+        computed: Mapping[str, str] | None = None,
+    ) -> str:
         values = {name: f"?{number}" for number, name in enumerate(names, 1)}
-        filled = [sums[name].format(value=value, **values) if name in sums else value for name, value in values.items()]
-        return f"{_INSERT[mode]} INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES ({', '.join(filled)})"
+        filled = fill(values, computed)
+        if added is not None:
+            same = " AND ".join(f"{key} = {values[key]}" for key in unique.split(", "))
+            filled[added] += f" + COALESCE((SELECT {added} FROM {table} WHERE {same}), 0)"
+        columns, row = ", ".join(map(quote, names)), ", ".join(filled.values())
+        return f"{_INSERT[mode]} INTO {quote(table)} ({columns}) VALUES ({row})"
 
     def first_bytes(self, source: str) -> str:  # its text functions stop at a NUL
         return f"SUBSTR(CAST({source} AS BLOB), 1, ?)"
