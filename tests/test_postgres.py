@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from abreast import Reader
+from abreast import Reader, Tracker
 from abreast.errors import StoreError
 from abreast.model import Outcome, Trial, Variant
 from abreast.store import Store, open_store, rows, schema
@@ -311,6 +311,51 @@ def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_read
     assert "permission denied" in done.err
     assert "help: ask for the role of a writer" in done.err
     assert "change me" not in done.err
+
+
+def rows_with(store: str, column: str) -> int:
+    """Track a row with this column, and return the number of rows that have it."""
+    with Tracker(store) as tracker:
+        tracker.log({column: 1})
+    with open_store(store) as opened:
+        ((count,),) = opened.rows(f"select count({column}) from predictions")
+    return int(count)
+
+
+def test_new_columns_take_no_rights_away(postgres: str, postgres_server: PostgresServer) -> None:
+    assert rows_with(postgres, "first") == 1
+    name = postgres.rpartition("/")[2]
+    viewer = f"vi\"ew'er {name}"
+    role = sql.Identifier(viewer)
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'v'").format(role))
+        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA abreast TO {}").format(role))
+        connection.execute(sql.SQL("GRANT SELECT ON abreast.predictions TO {}").format(role))
+        connection.execute("GRANT SELECT ON abreast.metrics TO PUBLIC")
+    assert rows_with(postgres, "second") == 1
+    with Tracker(postgres) as tracker:
+        tracker.log({"second": "now a text"})
+    with psycopg.connect(postgres_server.url(name, viewer, "v")) as connection:
+        assert connection.execute("SELECT count(second) FROM abreast.predictions").fetchall() == [(2,)]
+        assert connection.execute("SELECT count(*) FROM abreast.metrics").fetchall() == [(0,)]
+
+
+def test_a_view_of_the_team_only_keeps_the_columns_as_they_are(postgres: str) -> None:
+    assert rows_with(postgres, "first") == 1
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE VIEW public.board AS SELECT first FROM abreast.predictions")
+    with Tracker(postgres) as tracker:
+        tracker.log({"second": 1})
+        with pytest.raises(StoreError, match="view public[.]board depends on view predictions") as caught:
+            tracker.log({"first": "now a text"})
+        assert caught.value.fix == "drop what depends on them, then try again"
+    with open_store(postgres) as store:
+        store.release_lease(store.begin(new_run()))  # with columns of its own
+        assert "second" not in store.dicts("select * from predictions")[0]
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            assert connection.execute("SELECT count(*) FROM board").fetchall() == [(2,)]
+            connection.execute("DROP VIEW board")
+    assert rows_with(postgres, "second") == 2
 
 
 # -- passwords and messages --------------------------------------------------------------------------------------------

@@ -136,6 +136,10 @@ class Dialect(ViewDialect):
         """Statements that let a column of a tracked table hold values of a wider kind."""
         return ()
 
+    def drop_views(self, connection: Connection, names: Iterable[str]) -> None:
+        for name in names:
+            connection.execute(f"DROP VIEW IF EXISTS {name}")
+
     def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
         """Recreate the views, now or as soon as no reader is in the way."""
         for statement in statements:

@@ -123,6 +123,7 @@ class PostgresConnection:
         self.raw = raw
         self.streams = False  # whether rows of a SELECT are fetched as they are read; only in a transaction
         self.views_are_stale = False  # columns were added that the views do not have
+        self.grants: list[str] = []  # statements that grant the rights to the views, which were dropped
         self._changes = self._total = self._cursors = 0
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
@@ -280,8 +281,14 @@ def explanation(address: str, error: Exception) -> StoreError:
             return StoreError(f"{address}: damaged ({reason})", "restore it from a backup")
         case psycopg.DataError() | psycopg.IntegrityError() | psycopg.ProgrammingError() | psycopg.NotSupportedError():
             return StoreError(f"{address}: a row cannot be stored ({reason})")
+        case errors.DependentObjectsStillExist():
+            reason = str(error.diag.message_detail).partition("\n")[0]
+            fix = "drop what depends on them, then try again"
+            return StoreError(f"{address}: the views cannot change ({reason})", fix)
         case errors.QueryCanceled() | errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
+        case psycopg.InternalError() if not isinstance(error, errors.IdleInTransactionSessionTimeout):
+            return StoreError(f"{address}: {reason}", "see the log of the server")
         case psycopg.Error() | OSError():
             reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
             return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")

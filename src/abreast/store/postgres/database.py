@@ -103,11 +103,13 @@ def lock_changes(connection: PostgresConnection) -> None:
 
 
 def update_views(connection: PostgresConnection) -> None:
-    """Recreate the views if columns were added, unless a reader is in the way: then the next writer does it."""
+    """Recreate the views if columns were added, unless a reader or what depends on them is in the way: then the next
+    writer does it."""
     if are_current(connection):
         connection.views_are_stale = False
         return
-    with suppress(errors.LockNotAvailable, errors.DeadlockDetected), connection.transaction():
+    in_the_way = (errors.LockNotAvailable, errors.DeadlockDetected, errors.DependentObjectsStillExist)
+    with suppress(*in_the_way), connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{VIEWS_WAIT}'")
         connection.execute(POSTGRES.lock_columns)
         if not are_current(connection):

@@ -80,6 +80,13 @@ SELECT md5(
 $$"""
 
 
+# The statements that grant the rights to the views.
+_GRANTS = """SELECT format('GRANT %s ON %I TO %s%s', privilege_type, relname,
+  CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
+  CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+FROM pg_class, aclexplode(relacl) WHERE oid IN (to_regclass('predictions'), to_regclass('metrics'))"""
+
+
 class Insert(NamedTuple):
     """An INSERT that may insert several rows at once, whose parameters follow each other."""
 
@@ -184,12 +191,18 @@ class PostgresDialect(Dialect):
     def is_number(self, column: str) -> str:
         return f"pg_typeof({column})::text IN ('bigint', 'double precision') AND {column} IS NOT NULL"
 
+    def drop_views(self, connection: Connection, names: Iterable[str]) -> None:
+        """Drop the views, and note the rights to them that an administrator granted."""
+        if grants := connection.execute(_GRANTS).fetchall():
+            cast("PostgresConnection", connection).grants = [statement for (statement,) in grants]
+        super().drop_views(connection, names)
+
     def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
         """Replacing a view waits for its readers, and further readers wait for that. So it happens after this
         transaction, with little patience, unless the views were dropped in it."""
         ((is_dropped,),) = connection.execute("SELECT to_regclass('predictions') IS NULL").fetchall()
         if is_dropped:
-            for statement in statements:
+            for statement in (*statements, *cast("PostgresConnection", connection).grants):
                 connection.execute(statement)
             ((source,),) = connection.execute("SELECT source_of_views()").fetchall()
             connection.execute(f"COMMENT ON VIEW predictions IS {literal(source)}")
