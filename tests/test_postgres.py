@@ -410,6 +410,21 @@ def test_passwords_come_from_files_and_appear_nowhere(
         assert [path for path in files if secret.encode() in path.read_bytes()] == []
 
 
+def test_a_password_that_a_target_reads_from_the_password_file_is_not_stored(
+    folder: Folder, postgres: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password_file = folder.write("pgpass", f"*:*:*:*:{postgres_server.password}\n")
+    password_file.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(password_file))
+    folder.cases(1)
+    folder.write("mine.py", "def answer(case):\n    return open('pgpass').read()\n")
+    folder.write("experiment.yaml", "name: x\ncases: cases.jsonl\ntarget: python:mine:answer\nvariants: {one: {}}\n")
+    store = postgres.replace(f":{postgres_server.password}@", "@")
+    done = folder.command("run", "experiment.yaml", "--store", store, "--yes")
+    assert done.code == 0, done.err
+    assert folder.sql("select answer from predictions", postgres) == [{"answer": "*:*:*:*:[STORE_PASSWORD]\n"}]
+
+
 def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
     simulated: Folder, postgres: str, postgres_server: PostgresServer
 ) -> None:

@@ -20,6 +20,7 @@ from psycopg.types import bool as bools
 from psycopg.types import none, numeric, string
 
 from abreast.errors import StoreError
+from abreast.redaction import declare_secret
 from abreast.store.address import without_password
 from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
@@ -250,6 +251,7 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         cursor_factory=psycopg.RawCursor,
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
     )
+    declare_secret("STORE_PASSWORD", raw.info.password)  # perhaps from a file
     return PostgresConnection(raw)
 
 
