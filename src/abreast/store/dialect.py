@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -25,12 +26,25 @@ def placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def fill(values: Mapping[str, str], computed: Mapping[str, str] | None) -> dict[str, str]:
-    """The values of an INSERT by column, with the expressions of those that are computed."""
-    return {
-        **values,
-        **{name: expression.format(value=values[name], **values) for name, expression in (computed or {}).items()},
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowInsert:
+    """An INSERT of one row. A row that replaces another gets a new row number."""
+
+    table: str
+    names: Sequence[str]
+    mode: Mode
+    key: Sequence[str]
+    added: str | None = None  # a column whose value is added to that of the row that is replaced
+    computed: Mapping[str, str] = field(default_factory=dict)  # expressions by column; {name} is a value of the row
+
+    @property
+    def into(self) -> str:
+        return f"INTO {quote(self.table)} ({', '.join(map(quote, self.names))})"
+
+    def values(self, mark: str) -> dict[str, str]:
+        """The values by column, with numbered placeholders that begin with `mark`."""
+        values = {name: f"{mark}{number}" for number, name in enumerate(self.names, 1)}
+        return values | {name: expression.format(**values) for name, expression in self.computed.items()}
 
 
 class ViewDialect(ABC):
@@ -150,20 +164,7 @@ class Dialect(ViewDialect):
         """The condition that the value of a column of any type is a number."""
 
     @abstractmethod
-    def insert(
-        self,
-        table: str,
-        names: Sequence[str],
-        mode: Mode,
-        unique: str,
-        added: str | None = None,
-        computed: Mapping[str, str] | None = None,
-    ) -> str:
-        """An INSERT of one row. A row that replaces another gets a new row number. `unique` are the columns of the key.
-
-        The value of the column `added` is added to that of the row that is replaced. `computed` are expressions by
-        column, in which {value} and other names of columns in braces are values of the row.
-        """
+    def insert(self, row: RowInsert) -> str: ...
 
     @abstractmethod
     def first_bytes(self, source: str) -> str:

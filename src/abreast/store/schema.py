@@ -10,10 +10,12 @@ Every table has a `seq` that grows even when a row is replaced, so that a DuckDB
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from abreast.store.dialect import Dialect, Mode
+from abreast.errors import StoreError
+from abreast.store.dialect import Dialect, Mode, RowInsert
 
 VERSION = 7
 MOST_RETURNED = 1_000  # columns for keys of returned dicts; further keys are only in the JSON of their row
@@ -173,7 +175,7 @@ def _add_column(dialect: Dialect, table: str, column: str) -> str:
 _ADDED = {"trials": "attempts"}
 _COMPUTED = {
     "attempts": {
-        "attempt": "(SELECT CASE WHEN MAX(attempt) >= {value} THEN MAX(attempt) + 1 ELSE {value} END "
+        "attempt": "(SELECT CASE WHEN MAX(attempt) >= {attempt} THEN MAX(attempt) + 1 ELSE {attempt} END "
         "FROM attempts WHERE run_id = {run_id} AND position = {position})"
     }
 }
@@ -183,8 +185,17 @@ _COMPUTED = {
 def insert(dialect: Dialect, table: str, mode: Mode = "insert", counts: bool = True) -> str:
     """An INSERT of one row; unless `counts`, attempt numbers are stored unchanged."""
     names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]
-    added, computed = (_ADDED.get(table), _COMPUTED.get(table, {})) if counts else (None, {})
-    return dialect.insert(table, names, mode, UNIQUE.get(table, ""), added, computed)
+    key = UNIQUE[table].split(", ") if table in UNIQUE else ()
+    row = RowInsert(table=table, names=names, mode=mode, key=key)
+    return dialect.insert(replace(row, added=_ADDED.get(table), computed=_COMPUTED.get(table, {})) if counts else row)
+
+
+def refuse_newer(version: int, address: object) -> None:
+    if version > VERSION:
+        raise StoreError(
+            f"{address}: made by a newer abreast (format {version}; this version reads up to {VERSION})",
+            "update abreast, or name another store with --store",
+        )
 
 
 def unique_name(name: str, used: set[str]) -> str:

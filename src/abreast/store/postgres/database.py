@@ -47,11 +47,7 @@ def version_of(connection: PostgresConnection, address: str) -> int:
             )
         return 0
     ((version,),) = connection.execute(_VERSION).fetchall()
-    if version > schema.VERSION:
-        raise StoreError(
-            f"{address}: made by a newer abreast (format {version}; this version reads up to {schema.VERSION})",
-            "update abreast, or name another store with --store",
-        )
+    schema.refuse_newer(version, address)
     return int(version)
 
 

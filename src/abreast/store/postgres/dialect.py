@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import psycopg
 
-from abreast.store.dialect import Dialect, Mode, fill, literal, quote
+from abreast.store.dialect import Dialect, RowInsert, literal, quote
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
@@ -148,32 +148,23 @@ class PostgresDialect(Dialect):
     def as_kind(self, value: str, kind: str) -> str:
         return f"{value}::text::{_CELL_TYPES.get(kind, 'text')}"
 
-    def insert(
-        self,
-        table: str,
-        names: Sequence[str],
-        mode: Mode,
-        unique: str,
-        added: str | None = None,
-        computed: Mapping[str, str] | None = None,
-    ) -> str:
-        on_conflict, key = "", [name for name in unique.split(", ") if mode == "replace"]
-        if mode == "ignore":
-            on_conflict = f" ON CONFLICT ({unique}) DO NOTHING"
-        elif mode == "replace":
-            filled = {name: f"EXCLUDED.{quote(name)}" for name in ("seq", *names)}
-            if added is not None:
-                filled[added] += f" + COALESCE({quote(table)}.{quote(added)}, 0)"
-            assigned = ", ".join(f"{quote(name)} = {value}" for name, value in filled.items())
-            on_conflict = f" ON CONFLICT ({unique}) DO UPDATE SET {assigned}"
-        head = f"INSERT INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES"
-        values = {name: f"${number}" for number, name in enumerate(names, 1)}
-        row = f"({', '.join(fill(values, computed).values())})"
-        sql = f"{head} {row}{on_conflict}"
-        if not computed:  # else a row depends on those before it
-            rows = (_PARAMETER.sub(partial(_renumber, by=by * len(names)), row) for by in range(ROWS_AT_ONCE))
-            several = f"{head} {', '.join(rows)}{on_conflict}"
-            self.inserts[sql] = Insert(several, tuple(names.index(name) for name in key), added is not None)
+    def insert(self, row: RowInsert) -> str:
+        on_conflict, key = "", ", ".join(row.key)
+        if row.mode == "ignore":
+            on_conflict = f" ON CONFLICT ({key}) DO NOTHING"
+        elif row.mode == "replace":
+            new = {name: f"EXCLUDED.{quote(name)}" for name in ("seq", *row.names)}
+            if row.added is not None:
+                new[row.added] += f" + COALESCE({quote(row.table)}.{quote(row.added)}, 0)"
+            assigned = ", ".join(f"{quote(name)} = {value}" for name, value in new.items())
+            on_conflict = f" ON CONFLICT ({key}) DO UPDATE SET {assigned}"
+        values = f"({', '.join(row.values('$').values())})"
+        sql = f"INSERT {row.into} VALUES {values}{on_conflict}"
+        if not row.computed:  # else a row depends on those before it
+            rows = (_PARAMETER.sub(partial(_renumber, by=by * len(row.names)), values) for by in range(ROWS_AT_ONCE))
+            several = f"INSERT {row.into} VALUES {', '.join(rows)}{on_conflict}"
+            replaced_by = [row.names.index(name) for name in row.key] if row.mode == "replace" else []
+            self.inserts[sql] = Insert(several, tuple(replaced_by), row.added is not None)
         return sql
 
     def first_bytes(self, source: str) -> str:
