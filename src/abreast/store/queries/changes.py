@@ -60,8 +60,8 @@ class ChangeQueries(QueryGroup):
             "SELECT t.seq, t.position, c.id AS case_id, t.variant, t.repeat, t.block, t.status, t.error_kind, "
             "t.error_blame, t.error, t.model, t.queue_s, t.backoff_s, t.service_s, t.attempts, t.in_flight, "
             "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, "
-            f"t.cost_basis, t.reused_from, t.started_at, t.finished_at FROM trials t JOIN {CASE} WHERE t.run_id = ? AND t.seq > ? "
-            "ORDER BY t.seq LIMIT ?",
+            f"t.cost_basis, t.reused_from, t.started_at, t.finished_at FROM trials t JOIN {CASE} "
+            "WHERE t.run_id = ? AND t.seq > ? ORDER BY t.seq LIMIT ?",
             (run_id, Revision.parse(revision).trials, most),
         )
 
