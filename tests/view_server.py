@@ -57,7 +57,7 @@ class LivePage:
     @contextmanager
     def stream(self, path: str, **headers: str) -> Iterator[Iterator[tuple[str, dict[str, str]]]]:
         """The events of a page: their ids and sections."""
-        with closing(http.client.HTTPConnection(self.host, timeout=20)) as connection:
+        with closing(http.client.HTTPConnection(self.host, timeout=30)) as connection:
             connection.request("GET", path, headers={name.replace("_", "-"): v for name, v in headers.items()})
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()
