@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,7 +22,9 @@ from abreast import Reader, Tracker
 from abreast.errors import StoreError
 from abreast.model import Outcome, Trial, Variant
 from abreast.store import Store, open_store, rows, schema
+from abreast.store.base import NoConnection
 from abreast.store.postgres import database, writers
+from abreast.store.user_state.quota_ledger import Ledger
 from conftest import WITHOUT_VERSION_5, Folder
 from faulty_link import FaultyLink
 from postgres_server import HOST, PostgresServer, free_port
@@ -238,13 +240,20 @@ def test_users_of_one_account_share_a_quota(postgres: str, postgres_server: Post
     with ExitStack() as stack:
         stores = [stack.enter_context(open_store(url)) for url in team(postgres_server, postgres)[:2]]
         one, two = (stack.enter_context(closing(store.quota_ledger())) for store in stores)
-        taken = [ledger.take("account", 5, 3600.0) for ledger in (one, two, one, two, one, two)]
+        taken = [take(ledger) for ledger in (one, two, one, two, one, two)]
         assert all(ticket is not None for ticket, _ in taken[:5])
         assert taken[5][0] is None
         assert 3500 < taken[5][1] <= 3600
         one.give_back(taken[0][0])  # type: ignore[arg-type]
         wait_for(lambda: two.used("account", 3600.0) == 4)
-        assert two.take("account", 5, 3600.0)[0] is not None
+        assert take(two)[0] is not None
+
+
+def take(ledger: Ledger) -> tuple[int | None, float]:
+    """Take one of five tickets, as the limit does: it asks again if a busy server does not reply at once."""
+    while True:
+        with suppress(NoConnection):
+            return ledger.take("account", 5, 3600.0)
 
 
 def test_a_quota_waits_for_a_database_that_cannot_be_reached(folder: Folder, postgres: str, link: FaultyLink) -> None:
@@ -442,7 +451,7 @@ def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
         (postgres_server.url(name, nobody, "n0body"), "permission denied"),
         (postgres_server.url(name, f"full_{name}", "n0body"), "too many connections"),
         (postgres + "?nonsense=1", "not a valid address (invalid URI query parameter)"),
-        (postgres.replace(postgres_server.password, "wr0ng/x#y@z?"), "not a valid address"),
+        (postgres.replace(postgres_server.password, "wr0ng/x#y@z?"), "special characters in the password"),
     ):
         for words in (("run", "experiment.yaml", "--store", store), ("runs", "--store", store)):
             if words[0] == "runs" and "nobody_" in store:
