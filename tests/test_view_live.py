@@ -26,6 +26,7 @@ from conftest import Folder
 from test_controls import start
 from view_server import LivePage, live_page
 
+OWNER = {"place": "another machine|1", "pid": 1}  # alive as long as its heartbeat
 ENDLESS = """\
 cases: cases.jsonl
 variants:
@@ -200,6 +201,26 @@ def test_a_verdict_on_these_cases_waits_for_all_repeats(tmp_path: Path) -> None:
         why_no_verdict_yet(while_running(tmp_path / "repeats.db"))
         == "a verdict on these cases needs all of their repeats"
     )
+
+
+def test_a_case_counts_while_the_run_is_executed_only_when_it_is_scored(tmp_path: Path) -> None:
+    """Judges may score in another order: the cases so far must be a prefix of the order in which cases were started."""
+    run_in(tmp_path / "judged.db", 80)
+    with open_store(tmp_path / "judged.db") as store:
+        before = analyse(store, "latest").rows
+        case = int(before.counted[50])
+        position = int(before.position[before.case == case][0])
+        with store.change() as connection:
+            connection.execute("DELETE FROM scores WHERE position = ?", (position,))
+        assert len(analyse(store, "latest").rows.counted) == 80
+        with store.change() as connection:
+            connection.execute("UPDATE runs SET status = 'running', owner = ?", (json.dumps(OWNER),))
+            connection.execute("UPDATE runs SET heartbeat_at = ?", (store.now(),))
+        running = analyse(store, "latest")
+        assert running.run["status"] == "running"
+        assert running.rows.counted.tolist() == before.counted[:50].tolist()
+        assert running.comparisons[0].waiting == 29
+        assert running.comparisons[0].verdict.planned == 80
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

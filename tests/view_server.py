@@ -37,6 +37,10 @@ class LivePage:
     def host(self) -> str:
         return urlsplit(self.address).netloc
 
+    @property
+    def port(self) -> int:
+        return urlsplit(self.address).port or 80
+
     def get(self, path: str, **headers: str) -> Response:
         return self.request("GET", path, headers)
 
@@ -96,7 +100,7 @@ def live_page(store: Path | str, **options: Any) -> Iterator[LivePage]:
 
     thread = threading.Thread(target=asyncio.run, args=[serve()])
     thread.start()
-    started.wait(20)
+    assert started.wait(20), "the server does not start"
     try:
         yield LivePage(state["address"])
     finally:
