@@ -459,6 +459,7 @@ def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
             done = folder.abreast(*words)
             assert done.code != 0, words
             assert expected in done.err, done.err
+            assert ("in ABREAST_STORE, PGPASSWORD or" in done.err) == ("password authentication" in done.err)
             errors = [line for line in done.err.splitlines() if line.startswith(("error:", "help:"))]
             assert [line.partition(":")[0] for line in errors] == ["error", "help"], done.err
             for secret in ("wr0ng", "n0body", postgres_server.password):

@@ -293,7 +293,10 @@ def explanation(address: str, error: Exception) -> StoreError:
             return StoreError(f"{address}: {reason}", "see the log of the server")
         case psycopg.Error() | OSError():
             reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
-            return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")
+            fix = "check the server and the address"
+            if "password" in reason:
+                fix = "check the user, and the password in ABREAST_STORE, PGPASSWORD or the file that PGPASSFILE names"
+            return NoConnection(f"{address}: no connection ({reason})", fix)
     return StoreError(f"{address}: a row cannot be stored ({type(error).__name__}: {error})")
 
 
