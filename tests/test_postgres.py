@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -464,6 +466,22 @@ def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
             assert [line.partition(":")[0] for line in errors] == ["error", "help"], done.err
             for secret in ("wr0ng", "n0body", postgres_server.password):
                 assert secret not in done.output
+
+
+def test_a_connection_begins_without_options_which_poolers_refuse() -> None:
+    with socket.create_server((HOST, 0)) as pooler, ThreadPoolExecutor(1) as thread:
+
+        def first_message() -> bytes:
+            connection, _ = pooler.accept()
+            with connection:
+                return connection.recv(4096)
+
+        message = thread.submit(first_message)
+        port = pooler.getsockname()[1]
+        with pytest.raises(StoreError), open_store(f"postgresql://ann@{HOST}:{port}/x?sslmode=disable") as store:
+            store.exists()
+        assert b"application_name" in message.result()
+        assert b"options" not in message.result()
 
 
 def test_processes_that_migrate_an_older_store_at_once_do_it_once(postgres: str) -> None:
