@@ -118,9 +118,10 @@ class Column(NamedTuple):
 
 
 _JUDGEMENTS_BY_KEY = "CREATE INDEX IF NOT EXISTS judgements_by_key ON judgements(key)"
-# For what changed in a run since its last row was read.
+# For what changed in a run since its last row was read. The condition keeps other queries from using these indexes:
+# SQLite reads the rows of a run in the order of the plan, through the unique index.
 _BY_ROW_NUMBER = tuple(
-    f"CREATE INDEX IF NOT EXISTS new_{table} ON {table}(run_id, seq)"
+    f"CREATE INDEX IF NOT EXISTS new_{table} ON {table}(run_id, seq) WHERE seq IS NOT NULL"
     for table in ("trials", "scores", "judgements", "events")
 )
 
