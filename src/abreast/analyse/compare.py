@@ -259,7 +259,7 @@ def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossR
             is_grouped=_groups(question, cases) is not None,
             scores=decided.scores,
             bounds=decided.bounds,
-            differences=largest(pairs, [rows.cases[case].id for case in cases.tolist()].__getitem__),
+            changed=largest(pairs, [rows.cases[case].id for case in cases.tolist()].__getitem__),
             censoring=lopsided(first.summary.errors, second.summary.errors),
             pairs=replace(pairs, cases=cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats),
             calibration=uncalibrated(rows, question.metric, "labels correct verdicts within one run only"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from abreast.store.address import display_address
 from abreast.text import many
 
 if TYPE_CHECKING:
+    from abreast.analyse.decision.gates import Gate
     from abreast.execute.listener import Listener
     from abreast.experiment.facade import Experiment
     from abreast.experiment.options import Options
@@ -44,7 +45,7 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Run the checks and the trials, then print the verdict and write the reports."""
-    required = [gates.read(text) for text in args.fail_if]
+    required = gates.requirements([*experiment.spec.fail_if, *args.fail_if], args.on_inconclusive)
     catalogue.parse_names(args.format, not args.no_pictures)  # refuse unknown formats before the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: not a folder", "name a folder; it is created if missing")
@@ -62,19 +63,20 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
         if not args.quiet:
             _print_reused(prepared)
         result = _execute(prepared, args)
-    return report_result(result, args)
+    return report_result(result, args, required)
 
 
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     """Compare the baseline with itself under two names; any difference is a fault in the setup."""
     args.fresh = True  # reused answers test nothing
+    required = gates.requirements(args.fail_if, args.on_inconclusive)
     with contextlib.closing(experiment.against_itself().prepare(options_of(args))) as prepared:
         if not args.quiet:
             print_plan(prepared)
         refuse_if_failed(prepared, args)
         confirm_cost(prepared, args.yes)
         result = _execute(prepared, args)
-    code = report_result(result, args, "aa")
+    code = report_result(result, args, required, "aa")
     if code:
         return code
     is_sound, sentence = judge_self_comparison(result.analysis)
@@ -215,12 +217,12 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Li
         yield listeners
 
 
-def report_result(result: Result, args: argparse.Namespace, command: str = "run") -> int:
+def report_result(result: Result, args: argparse.Namespace, required: Sequence[Gate], command: str = "run") -> int:
     """Write the reports, print the verdict and how the run ended, and return the exit code."""
     from abreast.report.formats.terminal import render
 
     analysis, pictures = result.analysis, not args.no_pictures
-    unmet = gates.failures([gates.read(text) for text in args.fail_if], analysis)
+    unmet = gates.failures(required, analysis)
     report = write_reports(analysis, args.format, args.output, unmet, pictures, not args.no_artifacts)
     results = write_results(analysis, args.output, pictures)
     with open_store(result.store) as store:

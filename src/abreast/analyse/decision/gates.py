@@ -55,6 +55,23 @@ class Gate:
     sign: str = "<"
     bound: float = 0.0
     relative: bool = False  # to the baseline
+    passes_inconclusive: bool = False  # `--on-inconclusive pass`
+
+
+def requirements(texts: Sequence[str], on_inconclusive: str | None = None) -> list[Gate]:
+    """Parse requirements. `on_inconclusive` is "pass" or "fail"; without it, an inconclusive verdict fails those that
+    name it.
+
+    >>> [gate.text for gate in requirements(["worse"], "fail")]
+    ['worse', 'inconclusive']
+    """
+    gates = [read(text) for text in texts]
+    is_named = any(gate.text == "inconclusive" for gate in gates)
+    if on_inconclusive == "pass" and is_named:
+        raise BadInput("--on-inconclusive pass contradicts --fail-if inconclusive", "drop one of them")
+    if on_inconclusive == "pass":
+        return [replace(gate, passes_inconclusive=True) for gate in gates]
+    return gates if on_inconclusive is None or is_named else [*gates, read("inconclusive")]
 
 
 def read(text: str) -> Gate:
@@ -173,12 +190,15 @@ def _unmet_verdict(gate: Gate, item: Comparison) -> str:
     word = item.verdict.word
     if word == "no comparison":
         return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")
+    if word == "inconclusive" and gate.passes_inconclusive:
+        return ""
     if word != gate.text and (gate.text != "not better" or word == "better"):
         return ""
     where = f" on {item.these_cases}" if item.verdict.population == THESE_CASES else ""
     if gate.text == "worse":
         return f"{item.variant} is worse than {item.baseline}{where}"
-    return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}"
+    missing = f"; to detect {item.verdict.effect * 100:.4g} points it needs {item.missing}" if item.missing else ""
+    return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}{missing}"
 
 
 def _value(gate: Gate, summary: VariantSummary) -> float | None:
