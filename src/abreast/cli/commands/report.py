@@ -52,6 +52,7 @@ def report(args: argparse.Namespace) -> int:
     required = gates.requirements(args.fail_if, args.on_inconclusive)
     with store_argument.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
+        required += gates.requirements(analysis.rows.spec.get("fail_if") or [])
         unmet = gates.failures(required, analysis)
         request = catalogue.ReportRequest(
             analysis,

@@ -90,7 +90,7 @@ class JobSummary:
                 break
             parts.append(section)
             length += len(section) + 2
-        return _inert(printable("\n\n".join(parts))) + "\n"
+        return inert(printable("\n\n".join(parts))) + "\n"
 
     def publish(self) -> list[str]:
         """Write the job summary and the outputs where GitHub reads them, and return the annotations for the log."""
@@ -141,10 +141,10 @@ def append(path: str, text: str) -> None:
         file.write(text)
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Keep GitHub from making mentions, references and links out of names and messages.
 
-    >>> _inert("ask @octocat about #12 and GH-7"), _inert("see https://a.b or www.a.b &#39;")
+    >>> inert("ask @octocat about #12 and GH-7"), inert("see https://a.b or www.a.b &#39;")
     ('ask @&#8288;octocat about #&#8288;12 and GH-&#8288;7', 'see https:&#8288;//a.b or www.&#8288;a.b &#39;')
     """
     return re.sub(

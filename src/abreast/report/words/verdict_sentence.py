@@ -12,7 +12,7 @@ from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.stats.verdict import NO_CASE
-from abreast.text import many
+from abreast.text import dollars, many
 
 if TYPE_CHECKING:
     from abreast.analyse.rows import Rows
@@ -288,9 +288,9 @@ def advice(comparison: Comparison) -> list[str]:
 
 
 def _price(comparison: Comparison) -> str:
-    """`; 345 more cases, about $4.10`; empty if their cost is not known."""
+    """`; 345 more would cost about $4.10`; empty if the cost is not known."""
     missing = comparison.missing
-    return f"; {missing}" if missing is not None and missing.usd else ""
+    return f"; {missing.count:,} more would cost about {dollars(missing.usd)}" if missing and missing.usd else ""
 
 
 def whose(analysis: Analysis, comparison: Comparison) -> str:
