@@ -172,9 +172,7 @@ def confirm_cost(prepared: Prepared, yes: bool) -> None:
     if prepared.question is None or yes:
         return
     if not is_interactive():
-        above = f"more than limits.ask_above_usd (${prepared.setup.spec.limits.ask_above_usd:,.2f})"
-        message = f"{prepared.question}, {above}, and there is no terminal to confirm on"
-        raise PreflightRefused(message, "use --yes to accept the cost, or --budget USD to cap it")
+        prepared.refuse_if_costly()
     if not confirm(f"{prepared.question}: continue?"):
         raise PreflightRefused("not confirmed; nothing was executed or written", "use --limit N to try a few cases")
 

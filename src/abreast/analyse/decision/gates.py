@@ -65,7 +65,7 @@ def requirements(texts: Sequence[str], on_inconclusive: str | None = None) -> li
     >>> [gate.text for gate in requirements(["worse"], "fail")]
     ['worse', 'inconclusive']
     """
-    gates = [read(text) for text in texts]
+    gates = list(dict.fromkeys(read(text) for text in texts))
     is_named = any(gate.text == "inconclusive" for gate in gates)
     if on_inconclusive == "pass" and is_named:
         raise BadInput("--on-inconclusive pass contradicts --fail-if inconclusive", "drop one of them")

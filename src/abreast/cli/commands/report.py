@@ -49,10 +49,11 @@ def report(args: argparse.Namespace) -> int:
 
     pictures = not args.no_pictures
     formats = catalogue.parse_names(args.format, pictures)
-    required = gates.requirements(args.fail_if, args.on_inconclusive)
+    gates.requirements(args.fail_if, args.on_inconclusive)  # refuse wrong ones first
     with store_argument.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
-        required += gates.requirements(analysis.rows.spec.get("fail_if") or [])
+        texts = [*(analysis.rows.spec.get("fail_if") or ()), *args.fail_if]
+        required = gates.requirements(texts, args.on_inconclusive)
         unmet = gates.failures(required, analysis)
         request = catalogue.ReportRequest(
             analysis,
