@@ -177,7 +177,7 @@ def _base_run(workflow: Workflow, result: dict[str, Any]) -> str | None:
             if run["experiment"] == result["experiment"] and run["label"] == label and not run["debug"]
         ]
     earlier = [run for run in runs if run["status"] in FINISHED and run["run"] != result["run"]]
-    return max(earlier, key=lambda run: str(run["started_at"]))["run"] if earlier else None
+    return max(earlier, key=lambda run: float(run["created_at"]))["run"] if earlier else None
 
 
 def _report(words: list[str], path: Path) -> _Report:
