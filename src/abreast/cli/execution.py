@@ -172,7 +172,7 @@ def confirm_cost(prepared: Prepared, yes: bool) -> None:
     if prepared.question is None or yes:
         return
     if not is_interactive():
-        prepared.refuse_if_costly()
+        prepared.refuse_if_costly("use --yes to accept the cost, or --budget USD to cap it")
     if not confirm(f"{prepared.question}: continue?"):
         raise PreflightRefused("not confirmed; nothing was executed or written", "use --limit N to try a few cases")
 

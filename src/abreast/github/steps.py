@@ -85,7 +85,8 @@ def run() -> int:
     has_base = against_base is not None and against_base.outcome != "no_comparison"
     chosen = against_base if against_base is not None and has_base else itself
     write_outputs(**(itself.outputs | chosen.outputs | {"run": result["run"]}))
-    _write_comment(workflow, against_base.text if against_base else explanation, itself.text)
+    details = collapsible(f"The run {result['run']}", itself.text) if against_base else itself.text
+    _write_comment(workflow, against_base.text if against_base else explanation, details)
     if code == Incomplete.exit_code:
         again = "answers so far are kept; run the job again to continue"
         log(command("error", f"{result['run']} is incomplete: {result['reason']}; {again}", title="abreast"))
@@ -209,8 +210,7 @@ def _without_result(workflow: Workflow, code: int) -> int:
 
 
 def _write_comment(workflow: Workflow, first: str, second: str) -> None:
-    parts = [first, collapsible("The run itself", second) if first.startswith("## ") and second else second]
-    text = "\n\n".join(part for part in parts if part)
+    text = f"{first}\n\n{second}"
     if len(text) > LONGEST_COMMENT:
         text = f"{first}\n\nThe rest did not fit here; the job summary has it.\n"
     workflow.body.write_text(text, encoding="utf-8")

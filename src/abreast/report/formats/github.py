@@ -36,7 +36,7 @@ from abreast.report.words.verdict_sentence import (
 from abreast.text import many, printable
 
 if TYPE_CHECKING:
-    from abreast.analyse.compare import AcrossRuns
+    from abreast.analyse.compare import AcrossRuns, Contender
 
 LONGEST_SUMMARY = 60_000  # characters; GitHub takes comments of up to 65,536
 MOST_ANNOTATIONS = 10  # of each level, which is what GitHub shows for a step
@@ -81,7 +81,10 @@ class JobSummary:
 
     def text(self) -> str:
         """The summary as Markdown, without sections that would make it too long."""
-        parts = [f"## {SIGNS[self.outcome]} {safe(self.title)}: {self.outcome}"]
+        is_compared = bool(self.words)
+        parts = [
+            f"## {SIGNS[self.outcome]} {safe(self.title)}: {self.outcome}" if is_compared else f"## {safe(self.title)}"
+        ]
         parts += [f"**Requirement not met**: {safe(line)}" for line in self.unmet]
         length = sum(map(len, parts))
         for section in self.sections:
@@ -197,15 +200,20 @@ def of_runs(items: Sequence[AcrossRuns], unmet: Sequence[str] = ()) -> JobSummar
     sections += [_verdict_table(comparisons)] if len(items) > 1 else []
     sections += [_bullets(run_comparison.cautions(items))]
     sections += [_changed(item, several=len(items) > 1) for item in comparisons if item.changed]
-    runs = list(dict.fromkeys(item.second.run for item in items))
+    later = list(dict.fromkeys(_run_name(item.second) for item in items))
     return JobSummary(
-        title=f"{', '.join(runs)} against {items[0].first.run}",
-        run=runs[-1],
+        title=f"{', '.join(later)} against {_run_name(items[0].first)}",
+        run=items[-1].second.run,
         words=[item.comparison.verdict.word for item in counted],
         sentences=[run_comparison.lines(item)[0] for item in counted],
         sections=[section for section in sections if section],
         unmet=unmet,
     )
+
+
+def _run_name(contender: Contender) -> str:
+    """`main (brave-otter-4821)`."""
+    return f"{contender.label} ({contender.run})" if contender.label else contender.run
 
 
 def _claim(line: str, details: Iterable[str]) -> str:
