@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,9 +66,10 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_its_comment_is_upda
     fixed = runner.pull_request(spec="spec.yaml")
     assert fixed.code == 0, fixed.log
     assert "executing 0" in fixed.log or "reusing 20 answers" in fixed.log
-    assert "Nothing that is measured has changed" in fixed.summary
+    assert fixed.outputs["outcome"] == "no_comparison"
     (body,) = api.own
-    assert "Nothing that is measured has changed since the last run of the branch main" in body
+    assert re.search(r"## pull-7 \(.+\) against main \(.+\): no new answers\n", body), body
+    assert "all 20 answers are shared by both runs (reused)" in body
     assert TOKEN not in first.log + worse.log + fixed.log + worse.summary
 
 
@@ -103,6 +105,16 @@ def test_text_of_models_executes_no_command_and_mentions_nobody(runner: Runner, 
         assert "##[" not in text
         assert "<b>" not in text
         assert "https://" not in text
+
+
+@pytest.mark.parametrize("requirement", ["slower", "score[other] < 0.5"])
+def test_a_wrong_requirement_is_an_error(runner: Runner, requirement: str) -> None:
+    assert runner.push(spec="spec.yaml").code == 0
+    (runner.checkout / "answers.py").write_text(BAD)
+    job = runner.pull_request(spec="spec.yaml", fail_if=requirement)
+    assert job.code == 2
+    assert f'error: --fail-if "{requirement}"' in job.log
+    assert "Traceback" not in job.log
 
 
 def test_a_run_without_a_result_says_so_and_keeps_its_exit_code(runner: Runner, api: Api) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.analyse.compare import FINISHED
+from abreast.analyse.decision import gates
 from abreast.errors import BadInput, Incomplete
 from abreast.github.workflow import Workflow, branch_label, current, log
 from abreast.report.formats.github import append, collapsible, command, inert, write_outputs
@@ -64,6 +65,7 @@ class _Report:
     code: int
     outputs: dict[str, str]
     text: str  # Markdown
+    errors: str
 
     @property
     def outcome(self) -> str:
@@ -73,6 +75,7 @@ class _Report:
 def run() -> int:
     """Run the experiment, compare it with the base branch, and write the comment."""
     workflow = current()
+    gates.requirements(_requirements(), os.environ.get("ON_INCONCLUSIVE"))  # refuse wrong ones before anything is spent
     shutil.rmtree(workflow.output, ignore_errors=True)
     workflow.output.mkdir(parents=True)
     _merge_base(workflow)
@@ -142,21 +145,20 @@ def _compare(workflow: Workflow, result: dict[str, Any]) -> tuple[_Report | None
         why = f"There is no finished run of the branch {branch} to compare with."
         return None, _explain(f"{why} Let the workflow run on pushes to it, too.")
     words = ["compare", base, result["run"], *_store(workflow), "--margin", str(result["margin"] or 0)]
-    done = subprocess.run([*ABREAST, *words, "--json"], check=False, capture_output=True, text=True)
-    try:
-        (across,) = json.loads(done.stdout)
-    except ValueError:
-        problem = done.stderr.strip().removeprefix("error: ").partition("\n")[0]
-        return None, _explain(f"Not compared with the branch {branch}: {problem}.")
-    if all(item["verdict"] == "no comparison" and item["shared_answers"] for item in across["verdicts"]):
-        why = f"Nothing that is measured has changed since the last run of the branch {branch}: all answers are reused."
-        return None, _explain(why)
-    gates = [
-        word for line in os.environ.get("FAIL_IF", "").splitlines() if line.strip() for word in ("--fail-if", line)
-    ]
-    gates += ["--on-inconclusive", os.environ["ON_INCONCLUSIVE"]] if os.environ.get("ON_INCONCLUSIVE") else []
+    words += [word for line in _requirements() for word in ("--fail-if", line)]
+    words += ["--on-inconclusive", os.environ["ON_INCONCLUSIVE"]] if os.environ.get("ON_INCONCLUSIVE") else []
     path = workflow.output / "comparison.md"
-    return _report([*words, *gates, "--output", str(path)], path), ""
+    report = _report([*words, "--allow-unchanged", "--output", str(path)], path)
+    if report.text:
+        return report, ""
+    problem = report.errors.strip().removeprefix("error: ").partition("\n")[0]
+    if problem.startswith("--fail-if"):
+        raise BadInput(problem, "change `fail-if` of the action")
+    return None, _explain(f"Not compared with the branch {branch}: {problem}.")
+
+
+def _requirements() -> list[str]:
+    return [line for line in os.environ.get("FAIL_IF", "").splitlines() if line.strip()]
 
 
 def _explain(why: str) -> str:
@@ -192,7 +194,7 @@ def _report(words: list[str], path: Path) -> _Report:
         if line.startswith(ANNOTATIONS):
             log(line)
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return _Report(done.returncode, _read_outputs(outputs), text)
+    return _Report(done.returncode, _read_outputs(outputs), text, done.stderr)
 
 
 def _read_outputs(path: Path) -> dict[str, str]:

@@ -113,15 +113,15 @@ def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
     return [line for gate in gates for line in _unmet(gate, analysis.comparisons, sides, analysis.run["baseline"])]
 
 
-def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
+def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns], allow_unchanged: bool = False) -> list[str]:
     """A sentence for each requirement that later runs do not meet against the first one.
 
     `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later contender of that name; other
-    requirements are about every contender of a later run. If any variant has new answers, requirements on verdicts
-    are about such variants only.
+    requirements are about every contender of a later run. If any variant has new answers, or with `allow_unchanged`,
+    requirements on verdicts are about variants with new answers only.
     """
     names_of = [_contenders(item) for item in items]
-    has_new = any(item.is_compared for item in items)
+    only_new = allow_unchanged or any(item.is_compared for item in items)
     for gate in gates:
         check(gate, sorted({name for names in names_of for name in names}))
     sentences: list[str] = []
@@ -130,7 +130,8 @@ def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str
         mine = [
             replace(gate, variant=names[gate.variant]) if gate.variant else gate
             for gate in gates
-            if (gate.variant is None or gate.variant in names) and (gate.measure or not (has_new and item.is_unchanged))
+            if (gate.variant is None or gate.variant in names)
+            and (gate.measure or not (only_new and item.is_unchanged))
         ]
         sentences += [line for gate in mine for line in _unmet(gate, [item.comparison], sides, item.first.name)]
     return list(dict.fromkeys(sentences))

@@ -104,6 +104,7 @@ def report(args: argparse.Namespace) -> int:
         "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "cost > +10%%"'
     ),
     "--on-inconclusive",
+    flag("--allow-unchanged", "exit 0 if a run has no new answers, because nothing that is measured has changed"),
     argument(
         "--store",
         metavar="S",
@@ -115,7 +116,8 @@ def report(args: argparse.Namespace) -> int:
     epilog="""The other runs are compared with the first, each variant with the one of the same name.
 To compare variants with different names, write RUN:VARIANT:
   abreast compare brave-otter-4821:short quiet-heron-0217:brief
-Answers that one run reused from the other are set aside. If nothing is left to compare, the exit code is 1.""",
+Answers that one run reused from the other are set aside. If nothing is left to compare, the exit code is 1;
+with --allow-unchanged it is 0 if the only reason is that all answers were reused.""",
 )
 def compare_runs(args: argparse.Namespace) -> int:
     from abreast.analyse.compare import compare
@@ -129,23 +131,28 @@ def compare_runs(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(store_argument.find_store(address)) for address in args.store or [None]]
         items = compare(stores, args.runs or ["previous", "latest"], args.variant, args.margin)
-    unmet = gates.unmet_across(required, items)
+    unmet = gates.unmet_across(required, items, args.allow_unchanged)
     if args.output:
-        _write_comparison(Path(args.output), _comparison_text("json" if args.json else args.format, items, unmet))
+        _write_comparison(
+            Path(args.output),
+            _comparison_text("json" if args.json else args.format, items, unmet, args.allow_unchanged),
+        )
     elif args.json:
         listings.show_json([run_comparison.as_objects(items)])
     elif args.format in ("json", "junit", "github"):
-        emit(_comparison_text(args.format, items, unmet))
+        emit(_comparison_text(args.format, items, unmet, args.allow_unchanged))
     else:
-        echo(_comparison_text(args.format, items, unmet).removesuffix("\n"))
+        echo(_comparison_text(args.format, items, unmet, args.allow_unchanged).removesuffix("\n"))
     if args.format == "github" and not args.json:
         from abreast.report.formats import github
 
         publish(github.of_runs(items, unmet).publish())
-    return print_unmet(unmet) or int(not any(item.is_compared for item in items))
+    return print_unmet(unmet) or int(
+        not any(item.is_compared or (args.allow_unchanged and item.is_unchanged) for item in items)
+    )
 
 
-def _comparison_text(form: str, items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
+def _comparison_text(form: str, items: Sequence[AcrossRuns], unmet: Sequence[str], allow_unchanged: bool) -> str:
     from abreast.report.words import run_comparison
 
     if form == "json":
@@ -155,7 +162,7 @@ def _comparison_text(form: str, items: Sequence[AcrossRuns], unmet: Sequence[str
 
         return github.of_runs(items, unmet).text()
     if form == "junit":
-        return run_comparison.as_junit(items, unmet)
+        return run_comparison.as_junit(items, unmet, allow_unchanged)
     return run_comparison.as_markdown(items) if form == "markdown" else "\n".join(run_comparison.text(items)) + "\n"
 
 

@@ -189,9 +189,8 @@ def of_run(analysis: Analysis, unmet: Sequence[str] = ()) -> JobSummary:
 
 
 def of_runs(items: Sequence[AcrossRuns], unmet: Sequence[str] = ()) -> JobSummary:
-    """The verdicts of `abreast compare`. Variants without new answers count only if no variant has any."""
-    has_new = any(item.is_compared for item in items)
-    counted = [item for item in items if not (has_new and item.is_unchanged)]
+    """The verdicts of `abreast compare`. Variants without new answers do not count."""
+    counted = [item for item in items if not item.is_unchanged]
     sections = [f"**{SIMULATED}**"] if any(item.simulated for item in items) else []
     for item in items:
         first, *rest = run_comparison.lines(item)
@@ -202,7 +201,7 @@ def of_runs(items: Sequence[AcrossRuns], unmet: Sequence[str] = ()) -> JobSummar
     sections += [_changed(item, several=len(items) > 1) for item in comparisons if item.changed]
     later = list(dict.fromkeys(_run_name(item.second) for item in items))
     return JobSummary(
-        title=f"{', '.join(later)} against {_run_name(items[0].first)}",
+        title=f"{', '.join(later)} against {_run_name(items[0].first)}{'' if counted else ': no new answers'}",
         run=items[-1].second.run,
         words=[item.comparison.verdict.word for item in counted],
         sentences=[run_comparison.lines(item)[0] for item in counted],
