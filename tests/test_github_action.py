@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from github_workflow import ACTION, ROOT, TOKEN, Api, Runner, serving
 
@@ -225,3 +226,16 @@ def test_the_action_installs_the_package_it_belongs_to(tmp_path: Path) -> None:
     assert (tmp_path / "pytest_abreast.py").is_file()
     (entry_points,) = tmp_path.glob("abreast-*/entry_points.txt")
     assert "[pytest11]\nabreast = pytest_abreast" in entry_points.read_text()
+
+
+def test_the_workflow_in_the_documentation_uses_inputs_and_outputs_that_exist() -> None:
+    page = (ROOT / "docs" / "how-to" / "github.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r'```yaml title=".github/workflows/benchmark.yml"\n(.*?)```', page, re.S)
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert {"pull_request", "push"} == set(workflow[True])  # YAML reads `on` as a boolean
+    (step,) = [step for step in workflow["jobs"]["benchmark"]["steps"] if step.get("id") == "benchmark"]
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    assert set(re.findall(r"steps.benchmark.outputs.(\w+)", text)) <= set(ACTION["outputs"])
+    for name in (*ACTION["inputs"], *ACTION["outputs"]):
+        assert f"| `{name}` |" in page

@@ -51,6 +51,7 @@ SHARED = {
     "--on-inconclusive": argument(
         "--on-inconclusive",
         choices=("pass", "fail"),
+        metavar="pass|fail",
         help="what an inconclusive verdict does to the exit code (default: it fails only requirements that name it)",
     ),
     "--store": argument(
