@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput, suggestion
@@ -55,7 +55,7 @@ class Gate:
     sign: str = "<"
     bound: float = 0.0
     relative: bool = False  # to the baseline
-    passes_inconclusive: bool = False  # `--on-inconclusive pass`
+    passes_inconclusive: bool = field(default=False, repr=False)  # `--on-inconclusive pass`
 
 
 def requirements(texts: Sequence[str], on_inconclusive: str | None = None) -> list[Gate]:
