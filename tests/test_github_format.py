@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.report.formats.github import command, inert, write_outputs
+from abreast.report.formats.github import inert
+from abreast.report.formats.github_commands import command, write_outputs
 from abreast.report.formats.markdown import safe
 from conftest import Done, Folder
 from scripted import pairs, scripted

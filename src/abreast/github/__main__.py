@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
 
 from abreast.errors import AbreastError
-from abreast.github import comments, steps
 from abreast.output import say_problem
 
-STEPS: dict[str, Callable[[], int]] = {
-    "prepare": steps.prepare,
-    "keep-base": steps.keep_base,
-    "run": steps.run,
-    "comment": comments.comment,
+STEPS = {
+    "prepare": "caches:prepare",
+    "keep-base": "caches:keep_base",
+    "run": "experiment:run",
+    "comment": "comments:comment",
 }
 
 if __name__ == "__main__":
+    module, _, function = STEPS[sys.argv[1]].partition(":")
     try:
-        sys.exit(STEPS[sys.argv[1]]())
+        sys.exit(getattr(import_module(f"abreast.github.{module}"), function)())
     except AbreastError as error:
         say_problem("error", error.message, error.fix)
         sys.exit(error.exit_code)

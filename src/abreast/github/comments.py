@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Any
 
 from abreast.github.workflow import Workflow, current, log, required
-from abreast.report.formats.github import command
+from abreast.report.formats.github_commands import command
 from abreast.text import printable
 
 TIMEOUT_S = 30

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import os
 import re
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
+from abreast.report.formats.github_commands import append, command, write_outputs
 from abreast.report.formats.markdown import safe, table, variants_table
 from abreast.report.words import run_comparison
 from abreast.report.words.flags import flag_lines
@@ -115,33 +115,6 @@ class JobSummary:
             level = LEVELS.get(word, "notice")
             by_level.setdefault(level, []).append(command(level, line, title=f"abreast: {word}", file=self.file))
         return [line for lines in by_level.values() for line in lines[:MOST_ANNOTATIONS]]
-
-
-def command(name: str, message: str, **properties: str | None) -> str:
-    """A workflow command.
-
-    >>> command("error", "50 % worse\\n::warning::", title="a: b, c", file=None)
-    '::error title=a%3A b%2C c::50 %25 worse%0A::warning::'
-    """
-    values = {key: _escape(value).replace(":", "%3A").replace(",", "%2C") for key, value in properties.items() if value}
-    options = ",".join(f"{key}={value}" for key, value in values.items())
-    return f"::{name}{' ' if options else ''}{options}::{_escape(message)}"
-
-
-def _escape(text: str) -> str:
-    return printable(text.replace("\r\n", "\n")).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def write_outputs(**values: str) -> None:
-    """Set outputs of this step, if it is one."""
-    if path := os.environ.get("GITHUB_OUTPUT"):
-        delimiter = f"end-{secrets.token_hex(16)}"  # unknown to whoever chose the value
-        append(path, "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()))
-
-
-def append(path: str, text: str) -> None:
-    with Path(path).open("a", encoding="utf-8", errors="replace") as file:
-        file.write(text)
 
 
 def inert(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Steps of the action: name the cache, keep the store of the base branch, run and compare."""
+"""The main step of the action: run the experiment, and compare it with the base branch."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from typing import Any
 from abreast.analyse.compare import FINISHED
 from abreast.analyse.decision import gates
 from abreast.errors import BadInput, Incomplete
+from abreast.github.caches import move
 from abreast.github.workflow import Workflow, branch_label, current, log
-from abreast.report.formats.github import append, collapsible, command, inert, write_outputs
+from abreast.report.formats.github import collapsible, inert
+from abreast.report.formats.github_commands import append, command, write_outputs
 from abreast.report.formats.markdown import safe
 from abreast.store import open_store
 
@@ -28,34 +30,6 @@ ABREAST = [sys.executable, "-m", "abreast"]
 LONGEST_COMMENT = 65_000  # characters; GitHub takes 65,536
 ANNOTATIONS = ("::error ", "::warning ", "::notice ")
 FILE_COMMANDS = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
-
-
-def prepare() -> int:
-    """Set the outputs that name the store and its caches."""
-    workflow = current()
-    outputs = {"store": workflow.store, "path": f"{workflow.store}*", "folder": str(workflow.output)}
-    if workflow.is_cached:
-        Path(workflow.store).parent.mkdir(parents=True, exist_ok=True)
-        own = workflow.cache_prefix(workflow.pull)
-        execution = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
-        outputs |= {"own": own, "key": f"{own}{execution}"}
-        outputs |= {"base": workflow.cache_prefix(None)} if workflow.pull is not None else {}
-    write_outputs(**outputs)
-    return 0
-
-
-def keep_base() -> int:
-    """Move the restored store of the base branch out of the way of the pull request's own."""
-    workflow = current()
-    _move(Path(workflow.store), workflow.base_store)
-    return 0
-
-
-def _move(store: Path, folder: Path) -> None:
-    """Move a store and its journal to another folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in store.parent.glob(f"{store.name}*"):
-        shutil.move(path, folder / path.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +76,12 @@ def _merge_base(workflow: Workflow) -> None:
     if not workflow.is_cached or not base.exists():
         return
     if not store.exists():
-        _move(base, store.parent)
+        move(base, store.parent)
         return
     with _quoted():
-        code = subprocess.run([*ABREAST, "merge", str(base), "--into", str(store)], check=False).returncode
-    if code:
+        words = ["merge", str(base), "--into", str(store)]
+        done = subprocess.run([*ABREAST, *words], check=False, stderr=sys.stdout)
+    if done.returncode:
         log(command("warning", "the runs of the base branch could not be read; see the log", title="abreast"))
 
 
