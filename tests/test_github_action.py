@@ -45,14 +45,22 @@ def runner(tmp_path: Path, api: Api) -> Runner:
 
 
 def test_a_pull_request_is_compared_with_the_base_branch_and_its_comment_is_updated(runner: Runner, api: Api) -> None:
-    first = runner.push(spec="spec.yaml")
+    first = change(runner, GOOD).push(spec="spec.yaml")
     assert first.code == 0, first.log
     assert "no finished run of the branch main" in first.log
     assert first.outputs["outcome"] == "no_comparison"
+    assert not api.comments
 
-    (runner.checkout / ".abreast" / "results.db").unlink()  # the next job starts on another machine
-    (runner.checkout / "answers.py").write_text(BAD)
-    worse = runner.pull_request(spec="spec.yaml")
+    unchanged = change(runner, GOOD).pull_request(spec="spec.yaml")
+    assert unchanged.code == 0, unchanged.log
+    assert unchanged.outputs["outcome"] == "no_comparison"
+    assert "reusing 20 answers from earlier runs, executing 0" in unchanged.log
+    (body,) = api.own
+    assert body.startswith(f"{MARKER}\n## pull-7 (")
+    assert re.search(r" against main \(.+\): no new answers\n", body), body
+    assert "all 20 answers are shared by both runs (reused)" in body
+
+    worse = change(runner, BAD).pull_request(spec="spec.yaml")
     assert worse.code == 1, worse.log
     assert worse.outputs["outcome"] == "worse", worse.log
     assert worse.outputs["verdict"].startswith("regression: ")
@@ -61,17 +69,24 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_its_comment_is_upda
     (body,) = api.own
     assert body.startswith(f"{MARKER}\n## ❌ ")
     assert "<details><summary>20 cases changed: 0 better, 20 worse</summary>" in body
+    assert worse.summary.index("20 cases changed") < worse.summary.index("## greetings")
 
-    (runner.checkout / ".abreast" / "results.db").unlink()
-    (runner.checkout / "answers.py").write_text(GOOD)
-    fixed = runner.pull_request(spec="spec.yaml")
-    assert fixed.code == 0, fixed.log
-    assert "executing 0" in fixed.log or "reusing 20 answers" in fixed.log
-    assert fixed.outputs["outcome"] == "no_comparison"
+    assert change(runner, f"# merged\n{BAD}").push(spec="spec.yaml").code == 1, "main is worse than before"
+    better = change(runner, GOOD).pull_request(spec="spec.yaml")
+    assert better.code == 0, better.log
+    assert better.outputs["outcome"] == "better", "it is compared with the newest run of main, not its own last one"
+    assert "reusing 20 answers" in better.log, "of its first run, from its own cache"
     (body,) = api.own
-    assert re.search(r"## pull-7 \(.+\) against main \(.+\): no new answers\n", body), body
-    assert "all 20 answers are shared by both runs (reused)" in body
-    assert TOKEN not in first.log + worse.log + fixed.log + worse.summary
+    assert body.startswith(f"{MARKER}\n## ✅ ")
+    for job in (first, unchanged, worse, better):
+        assert TOKEN not in job.log + job.summary
+
+
+def change(runner: Runner, code: str) -> Runner:
+    """Check out another version, on another machine."""
+    (runner.checkout / ".abreast" / "results.db").unlink(missing_ok=True)
+    (runner.checkout / "answers.py").write_text(code)
+    return runner
 
 
 def test_the_variants_of_a_new_experiment_decide_where_no_run_of_the_base_branch_exists(

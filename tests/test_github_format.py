@@ -110,7 +110,7 @@ def test_many_variants_give_few_annotations_the_worst_first(job: Folder) -> None
 
 
 def test_a_summary_that_is_too_long_is_cut_between_sections(job: Folder) -> None:
-    names = [f"{number}-{'x' * 180}" for number in range(300)]
+    names = [f"{number}-{'x' * 180}" for number in range(120)]
     scripted(job, [{name: ["yes"] for name in names}], "--quiet", variants=names)
     text = job.abreast("report", "--format", "github").out
     assert len(text.encode()) < 65_536

@@ -49,7 +49,10 @@ class _Report:
 def run() -> int:
     """Run the experiment, compare it with the base branch, and write the comment."""
     workflow = current()
-    gates.requirements(_requirements(), os.environ.get("ON_INCONCLUSIVE"))  # refuse wrong ones before anything is spent
+    policy = os.environ.get("ON_INCONCLUSIVE")
+    if policy not in ("pass", "fail"):
+        raise BadInput(f'on-inconclusive "{policy}": must be pass or fail')
+    gates.requirements(_requirements(), policy)  # refuse wrong ones before anything is spent
     shutil.rmtree(workflow.output, ignore_errors=True)
     workflow.output.mkdir(parents=True)
     _merge_base(workflow)
@@ -98,7 +101,7 @@ def _execute(workflow: Workflow) -> tuple[int, dict[str, Any] | None]:
     except ValueError:
         return code.returncode or 1, None
     with _quoted():
-        subprocess.run([*ABREAST, "report", result["run"], *_store(workflow)], check=False, stderr=sys.stdout)
+        log("\n".join(result["summary"]))
     return code.returncode, result
 
 
@@ -121,7 +124,7 @@ def _compare(workflow: Workflow, result: dict[str, Any]) -> tuple[_Report | None
         return None, _explain(f"{why} Let the workflow run on pushes to it, too.")
     words = ["compare", base, result["run"], *_store(workflow), "--margin", str(result["margin"] or 0)]
     words += [word for line in _requirements() for word in ("--fail-if", line)]
-    words += ["--on-inconclusive", os.environ["ON_INCONCLUSIVE"]] if os.environ.get("ON_INCONCLUSIVE") else []
+    words += ["--on-inconclusive", os.environ["ON_INCONCLUSIVE"]]
     path = workflow.output / "comparison.md"
     report = _report([*words, "--allow-unchanged", "--output", str(path)], path)
     if report.text:
