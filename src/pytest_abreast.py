@@ -42,9 +42,9 @@ class ExperimentItem(pytest.Item):
         experiment = Experiment.load(self.path)
         result = experiment.run(refuse_costly=True)
         self.user_properties += [("abreast_run", result.run), ("abreast_verdict", result.verdict.word)]
-        self.add_report_section("call", "abreast", str(result.verdict))
         has_several = len(result.analysis.variants) > 1
         _require(result, experiment.spec.fail_if or (DEFAULT if has_several else ()))
+        self.add_report_section("call", "abreast", str(result.verdict))  # shown by `pytest -rA`
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         from abreast.errors import AbreastError
@@ -68,7 +68,7 @@ def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
     """Execute an experiment, and fail unless it has a result and meets its requirements.
 
     Takes an `Experiment`, or a spec file relative to the folder of the test. Keyword arguments are those of
-    `Experiment.run`, and `fail_if`, requirements such as `["worse", "errors > 2%"]` besides those of the spec.
+    `Experiment.run`, and `fail_if`, requirements such as `["worse", "errors > 2%"]` in addition to those of the spec.
     """
 
     def run(experiment: Experiment | str | os.PathLike[str], fail_if: Sequence[str] = (), **options: Any) -> Result:
@@ -79,8 +79,8 @@ def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
             experiment = Experiment.load(request.path.parent / experiment)
         options = {"refuse_costly": True, **options}
         result = experiment.run(**options)
-        request.node.add_report_section("call", "abreast", str(result.verdict))
         _require(result, [*experiment.spec.fail_if, *([fail_if] if isinstance(fail_if, str) else fail_if)])
+        request.node.add_report_section("call", "abreast", str(result.verdict))
         return result
 
     return run
