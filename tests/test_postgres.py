@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -139,6 +140,25 @@ def test_a_batch_given_up_after_its_commit_is_not_repeated(
         wait_for(lambda: len(writing.committed) == 3)
         writing.writer.close()
         assert store.rows("select happened_at from events order by seq") == [(0.0,), (1.0,), (2.0,)]
+
+
+def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> None:
+    """As psycopg may leave it if the session ends while many rows are being sent."""
+    connections = []
+
+    def work(connection: Any) -> None:
+        connections.append(connection)
+        if len(connections) == 1:
+            connection.raw.pgconn.enter_pipeline_mode()
+            raise psycopg.OperationalError("cannot exit pipeline mode while busy")
+        connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+
+    with open_store(postgres) as store:
+        writer = store.open_writer(print, print)
+        writer.commit(work)
+        writer.close()
+        assert connections[0] is not connections[1]
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
 
 
 def test_a_store_that_is_read_after_its_server_ended_the_session_connects_again(

@@ -194,8 +194,10 @@ class PostgresConnection:
             yield
             self._run("COMMIT")
         except BaseException:
-            with suppress(psycopg.Error):  # a lost connection is rolled back by the server
+            try:
                 self._run("ROLLBACK")
+            except psycopg.Error:  # it is lost, or unusable because its session ended in the middle of many rows
+                self.close()
             raise
 
     def _stream(self, sql: str, parameters: Any) -> StreamedRows:
