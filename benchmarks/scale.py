@@ -167,7 +167,7 @@ class Remote:
 def drive(nodes: int, in_flight: int, trials: int, latency_s: float = LATENCY_S) -> dict[str, Any]:
     """CPU of a whole run per trial, with simulated nodes."""
     from abreast import Case, Experiment
-    from abreast.execute.engine.ray import cluster, engine
+    from abreast.execute.engine.ray import cluster
     from abreast.execute.engine.ray.facts import facts_of
 
     class SimulatedCluster(cluster.Cluster):
@@ -181,12 +181,13 @@ def drive(nodes: int, in_flight: int, trials: int, latency_s: float = LATENCY_S)
         def start_runner(self, node: cluster.ClusterNode) -> Any:
             return SimulatedActor()
 
+        def kill(self, actor: Any) -> None: ...
+
         def facts(self, setups: Mapping[Any, Any], base: Path) -> dict[Any, Any]:
             SimulatedActor.facts = facts_of(next(iter(setups.values())).targets())
             return dict.fromkeys(setups, SimulatedActor.facts)
 
     cluster.Cluster = SimulatedCluster  # type: ignore[misc]
-    engine._kill = lambda actor: None
     SimulatedActor.latency_s = latency_s
     with measure.folder() as path:
         experiment = Experiment(

@@ -89,10 +89,13 @@ class Runner:
         return dumps(Report(time.time(), self._engine.received, self._engine.waiting, first, results, events))
 
     async def cancel(self) -> None:
-        self._engine.call(self._engine.cancel)
+        if self._queue is not None:
+            self._queue.call(self._queue.cancel)
 
     async def close(self) -> list[str]:
-        """End everything; return warnings."""
+        """End everything; return warnings. It may not have begun."""
+        if self._queue is None:
+            return []
         return await asyncio.wrap_future(self._engine.end())
 
     @property
