@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import sys
 import time
@@ -163,6 +164,29 @@ def test_a_killed_runner_loses_nothing_and_is_noticed_at_once(experiments: Exper
     assert sum(executed.values()) <= 120 + lost
     assert [row["status"] for row in experiments.rows()] == ["ok"] * 120
     assert {row["attempts"] for row in experiments.rows()} == {1}
+
+
+def test_trials_of_a_runner_that_rays_memory_monitor_kills_are_retried_as_resources(
+    experiments: Experiments, tmp_path: Path
+) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(60)
+    folder.write("spec.yaml", SLOW)
+    empty = re.sub(r"(MemAvailable|MemFree|Cached): .*", r"\1: 1000 kB", Path("/proc/meminfo").read_text())
+    (tmp_path / "meminfo").write_text(empty)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 40)
+        cluster.run(["mount", "--bind", str(tmp_path / "meminfo"), "/proc/meminfo"], node=1)
+        until(lambda: experiments.events("node_lost"))
+        cluster.run(["umount", "/proc/meminfo"], node=1)
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, out + err
+    retried = experiments.events("trial_retried")
+    assert {event["error_kind"] for event in retried} == {"resources"}
+    assert "memory of the node was short" in retried[0]["error"]
+    assert len(retried) == sum(event["in_flight"] for event in experiments.events("node_lost"))
+    assert [row["status"] for row in experiments.rows()] == ["ok"] * 120
+    assert "warning" not in err, "a runner that was still starting at the end of the run ends quietly"
 
 
 def test_a_frozen_node_is_replaced_within_six_seconds_and_ends_what_it_runs(experiments: Experiments) -> None:
