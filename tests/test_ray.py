@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import platform
 import re
 import signal
 import sys
@@ -18,6 +19,8 @@ import pytest
 from tests.conftest import Folder
 from tests.ray_cluster import Command, RayCluster
 from tests.test_cumulative import git
+
+import abreast
 
 ROOT = Path(__file__).parent.parent
 ABREAST = [sys.executable, "-m", "abreast"]
@@ -159,6 +162,7 @@ def test_a_killed_runner_loses_nothing_and_is_noticed_at_once(experiments: Exper
         out, err = command.communicate(timeout=60)
         assert command.returncode == 0, out + err
     lost = experiments.events("node_lost")[0]["in_flight"]
+    assert f"node 10.213.0.2 is lost: its runner died; {lost} trials in flight will be executed again" in err
     executed = experiments.executed()
     assert len(executed) == 120
     assert sum(executed.values()) <= 120 + lost
@@ -237,6 +241,9 @@ def test_a_node_that_joins_is_used(experiments: Experiments) -> None:
         command.send_signal(signal.SIGINT)
         out, err = command.communicate(timeout=30)
         assert command.returncode == 130, out + err
+    assert "node 10.213.0.3 joined" in err
+    joined = experiments.events("node_joined")[-1]
+    assert joined["versions"] == {"python": platform.python_version(), "abreast": abreast.__version__}
     assert max(experiments.executed().values()) == 1
 
 

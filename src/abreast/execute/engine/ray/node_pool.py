@@ -151,7 +151,7 @@ class NodePool:
         if runner.warming == 0 and self._starting.pop(runner.node.id, None) is runner:
             self.ready.append(runner)
             versions = {"python": facts.python, "abreast": facts.abreast, **facts.cli_versions}
-            self._run.emit("node_joined", node=runner.node.name, versions=versions)
+            self._run.emit("node_joined", node=runner.node.name, late=self.is_settled, versions=versions)
             self._is_reported = False
             self._assign()
             self._run.wake()
@@ -200,7 +200,8 @@ class NodePool:
         where = f"node {runner.node.name}"
         problem = error if type(error) is BadInput else node_problem(where, error)
         self._refused.add(runner.node.id)
-        self._lose(runner, problem.message)
+        self._remove(runner)
+        self._settle()
         if self.runners():
             self._run.emit("warning", message=f"{problem.message}; {where} is not used: {problem.fix}")
         else:
@@ -211,19 +212,22 @@ class NodePool:
         """Start the attempts of a lost runner again elsewhere, or fail them with `failure`."""
         if runner not in self.runners() or self._is_closing:
             return
-        self._starting.pop(runner.node.id, None)
-        if runner in self.ready:
-            self.ready.remove(runner)
+        self._remove(runner)
         delay = min(LONGEST_RESTART_S, 2 * self._restarts.get(runner.node.id, (0.0, RESTART_S / 2))[1])
         self._restarts[runner.node.id] = self._loop.time() + delay, delay
         in_flight = self._attempts.leases.held_by(runner)
         self._run.emit("node_lost", node=runner.node.name, reason=reason, in_flight=in_flight)
-        runner.kill(self._cluster, self._threads)
         self._attempts.end_leases(runner, reason, failure)
         self._assign()
         self._settle()
         if runner.task is not None and runner.task is not asyncio.current_task():
             runner.task.cancel()
+
+    def _remove(self, runner: NodeRunner) -> None:
+        self._starting.pop(runner.node.id, None)
+        if runner in self.ready:
+            self.ready.remove(runner)
+        runner.kill(self._cluster, self._threads)
 
     async def _watch(self) -> None:
         """Give up runners that do not answer, and a run without any node."""
