@@ -193,6 +193,7 @@ def test_trials_of_a_runner_that_rays_memory_monitor_kills_are_retried_as_resour
     assert "warning" not in err, "a runner that was still starting at the end of the run ends quietly"
 
 
+@pytest.mark.heavy
 def test_a_frozen_node_is_replaced_within_six_seconds_and_ends_what_it_runs(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(60)
@@ -213,6 +214,7 @@ def test_a_frozen_node_is_replaced_within_six_seconds_and_ends_what_it_runs(expe
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 120}
 
 
+@pytest.mark.heavy
 def test_a_run_survives_a_cut_link_and_uses_the_node_when_it_is_back(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(150)
@@ -229,6 +231,7 @@ def test_a_run_survives_a_cut_link_and_uses_the_node_when_it_is_back(experiments
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 300}
 
 
+@pytest.mark.heavy
 def test_a_node_that_joins_is_used(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     cluster.kill_node(1)
@@ -263,6 +266,7 @@ def test_after_the_driver_is_killed_nothing_runs_on_and_resume_continues(experim
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 80}
 
 
+@pytest.mark.heavy
 def test_ctrl_c_lets_trials_finish_and_leaves_no_runner(experiments: Experiments) -> None:
     folder = experiments.folder
     folder.cases(40)
@@ -283,13 +287,18 @@ def test_ray_sends_the_folder_of_the_spec_to_nodes_that_do_not_see_it(experiment
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(12)
     folder.write("spec.yaml", SPEC)
+    folder.write(".env", "OPENAI_API_KEY=secret")
     cluster.hide_folder(1, folder.path)
     experiments.run("run", "spec.yaml", "--store", "ray.db")
+    sent = cluster.run(["find", "/dev/shm", "-name", "functions.py", "-o", "-name", ".env"], node=1).stdout
+    assert sent.count("functions.py") == 1
+    assert ".env" not in sent
     done = folder.abreast("run", "spec.yaml", "--store", "local.db", "--yes", "--no-pictures")
     assert done.code == 0, done.output
     assert experiments.rows("ray.db") == experiments.rows("local.db")
 
 
+@pytest.mark.heavy
 def test_a_node_with_other_code_is_refused_before_anything_starts(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(2)
@@ -348,7 +357,7 @@ limits: {parallel: 6}
 """
 
 
-@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize("is_hidden", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hidden: bool) -> None:
     folder = experiments.folder
     folder.cases(6)
@@ -367,6 +376,7 @@ def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hi
     assert experiments.folder.sql(query, "ray.db") == experiments.folder.sql(query, "local.db")
 
 
+@pytest.mark.heavy
 def test_agents_end_with_their_runner(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(8)
@@ -397,6 +407,7 @@ def test_the_contract_of_engines_holds_on_ray(experiments: Experiments) -> None:
     assert "......" in done.stdout
 
 
+@pytest.mark.heavy
 def test_every_node_is_warmed_up_before_its_first_trial(experiments: Experiments) -> None:
     folder = experiments.folder
     folder.cases(10)
