@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.execute.engine.base import Complete
 from abreast.execute.engine.ray.leases import MOST_DEATHS, Leases
-from abreast.execute.engine.ray.messages import Result, Start
+from abreast.execute.engine.ray.messages import AttemptResult, Start
 from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
 from abreast.redaction import redact, redact_outcome
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class PendingAttempt:
     """An attempt in flight."""
 
     job: Job
@@ -36,13 +36,13 @@ class Attempts:
         self.leases: Leases[NodeRunner] = Leases()
         self.backlog: deque[int] = deque()  # tickets without a runner
         self._complete = complete
-        self._attempts: dict[int, Attempt] = {}
+        self._attempts: dict[int, PendingAttempt] = {}
         self._tickets = itertools.count(1)
 
-    def __getitem__(self, ticket: int) -> Attempt:
+    def __getitem__(self, ticket: int) -> PendingAttempt:
         return self._attempts[ticket]
 
-    def queue(self, attempt: Attempt) -> None:
+    def queue(self, attempt: PendingAttempt) -> None:
         """Let an attempt wait for a runner."""
         self.backlog.append(self._add(attempt))
 
@@ -54,10 +54,10 @@ class Attempts:
     def send(self, ticket: int, runner: NodeRunner) -> None:
         runner.put(ticket, self.leases.grant(ticket, runner))
 
-    def send_new(self, attempt: Attempt, runner: NodeRunner) -> None:
+    def send_new(self, attempt: PendingAttempt, runner: NodeRunner) -> None:
         self.send(self._add(attempt), runner)
 
-    def _add(self, attempt: Attempt) -> int:
+    def _add(self, attempt: PendingAttempt) -> int:
         ticket = next(self._tickets)
         self._attempts[ticket] = attempt
         return ticket
@@ -83,7 +83,7 @@ class Attempts:
             attempt.carried,
         )
 
-    def take(self, runner: NodeRunner, result: Result, offset: float) -> None:
+    def take(self, runner: NodeRunner, result: AttemptResult, offset: float) -> None:
         """Complete an attempt, unless it is another runner's by now; `offset` converts the times to our clock."""
         if not self.leases.complete(result.ticket, result.lease):
             return
@@ -121,12 +121,12 @@ class Attempts:
             self.fail(self.withdraw(ticket), Outcome("error", failure=lost))
         return len(again) + len(given_up)
 
-    def withdraw(self, ticket: int) -> Attempt:
+    def withdraw(self, ticket: int) -> PendingAttempt:
         """Forget an attempt that no runner has."""
         self.leases.drop(ticket)
         return self._attempts.pop(ticket)
 
-    def fail(self, attempt: Attempt, outcome: Outcome) -> None:
+    def fail(self, attempt: PendingAttempt, outcome: Outcome) -> None:
         """Complete an attempt that no runner has."""
         now = time.time()
         outcome.started_at = outcome.finished_at = now

@@ -189,18 +189,18 @@ class Cluster:
 
         ask: Any = ray.remote(num_cpus=0, max_retries=0)(read_facts)
         folder, names = self.base_on_nodes(base), lasting_names(base)
-        asked = {
+        references = {
             node: ask.options(**_options(node)).remote(folder, names, dumps_code(setup))
             for node, setup in setups.items()
         }
         facts: dict[ClusterNode, NodeFacts] = {}
         deadline = time.monotonic() + EXAMINE_S
-        while asked and time.monotonic() < deadline:
-            ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=POLL_S)
+        while references and time.monotonic() < deadline:
+            ready, _ = ray.wait(list(references.values()), num_returns=len(references), timeout=POLL_S)
             alive = self.nodes()
-            for node, reference in list(asked.items()):
+            for node, reference in list(references.items()):
                 if reference in ready or node not in alive:
-                    del asked[node]
+                    del references[node]
                 if reference not in ready:
                     continue
                 try:
@@ -210,8 +210,8 @@ class Cluster:
                 except Exception as error:
                     if node in self.nodes():
                         raise node_problem(f"node {node.name}", error) from error
-        if asked:
-            silent = ", ".join(node.name for node in asked)
+        if references:
+            silent = ", ".join(node.name for node in references)
             raise BadInput(f"no answer from {silent} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
         return facts
 

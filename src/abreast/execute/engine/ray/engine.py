@@ -9,11 +9,11 @@ from typing import Any
 
 from abreast.errors import PluginError, TrialError, classify
 from abreast.execute.engine.base import Complete, Engine, EngineSetup, cancelled_outcome
-from abreast.execute.engine.ray.attempts import Attempt, Attempts
+from abreast.execute.engine.ray.attempts import Attempts, PendingAttempt
 from abreast.execute.engine.ray.cluster import Cluster
 from abreast.execute.engine.ray.node_pool import NodePool, RunCalls
 from abreast.execute.engine.ray.node_runner import NodeRunner
-from abreast.execute.engine.ray.warmups import WarmUps
+from abreast.execute.engine.ray.warmups import NodeWarmUps
 from abreast.execute.engine.workers import Threads
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
@@ -30,7 +30,7 @@ class RayEngine(Engine):
         self._threads = Threads(self._loop)  # for calls of Ray that block
         self._run = RunCalls()
         self._attempts = Attempts(complete)
-        self._warm_ups = WarmUps(self._attempts, complete)
+        self._warm_ups = NodeWarmUps(self._attempts, complete)
         self._pool = NodePool(
             cluster, setup, self._threads, self._attempts, self._warm_ups, self._run, self._assign_soon, self.cancel
         )
@@ -45,7 +45,7 @@ class RayEngine(Engine):
         if self._setup.carrying is not None and not job.is_warmup and target.after(job.trial.case):
             self._spawn(self._submit_chained(job))
         else:
-            self._queue(Attempt(job))
+            self._queue(PendingAttempt(job))
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -92,11 +92,11 @@ class RayEngine(Engine):
         try:
             carried = await self._threads.call(self._setup.carrying, job.trial)
         except TrialError as error:
-            self._attempts.fail(Attempt(job), Outcome("error", failure=classify(error)))
+            self._attempts.fail(PendingAttempt(job), Outcome("error", failure=classify(error)))
         else:
-            self._queue(Attempt(job, carried))
+            self._queue(PendingAttempt(job, carried))
 
-    def _queue(self, attempt: Attempt) -> None:
+    def _queue(self, attempt: PendingAttempt) -> None:
         self._attempts.queue(attempt)
         self._assign_soon()
 
@@ -117,7 +117,7 @@ class RayEngine(Engine):
             elif job.is_warmup and attempt.group is None:
                 if runners := list(self._pool.with_variant(job.variant)):
                     attempts.withdraw(ticket)
-                    self._warm_ups.spread(job, runners, lambda job=job: self._queue(Attempt(job)))  # type: ignore[misc]
+                    self._warm_ups.spread(job, runners, lambda job=job: self._queue(PendingAttempt(job)))  # type: ignore[misc]
                 else:
                     attempts.backlog.append(ticket)
             elif (runner := self._choose(job.variant)) is not None:

@@ -17,9 +17,9 @@ from abreast.execute.engine.base import EngineSetup
 from abreast.execute.engine.ray.attempts import Attempts
 from abreast.execute.engine.ray.cluster import Cluster, ClusterNode
 from abreast.execute.engine.ray.facts import NodeFacts, node_problem
-from abreast.execute.engine.ray.messages import Report, Result
+from abreast.execute.engine.ray.messages import AttemptResult, Report
 from abreast.execute.engine.ray.node_runner import BEGIN_S, NodeRunner, loss
-from abreast.execute.engine.ray.warmups import WarmUps
+from abreast.execute.engine.ray.warmups import NodeWarmUps
 from abreast.execute.engine.workers import Threads
 from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
@@ -50,7 +50,7 @@ class NodePool:
         setup: EngineSetup,
         threads: Threads,
         attempts: Attempts,
-        warm_ups: WarmUps,
+        warm_ups: NodeWarmUps,
         run: RunCalls,
         assign: Callable[[], None],
         cancel: Callable[[], None],
@@ -183,7 +183,7 @@ class NodePool:
 
     # -- exchange and loss ---------------------------------------------------------------------------------------------
 
-    def _receive(self, runner: NodeRunner, report: Report, results: Sequence[Result]) -> None:
+    def _receive(self, runner: NodeRunner, report: Report, results: Sequence[AttemptResult]) -> None:
         self._attempts.leases.hear(runner, self._loop.time())
         offset = time.time() - report.sent_at
         for result in results:

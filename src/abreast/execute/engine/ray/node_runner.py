@@ -13,7 +13,7 @@ from abreast.execute.engine.base import EngineSetup
 from abreast.execute.engine.ray.cluster import Cluster, ClusterNode
 from abreast.execute.engine.ray.facts import NodeFacts, refuse_other
 from abreast.execute.engine.ray.leases import Inbox
-from abreast.execute.engine.ray.messages import RecentCases, Report, Result, Start, dumps_code
+from abreast.execute.engine.ray.messages import AttemptResult, RecentCases, Report, Start, dumps_code
 from abreast.execute.engine.workers import Threads
 from abreast.model import Failure
 
@@ -44,7 +44,7 @@ class NodeRunner:
         self.is_governed = False  # limits of the node let attempts wait
         self._outbox: list[tuple[int, int]] = []  # tickets and leases
         self._is_outbox_filled = asyncio.Event()
-        self._results: Inbox[Result] = Inbox()
+        self._results: Inbox[AttemptResult] = Inbox()
         self._sent = 0  # attempts put into the outbox so far
         self._received = 0  # of them, those that the runner has
         self._waiting = 0  # of them, those that wait on the node
@@ -90,7 +90,7 @@ class NodeRunner:
             await self._call("submit", first, starts)
             first += len(tickets)
 
-    async def collect(self, receive: Callable[[NodeRunner, Report, list[Result]], None]) -> None:
+    async def collect(self, receive: Callable[[NodeRunner, Report, list[AttemptResult]], None]) -> None:
         """Receive results. Each call is a heartbeat for the runner, and each reply one for us."""
         while True:
             report: Report = pickle.loads(await self._call("collect", self._results.received))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from abreast.execute.engine.base import Complete
-from abreast.execute.engine.ray.attempts import Attempt, Attempts
+from abreast.execute.engine.ray.attempts import Attempts, PendingAttempt
 from abreast.execute.engine.ray.node_runner import NodeRunner
 from abreast.execute.job import Job
 from abreast.model import Outcome
@@ -34,7 +34,7 @@ class WarmUpGroup:
                 self.lose()
 
 
-class WarmUps:
+class NodeWarmUps:
     """Sends warm-ups to runners, each of which has its own connections."""
 
     def __init__(self, attempts: Attempts, complete: Complete) -> None:
@@ -61,7 +61,7 @@ class WarmUps:
     ) -> None:
         group = WarmUpGroup(len(runners), complete, lose)
         for runner in runners:
-            self._attempts.send_new(Attempt(job, group=group), runner)
+            self._attempts.send_new(PendingAttempt(job, group=group), runner)
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
