@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import location
+from abreast.scorers.human import HUMAN
 from abreast.stats import Population, Weight, population_of
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.numerics.arrays import median
@@ -154,7 +155,9 @@ class Rows:
 
     def _scores(self) -> dict[str, Floats]:
         """The score of each trial by the name of the score, the primary one first."""
-        position, name, value = self.store.queries.score_columns(self.run_id).values()
+        kinds = {next(iter(item)) if isinstance(item, Mapping) else item for item in self.spec.get("scorers") or ()}
+        label = HUMAN if HUMAN in kinds else ""
+        position, name, value = self.store.queries.score_columns(self.run_id, label).values()
         index = np.searchsorted(self.position, position)
         present = np.flatnonzero(index < len(self.position))
         present = present[self.position[index[present]] == position[present]]  # a running run adds rows meanwhile

@@ -17,6 +17,7 @@ from abreast.analyse.paired import Pairs, pair, trial_grid
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
 from abreast.analyse.variants import VariantSummary, compared_trials, error_counts, summarise
+from abreast.scorers.human import HUMAN
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.stats.calibration import case_weights
 from abreast.stats.intervals.population import THESE_CASES
@@ -147,6 +148,11 @@ class Analysis:
         """Whether there are answers and a scorer, but no score."""
         unscored = all(summary.unscored == summary.ok for summary in self.variants)
         return self.score_name is not None and unscored and any(summary.ok for summary in self.variants)
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """Whether people give the score, and have not labelled any answer yet."""
+        return self.is_without_score and self.score_name == HUMAN
 
     @property
     def is_without_comparison(self) -> bool:

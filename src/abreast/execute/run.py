@@ -26,7 +26,7 @@ from abreast.execute.outages import StoreOutages
 from abreast.execute.records import EventRecorder, ThreadTimeoutWarning, TrialRecords
 from abreast.execute.scheduler import Scheduler
 from abreast.execute.scoring import Item, Scoring
-from abreast.execute.sources.judging import NO_JUDGES, Judging, Panel, without_judges
+from abreast.execute.sources.judging import NO_JUDGES, Judging, Panel, scored_by_code
 from abreast.execute.sources.lanes import Source
 from abreast.execute.sources.trials import Trials
 from abreast.execute.sources.warmup import WarmUps, warmup_costs
@@ -142,7 +142,7 @@ class ActiveExecution:
         """Build trials, judging and scoring. Early stopping gets the scores of one of the latter two."""
         execution, panel, early_stopping = self._execution, self._panel, self._early_stopping
         is_judged = early_stopping is not None and panel.gives(early_stopping.score)
-        scorers, limits = without_judges(execution.scorers), list(self._limits)
+        scorers, limits = scored_by_code(execution.scorers), list(self._limits)
         self._scoring = Scoring(scorers, self._writer, execution.unscored, None if is_judged else early_stopping)
         self._judging = Judging(
             panel=panel,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Incomplete
 from abreast.filenames import relative_path
+from abreast.store.address import display_address
 from abreast.text import dollars
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def exit_code(result: Result) -> int:
     if result.status not in ("complete", "stopped_early"):
         return Incomplete.exit_code
     analysis = result.analysis
-    return int(analysis.is_without_answer or analysis.is_without_score or analysis.is_without_comparison)
+    lacks_result = analysis.is_without_answer or analysis.is_without_score or analysis.is_without_comparison
+    return int(lacks_result and not analysis.is_unlabelled)
 
 
 def ending_lines(result: Result, command: str, where: str) -> Iterator[str]:
@@ -54,6 +56,9 @@ def ending_lines(result: Result, command: str, where: str) -> Iterator[str]:
     if analysis.is_without_answer:
         yield "error: no trial gave an answer"
         yield f"help: run `abreast logs {run}{where}` to see why"
+    elif analysis.is_unlabelled:
+        store = shlex.quote(display_address(str(result.store)))
+        yield f"help: to label answers, run `abreast view {store} --run {run}`"
     elif analysis.is_without_score:
         yield from _why_unscored(analysis, where)
     elif analysis.is_without_comparison:

@@ -13,7 +13,7 @@ from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreErro
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.run import Ending, Execution
 from abreast.execute.scoring import unscored
-from abreast.execute.sources.judging import without_judges
+from abreast.execute.sources.judging import scored_by_code
 from abreast.experiment.preparation import Prepared, mark_stored
 from abreast.experiment.result import Result
 from abreast.experiment.stored import shown_params, stored_spec
@@ -113,7 +113,7 @@ class RunExecution:
             store=self._store,
             lease=lease,
             listener=self._listener,
-            unscored=unscored(self._store, lease.run_id, without_judges(setup.scorers)),
+            unscored=unscored(self._store, lease.run_id, scored_by_code(setup.scorers)),
             waits_for_quota=setup.options.on_quota != "stop",
             ignores_warmup_failures=setup.options.force,
             register_interrupt=self._set_interrupt,
@@ -215,7 +215,8 @@ class RunExecution:
         self._store.close()
         missing = len(self._plan) - len(final_positions(self._plan, self._store, lease.run_id))
         may_be_complete = not missing or ending.stopped == "decided"  # else do not read every answer
-        is_scored = may_be_complete and not any(True for _ in unscored(self._store, lease.run_id, self._setup.scorers))
+        scorers = [scorer for scorer in self._setup.scorers if scorer.scored_by != "people"]
+        is_scored = may_be_complete and not any(True for _ in unscored(self._store, lease.run_id, scorers))
         why = "the store could not be written" if ending.stopped == "store" else ending.why
         if missing and ending.stopped == "decided" and is_scored:
             return "stopped_early", ending.why

@@ -15,7 +15,7 @@ from abreast.execute.engine.base import EngineSetup
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.run import Ending, Execution
 from abreast.execute.scoring import scored, unscored
-from abreast.execute.sources.judging import Panel, without_judges
+from abreast.execute.sources.judging import Panel, scored_by_code
 from abreast.experiment.judges import seat, written_scorer
 from abreast.plan.plan import Plan
 from abreast.spec.cases import CaseTable
@@ -62,11 +62,13 @@ def rescore(
     panel = seat(scorers, list(digests), list(digests.values()), run["baseline"], spec.seed, shared, anew=True)
     fresh = [
         row
-        for position, case, answer in unscored(store, run_id, without_judges(scorers))
-        for scorer in without_judges(scorers)
+        for position, case, answer in unscored(store, run_id, scored_by_code(scorers))
+        for scorer in scored_by_code(scorers)
         for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer))
     ]
-    versions = {column: scorer.version for scorer in scorers for column in scorer.columns}
+    versions = {
+        column: scorer.version for scorer in scorers if scorer.scored_by != "people" for column in scorer.columns
+    }
     store.replace_scores(run_id, versions, fresh, primary, _kept_spec(stored, spec, kinds))
     positions = {row[1] for row in fresh}
     result = Rescored(str(run["run"]), len(positions))

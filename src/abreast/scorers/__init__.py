@@ -35,6 +35,7 @@ _FAMILIES = {
     "format": ("format", "Format.read"),
     "success": ("tests", "Success"),
     "judge": ("judge", "Judge"),
+    "human": ("human", "Human"),
 }
 KINDS = tuple(_FAMILIES)
 """The built-in scorers."""
@@ -82,8 +83,6 @@ def _from_function(function: Callable[..., Any], kind: str, options: dict[str, A
 def _from_entry_point(kind: str, options: dict[str, Any]) -> Scorer:
     from abreast.scorers.function import build_scorer
 
-    if kind == "human":
-        raise BadInput('scorer "human": people label the answers after a run', "run `abreast label RUN`")
     plugin = find_plugin("scorer", kind)
     if plugin is None:
         raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *plugin_names("scorer")])}')

@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from abreast.model import Answer, Case, Check, Score
 from abreast.settings import Settings, is_number
@@ -34,6 +34,7 @@ class Scorer(ABC):
     version: str  # changes when the same answer could get another score: stored scores carry it
     needs_expected: bool = True  # every case must have an expected value
     takes_expected: bool = False  # at least one case must have one
+    scored_by: Literal["code", "judge", "people"] = "code"  # what gives the score; only code does so by `score`
     check: Check | None = None  # a command to run in the workspace of an agent
 
     @abstractmethod

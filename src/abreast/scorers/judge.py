@@ -66,6 +66,8 @@ class Judge(Scorer):
     ('judge', 'judge_truth', 'judge_tone')
     """
 
+    scored_by = "judge"
+
     def __init__(self, settings: ScorerSettings) -> None:
         self.name = settings.name("judge")
         self.target = _target(settings)

@@ -10,6 +10,7 @@ from abreast import scorers as scorer_factory
 from abreast.errors import BadInput, suggestion
 from abreast.model import Check
 from abreast.scorers.base import Scorer
+from abreast.scorers.human import HUMAN
 from abreast.spec.cases import CaseTable
 from abreast.spec.schema import Spec, SpecError
 from abreast.spec.values import quote
@@ -47,7 +48,7 @@ def build_scorers(spec: Spec, base: Path) -> list[Scorer]:
         except BadInput as error:
             raise SpecError(("scorers", index), error.message, error.fix) from error
         for column in scorer.columns:
-            if column == "human":
+            if column == HUMAN and scorer.scored_by != "people":
                 fix = f"give it another name: - {kind}: {{name: mine}}"
                 raise SpecError(("scorers", index), 'scorers: the name "human" is reserved for human labels', fix)
             if column in columns:
@@ -64,9 +65,11 @@ def build_scorers(spec: Spec, base: Path) -> list[Scorer]:
 def primary_column(spec: Spec, scorers: Sequence[Scorer]) -> str | None:
     """The column that drives the verdict, without `score_`."""
     columns = [column for scorer in scorers for column in scorer.columns]
-    if spec.primary is None:
-        return columns[0] if columns else None
-    primary = spec.primary.removeprefix("score_")
+    primary = (columns[0] if columns else None) if spec.primary is None else spec.primary.removeprefix("score_")
+    if primary == HUMAN and spec.until_decided:
+        raise SpecError(("until_decided",), "until_decided: people label the answers after the run", "omit it")
+    if spec.primary is None or primary is None:
+        return primary
     if primary not in columns:
         fix = f"use one of them, such as primary: {columns[0]}" if columns else "add scorers: [exact]"
         raise SpecError(

@@ -67,8 +67,9 @@ class Panel:
 NO_JUDGES = Panel((), (), 1, 0)
 
 
-def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
-    return [scorer for scorer in scorers if not isinstance(scorer, Judge)]
+def scored_by_code(scorers: Sequence[Scorer]) -> list[Scorer]:
+    """The scorers that need neither a judge nor people."""
+    return [scorer for scorer in scorers if scorer.scored_by == "code"]
 
 
 @dataclass(slots=True, eq=False)

@@ -123,6 +123,8 @@ def preface(analysis: Analysis) -> list[str]:
         lines.append(_why_no_answer(analysis))
     elif analysis.is_without_score and (example := analysis.rows.why_unscored()):
         lines.append(f"no answer could be scored: {example[0]} (case {example[1]})")
+    elif analysis.is_unlabelled:
+        lines.append("no answer is labelled yet")
     if len(items) >= MANY_COMPARISONS:
         words = Counter(item.verdict.word for item in items)
         counts = ", ".join(f"{count:,} {word}" for word, count in words.most_common())

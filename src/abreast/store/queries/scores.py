@@ -21,11 +21,12 @@ class StoredLabel(NamedTuple):
 
 
 class ScoreQueries(QueryGroup):
-    def score_columns(self, run_id: int) -> dict[str, Array]:
-        """Position, name and value of all scores, without labels."""
+    def score_columns(self, run_id: int, label: str = "") -> dict[str, Array]:
+        """Position, name and value of all scores, without labels other than those of this name."""
         rows = self._store.chunks(
-            f"SELECT position, name, value FROM scores WHERE run_id = ? AND {_BY_SCORERS} ORDER BY position, name",
-            (run_id, LABEL_VERSION),
+            f"SELECT position, name, value FROM scores WHERE run_id = ? AND ({_BY_SCORERS} OR name = ?) "
+            "ORDER BY position, name",
+            (run_id, LABEL_VERSION, label),
         )
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
