@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
+from abreast.errors import BadInput
 from abreast.view.live.follower import Followers
 from abreast.view.reading import StoreReader
 from abreast.view.rendering import render
@@ -19,3 +22,14 @@ def html(request: web.Request, template: str, status: int = 200, **values: objec
     app = request.app
     text = render(template, store=app[STORE_NAME], read_only=app[READ_ONLY], **values)
     return web.Response(text=text, content_type="text/html", status=status)
+
+
+async def json_body(request: web.Request) -> dict[str, Any]:
+    """The object that a request contains."""
+    try:
+        body = await request.json()
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise BadInput("the request is not a JSON object")
+    return body

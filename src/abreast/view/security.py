@@ -57,15 +57,13 @@ class AccessPolicy:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if reason := self.why_refused(request):
-            response: web.StreamResponse = web.Response(status=403, text=f"refused: {reason}\n")
-        elif self._token and "token" in request.query:
-            response = web.HTTPSeeOther(request.rel_url.with_query(_without_token(request)))
+            return web.Response(status=403, text=f"refused: {reason}\n")
+        if self._token and "token" in request.query:
+            clean = request.rel_url.with_query(_without_token(request))
+            response = web.Response(status=303, headers={"Location": str(clean)})
             response.set_cookie(self.cookie(request), self._token, httponly=True, samesite="Strict", path="/")
-        else:
-            response = await handler(request)
-        if not response.prepared:
-            protect(response)
-        return response
+            return response
+        return await handler(request)
 
     def why_refused(self, request: web.Request) -> str:
         """Why this request is not answered; empty if it is."""
@@ -91,7 +89,7 @@ class AccessPolicy:
         return not self._token or any(hmac.compare_digest(word.encode(), self._token.encode()) for word in given)
 
 
-def protect(response: web.StreamResponse) -> None:
+async def protect(request: web.Request, response: web.StreamResponse) -> None:
     """Add the headers of every response, before it is sent."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)

@@ -19,7 +19,7 @@ from abreast.view.live import stream
 from abreast.view.live.follower import Followers
 from abreast.view.pages import run, runs
 from abreast.view.reading import StoreReader
-from abreast.view.security import AccessPolicy, Handler, is_loopback
+from abreast.view.security import AccessPolicy, Handler, is_loopback, protect
 
 PORT = 8420
 PORTS_TRIED = 20
@@ -45,6 +45,7 @@ class ViewServer:
         self._followers = Followers(self._reader, options.read_only)
         policy = AccessPolicy(options.host, self._token, options.read_only)
         self._app = web.Application(middlewares=[policy.middleware, _explain_errors], client_max_size=LARGEST_REQUEST)
+        self._app.on_response_prepare.append(protect)
         self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
         self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
         for module in (runs, run, stream):

@@ -12,9 +12,8 @@ from abreast.experiment.control import control_run, parse_settings
 from abreast.store import Store
 from abreast.store.queries.changes import Revision
 from abreast.store.runs.controls import ACTIONS, Control
-from abreast.view.context import FOLLOWERS, READER
+from abreast.view.context import FOLLOWERS, READER, json_body
 from abreast.view.live.follower import Update
-from abreast.view.security import protect
 
 RETRY_MS = 1000  # until a browser reconnects
 
@@ -31,7 +30,6 @@ async def stream(request: web.Request) -> web.StreamResponse:
     known = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
     updates = request.app[FOLLOWERS].updates(request.match_info["run"], Revision.parse(known))
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    protect(response)
     await response.prepare(request)
     await response.write(f"retry: {RETRY_MS}\n\n".encode())
     with suppress(ConnectionResetError):  # the page was closed
@@ -50,8 +48,8 @@ def _event(update: Update | None) -> bytes:
 @routes.post("/runs/{run}/controls")
 async def control(request: web.Request) -> web.Response:
     """Request a control of the process that executes the run, and return its answer."""
-    body = await request.json()
-    if not isinstance(body, dict) or body.get("action") not in ACTIONS:
+    body = await json_body(request)
+    if body.get("action") not in ACTIONS:
         raise BadInput(f"choose one of {', '.join(ACTIONS)}")
     answered = await request.app[READER].read(_control, request.match_info["run"], body["action"], body.get("settings"))
     return web.json_response({**answered._asdict(), "is_applied": answered.applied_at is not None})
