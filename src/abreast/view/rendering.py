@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ STATIC = Path(__file__).parent / "static"
 @cache
 def environment() -> jinja2.Environment:
     templates = rendering.environment("abreast.view")
-    templates.filters.update(run_path=run_path, duration=duration)
+    templates.filters.update(run_path=run_path, duration=duration, day_and_time=day_and_time)
     return templates
 
 
@@ -39,6 +40,14 @@ def run_path(run: str, *parts: object, **query: object) -> str:
     """
     path = "/".join(["/runs", quote(run, safe=""), *(quote(str(part), safe="") for part in parts)])
     return f"{path}?{urlencode(query)}" if query else path
+
+
+def day_and_time(at: float) -> str:
+    """
+    >>> day_and_time(0.0)
+    '1970-01-01 00:00'
+    """
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
 
 
 def duration(seconds: float | None) -> str:
