@@ -122,7 +122,9 @@ class RunList:
                 version, verdict = self._verdicts.get(run_id, ((), None))
                 if verdict is None:
                     missing.add(run_id)
-                if version != _version_of_verdict(run.state) and (now >= self._due.get(run_id, 0) or not run.is_running):
+                if version != _version_of_verdict(run.state) and (
+                    now >= self._due.get(run_id, 0) or not run.is_running
+                ):
                     wanted[run_id] = run
             self._wanted = wanted | {key: run for key, run in self._wanted.items() if key not in wanted}
             must_start = bool(self._wanted) and not self._is_analysing
@@ -263,4 +265,3 @@ def _outcomes(analysis: Analysis) -> Iterable[Outcome]:
         (summary,) = analysis.variants
         figures = sentences.ALL_FAILED if summary.all_failed else share(summary.score) if summary.score else "no score"
         yield Outcome("", summary.name, summary.score.estimate if summary.score else None, figures)
-

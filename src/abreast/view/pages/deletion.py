@@ -12,7 +12,7 @@ from abreast.filenames import relative_path
 from abreast.report import folder
 from abreast.report.deletion import delete_runs
 from abreast.store import Store
-from abreast.view.context import READER, html
+from abreast.view.context import READER, html, json_body
 
 routes = web.RouteTableDef()
 
@@ -26,8 +26,7 @@ async def ask(request: web.Request) -> web.Response:
 
 @routes.post("/deletion")
 async def delete(request: web.Request) -> web.Response:
-    body = await request.json()
-    names = body.get("runs") if isinstance(body, dict) else None
+    names = (await json_body(request)).get("runs")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise BadInput("no runs to delete", "select runs in the list")
     return web.json_response({"lines": await request.app[READER].read(_delete, names)})
