@@ -13,6 +13,7 @@ from abreast.analyse.compare import AcrossRuns, compare
 from abreast.analyse.decision.interim import RUNNING
 from abreast.errors import BadInput
 from abreast.report.charts import difference
+from abreast.report.charts.drawing import Picture
 from abreast.report.page import tables
 from abreast.report.page.answers import LARGE, Answered, CaseAnswers, side_by_side
 from abreast.report.page.trial_artifacts import cut
@@ -82,7 +83,7 @@ def _compared(store: Store, names: Sequence[str], margin: float) -> dict[str, An
     }
 
 
-def _picture(items: Sequence[AcrossRuns], margin: float) -> difference.Picture | None:
+def _picture(items: Sequence[AcrossRuns], margin: float) -> Picture | None:
     drawn = [item for item in items if item.comparison.verdict.interval is not None][: difference.MOST]
     if not drawn:
         return None
