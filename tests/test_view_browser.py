@@ -161,6 +161,7 @@ def test_controls_act_on_the_run(folder: Folder, view: View, browser: Browser) -
         expect(errors).not_to_contain_text("network")
 
         page.get_by_role("button", name="Stop").click()
+        expect(page.locator(".controls .answer")).to_contain_text("stop")
         run.let_pass(ALL)
         expect(page.locator(".pill")).to_have_text("incomplete")
         expect(page.get_by_text("abreast resume")).to_be_visible()
