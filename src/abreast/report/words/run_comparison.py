@@ -70,6 +70,7 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 
 
 def cautions(items: Sequence[AcrossRuns]) -> list[str]:
+    """Lines about all comparisons together."""
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
     output = [NOT_INTERLEAVED] if of_two_runs else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
