@@ -7,12 +7,14 @@ from typing import Any
 from aiohttp import web
 
 from abreast.errors import BadInput
+from abreast.view.cases.window import CaseGrids
 from abreast.view.live.follower import Followers
 from abreast.view.reading import StoreReader
 from abreast.view.rendering import render
 
 READER = web.AppKey("reader", StoreReader)
 FOLLOWERS = web.AppKey("followers", Followers)
+CASE_GRIDS = web.AppKey("case_grids", CaseGrids)
 READ_ONLY = web.AppKey("read_only", bool)
 STORE_NAME = web.AppKey("store_name", str)
 

@@ -21,6 +21,7 @@ class SQLiteDialect(Dialect):
     reads_run_by_run = True
     ordered_join = "CROSS JOIN"
     joins_scores = False  # SQLite allows 64 tables in a join, and skips subqueries of unused columns
+    find_text = "instr"
     statement_errors = (apsw.SQLError, apsw.BindingsError)
 
     def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
