@@ -1,0 +1,302 @@
+// The grid of cases. The page holds the rows near the visible ones; the server sorts, filters and renders them.
+
+import { morph } from "./morph.js";
+import { openTrial, wirePanel } from "./panel.js";
+import { announce } from "./requests.js";
+
+const REFRESH_MS = 1000; // between two updates of a run in progress
+const TYPING_MS = 300;
+const TALLEST = 15_000_000; // pixels that every browser can scroll
+const FILTERS = ["q", "tag", "status", "winner", "error", "score", "sort"];
+
+const section = document.getElementById("cases");
+const part = (name) => section.querySelector(`[data-part="${name}"]`);
+const form = section.querySelector("form.filters");
+const grid = section.querySelector(".grid");
+const head = grid.querySelector(".grid-head");
+const body = grid.querySelector(".grid-rows");
+const parser = new DOMParser();
+
+let query = selection(location.search);
+let order = grid.dataset.order;
+let total = Number(grid.dataset.total);
+let rowHeight = 36;
+let rows = new Map(); // by index
+let active = { row: 0, column: 0 };
+let loading = null;
+let refreshed = 0;
+let refreshing = 0;
+
+function selection(search) {
+  const all = new URLSearchParams(search);
+  return new URLSearchParams(FILTERS.flatMap((name) => (all.get(name) ? [[name, all.get(name)]] : []))).toString();
+}
+
+// -- rows ------------------------------------------------------------------------------------------------------------
+
+const reachable = () => Math.min(total, Math.floor(TALLEST / rowHeight));
+
+function visible() {
+  const first = Math.floor(grid.scrollTop / rowHeight);
+  return { first, count: Math.ceil(grid.clientHeight / rowHeight) + 1 };
+}
+
+function place(row, index) {
+  row.style.transform = `translateY(${index * rowHeight}px)`;
+  for (const element of row.querySelectorAll("a, [role=gridcell]")) element.tabIndex = -1;
+  if (index === active.row) target(row)?.setAttribute("tabindex", "0");
+}
+
+function target(row) {
+  const cell = row.children[Math.min(active.column, row.children.length - 1)];
+  return cell?.querySelector("a") ?? cell;
+}
+
+function show(html, first) {
+  const fresh = parser.parseFromString(html, "text/html").body.querySelectorAll(".grid-row");
+  const kept = new Map();
+  fresh.forEach((row, offset) => {
+    const index = first + offset;
+    const current = rows.get(index);
+    if (current?.dataset.key === row.dataset.key) {
+      if (current.source !== row.innerHTML) {
+        current.source = row.innerHTML;
+        morph(current, current.source);
+      }
+      kept.set(index, current);
+    } else {
+      kept.set(index, document.adoptNode(row));
+      row.source = row.innerHTML;
+    }
+  });
+  for (const [index, row] of rows) {
+    if (kept.get(index) === row) continue;
+    if (!kept.has(index) && index < total && row.contains(document.activeElement)) kept.set(index, row);
+    else row.remove();
+  }
+  let before = null;
+  for (const [index, row] of [...kept].sort((a, b) => b[0] - a[0])) {
+    if (row.parentNode !== body || row.nextElementSibling !== before) body.insertBefore(row, before);
+    place(row, index);
+    before = row;
+  }
+  rows = kept;
+}
+
+function apply(answer) {
+  const isNew = answer.order !== order;
+  order = answer.order;
+  total = answer.total;
+  if (isNew) {
+    rows.forEach((row) => row.remove());
+    rows = new Map();
+  }
+  if (head.source !== answer.parts.head) morph(head, answer.parts.head);
+  head.source = answer.parts.head;
+  part("summary").textContent = answer.summary;
+  if (reachable() < total) part("summary").textContent += `; the first ${reachable().toLocaleString("en")} are listed`;
+  part("sort-again").hidden = !answer.is_outdated;
+  part("export").search = answer.query;
+  part("empty").hidden = total > 0;
+  if (!total) morph(part("empty"), answer.parts.empty);
+  grid.hidden = !total;
+  grid.setAttribute("aria-rowcount", total + 1);
+  body.style.height = `${reachable() * rowHeight}px`;
+  showFilters(answer.parts.filters);
+  show(answer.parts.rows, answer.first);
+}
+
+function showFilters(html) {
+  if (form.source === html) return;
+  form.source = html;
+  if (!form.elements.length) {
+    morph(form, html);
+    return;
+  }
+  const fresh = parser.parseFromString(html, "text/html").body;
+  for (const select of fresh.querySelectorAll("select")) {
+    const current = form.elements[select.name];
+    current.closest("label").hidden = select.closest("label").hidden;
+    if (current.length === select.length) continue;
+    const { value } = current;
+    current.replaceChildren(...[...select.options].map((option) => document.adoptNode(option)));
+    current.value = value;
+  }
+  const clear = form.querySelector(".clear");
+  clear.hidden = fresh.querySelector(".clear").hidden;
+  clear.href = fresh.querySelector(".clear").getAttribute("href");
+}
+
+// -- loading ---------------------------------------------------------------------------------------------------------
+
+async function load() {
+  loading?.abort();
+  const request = (loading = new AbortController());
+  const { first, count } = visible();
+  const values = new URLSearchParams(query);
+  values.set("from", Math.max(0, first - count));
+  values.set("count", 3 * count);
+  if (order) values.set("order", order);
+  try {
+    const response = await fetch(`${section.dataset.cases}?${values}`, { signal: request.signal });
+    const answer = await response.json();
+    if (request !== loading) return;
+    if (response.ok) apply(answer);
+    else part("summary").textContent = [answer.message, answer.fix].filter(Boolean).join("; ");
+  } catch (error) {
+    if (error.name !== "AbortError") part("summary").textContent = "No connection to `abreast view`";
+  } finally {
+    if (request === loading) loading = null;
+  }
+  if (loading === null && isBlank()) await load();
+}
+
+function isBlank() {
+  const { first, count } = visible();
+  for (let index = first; index < Math.min(first + count, reachable()); index += 1) if (!rows.has(index)) return true;
+  return false;
+}
+
+function scrolled() {
+  const { first, count } = visible();
+  const above = Math.max(0, first - Math.ceil(count / 2));
+  const below = Math.min(reachable(), first + Math.ceil(1.5 * count)) - 1;
+  if (total && loading === null && (!rows.has(above) || !rows.has(below))) load();
+}
+
+function refresh() {
+  if (document.hidden || refreshing) return;
+  const wait = Math.max(0, refreshed + REFRESH_MS - performance.now());
+  refreshing = setTimeout(async () => {
+    if (loading === null) await load();
+    refreshing = 0;
+    refreshed = performance.now();
+  }, wait);
+}
+
+async function select(next, isStep) {
+  if (next === query) return;
+  query = next;
+  const url = new URL(location.href);
+  const { trial } = Object.fromEntries(url.searchParams);
+  url.search = query;
+  if (trial) url.searchParams.set("trial", trial);
+  history[isStep ? "pushState" : "replaceState"](null, "", url);
+  await reload();
+  announce(part("summary").textContent);
+}
+
+async function reload() {
+  const values = new URLSearchParams(query);
+  for (const name of FILTERS) if (form.elements[name]) form.elements[name].value = values.get(name) ?? "";
+  order = "";
+  active.row = 0;
+  grid.scrollTop = 0;
+  await load();
+}
+
+// -- keyboard --------------------------------------------------------------------------------------------------------
+
+async function move(row, column) {
+  const last = Math.max(0, reachable() - 1);
+  active = { row: Math.min(Math.max(row, 0), last), column: Math.min(Math.max(column, 0), columns() - 1) };
+  const top = active.row * rowHeight;
+  const room = grid.clientHeight - head.offsetHeight - rowHeight;
+  if (top < grid.scrollTop) grid.scrollTop = top;
+  else if (top > grid.scrollTop + room) grid.scrollTop = top - room;
+  if (!rows.has(active.row)) await load();
+  rows.forEach(place);
+  return rows.get(active.row);
+}
+
+const columns = () => head.querySelectorAll("[role=columnheader]").length;
+
+async function pressed(event) {
+  if (event.ctrlKey !== (event.key === "Home" || event.key === "End") && event.ctrlKey) return;
+  if (event.metaKey || event.altKey) return;
+  const { row, column } = active;
+  const page = Math.max(1, Math.floor((grid.clientHeight - head.offsetHeight) / rowHeight) - 1);
+  const to = {
+    ArrowUp: [row - 1, column],
+    ArrowDown: [row + 1, column],
+    ArrowLeft: [row, column - 1],
+    ArrowRight: [row, column + 1],
+    PageUp: [row - page, column],
+    PageDown: [row + page, column],
+    Home: [event.ctrlKey ? 0 : row, 0],
+    End: [event.ctrlKey ? total - 1 : row, columns() - 1],
+  }[event.key];
+  if (to) {
+    event.preventDefault();
+    const reached = await move(...to);
+    if (reached) target(reached)?.focus({ preventScroll: true });
+  } else if (event.key === "Enter" && !event.target.closest("a")) {
+    openRow(event.target.closest(".grid-row"));
+  }
+}
+
+function openRow(row) {
+  const link = row && (target(row)?.closest("a[data-trial]") ?? row.querySelector("a[data-trial]"));
+  if (link) openTrial(link.dataset.trial);
+}
+
+async function step(delta) {
+  const row = await move(active.row + delta, active.column);
+  openRow(row);
+}
+
+function remember(event) {
+  const row = event.target.closest(".grid-row");
+  const index = Number(row?.getAttribute("aria-rowindex")) - 2;
+  if (!row || !rows.has(index)) return;
+  const cell = event.target.closest("[aria-colindex]");
+  active = { row: index, column: cell ? Number(cell.getAttribute("aria-colindex")) - 1 : 0 };
+  rows.forEach(place);
+}
+
+// -- wiring ----------------------------------------------------------------------------------------------------------
+
+function wire() {
+  section.classList.add("live");
+  section.querySelector(".grid-pages")?.remove();
+  rowHeight = parseFloat(getComputedStyle(grid).getPropertyValue("--row")) || rowHeight;
+  let typing = 0;
+  const filter = (isStep) => select(selection(new URLSearchParams(new FormData(form))), isStep);
+  form.addEventListener("input", (event) => {
+    clearTimeout(typing);
+    if (event.target.name === "q") typing = setTimeout(filter, TYPING_MS, false);
+    else filter(true);
+  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(typing); filter(true); });
+  section.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='?']");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    select(selection(link.search), true);
+  });
+  part("sort-again").addEventListener("click", reload);
+  let frame = 0;
+  grid.addEventListener("scroll", () => { frame ||= requestAnimationFrame(() => { frame = 0; scrolled(); }); }, { passive: true });
+  body.addEventListener("keydown", pressed);
+  body.addEventListener("focusin", remember);
+  body.addEventListener("click", (event) => {
+    if (!event.target.closest("a") && !String(getSelection())) { remember(event); openRow(event.target.closest(".grid-row")); }
+  });
+  document.addEventListener("rows-changed", refresh);
+  document.addEventListener("visibilitychange", refresh);
+  addEventListener("popstate", () => { if (selection(location.search) !== query) { query = selection(location.search); reload(); } });
+  addEventListener("resize", scrolled);
+  wirePanel(step);
+  adopt();
+  load();
+}
+
+function adopt() {
+  for (const row of body.children) rows.set(Number(row.getAttribute("aria-rowindex")) - 2, row);
+  if (!rows.size) return;
+  body.style.height = `${reachable() * rowHeight}px`;
+  rows.forEach(place);
+  grid.scrollTop = Math.min(...rows.keys()) * rowHeight;
+}
+
+wire();
