@@ -76,7 +76,9 @@ class CaseRow:
 
     @property
     def latency_text(self) -> str:
-        return "" if self.service_s is None else f"{self.service_s:,.2f} s"
+        if self.service_s is None:
+            return ""
+        return f"{self.service_s:,.2f} s" if self.service_s >= 0.1 else f"{self.service_s * 1000:.0f} ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

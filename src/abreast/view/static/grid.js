@@ -12,7 +12,7 @@ const FILTERS = ["q", "tag", "status", "winner", "error", "score", "sort"];
 const section = document.getElementById("cases");
 const part = (name) => section.querySelector(`[data-part="${name}"]`);
 const form = section.querySelector("form.filters");
-const grid = section.querySelector(".grid");
+const grid = section.querySelector(".case-grid");
 const head = grid.querySelector(".grid-head");
 const body = grid.querySelector(".grid-rows");
 const parser = new DOMParser();
