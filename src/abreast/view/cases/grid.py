@@ -32,7 +32,7 @@ class CaseFigures:
     difference: Floats  # of two variants; of more, between the best and the worst
     winner: Ints  # index of a variant, TIE or NO_WINNER
     cost_usd: Floats
-    service_s: Floats
+    service_s: Floats  # mean of new answers
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class CaseGrid:
                 self.error_kinds.append(str(kind))
             kinds[is_error & (rows["error_kind"] == kind)] = self.error_kinds.index(str(kind))
         self._outcome[position], self._kind[position] = outcome, kinds
-        self._service_s[position] = np.where(rows["is_new"], rows["service_s"], np.nan)
+        self._service_s[position] = np.where(rows["is_new"] & (status == "ok"), rows["service_s"], np.nan)
         self._cost[position] = np.where(rows["is_billed"], rows["cost_usd"], np.nan)
         index = position // self.per_case
         self.has_row[[case for case in np.unique(index) if self.ids[case]]] = True
