@@ -73,7 +73,7 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, dict[str, s
     while line := answer.readline():
         if line == b"\n":
             if "data" in event:
-                yield event["id"], json.loads(event["data"])
+                yield event.get("id", ""), json.loads(event["data"])
             event = {}
         else:
             name, _, value = line.decode().rstrip("\n").partition(": ")

@@ -26,6 +26,14 @@ from abreast.text import storable
 
 RUNNING = "running"
 _RUNS = "SELECT r.*, (SELECT COUNT(*) FROM trials t WHERE t.run_id = r.run_id) AS stored_trials FROM runs r"
+_STATES = "SELECT {}, {} FROM runs r ORDER BY run_id".format(
+    "run_id, run, experiment, status, reason, debug, simulated, label, planned_trials, primary_score, baseline, "
+    "created_at, finished_at, owner, epoch, heartbeat_at, in_flight",
+    ", ".join(
+        f"COALESCE((SELECT MAX(seq) FROM {row}s WHERE {row}s.run_id = r.run_id), 0) AS last_{row}"
+        for row in ("trial", "score", "judgement")
+    ),
+)
 _SPENT = (
     "SELECT {key}, COUNT(cost_usd), COALESCE(SUM(CASE WHEN cost_basis <> 'included' THEN cost_usd END), 0.0), "
     "COUNT(COALESCE(input_tokens, output_tokens)), "
@@ -74,6 +82,13 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         """One run by its name, its label, `latest`, `previous`, or an unambiguous prefix."""
         _, run = run_names.find_run([self], name)
         return self._settled(self.dicts(f"{_RUNS} WHERE run = ?", (run,))[0])
+
+    def run_states(self) -> list[dict[str, Any]]:
+        """Every run, the oldest first, as far as reading it is cheap: without spec, provenance and number of trials.
+
+        `last_trial`, `last_score` and `last_judgement` change whenever such a row is written.
+        """
+        return [self._settled(row) for row in self.dicts(_STATES)]
 
     def revision(self, run_id: int) -> str:
         """How far the rows of a run have been read, if all are read now; for `queries.trials_since` and the like."""

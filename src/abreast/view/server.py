@@ -15,10 +15,11 @@ from abreast.store import Store
 from abreast.store.address import display_address
 from abreast.view import rendering
 from abreast.view.cases.window import CaseGrids
-from abreast.view.context import CASE_GRIDS, FOLLOWERS, READ_ONLY, READER, STORE_NAME, html
+from abreast.view.context import CASE_GRIDS, FOLLOWERS, READ_ONLY, READER, RUN_LIST, STORE_NAME, html
 from abreast.view.live import stream
 from abreast.view.live.follower import Followers
-from abreast.view.pages import cases, exports, run, runs
+from abreast.view.live.run_list import RunList
+from abreast.view.pages import cases, comparison, deletion, exports, run, runs
 from abreast.view.reading import StoreReader
 from abreast.view.security import AccessPolicy, Handler, is_loopback, protect
 
@@ -45,13 +46,14 @@ class ViewServer:
         self._token = secrets.token_urlsafe(24) if needs_token else ""
         self._reader = StoreReader(store.address, store.engine)
         self._followers = Followers(self._reader, options.read_only)
+        self._run_list = RunList(self._reader)
         policy = AccessPolicy(options.host, self._token, options.read_only)
         self._app = web.Application(middlewares=[policy.middleware, _explain_errors], client_max_size=LARGEST_REQUEST)
         self._app.on_response_prepare.append(protect)
         self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
-        self._app[CASE_GRIDS] = CaseGrids()
+        self._app[RUN_LIST], self._app[CASE_GRIDS] = self._run_list, CaseGrids()
         self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
-        for module in (runs, run, stream, cases, exports):
+        for module in (runs, comparison, deletion, run, stream, cases, exports):
             self._app.add_routes(module.routes)
         self._app.router.add_get("/static/{name}", _static)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.5)
@@ -86,6 +88,7 @@ class ViewServer:
 
     def _close_stores(self) -> None:
         self._followers.close()
+        self._run_list.close()
         self._reader.close()
 
 

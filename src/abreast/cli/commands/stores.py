@@ -12,7 +12,6 @@ from typing import Any
 from abreast.cli import store_argument
 from abreast.cli.command import argument, command, flag, words
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.filenames import relative_path
 from abreast.output import echo, listings, say, say_problem
 from abreast.store import Store, open_store
 from abreast.store.address import display_address
@@ -117,6 +116,7 @@ results are deleted. You are asked to confirm; without a terminal, --yes is requ
   abreast delete results.db --debug --yes""",
 )
 def delete(args: argparse.Namespace) -> None:
+    from abreast.report.deletion import delete_runs
     from abreast.targets.processes.cleanup import clean
 
     names = list(args.words)
@@ -143,7 +143,8 @@ def delete(args: argparse.Namespace) -> None:
         store_argument.require_confirmation(args, store, _question(runs, tracked), command)
         for name in tracked:
             echo(f"deleted {name}: {_row_counts(tables.delete(store, name)) or 'already gone'}")
-        _delete_runs(store, runs)
+        for line in delete_runs(store, list(runs)) if runs else ():
+            echo(line)
         store.materialise()
 
 
@@ -176,19 +177,3 @@ def _question(runs: Runs, tracked: Tracked) -> str:
 
 def _row_counts(rows: dict[str, int]) -> str:
     return ", ".join(f"{many(count, 'row')} of {table}" for table, count in rows.items())
-
-
-def _delete_runs(store: Store, runs: Runs) -> None:
-    from abreast.report import folder
-
-    if not runs:
-        return
-    removed = store.delete(list(runs))
-    store.close()
-    echo(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
-    for run in runs:
-        path, foreign = folder.remove(store, run) or (None, [])
-        if foreign and path:
-            echo(f"kept {relative_path(path)}: {', '.join(foreign)} was not written by abreast, or changed since")
-        elif path:
-            echo(f"removed {relative_path(path)} with its report")

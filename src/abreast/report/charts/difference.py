@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.forest import LOOKS, Bar, forest
@@ -24,23 +26,28 @@ def pictures(analysis: Analysis) -> list[Picture]:
     else:
         labels = [f"{item.variant} against {item.baseline}" for item in drawn]
         sides = ("the second is better", "the first is better")
-    bars = [_bar(item, label) for item, label in zip(drawn, labels, strict=True)]
-    margin = f" The margin is {points(analysis.margin)[1:]} points." if analysis.margin else ""
-    return [
-        Picture(
-            "difference",
-            title,
-            " ".join(f"{_in_words(item)}." for item in drawn) + margin,
-            lambda width: forest(bars, sides, analysis.margin, width),
-            "; ".join(_notes(analysis)),
-        )
-    ]
+    return [picture(drawn, title, labels, sides, analysis.margin, len(analysis.comparisons))]
 
 
-def _notes(analysis: Analysis) -> list[str]:
-    notes = [f"the shaded band is the margin of ±{analysis.margin * 100:.4g} points"] if analysis.margin else []
-    if len(analysis.comparisons) > MOST:
-        notes.append(f"the first {MOST} of {len(analysis.comparisons):,} comparisons")
+def picture(
+    items: Sequence[Comparison], title: str, labels: Sequence[str], sides: tuple[str, str], margin: float, count: int
+) -> Picture:
+    """The first of `count` comparisons, which have intervals; `sides` says what left and right of zero mean."""
+    bars = [_bar(item, label) for item, label in zip(items, labels, strict=True)]
+    in_words = f" The margin is {points(margin)[1:]} points." if margin else ""
+    return Picture(
+        "difference",
+        title,
+        " ".join(f"{_in_words(item)}." for item in items) + in_words,
+        lambda width: forest(bars, sides, margin, width),
+        "; ".join(_notes(margin, count)),
+    )
+
+
+def _notes(margin: float, count: int) -> list[str]:
+    notes = [f"the shaded band is the margin of ±{margin * 100:.4g} points"] if margin else []
+    if count > MOST:
+        notes.append(f"the first {MOST} of {count:,} comparisons")
     return notes
 
 

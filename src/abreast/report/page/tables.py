@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse.run import Analysis
-from abreast.analyse.variants import QUANTILES
+from abreast.analyse.variants import QUANTILES, VariantSummary
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.sections import NOTHING, without_empty_columns
 from abreast.report.words import variant_figures as figures
@@ -48,6 +48,13 @@ def variants(analysis: Analysis) -> Table:
     head = ["variant", *titles, "ok", "reused", "errors", "cost", "cost per correct", *QUANTILES]
     rows_by_variant = table([*head, *classes.values(), "repeats"], rows)
     return rows_by_variant if len(rows) > FEW else _transposed(rows_by_variant)
+
+
+def contenders(summaries: Mapping[str, VariantSummary]) -> Table:
+    """The figures of variants of several runs, by name."""
+    rows = [(name, *figures.cells(summary)) for name, summary in summaries.items()]
+    rows_by_name = table(("", *figures.TITLES), rows)
+    return rows_by_name if len(rows) > FEW else _transposed(rows_by_name)
 
 
 def _transposed(rows: Table) -> Table:

@@ -66,10 +66,11 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
     for item in items:
         first, *rest = lines(item)
         output += [first, *(f"  {line}" for line in rest)]
-    return output + _cautions(items)
+    return output + cautions(items)
 
 
-def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
+def cautions(items: Sequence[AcrossRuns]) -> list[str]:
+    """Lines about all comparisons together."""
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
     cautions = [NOT_INTERLEAVED] if of_two_runs else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
@@ -85,7 +86,7 @@ def as_markdown(items: Sequence[AcrossRuns]) -> str:
         parts += [f"**{first}**", "\n".join(f"- {line}" for line in rest)]
         if item.comparison.differences:
             parts.append(markdown.case_table(item.comparison))
-    return "\n\n".join(part for part in [*parts, *map(markdown.safe, _cautions(items))] if part) + "\n"
+    return "\n\n".join(part for part in [*parts, *map(markdown.safe, cautions(items))] if part) + "\n"
 
 
 def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:

@@ -10,13 +10,29 @@ export function morph(element, html) {
 function morphChildren(element, fresh) {
   if (element.hasAttribute("data-keep")) return;
   const wanted = [...fresh.childNodes];
+  const moved = keyed(element, wanted);
   wanted.forEach((node, index) => {
     const current = element.childNodes[index];
-    if (!current) element.append(document.importNode(node, true));
+    const own = moved.get(node.dataset?.key);
+    if (own && own !== current) element.insertBefore(own, current);
+    if (own) morphNode(own, node);
+    else if (!current || moved.has(current.dataset?.key)) element.insertBefore(document.importNode(node, true), current ?? null);
     else if (isSame(current, node)) morphNode(current, node);
     else current.replaceWith(document.importNode(node, true));
   });
   while (element.childNodes.length > wanted.length) element.lastChild.remove();
+}
+
+// The children that stay, by their key. Those that go are removed first, so that the others need not move.
+function keyed(element, wanted) {
+  const keys = new Set(wanted.map((node) => node.dataset?.key).filter(Boolean));
+  const stay = new Map();
+  for (const child of [...element.children]) {
+    const { key } = child.dataset;
+    if (keys.has(key)) stay.set(key, child);
+    else if (key) child.remove();
+  }
+  return stay;
 }
 
 function isSame(current, node) {

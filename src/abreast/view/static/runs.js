@@ -1,0 +1,133 @@
+// The list of runs: filters and sorting are in the address, rows arrive as server-sent events.
+
+import { morph } from "./morph.js";
+import { announce, post } from "./requests.js";
+
+const listing = document.querySelector('[data-section="listing"]');
+const connection = document.querySelector(".connection");
+const filters = document.getElementById("filters");
+const compare = document.getElementById("compare");
+const remove = document.getElementById("delete"); // missing in a read-only page
+const unselect = document.getElementById("unselect");
+const chosen = document.getElementById("chosen");
+const hint = chosen.textContent;
+const dialog = document.getElementById("deletion");
+const selected = new Set();
+let source;
+
+// -- rows ---------------------------------------------------------------------------------------------------------------
+
+function follow() {
+  source?.close();
+  source = new EventSource(`/stream${location.search}`);
+  source.addEventListener("open", () => { connection.hidden = true; });
+  source.addEventListener("sections", (event) => update(JSON.parse(event.data)));
+  source.addEventListener("error", ({ target }) => {
+    if (target !== source) return;
+    connection.hidden = false;
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  });
+}
+
+function update(sections) {
+  for (const [name, html] of Object.entries(sections)) {
+    morph(document.querySelector(`[data-section="${CSS.escape(name)}"]`), html);
+  }
+  showSelection();
+}
+
+// -- filters and sorting ------------------------------------------------------------------------------------------------
+
+function go(address, isNew) {
+  if (isNew) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
+  follow();
+}
+
+function filtered() {
+  const query = new URLSearchParams(new FormData(filters));
+  for (const [name, value] of [...query]) if (!value) query.delete(name);
+  return query.size ? `/?${query}` : "/";
+}
+
+function restore() {
+  const query = new URLSearchParams(location.search);
+  for (const field of filters.querySelectorAll("input, select")) field.value = query.get(field.name) ?? "";
+  follow();
+}
+
+filters.addEventListener("submit", (event) => { event.preventDefault(); go(filtered(), true); });
+filters.addEventListener("change", (event) => { if (event.target.type !== "search") go(filtered(), true); });
+filters.addEventListener("input", (event) => { if (event.target.type === "search") go(filtered(), false); });
+addEventListener("popstate", restore);
+listing.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="/?"], a[href="/"]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  history.pushState(null, "", link.href);
+  restore();
+});
+
+// -- selection ----------------------------------------------------------------------------------------------------------
+
+function showSelection() {
+  for (const box of listing.querySelectorAll('input[name="runs"]')) box.checked = selected.has(box.value);
+  chosen.textContent = selected.size ? `${selected.size} selected: ${[...selected].join(", ")}` : hint;
+  compare.disabled = selected.size < 2;
+  if (remove) remove.disabled = !selected.size;
+  unselect.hidden = !selected.size;
+}
+
+function selection() {
+  return new URLSearchParams([...selected].map((run) => ["runs", run]));
+}
+
+listing.addEventListener("change", ({ target }) => {
+  if (target.name !== "runs") return;
+  if (target.checked) selected.add(target.value);
+  else selected.delete(target.value);
+  showSelection();
+});
+document.getElementById("selection").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.assign(`/compare?${selection()}`);
+});
+unselect.addEventListener("click", () => { selected.clear(); showSelection(); });
+
+// -- deletion -----------------------------------------------------------------------------------------------------------
+
+remove?.addEventListener("click", async () => {
+  const text = document.getElementById("deletion-text");
+  try {
+    const response = await fetch(`/deletion?${selection()}`);
+    if (!response.ok) throw new Error((await response.json()).message);
+    morph(text, await response.text());
+  } catch (error) {
+    text.textContent = error.message;
+  }
+  dialog.showModal();
+});
+dialog.addEventListener("click", async ({ target }) => {
+  if (target.closest("[data-close]")) dialog.close();
+  if (!target.closest("[data-delete]")) return;
+  target.disabled = true;
+  const answer = dialog.querySelector(".answer");
+  answer.textContent = "deleting …";
+  try {
+    const { lines } = await post("/deletion", { runs: [...selected] });
+    selected.clear();
+    showSelection();
+    dialog.close();
+    announce(lines.join("; "));
+    chosen.textContent = lines.join("; ");
+  } catch (error) {
+    answer.textContent = error.message;
+    target.disabled = false;
+  }
+});
+
+addEventListener("pagehide", () => source.close());
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+for (const box of listing.querySelectorAll('input[name="runs"]:checked')) selected.add(box.value);
+showSelection();
+follow();
