@@ -28,6 +28,7 @@ from benchmarks import (
     statistics,
     stores,
     tracker,
+    view,
     workspaces,
 )
 
@@ -42,6 +43,7 @@ GROUPS: dict[str, ModuleType] = {
     "breaker": breaker,
     "reports": reports,
     "stores": stores,
+    "view": view,
     "tracker": tracker,
     "workspaces": workspaces,
     "processes": processes,

@@ -146,7 +146,7 @@ class ViewProcess:
         self.address = self._process.stdout.readline().strip()
         assert self.address.startswith("http://"), self._errors.read_text()
         self.origin = f"http://{urlsplit(self.address).netloc}"
-        self.port = urlsplit(self.address).port
+        self.port, self.pid = urlsplit(self.address).port, self._process.pid
 
     def url(self, path: str) -> str:
         return self.origin + path
