@@ -16,12 +16,12 @@ from benchmarks import measure
 from benchmarks.reports import fill
 
 if TYPE_CHECKING:
-    from playwright.sync_api import CDPSession, Page
+    from playwright.sync_api import CDPSession, Page, Route
     from tests.browser import ViewProcess
 
 CASES = 50_000  # with two variants
 PAGES = 3
-UPDATES, AT_ONCE = 10_000, 500
+WARM_UP, UPDATES, AT_ONCE = 1_000, 10_000, 500
 WINDOWS = 200  # of the grid, one after the other
 PACED_TRIALS, LATENCY_S, PARALLEL = 12_000, 0.1, 60
 _FRAMES = """async (pixels) => {
@@ -145,13 +145,14 @@ def leaks() -> bool:
             page.wait_for_selector("[data-section=charts] figure")
             names = ("progress", "activity", "status", "verdict")
             sections = {name: page.locator(f"[data-section={name}]").inner_html() for name in names}
-            updates = (_event(sections, number) for number in itertools.count())
-            page.route("**/stream*", lambda route: route.fulfill(**_events(updates)))
+            last = WARM_UP + UPDATES
+            updates = (_event(sections, number) for number in range(last))
+            page.route("**/stream*", lambda route: _send(route, list(itertools.islice(updates, AT_ONCE))))
             page.goto(page.url)
             session = page.context.new_cdp_session(page)
-            _receive(page, 2_000)
+            _receive(page, WARM_UP)
             before = _left_in_memory(session)
-            _receive(page, 2_000 + UPDATES)
+            _receive(page, last)
             for index in range(WINDOWS):
                 row = index % 20 * 100
                 page.evaluate("(row) => { document.querySelector('.case-grid').scrollTop = 36 * row }", row)
@@ -163,15 +164,18 @@ def leaks() -> bool:
 
 
 def _event(sections: dict[str, str], number: int) -> str:
+    """An update of the progress; every tenth has a new verdict."""
     changed = {name: html.replace("2,000", f"{number:,}") for name, html in sections.items()}
     changed["activity"] += f"<p>{number}</p>"
+    if number % 10:
+        del changed["verdict"]
     return f"id: {number}-0-0-0-0\nevent: sections\ndata: {json.dumps(changed)}\n\n"
 
 
-def _events(updates: Iterator[str]) -> dict[str, Any]:
-    """A response that ends: the browser connects again, as after a restart of the server."""
-    body = "retry: 1\n\n" + "".join(itertools.islice(updates, AT_ONCE))
-    return {"content_type": "text/event-stream", "body": body}
+def _send(route: Route, updates: list[str]) -> None:
+    """Send updates, after which the browser connects again as after a restart of the server; at last nothing."""
+    if updates:
+        route.fulfill(content_type="text/event-stream", body="retry: 1\n\n" + "".join(updates))
 
 
 def _receive(page: Page, updates: int) -> None:

@@ -30,9 +30,9 @@ async def stream(request: web.Request) -> web.StreamResponse:
     known = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
     updates = request.app[FOLLOWERS].updates(request.match_info["run"], Revision.parse(known))
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    await response.write(f"retry: {RETRY_MS}\n\n".encode())
     with suppress(ConnectionResetError):  # the page was closed
+        await response.prepare(request)
+        await response.write(f"retry: {RETRY_MS}\n\n".encode())
         async with aclosing(updates):
             async for update in updates:
                 await response.write(_event(update))
