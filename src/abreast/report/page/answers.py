@@ -154,7 +154,7 @@ class AnswerReader:
     def _changes(self) -> Changes:
         from abreast.report.page.changes import Changes  # late: most runs change no files
 
-        return Changes(self._artifacts, LINES)
+        return Changes(self._rows.store.queries, self._rows.run_id, self._artifacts.trial_name, LINES)
 
     def _trial(self, row: int | None) -> TrialArtifacts | None:
         return None if row is None else self._artifacts.trials.get(int(self._rows.position[row]))
