@@ -28,8 +28,8 @@ class SQLiteDialect(Dialect):
         filled = [sums[name].format(value=value, **values) if name in sums else value for name, value in values.items()]
         return f"{_INSERT[mode]} INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES ({', '.join(filled)})"
 
-    def first_bytes(self, source: str) -> str:  # its text functions stop at a NUL
-        return f"SUBSTR(CAST({source} AS BLOB), 1, ?)"
+    def byte_range(self, source: str, first: str = "1") -> str:  # its text functions stop at a NUL
+        return f"SUBSTR(CAST({source} AS BLOB), {first}, ?)"
 
     def document_text(self, source: str) -> str:
         return f"json_extract(CASE WHEN json_valid({source}, 2) THEN {source} END, '$')"
