@@ -11,7 +11,7 @@ import jinja2
 
 from abreast.report.page import rendering
 
-_STYLES = ("page.css", "changes.css", "view.css")
+_REPORT_STYLES = ("page.css", "changes.css")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -28,8 +28,11 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def style_sheet() -> str:
-    sources = [environment().loader.get_source(environment(), name)[0] for name in _STYLES[:-1]]  # type: ignore[union-attr]
-    return "\n".join([str(rendering.style()), *sources, (STATIC / _STYLES[-1]).read_text(encoding="utf-8")])
+    loader = environment().loader
+    assert loader is not None
+    of_report = [loader.get_source(environment(), name)[0] for name in _REPORT_STYLES]
+    own = sorted(STATIC.glob("*.css"), key=lambda path: (path.name != "view.css", path.name))
+    return "\n".join([str(rendering.style()), *of_report, *(path.read_text(encoding="utf-8") for path in own)])
 
 
 def run_path(run: str, *parts: object, **query: object) -> str:

@@ -17,7 +17,7 @@ from abreast.view import rendering
 from abreast.view.context import FOLLOWERS, READ_ONLY, READER, STORE_NAME, html
 from abreast.view.live import stream
 from abreast.view.live.follower import Followers
-from abreast.view.pages import run, runs
+from abreast.view.pages import labels, run, runs, trial
 from abreast.view.reading import StoreReader
 from abreast.view.security import AccessPolicy, Handler, is_loopback, protect
 
@@ -48,7 +48,7 @@ class ViewServer:
         self._app.on_response_prepare.append(protect)
         self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
         self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
-        for module in (runs, run, stream):
+        for module in (runs, run, stream, trial, labels):
             self._app.add_routes(module.routes)
         self._app.router.add_get("/static/{name}", _static)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.5)

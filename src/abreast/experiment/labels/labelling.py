@@ -104,7 +104,7 @@ class Labelling:
     def __init__(
         self, *, store: Store, rows: Rows, by: str, scorer: str, judge: Judge, seed: int, size: int, is_recorded: bool
     ) -> None:
-        self._store, self._rows, self._by = store, rows, by
+        self._store, self._rows, self.by = store, rows, by
         self.run, self.scorer, self.judge, self.seed = str(rows.meta["run"]), scorer, judge, seed
         self.dimensions = judge.dimensions_of(scorer)
         derived = judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
@@ -318,7 +318,7 @@ class Labelling:
         return f"{low + value * (high - low):g}"
 
     def _row(self, position: int, column: str, value: float | None, words: str) -> Row:
-        explanation = label_explanation(words, self._by, self._notes.get(position, ""), seed=self.seed)
+        explanation = label_explanation(words, self.by, self._notes.get(position, ""), seed=self.seed)
         return (self._rows.run_id, position, self._columns[column], value, explanation, LABEL_VERSION)
 
     def _failures(self, last: int) -> list[Row]:
@@ -346,7 +346,7 @@ class Labelling:
         return (1.0, UNOPPOSED) if unopposed else None
 
     def _write(self, rows: Sequence[Row]) -> None:
-        detail = {"seed": self.seed, "sample": len(self._cases), "scorer": self.scorer, "by": self._by}
+        detail = {"seed": self.seed, "sample": len(self._cases), "scorer": self.scorer, "by": self.by}
         self._store.add_labels(self._rows.run_id, rows, None if self._recorded else (SAMPLED, detail))
         self._recorded = True
 

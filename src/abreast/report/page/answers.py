@@ -138,7 +138,7 @@ class AnswerReader:
             expected=expected,
             prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
             repeat=f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
-            diff=_diff(*sides) if with_diff and len(sides) == 2 else (),
+            diff=word_diff(*sides) if with_diff and len(sides) == 2 else (),
             blocks=self._blocks(map(self._trial, indexes)) if with_diff and len(indexes) == 2 else (),
             changes=self._links.changes.get(case, ""),
         )
@@ -195,7 +195,7 @@ def _text(begin: bytes | None, total: int | None, most: int) -> str:
 _WORD = re.compile(r"\s*\S+")
 
 
-def _diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
+def word_diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
     """Removed and added words; empty for equal answers."""
     if not (before.ok and after.ok) or before.text == after.text:
         return ()

@@ -110,6 +110,11 @@ class DetailQueries(QueryGroup):
         """The positions of all answers, in plan order."""
         return self._column("SELECT position FROM trials WHERE run_id = ? AND status = 'ok' ORDER BY position", run_id)
 
+    def labelled_names(self, run_id: int, position: int) -> set[str]:
+        """The names under which people labelled an answer."""
+        query = "SELECT name FROM scores WHERE run_id = ? AND position = ? AND version = ?"
+        return set(self._column(query, run_id, position, LABEL_VERSION))
+
     def old_labels(self, run_id: int, position: int) -> list[OldLabel]:
         """The labels of an answer that were replaced, the newest first."""
         rows = self._store.rows(
