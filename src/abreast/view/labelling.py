@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from abreast.analyse.human_labels.labels import label_author
+from abreast.analyse.human_labels.labels import LabelAuthor
 from abreast.errors import BadInput
-from abreast.experiment.labels.answer_labels import AnswerLabels, is_calibrated, opinion_of
+from abreast.experiment.labels.answer_labels import AnswerLabels, is_calibrated, label_words
 from abreast.experiment.labels.labelling import LabelBlock, Labelling, LabelQuestion
 from abreast.report.page.trial_artifacts import cut
 from abreast.store import Store
@@ -155,16 +155,15 @@ class AllAnswers(LabelSource):
         )
 
     def _answer(self, number: int, position: int, content: bytes, with_names: bool) -> ShownAnswer:
-        value, explanation = self._labels.labels.get(position, (None, ""))
-        current = opinion_of(value, explanation) if explanation else ""
+        value, author = self._labels.labels.get(position, (None, LabelAuthor("")))
         return ShownAnswer(
             token=self.token(position),
             position=position,
             title=self._variants[position % len(self._variants)] if with_names else f"answer {number}",
             text=cut(content.decode(errors="ignore"), LONGEST),
             path=run_path(self.run, "trials", position) if with_names else "",
-            questions=[Question(dimension="", title="", choices=self._CHOICES, current=current)],
-            note=label_author(explanation).note if current else "",
+            questions=[Question(dimension="", title="", choices=self._CHOICES, current=label_words(value, author))],
+            note=author.note,
         )
 
     def record(

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from abreast.analyse.human_labels.labels import SKIPPED, judge_of, label_author, label_column, label_explanation
+from abreast.analyse.human_labels.labels import (
+    SKIPPED,
+    LabelAuthor,
+    judge_of,
+    label_author,
+    label_column,
+    label_explanation,
+)
 from abreast.errors import BadInput
 from abreast.store import Store
 from abreast.store.schema import LABEL_VERSION
@@ -20,11 +27,11 @@ LONGEST_NOTE = 4_000  # characters
 LONGEST_AUTHOR = 80
 
 
-def opinion_of(value: float | None, explanation: str) -> str:
-    """`right`, `wrong`, `unsure`, a number between 0 and 1 as a judge would give it, or empty if withdrawn."""
+def label_words(value: float | None, author: LabelAuthor) -> str:
+    """`right`, `wrong`, `unsure`, or a mark on the scale of a judge; empty if there is no label."""
     if value is None:
-        return "unsure" if label_author(explanation).is_skipped else ""
-    return {1.0: "right", 0.0: "wrong"}.get(value, f"{value:.2g}")
+        return "unsure" if author.is_skipped else ""
+    return author.words
 
 
 class AnswerLabels:
@@ -54,10 +61,11 @@ class AnswerLabels:
         return sorted(self.blocks, key=draw)
 
     @cached_property
-    def labels(self) -> Mapping[int, tuple[float | None, str]]:
-        """Value and explanation of the labels, by position."""
+    def labels(self) -> Mapping[int, tuple[float | None, LabelAuthor]]:
+        """Value and author of the labels, by position."""
         stored = self._store.queries.labels(self._run_id, NAME)
-        return {label.position: label[2:] for label in stored if opinion_of(*label[2:])}
+        labels = {label.position: (label.value, label_author(label.explanation)) for label in stored}
+        return {position: label for position, label in labels.items() if label_words(*label)}
 
     def is_labelled(self, block: int) -> bool:
         return all(position in self.labels for position in self.blocks[block])
@@ -87,7 +95,7 @@ class AnswerLabels:
                 f"give the scorer another name, then run `abreast rescore {run}`",
             )
         existing = self.labels.get(position)
-        if existing and label_author(existing[1]).is_blind and is_calibrated(self.run):
+        if existing and existing[1].is_blind and is_calibrated(self.run):
             raise BadInput(
                 "this answer was labelled blind, to calibrate the judge", f"change it with `abreast label {run}`"
             )

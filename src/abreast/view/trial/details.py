@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from abreast.analyse.human_labels.labels import LabelAuthor, label_author
 from abreast.errors import BadInput
-from abreast.experiment.labels.answer_labels import NAME, opinion_of
+from abreast.experiment.labels.answer_labels import NAME, is_calibrated, label_words
 from abreast.report.charts.drawing import Picture
 from abreast.report.page.answers import LARGE, LINES, Answered, CaseAnswers, word_diff
 from abreast.report.page.changes import ON_ITS_OWN, Changes
@@ -26,7 +26,7 @@ from abreast.view.trial import timing
 from abreast.view.trial.conversation import Turn, turns
 from abreast.view.trial.texts import ARTIFACT, TextPart, read_first, read_part
 
-TITLES = {"prompt": "Prompt", "expected": "Expected", "answer": "Answer", "data": "Returned values"}
+TITLES = {"prompt": "Prompt", "expected": "Expected", "answer": "Answer"}
 MOST_ARTIFACTS = 200
 MOST_PARSED = 4_000_000  # bytes of a raw response
 MOST_AT_ONCE = 400_000  # bytes of a raw response whose conversation the page itself has
@@ -115,6 +115,7 @@ def details(place: TrialPlace, opposite: str | None) -> dict[str, Any]:
         "banner": SIMULATED if place.run["simulated"] else "",
         "problem": "" if trial["status"] == "ok" else failure(trial),
         "texts": [(TITLES[name], text(place, part)) for name, part in parts.items() if part is not None],
+        "data": text(place, read_first(store, run_id, position, "data")),
         "raw": text(place, read_first(store, run_id, position, "raw_response")),
         "figures": _figures(trial, attempts),
         "facts": _facts(place),
@@ -154,7 +155,7 @@ def _figures(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) ->
         if trial[f"{name}_tokens"] is not None
     ]
     if trial["cost_usd"] is not None:
-        basis = "" if trial["cost_basis"] in (None, "reported") else f" ({trial['cost_basis']})"
+        basis = {"reported": "", "unknown": " (basis unknown)"}.get(trial["cost_basis"], f" ({trial['cost_basis']})")
         figures.append(("cost", f"{dollars(trial['cost_usd'])}{basis}"))
     if wasted := sum(attempt["cost_usd"] or 0.0 for attempt in attempts):
         figures.append(("failed attempts", dollars(wasted)))
@@ -223,7 +224,7 @@ def opinions(place: TrialPlace) -> dict[str, Any]:
     for row in queries.scores_of(place.run_id, place.position):
         explanation = row["explanation"] or ""
         author = label_author(explanation) if row["name"] in labels else None
-        words = opinion_of(row["value"], explanation) if author else ""
+        words = label_words(row["value"], author) if author else ""
         if author is None or words:
             given.append(Opinion(row["name"], row["value"], words or explanation, author))
     own = next((item for item in given if item.name == NAME and item.author), None)
@@ -232,9 +233,14 @@ def opinions(place: TrialPlace) -> dict[str, Any]:
         "primary": place.run["primary_score"],
         "judgements": queries.judgements_of(place.run_id, place.position, JUDGE_TEXT),
         "label": own,
+        "label_is_fixed": own is not None
+        and own.author is not None
+        and own.author.is_blind
+        and is_calibrated(place.run),
         "history": [
-            (opinion_of(old.value, old.explanation) or "withdrawn", label_author(old.explanation), old.name)
+            (label_words(old.value, author) or author.words, author, old.name)
             for old in queries.old_labels(place.run_id, place.position)
+            for author in [label_author(old.explanation)]
         ],
     }
 
