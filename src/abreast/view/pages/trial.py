@@ -15,7 +15,8 @@ from abreast.text import printable
 from abreast.view.context import READ_ONLY, READER, html, json_body
 from abreast.view.rendering import render
 from abreast.view.trial import texts
-from abreast.view.trial.details import MOST_PARSED, TrialPlace, conversation, details, opinions
+from abreast.view.trial.details import MOST_PARSED, conversation, details, opinions
+from abreast.view.trial.place import TrialPlace
 
 TRIAL = r"/runs/{run}/trials/{position:\d{1,18}}"
 

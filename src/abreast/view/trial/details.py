@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from abreast.analyse.human_labels.labels import LabelAuthor, label_author
-from abreast.errors import BadInput
 from abreast.experiment.labels.answer_labels import NAME, is_calibrated, label_words
 from abreast.report.charts.drawing import Picture
-from abreast.report.page.answers import LARGE, LINES, Answered, CaseAnswers, word_diff
-from abreast.report.page.changes import ON_ITS_OWN, Changes
-from abreast.report.page.trial_artifacts import TrialArtifacts, cut, in_bytes
+from abreast.report.page.trial_artifacts import cut, in_bytes
 from abreast.report.words.variant_figures import dollars, short_score
 from abreast.report.words.verdict_sentence import SIMULATED, failure
-from abreast.store import Store
-from abreast.store.queries.runs import StoredVariant
 from abreast.text import moment
 from abreast.view.rendering import run_path
 from abreast.view.trial import timing
-from abreast.view.trial.conversation import Turn, turns
+from abreast.view.trial.comparison import comparison
+from abreast.view.trial.conversation import turns
+from abreast.view.trial.place import TrialPlace
 from abreast.view.trial.texts import ARTIFACT, TextPart, read_first, read_part
+from abreast.view.trial.turns import Turn
 
 TITLES = {"prompt": "Prompt", "expected": "Expected", "answer": "Answer"}
 MOST_ARTIFACTS = 200
@@ -32,55 +29,6 @@ MOST_PARSED = 4_000_000  # bytes of a raw response
 MOST_AT_ONCE = 400_000  # bytes of a raw response whose conversation the page itself has
 JUDGE_TEXT = 8_000  # bytes of each question and reply of a judge
 MOST_REPEATS = 50  # columns in the table of the other trials
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPlace:
-    """A trial of a run, and the trials of its case."""
-
-    store: Store
-    run: Mapping[str, Any]
-    trial: dict[str, Any]
-    variants: list[StoredVariant]
-    repeats: int
-
-    @classmethod
-    def find(cls, store: Store, name: str, position: int) -> TrialPlace:
-        run = store.run(name)
-        trial = store.queries.trial(int(run["run_id"]), position)
-        if trial is None:
-            is_planned = position < run["planned_trials"]
-            why = "has not been executed" if is_planned else f"does not exist; the last is {run['planned_trials'] - 1}"
-            raise BadInput(f"{run['run']}: trial {position} {why}", "open another one from the page of the run")
-        repeats = int(json.loads(run["spec"]).get("repeats", 1))
-        return cls(
-            store=store, run=run, trial=trial, variants=store.queries.variants(int(run["run_id"])), repeats=repeats
-        )
-
-    @property
-    def run_id(self) -> int:
-        return int(self.run["run_id"])
-
-    @property
-    def position(self) -> int:
-        return int(self.trial["position"])
-
-    @property
-    def of_case(self) -> range:
-        per_case = max(1, len(self.variants) * self.repeats)
-        first = self.position // per_case * per_case
-        return range(first, first + per_case)
-
-    def at(self, variant: int, repeat: int) -> int:
-        """The position of a trial of the same case."""
-        return self.of_case.start + repeat * len(self.variants) + variant
-
-    def name(self, variant: int, repeat: int) -> str:
-        name = self.variants[variant].name
-        return f"{name}, repeat {repeat + 1}" if self.repeats > 1 else name
-
-    def path(self, *parts: object, **query: object) -> str:
-        return run_path(self.run["run"], "trials", self.position, *parts, **query)
 
 
 class Cell(NamedTuple):
@@ -233,10 +181,7 @@ def opinions(place: TrialPlace) -> dict[str, Any]:
         "primary": place.run["primary_score"],
         "judgements": queries.judgements_of(place.run_id, place.position, JUDGE_TEXT),
         "label": own,
-        "label_is_fixed": own is not None
-        and own.author is not None
-        and own.author.is_blind
-        and is_calibrated(place.run),
+        "label_is_fixed": bool(own and own.author and own.author.is_blind) and is_calibrated(place.run),
         "history": [
             (label_words(old.value, author) or author.words, author, old.name)
             for old in queries.old_labels(place.run_id, place.position)
@@ -258,67 +203,3 @@ def conversation(place: TrialPlace, most: int) -> list[Turn]:
     found = turns(raw.text if raw else "", prompt.text if prompt else "")
     has_calls = any(turn.kind != "message" for turn in found)
     return found if has_calls or len(found) > 2 else []  # else the page has both messages above
-
-
-# -- next to another variant -------------------------------------------------------------------------------------------
-
-
-def comparison(place: TrialPlace, opposite: str | None) -> CaseAnswers | None:
-    """The answers and code changes of two variants side by side, the baseline or earlier one first; None if only one
-    variant has been executed."""
-    names = [variant.name for variant in place.variants]
-    if opposite is None:
-        baseline = place.run["baseline"]
-        others = [name for name in names if name != place.trial["variant_name"]]
-        opposite = baseline if baseline in others else next(iter(others), None)
-    if opposite is None or opposite == place.trial["variant_name"]:
-        return None
-    if opposite not in names:
-        raise BadInput(f"{place.run['run']} has no variant {opposite[:60]!r}")
-    other = place.at(names.index(opposite), place.trial["repeat"])
-    pair = sorted((place.position, other), key=lambda position: (position % len(names) != _baseline(place), position))
-    queries = place.store.queries
-    most = {"error": LARGE.answer * 4, "prompt": 0, "answer": LARGE.answer * 4}
-    texts = {trial.position: trial for trial in queries.trial_texts(place.run_id, pair, most)}
-    if other not in texts:
-        return None
-    sides = tuple(_side(place, position, texts[position]) for position in pair)
-    changes = Changes(queries, place.run_id, place.name, LINES)
-    return CaseAnswers(
-        sides=sides,
-        expected="",
-        prompt="",
-        repeat="",
-        diff=word_diff(*sides),
-        blocks=changes.of_two([_trial_artifacts(place, position) for position in pair], ON_ITS_OWN),
-    )
-
-
-def _baseline(place: TrialPlace) -> int:
-    return next((variant.index for variant in place.variants if variant.name == place.run["baseline"]), 0)
-
-
-def _side(place: TrialPlace, position: int, stored: Any) -> Answered:
-    begin, size = stored.answer if stored.status == "ok" else stored.error
-    words = (begin or b"").decode(errors="ignore")
-    if stored.status == "ok":
-        shown = words if len(words.encode()) == size and len(words) <= LARGE.answer else f"{words[: LARGE.answer]} …"
-    else:
-        shown = failure({**stored._asdict(), "error": words})
-    of_trial = range(position, position + 1)
-    (row,) = place.store.queries.trials_between(place.run_id, of_trial, place.run["primary_score"])
-    name = place.variants[position % len(place.variants)].name
-    return Answered(name, shown, stored.status == "ok", row["score"], "")
-
-
-def _trial_artifacts(place: TrialPlace, position: int) -> TrialArtifacts:
-    in_block = position - place.of_case.start
-    return TrialArtifacts(
-        position=position,
-        case=position // len(place.of_case),
-        variant=in_block % len(place.variants),
-        repeat=in_block // len(place.variants),
-        outcome="",
-        scores=(),
-        artifacts=tuple(place.store.queries.artifact_sizes(place.run_id, 100, range(position, position + 1))),
-    )

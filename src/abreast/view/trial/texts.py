@@ -71,15 +71,10 @@ def read_first(store: Store, run_id: int, position: int, name: str) -> TextPart 
         return part
     try:
         value = json.loads(part.text)
+        words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
         return part
-    if value is None:
-        return None
-    return TextPart(name, value if isinstance(value, str) else _laid_out(value), part.size)
-
-
-def _laid_out(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return None if value is None else TextPart(name, words, part.size)
 
 
 async def stream(reader: StoreReader, run_id: int, position: int, name: str) -> AsyncIterator[bytes]:
