@@ -460,7 +460,8 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
     report = changed.path / "moved away" / "report.html"
     own = report.parent / "changes" / "easy.html"
     selectors = (
-        "(() => { const boxes = [...document.querySelectorAll('.two')][0].children; const shown = [...boxes].filter("
+        "(() => { const boxes = document.querySelector('.aligned').querySelectorAll('ins, del, span'); "
+        "const shown = [...boxes].filter("
         "each => each.getBoundingClientRect().width > 0).map(each => each.getBoundingClientRect());"
         "return [shown[0].left, shown[0].top, shown[shown.length - 1].left, shown[shown.length - 1].bottom] })()"
     )

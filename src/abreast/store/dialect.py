@@ -168,8 +168,8 @@ class Dialect(ViewDialect):
     def insert(self, row: RowInsert) -> str: ...
 
     @abstractmethod
-    def first_bytes(self, source: str) -> str:
-        """The first `?` bytes of a text."""
+    def byte_range(self, source: str, first: str = "1") -> str:
+        """`?` bytes of a text, from byte number `first` on."""
 
     @abstractmethod
     def document_text(self, source: str) -> str:

@@ -19,7 +19,7 @@ from abreast.view.context import CASE_GRIDS, FOLLOWERS, READ_ONLY, READER, RUN_L
 from abreast.view.live import stream
 from abreast.view.live.follower import Followers
 from abreast.view.live.run_list import RunList
-from abreast.view.pages import cases, comparison, deletion, exports, run, runs
+from abreast.view.pages import cases, comparison, deletion, exports, labels, run, runs, trial
 from abreast.view.reading import StoreReader
 from abreast.view.security import AccessPolicy, Handler, is_loopback, protect
 
@@ -53,7 +53,7 @@ class ViewServer:
         self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
         self._app[RUN_LIST], self._app[CASE_GRIDS] = self._run_list, CaseGrids()
         self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
-        for module in (runs, comparison, deletion, run, stream, cases, exports):
+        for module in (runs, comparison, deletion, run, stream, cases, trial, labels, exports):
             self._app.add_routes(module.routes)
         self._app.router.add_get("/static/{name}", _static)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.5)

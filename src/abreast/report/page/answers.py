@@ -71,7 +71,7 @@ def side_by_side(
         expected=expected,
         prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
         repeat=f"repeat {repeat + 1} of {repeats}" if repeats > 1 else "",
-        diff=_diff(*sides) if with_diff and len(sides) == 2 else (),
+        diff=word_diff(*sides) if with_diff and len(sides) == 2 else (),
     )
 
 
@@ -162,7 +162,7 @@ class AnswerReader:
     def _changes(self) -> Changes:
         from abreast.report.page.changes import Changes  # late: most runs change no files
 
-        return Changes(self._artifacts, LINES)
+        return Changes(self._rows.store.queries, self._rows.run_id, self._artifacts.trial_name, LINES)
 
     def _trial(self, row: int | None) -> TrialArtifacts | None:
         return None if row is None else self._artifacts.trials.get(int(self._rows.position[row]))
@@ -203,7 +203,7 @@ def _text(begin: bytes | None, total: int | None, most: int) -> str:
 _WORD = re.compile(r"\s*\S+")
 
 
-def _diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
+def word_diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
     """Removed and added words; empty for equal answers."""
     if not (before.ok and after.ok) or before.text == after.text:
         return ()
