@@ -48,6 +48,7 @@ class CaseGrid:
 
     def __init__(self, store: Store, run: Mapping[str, Any]) -> None:
         self.lock = threading.Lock()
+        self.run = run
         self.run_id = int(run["run_id"])
         self.planned = int(run["planned_trials"])
         self.variants = [variant.name for variant in store.queries.variants(self.run_id)]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -96,6 +97,7 @@ class GridColumn:
 class CaseWindow:
     """What a page shows of the grid."""
 
+    run: Mapping[str, Any]
     selection: CaseSelection
     columns: list[GridColumn]
     rows: list[CaseRow]
@@ -135,6 +137,7 @@ class CaseGrids:
             if grid is None or grid.planned != int(meta["planned_trials"]):
                 grid = CaseGrid(store, meta)
             self._grids[run_id] = grid
+            grid.run = meta
             while len(self._grids) > GRIDS_KEPT:
                 self._grids.popitem(last=False)
         with grid.lock:
@@ -151,6 +154,7 @@ class CaseGrids:
             first = max(0, min(first, len(kept) - 1))
             shown = kept[first : first + min(count, MOST_ROWS)].tolist()
             return CaseWindow(
+                run=grid.run,
                 selection=selection,
                 columns=_columns(grid, selection),
                 rows=list(case_rows(grid, selection, shown, first)),

@@ -54,9 +54,8 @@ def render_window(
     store: Store, grids: CaseGrids, run: str, query: dict[str, str], first: int, count: int, order: str
 ) -> dict[str, Any]:
     cases = grids.window(store, run, query, first, count, order)
-    meta = store.run(run)
     return {
-        "parts": {name: render(f"cases/{name}.html.j2", cases=cases, run=meta) for name in _PARTS},
+        "parts": {name: render(f"cases/{name}.html.j2", cases=cases, run=cases.run) for name in _PARTS},
         "summary": cases.summary,
         "query": cases.selection.query(),
         "first": cases.first,

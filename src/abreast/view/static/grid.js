@@ -23,6 +23,8 @@ let total = Number(grid.dataset.total);
 let rowHeight = 36;
 let rows = new Map(); // by index
 let active = { row: 0, column: 0 };
+let seen = 0; // the first visible row
+let direction = 0; // of scrolling
 let loading = null;
 let refreshed = 0;
 let refreshing = 0;
@@ -134,8 +136,8 @@ async function load() {
   const request = (loading = new AbortController());
   const { first, count } = visible();
   const values = new URLSearchParams(query);
-  values.set("from", Math.max(0, first - count));
-  values.set("count", 3 * count);
+  values.set("from", Math.max(0, first - Math.ceil(count * (direction < 0 ? 2 : 1))));
+  values.set("count", 4 * count);
   if (order) values.set("order", order);
   try {
     const response = await fetch(`${section.dataset.cases}?${values}`, { signal: request.signal });
@@ -159,8 +161,10 @@ function isBlank() {
 
 function scrolled() {
   const { first, count } = visible();
-  const above = Math.max(0, first - Math.ceil(count / 2));
-  const below = Math.min(reachable(), first + Math.ceil(1.5 * count)) - 1;
+  direction = Math.sign(first - seen);
+  seen = first;
+  const above = Math.max(0, first - Math.ceil(count * (direction < 0 ? 1.5 : 0.5)));
+  const below = Math.min(reachable(), first + Math.ceil(count * (direction < 0 ? 1.5 : 2.5))) - 1;
   if (total && loading === null && (!rows.has(above) || !rows.has(below))) load();
 }
 
@@ -288,9 +292,10 @@ function wire() {
   addEventListener("resize", scrolled);
   wirePanel(step);
   adopt();
-  load();
+  if (!rows.size) load();
 }
 
+// The rows with which the page was rendered.
 function adopt() {
   for (const row of body.children) rows.set(Number(row.getAttribute("aria-rowindex")) - 2, row);
   if (!rows.size) return;
