@@ -97,7 +97,9 @@ def large_run() -> bool:
             page.goto(server.url("/runs/latest"))
             page.wait_for_selector("[data-section=charts] figure")
             page.locator("#cases").scroll_into_view_if_needed()
-            frames = {pixels: page.evaluate(_FRAMES, pixels) for pixels in (30, 150)}
+            session = page.context.new_cdp_session(page)
+            session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
+            frames = {pixels: _scroll(page, session, pixels) for pixels in (30, 150)}
             seconds = _seconds_of(page, "sort=-difference", "q=What+is+77", "winner=1&tag=kind%3Dread")
             run = page.url.rpartition("/")[2]
             page.request.get(server.url(f"/runs/{run}/cases.csv"))
@@ -112,14 +114,29 @@ def large_run() -> bool:
         times = sorted(measured["times"])
         late = sum(seconds > 34 for seconds in times) / len(times)  # more than one frame of 60 Hz was left out
         blank = measured["blank"] / len(times)
-        figure = f"{times[len(times) * 95 // 100]:.0f} ms (95 %), {late:.1%} late, {blank:.0%} without rows"
-        goal = "95 % ≤ 17 ms, < 1 % late"
-        name = f"Frames while scrolling {pixels * 60:,} pixels a second"
-        reached.append(measure.line(name, figure, goal, times[len(times) * 95 // 100] < 18 and late < 0.01))
+        tail = times[len(times) * 95 // 100]
+        name = f"Scrolling by {pixels * 60:,} pixels a second"
+        figure = f"{measured['cpu_ms']:.1f} ms of CPU a frame"
+        reached.append(measure.line(name, figure, "≤ 8 ms", measured["cpu_ms"] <= 8, value=measured["cpu_ms"]))
+        figure = f"{tail:.0f} ms (95 %), {late:.1%} late, {blank:.0%} without rows"
+        reached.append(measure.line("its frames", figure, "95 % ≤ 17 ms, < 1 % late", tail < 18 and late < 0.01))
     for query, taken in seconds.items():
         reached.append(measure.line(f"cases of {query}", f"{taken * 1000:,.0f} ms", "reported", True))
     reached.append(measure.line("Memory of the server, at its peak", f"{memory:.0f} MB", "< 300 MB", memory < 300))
     return all(reached)
+
+
+def _scroll(page: Page, session: CDPSession, pixels: int) -> dict[str, Any]:
+    """Times of frames, how many showed no row, and the CPU time of the page's main thread for each of them."""
+    before = _metrics(session)["TaskDuration"]
+    measured: dict[str, Any] = page.evaluate(_FRAMES, pixels)
+    seconds = _metrics(session)["TaskDuration"] - before
+    return {**measured, "cpu_ms": 1000 * seconds / len(measured["times"])}
+
+
+def _metrics(session: CDPSession) -> dict[str, float]:
+    session.send("Performance.enable")
+    return {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
 
 
 def _seconds_of(page: Page, *queries: str) -> dict[str, float]:
@@ -187,10 +204,9 @@ def _receive(page: Page, updates: int) -> None:
 
 
 def _left_in_memory(session: CDPSession) -> tuple[float, int]:
-    session.send("Performance.enable")
     for _ in range(3):
         session.send("HeapProfiler.collectGarbage")
-    metrics = {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
+    metrics = _metrics(session)
     return metrics["JSHeapUsedSize"], int(metrics["Nodes"])
 
 

@@ -1,5 +1,6 @@
 // The grid of cases. The page holds the rows near the visible ones; the server sorts, filters and renders them.
 
+import { selection, setFilters, showFilters } from "./filters.js";
 import { morph } from "./morph.js";
 import { openTrial, wirePanel } from "./panel.js";
 import { announce } from "./requests.js";
@@ -7,7 +8,6 @@ import { announce } from "./requests.js";
 const REFRESH_MS = 1000; // between two updates of a run in progress
 const TYPING_MS = 300;
 const TALLEST = 15_000_000; // pixels that every browser can scroll
-const FILTERS = ["q", "tag", "status", "winner", "error", "score", "sort"];
 
 const section = document.getElementById("cases");
 const part = (name) => section.querySelector(`[data-part="${name}"]`);
@@ -29,11 +29,6 @@ let loading = null;
 let refreshed = 0;
 let refreshing = 0;
 
-function selection(search) {
-  const all = new URLSearchParams(search);
-  return new URLSearchParams(FILTERS.flatMap((name) => (all.get(name) ? [[name, all.get(name)]] : []))).toString();
-}
-
 // -- rows ------------------------------------------------------------------------------------------------------------
 
 const reachable = () => Math.min(total, Math.floor(TALLEST / rowHeight));
@@ -54,38 +49,36 @@ function target(row) {
   return cell?.querySelector("a") ?? cell;
 }
 
-function show(html, first) {
-  const fresh = parser.parseFromString(html, "text/html").body.querySelectorAll(".grid-row");
-  const kept = new Map();
-  fresh.forEach((row, offset) => {
+function show(html, first, [from, to]) {
+  parser.parseFromString(html, "text/html").body.querySelectorAll(".grid-row").forEach((row, offset) => {
     const index = first + offset;
     const current = rows.get(index);
-    if (current?.dataset.key === row.dataset.key) {
-      if (current.source !== row.innerHTML) {
-        current.source = row.innerHTML;
-        morph(current, current.source);
-      }
-      kept.set(index, current);
+    const source = row.innerHTML;
+    if (current?.dataset.key !== row.dataset.key) {
+      current?.remove();
+      rows.set(index, document.adoptNode(row));
+    } else if (current.source !== source) {
+      morph(current, source);
     } else {
-      kept.set(index, document.adoptNode(row));
-      row.source = row.innerHTML;
+      return;
     }
+    rows.get(index).source = source;
+    place(rows.get(index), index);
   });
-  for (const [index, row] of rows) {
-    if (kept.get(index) === row) continue;
-    if (!kept.has(index) && index < total && row.contains(document.activeElement)) kept.set(index, row);
-    else row.remove();
-  }
   let before = null;
-  for (const [index, row] of [...kept].sort((a, b) => b[0] - a[0])) {
-    if (row.parentNode !== body || row.nextElementSibling !== before) body.insertBefore(row, before);
-    place(row, index);
+  for (const [index, row] of [...rows].sort((a, b) => b[0] - a[0])) {
+    const isFar = index < from || index >= to;
+    if (index >= total || (isFar && !row.contains(document.activeElement))) {
+      row.remove();
+      rows.delete(index);
+      continue;
+    }
+    if (row.parentNode !== body) body.insertBefore(row, before);
     before = row;
   }
-  rows = kept;
 }
 
-function apply(answer) {
+function apply(answer, range) {
   const isNew = answer.order !== order;
   order = answer.order;
   total = answer.total;
@@ -104,46 +97,41 @@ function apply(answer) {
   grid.hidden = !total;
   grid.setAttribute("aria-rowcount", total + 1);
   body.style.height = `${reachable() * rowHeight}px`;
-  showFilters(answer.parts.filters);
-  show(answer.parts.rows, answer.first);
+  showFilters(form, answer.parts.filters);
+  show(answer.parts.rows, answer.first, range);
+  fit();
 }
 
-function showFilters(html) {
-  if (form.source === html) return;
-  form.source = html;
-  if (!form.elements.length) {
-    morph(form, html);
-    return;
-  }
-  const fresh = parser.parseFromString(html, "text/html").body;
-  for (const select of fresh.querySelectorAll("select")) {
-    const current = form.elements[select.name];
-    current.closest("label").hidden = select.closest("label").hidden;
-    if (current.length === select.length) continue;
-    const { value } = current;
-    current.replaceChildren(...[...select.options].map((option) => document.adoptNode(option)));
-    current.value = value;
-  }
-  const clear = form.querySelector(".clear");
-  clear.hidden = fresh.querySelector(".clear").hidden;
-  clear.href = fresh.querySelector(".clear").getAttribute("href");
+// The first column stays when the others scroll sideways; elsewhere that would only slow down scrolling.
+function fit() {
+  grid.classList.toggle("sideways", grid.scrollWidth > grid.clientWidth);
 }
 
 // -- loading ---------------------------------------------------------------------------------------------------------
 
-async function load() {
+// The rows to have: the visible ones and more, above all in the direction of scrolling.
+function wanted() {
+  const { first, count } = visible();
+  const from = Math.max(0, first - Math.ceil(count * (direction < 0 ? 2 : 1)));
+  return [from, Math.min(order ? reachable() : Infinity, from + 4 * count)];
+}
+
+async function load(isRefresh = false) {
   loading?.abort();
   const request = (loading = new AbortController());
-  const { first, count } = visible();
+  const range = wanted();
+  let [from, to] = range;
+  while (!isRefresh && order && from < to && rows.has(from)) from += 1;
+  while (!isRefresh && order && from < to && rows.has(to - 1)) to -= 1;
   const values = new URLSearchParams(query);
-  values.set("from", Math.max(0, first - Math.ceil(count * (direction < 0 ? 2 : 1))));
-  values.set("count", 4 * count);
+  values.set("from", from);
+  values.set("count", Math.max(1, to - from));
   if (order) values.set("order", order);
   try {
     const response = await fetch(`${section.dataset.cases}?${values}`, { signal: request.signal });
     const answer = await response.json();
     if (request !== loading) return;
-    if (response.ok) apply(answer);
+    if (response.ok) apply(answer, range);
     else part("summary").textContent = [answer.message, answer.fix].filter(Boolean).join("; ");
   } catch (error) {
     if (error.name !== "AbortError") part("summary").textContent = "No connection to `abreast view`";
@@ -172,7 +160,7 @@ function refresh() {
   if (document.hidden || refreshing) return;
   const wait = Math.max(0, refreshed + REFRESH_MS - performance.now());
   refreshing = setTimeout(async () => {
-    if (loading === null) await load();
+    if (loading === null) await load(true);
     refreshing = 0;
     refreshed = performance.now();
   }, wait);
@@ -191,8 +179,7 @@ async function select(next, isStep) {
 }
 
 async function reload() {
-  const values = new URLSearchParams(query);
-  for (const name of FILTERS) if (form.elements[name]) form.elements[name].value = values.get(name) ?? "";
+  setFilters(form, query);
   order = "";
   active.row = 0;
   grid.scrollTop = 0;
@@ -289,7 +276,7 @@ function wire() {
   document.addEventListener("rows-changed", refresh);
   document.addEventListener("visibilitychange", refresh);
   addEventListener("popstate", () => { if (selection(location.search) !== query) { query = selection(location.search); reload(); } });
-  addEventListener("resize", scrolled);
+  addEventListener("resize", () => { fit(); scrolled(); });
   wirePanel(step);
   adopt();
   if (!rows.size) load();
@@ -301,6 +288,7 @@ function adopt() {
   if (!rows.size) return;
   body.style.height = `${reachable() * rowHeight}px`;
   rows.forEach(place);
+  fit();
   grid.scrollTop = Math.min(...rows.keys()) * rowHeight;
 }
 
