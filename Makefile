@@ -21,8 +21,8 @@ $(VENV)/developer: $(VENV)/user
 	@touch $@
 
 demo: $(VENV)/user
+	@echo 'to use abreast here: source $(BIN)/activate'
 	@$(BIN)/abreast demo
-	@echo '  to use it here: source $(BIN)/activate'
 
 lint: $(VENV)/developer
 	$(BIN)/ruff check .

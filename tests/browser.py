@@ -7,6 +7,7 @@ starts servers. Wait for conditions (`expect(...)`, `page.wait_for_function`), n
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import signal
@@ -18,12 +19,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser as ChromiumProcess
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Playwright, Request, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
+REBOUND = "rebound.test"  # a name whose owner lets it point to this machine
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
 PATIENCE_MS = 30_000  # for a busy machine
+PICTURES = Path(__file__).parent.parent / "docs" / "images"
 PHONE, DESKTOP = 390, 1280  # widths in pixels
+expect.set_options(timeout=PATIENCE_MS)
 
 
 class Chromium:
@@ -123,6 +127,13 @@ class Browser:
         return self.problems() + [f"expected, but did not occur: {pattern}" for pattern in missing]
 
 
+def picture(page: Page, name: str) -> None:
+    """Take a picture for the documentation, if ABREAST_PICTURES is set."""
+    if os.environ.get("ABREAST_PICTURES"):
+        PICTURES.mkdir(exist_ok=True)
+        page.screenshot(path=PICTURES / f"view-{name}.png", animations="disabled", caret="hide")
+
+
 def overflow(page: Page) -> int:
     """The number of pixels by which a page is wider than its window."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
@@ -144,7 +155,9 @@ class ViewProcess:
             )
         assert self._process.stdout is not None
         self.address = self._process.stdout.readline().strip()
-        assert self.address.startswith("http://"), self._errors.read_text()
+        if not self.address:
+            self._process.communicate()
+            raise AssertionError(self._errors.read_text())
         self.origin = f"http://{urlsplit(self.address).netloc}"
         self.port, self.pid = urlsplit(self.address).port, self._process.pid
 

@@ -685,6 +685,7 @@ def test_the_demo_needs_nothing(folder: Folder) -> None:
     assert done.code == 0, done.err
     assert "with_units is better than plain" in done.out
     assert "SIMULATED" in done.out
+    assert done.out.endswith("  page     abreast view here/results.db\n")
     assert folder.sql("select count(*) n from predictions", "here/results.db") == [{"n": 320}]
 
 

@@ -14,7 +14,7 @@ from abreast.cli import spec_argument, store_argument
 from abreast.cli.command import SHARED, argument, command, flag
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
-from abreast.output import listings, say_problem
+from abreast.output import echo, listings, say_problem
 
 if TYPE_CHECKING:
     from abreast.experiment.options import Options
@@ -181,7 +181,10 @@ def demo(args: argparse.Namespace) -> int:
     if args.parallel is None and args.trial_parallelism is None:
         args.parallel = "16"
     args.fresh = True  # a demo that reuses answers shows nothing
-    return run_experiment(Experiment.load(folder / "experiment.yaml"), args)
+    code = run_experiment(Experiment.load(folder / "experiment.yaml"), args)
+    if not (args.quiet or args.json or args.dry_run):
+        echo(f"  page     abreast view {shlex.quote(args.store or relative_path(folder / 'results.db'))}")
+    return code
 
 
 # Flags whose value is the option of the same name.

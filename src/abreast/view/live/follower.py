@@ -144,7 +144,8 @@ class RunFollower:
         changed = {}
         for name, fragment in fragments.items():
             has_seen = seen.get(name) == fragment.html
-            is_known = name not in seen and name not in sections.TIMED and not is_newer(fragment.revision, known)
+            is_timed = name in sections.TIMED or known == Revision()  # a run without rows has been shown to nobody yet
+            is_known = name not in seen and not is_timed and not is_newer(fragment.revision, known)
             if not has_seen and not is_known:
                 changed[name] = fragment.html
             seen[name] = fragment.html

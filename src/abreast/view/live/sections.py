@@ -29,7 +29,7 @@ from abreast.view.rendering import environment
 PROGRESS = ("problem", "status", "progress", "activity", "errors", "events", "controls")
 RESULTS = ("verdict", "charts", "figures", "facts")
 NAMES = (*PROGRESS, *RESULTS)
-TIMED = ("status", "activity")  # these change without a new row
+TIMED = ("status", "activity", "controls")  # these change without a new row
 _INTERIM_CHARTS = ("closing", "difference", "outcomes", "latency")  # drawn before the run ends
 _CHARTS_WITHOUT_VERDICT = ("outcomes", "latency")
 

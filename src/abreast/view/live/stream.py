@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from aiohttp import web
 
@@ -13,9 +13,8 @@ from abreast.store import Store
 from abreast.store.queries.changes import Revision
 from abreast.store.runs.controls import ACTIONS, Control
 from abreast.view.context import FOLLOWERS, READER, json_body
+from abreast.view.events import SIGN_OF_LIFE, sections_event, send_events
 from abreast.view.live.follower import Update
-
-RETRY_MS = 1000  # until a browser reconnects
 
 routes = web.RouteTableDef()
 
@@ -29,20 +28,13 @@ async def stream(request: web.Request) -> web.StreamResponse:
     """
     known = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
     updates = request.app[FOLLOWERS].updates(request.match_info["run"], Revision.parse(known))
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    with suppress(ConnectionResetError):  # the page was closed
-        await response.prepare(request)
-        await response.write(f"retry: {RETRY_MS}\n\n".encode())
-        async with aclosing(updates):
-            async for update in updates:
-                await response.write(_event(update))
-    return response
+    return await send_events(request, _events(updates))
 
 
-def _event(update: Update | None) -> bytes:
-    if update is None:
-        return b": still here\n\n"
-    return f"id: {update.revision}\nevent: sections\ndata: {json.dumps(update.fragments)}\n\n".encode()
+async def _events(updates: AsyncGenerator[Update | None]) -> AsyncGenerator[bytes]:
+    async with aclosing(updates):
+        async for update in updates:
+            yield SIGN_OF_LIFE if update is None else sections_event(update.fragments, update.revision)
 
 
 @routes.post("/runs/{run}/controls")

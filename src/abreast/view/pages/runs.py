@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +14,7 @@ from markupsafe import Markup
 from abreast.errors import BadInput, suggestion
 from abreast.report.words.variant_figures import dollars
 from abreast.view.context import RUN_LIST, html
+from abreast.view.events import SIGN_OF_LIFE, sections_event, send_events
 from abreast.view.live import sections
 from abreast.view.live.run_list import ListedRun, RunList
 from abreast.view.rendering import environment
@@ -22,7 +22,6 @@ from abreast.view.rendering import environment
 PAGE = 50  # rows
 VERDICTS = ("better", "worse", "equivalent", "not worse", "inconclusive", "no comparison")
 STATUSES = ("running", "complete", "stopped_early", "incomplete")
-RETRY_MS = 1000  # until a browser reconnects
 
 Key = Callable[[ListedRun], Any]
 _COLUMNS: dict[str, tuple[str, Key]] = {  # title and sort key; None is last
@@ -107,6 +106,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "runs.html.j2",
         choice=choice,
+        default_sort=DEFAULT_SORT,
         experiments=sorted({run.state["experiment"] for run in runs} | ({choice.experiment} - {""})),
         statuses=STATUSES,
         verdicts=VERDICTS,
@@ -118,23 +118,19 @@ async def show(request: web.Request) -> web.Response:
 async def stream(request: web.Request) -> web.StreamResponse:
     """Send the list whenever it changed. Every event is complete, so that a page that reconnects misses nothing."""
     choice, run_list = RunChoice.parse(request.query), request.app[RUN_LIST]
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    await response.write(f"retry: {RETRY_MS}\n\n".encode())
-    last = None
-    with suppress(ConnectionResetError):  # the page was closed
-        async with aclosing(run_list.updates()) as updates:
-            async for update in updates:
-                if isinstance(update, list):
-                    fragments = {"problem": Markup(), "listing": _listing(run_list, choice, update)}
-                elif update is not None:
-                    fragments = {"problem": sections.problem(update)}
-                if update is None or fragments == last:
-                    await response.write(b": still here\n\n")
-                else:
-                    await response.write(f"event: sections\ndata: {json.dumps(fragments)}\n\n".encode())
-                    last = fragments
-    return response
+    return await send_events(request, _events(run_list, choice))
+
+
+async def _events(run_list: RunList, choice: RunChoice) -> AsyncGenerator[bytes]:
+    last: dict[str, Markup] = {}
+    async with aclosing(run_list.updates()) as updates:
+        async for update in updates:
+            if isinstance(update, list):
+                fragments = {"problem": Markup(), "listing": _listing(run_list, choice, update)}
+            else:
+                fragments = last if update is None else {"problem": sections.problem(update)}
+            yield SIGN_OF_LIFE if fragments == last else sections_event(fragments)
+            last = fragments
 
 
 def _listing(run_list: RunList, choice: RunChoice, runs: list[ListedRun]) -> Markup:

@@ -14,6 +14,7 @@ const hint = chosen.textContent;
 const dialog = document.getElementById("deletion");
 const selected = new Set();
 let source;
+let typing;
 
 // -- rows ---------------------------------------------------------------------------------------------------------------
 
@@ -58,7 +59,10 @@ function restore() {
 
 filters.addEventListener("submit", (event) => { event.preventDefault(); go(filtered(), true); });
 filters.addEventListener("change", (event) => { if (event.target.type !== "search") go(filtered(), true); });
-filters.addEventListener("input", (event) => { if (event.target.type === "search") go(filtered(), false); });
+filters.addEventListener("input", ({ target }) => {
+  clearTimeout(typing);
+  if (target.type === "search") typing = setTimeout(() => go(filtered(), false), 150);
+});
 addEventListener("popstate", restore);
 listing.addEventListener("click", (event) => {
   const link = event.target.closest('a[href^="/?"], a[href="/"]');
