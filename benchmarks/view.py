@@ -26,16 +26,18 @@ WINDOWS = 200  # of the grid, one after the other
 PACED_TRIALS, LATENCY_S, PARALLEL = 12_000, 0.1, 60
 _FRAMES = """async (pixels) => {
   const grid = document.querySelector(".case-grid");
+  const middle = grid.clientHeight / 2;
   const times = [];
   let blank = 0;
+  let top = grid.scrollTop;
   await new Promise((done) => {
     let last = performance.now();
     const step = (now) => {
       times.push(now - last);
       last = now;
-      grid.scrollTop += pixels;
-      const row = document.elementFromPoint(innerWidth / 2, grid.getBoundingClientRect().top + grid.clientHeight / 2);
-      if (!row?.closest(".grid-row")) blank += 1;
+      if (!grid.querySelector(`.grid-rows [aria-rowindex="${Math.floor((top + middle) / 36) + 2}"]`)) blank += 1;
+      top += pixels;
+      grid.scrollTop = top;
       if (times.length < 400) requestAnimationFrame(step);
       else done();
     };
