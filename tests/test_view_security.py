@@ -140,13 +140,23 @@ def test_beyond_this_machine_a_token_is_needed(store: Path) -> None:
 
 
 def test_a_name_of_the_network_is_answered_with_a_token(store: Path) -> None:
-    with live_page(store, host="0.0.0.0", token="s" * 32) as page:
-        assert page.get("/", Host="box.example:80", Cookie="abreast-80=" + "s" * 32).status == 200
+    with live_page(store, host="0.0.0.0") as page:
+        token = page.address.partition("?token=")[2]
+        assert page.get("/", Host="box.example:80", Cookie=f"abreast-80={token}").status == 200
         assert page.get("/", Host="box.example:80").status == 403
 
 
+def test_other_users_of_this_machine_need_the_token_if_requested(store: Path) -> None:
+    with live_page(store, needs_token=True) as page:
+        assert page.get("/").status == 403
+        token = page.address.partition("?token=")[2]
+        assert page.get("/", Cookie=f"abreast-{page.port}={token}").status == 200
+
+
 @pytest.mark.parametrize(
-    "body", [b"", b"[", b"[]", b'{"action": "format"}', b'{"action": ["pause"]}', b"[" * 100_000, b'"pause"']
+    "body",
+    [b"", b"[", b"[]", b'{"action": "format"}', b'{"action": ["pause"]}', b"[" * 100_000, b'"pause"'],
+    ids=range(7),
 )
 def test_garbage_is_refused_with_a_message(page: LivePage, body: bytes) -> None:
     with closing(http.client.HTTPConnection(page.host, timeout=20)) as connection:

@@ -37,6 +37,10 @@ class LivePage:
     def host(self) -> str:
         return urlsplit(self.address).netloc
 
+    @property
+    def port(self) -> int:
+        return urlsplit(self.address).port or 80
+
     def get(self, path: str, **headers: str) -> Response:
         return self.request("GET", path, headers)
 
@@ -57,7 +61,7 @@ class LivePage:
     @contextmanager
     def stream(self, path: str, **headers: str) -> Iterator[Iterator[tuple[str, dict[str, str]]]]:
         """The events of a page: their ids and sections."""
-        with closing(http.client.HTTPConnection(self.host, timeout=20)) as connection:
+        with closing(http.client.HTTPConnection(self.host, timeout=30)) as connection:
             connection.request("GET", path, headers={name.replace("_", "-"): v for name, v in headers.items()})
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()
@@ -96,7 +100,7 @@ def live_page(store: Path | str, **options: Any) -> Iterator[LivePage]:
 
     thread = threading.Thread(target=asyncio.run, args=[serve()])
     thread.start()
-    started.wait(20)
+    assert started.wait(20), "the server does not start"
     try:
         yield LivePage(state["address"])
     finally:

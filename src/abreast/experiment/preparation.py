@@ -180,10 +180,10 @@ def _refuse_changed_rule(setup: Setup, run: Mapping[str, Any]) -> None:
         rule = f"with weight: {weight}"
     else:
         return
-    name = run["run"]
+    name, where = run["run"], f"--store {setup.store.quoted_address}"
     raise PreflightRefused(
         f"{name} was started {rule} and is not finished; the decision rule of a run cannot change",
-        f"run `abreast resume {name}` to continue it, or use --fresh to start over",
+        f"run `abreast resume {name} {where}` to continue it, or use --fresh to start over",
     )
 
 

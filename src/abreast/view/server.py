@@ -31,7 +31,7 @@ _TYPES = {".js": "text/javascript", ".svg": "image/svg+xml"}
 class ViewOptions:
     host: str = "127.0.0.1"
     port: int | None = None  # None: the first free one
-    token: str = ""  # empty: none is needed on loopback, else a new one
+    needs_token: bool = False  # always so unless only this machine can connect
     read_only: bool = False
 
 
@@ -40,7 +40,8 @@ class ViewServer:
 
     def __init__(self, store: Store, options: ViewOptions) -> None:
         self._options = options
-        self._token = options.token or ("" if is_loopback(options.host) else secrets.token_urlsafe(24))
+        needs_token = options.needs_token or not is_loopback(options.host)
+        self._token = secrets.token_urlsafe(24) if needs_token else ""
         self._reader = StoreReader(store.address, store.engine)
         self._followers = Followers(self._reader, options.read_only)
         policy = AccessPolicy(options.host, self._token, options.read_only)

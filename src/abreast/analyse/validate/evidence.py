@@ -85,6 +85,10 @@ class Evidence:
         self.trials = int(run["stored_trials"])
         self.repeats = int(self.spec.get("repeats", 1))
 
+    def command(self, name: str) -> str:
+        """A command for this run, to paste."""
+        return f"abreast {name} {self.run['run']} --store {self.store.quoted_address}"
+
     @cached_property
     def variants(self) -> list[ExaminedVariant]:
         stored = self.queries.variants(self.run_id)
