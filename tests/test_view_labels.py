@@ -285,7 +285,5 @@ def test_a_page_of_another_engine_stores_labels_too(tmp_path: Path) -> None:
     import duckdb
 
     with duckdb.connect(str(store), read_only=True) as connection:
-        assert connection.execute("select score_human from predictions order by variant").fetchall() == [
-            (None,),
-            (1.0,),
-        ]
+        labels = connection.execute("select score_human from predictions order by variant").fetchall()
+    assert labels == [(None,), (1.0,)]
