@@ -7,7 +7,7 @@ WORKERS ?= 2
 CLIS   := .tools/clis
 BWRAP  := .tools/bubblewrap
 
-.PHONY: demo test test-full lint docs bench bench-quick clean
+.PHONY: demo test test-full browser lint docs bench bench-quick clean
 
 $(VENV)/user: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "abreast needs Python 3.11 or later, this is " + sys.version)'
@@ -48,11 +48,17 @@ $(BWRAP)/ready:
 		echo "bubblewrap is not installed and cannot be downloaded: the tests of the sandbox are skipped"
 	@touch $@
 
-test: lint $(CLIS)/ready $(BWRAP)/ready
+# The browser that tests open pages in: one that this machine has, else Debian's package, which only root can install.
+browser: $(VENV)/developer
+	@$(BIN)/python tests/browser.py 2>/dev/null || test "$$(id -u)" != 0 || { echo "installing Chromium, once"; \
+		apt-get -qq update; apt-get -qq install --no-install-recommends chromium >/dev/null; } || true
+	@$(BIN)/python tests/browser.py
+
+test: lint $(CLIS)/ready $(BWRAP)/ready browser
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not heavy"
 
 # Everything that `make test` does, with the heavy tests and many more examples of hostile input.
-test-full: lint $(CLIS)/ready $(BWRAP)/ready
+test-full: lint $(CLIS)/ready $(BWRAP)/ready browser
 	ABREAST_FUZZ=30 $(BIN)/python -m pytest -n $(WORKERS)
 
 $(VENV)/peers/ready: benchmarks/peers.txt $(VENV)/developer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import compileall
 import importlib
 import json
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ from abreast.cli import main
 from abreast.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
+    from browser import Browser, Chromium, ViewProcess
     from postgres_server import PostgresServer
 
 ABREAST = [sys.executable, "-m", "abreast"]
@@ -37,7 +40,6 @@ ALTER TABLE runs DROP COLUMN in_flight; DROP TABLE artifacts; DROP TABLE judgeme
 # With CI=true a skipped test is a failure, unless its reason is one of these.
 ALLOWED_SKIPS = (
     "only root can mount",
-    "no Chromium on this machine",
     "bubblewrap cannot be installed here",
     "bubblewrap cannot work here: namespaces are forbidden",
 )
@@ -105,10 +107,14 @@ class Folder:
         """Run a command in this process, which is fast."""
         self._monkeypatch.chdir(self.path)
         self._capsys.readouterr()
+        loop = asyncio._get_running_loop()  # of an open browser
+        asyncio._set_running_loop(None)
         try:
             code = main([str(word) for word in words])
         except SystemExit as end:  # argparse
             code = int(end.code or 0)
+        finally:
+            asyncio._set_running_loop(loop)
         caught = self._capsys.readouterr()
         assert "Traceback" not in caught.err, caught.err
         return Done(code, caught.out, caught.err)
@@ -225,6 +231,38 @@ def ray_cluster(_session_cluster: RayCluster) -> RayCluster:
     """A Ray cluster of two nodes, started by the first test of the session that uses it."""
     _session_cluster.restore()
     return _session_cluster
+
+
+@pytest.fixture(scope="session")
+def _chromium() -> Iterator[Chromium]:
+    from browser import Chromium
+
+    with closing(Chromium()) as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def browser(_chromium: Chromium) -> Iterator[Browser]:
+    """A real Chromium. The test fails if a page that it opened reports a problem that the test does not expect."""
+    from browser import Browser
+
+    with _chromium.in_use() as process:
+        browser = Browser(process)
+        yield browser
+        assert browser.close() == []
+
+
+@pytest.fixture
+def view(folder: Folder) -> Iterator[Callable[..., ViewProcess]]:
+    """Start `abreast view` for a store of the folder, with options, as a process that ends with the test."""
+    from browser import ViewProcess
+
+    with ExitStack() as servers:
+
+        def start(store: str = "results.db", *options: str) -> ViewProcess:
+            return servers.enter_context(closing(ViewProcess(folder.path, store, *options)))
+
+        yield start
 
 
 @pytest.fixture(autouse=True)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import json
-import os
 import re
-import select
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
+import playwright.sync_api
 import pytest
 
 from abreast.analyse.run import analyse
 from abreast.report.page import html
 from abreast.store import open_store
 from abreast.text import printable
+from browser import DESKTOP, PHONE, Browser, overflow
 from conftest import Folder
 
 MARK = "SIMULATED · no model was called"
@@ -378,147 +371,48 @@ def test_every_chart_is_a_separate_file_that_describes_itself(simulated: Folder)
         assert path.stat().st_size > 5_000
 
 
-# A real browser, controlled through a pipe.
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-_INTO = (
-    "import fcntl, os, sys\n"
-    "here = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 50) for number in sys.argv[1:3]]\n"
-    "for to, number in zip((3, 4), here): os.dup2(number, to)\n"
-    "os.execvp(sys.argv[3], sys.argv[3:])\n"
-)
+# In a real browser.
 
 
-class Browser:
-    """Headless Chromium: opens pages at any width, light or dark, and reports problems."""
-
-    def __init__(self, program: str, profile: Path) -> None:
-        answers, its_end = os.pipe()
-        its_ear, commands = os.pipe()
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-        flags += ["--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe"]
-        words = [program, *flags, f"--user-data-dir={profile}", "about:blank"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _INTO, str(its_ear), str(its_end), *words],
-            pass_fds=(its_ear, its_end),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(its_ear)
-        os.close(its_end)
-        self._answers, self._commands = answers, commands
-        self._buffer, self._number, self._session = b"", 0, ""
-        self._events: list[dict[str, Any]] = []
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for part in ("Page", "Runtime", "Log", "Network"):
-            self.ask(f"{part}.enable")
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(20)
-        os.close(self._answers)
-        os.close(self._commands)
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], 30)
-            chunk = os.read(self._answers, 1 << 20) if ready else b""
-            assert chunk, "the browser says nothing"
-            self._buffer += chunk
-        message, self._buffer = self._buffer.split(b"\0", 1)
-        event: dict[str, Any] = json.loads(message)
-        return event
-
-    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._commands, json.dumps(message).encode() + b"\0")
-        while (reply := self._next()).get("id") != self._number:
-            self._events.append(reply)
-        assert "error" not in reply, reply
-        result: dict[str, Any] = reply["result"]
-        return result
-
-    def open(self, path: Path, width: int, scheme: str) -> None:
-        """Load a page and expand everything in it."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
-        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self._events.clear()
-        self.ask("Page.navigate", url=path.as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            self._events.append(self._next())
-        self.of_page("document.querySelectorAll('details').forEach(each => { each.open = true })")
-
-    def of_page(self, expression: str) -> Any:
-        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
-
-    def complaints(self) -> list[str]:
-        """Errors in the console, and requests other than the one for the page."""
-        self.of_page("0")  # wait until pending events have arrived
-        complaints = []
-        requests = [event for event in self._events if event["method"] == "Network.requestWillBeSent"]
-        for event in self._events:
-            params = event.get("params", {})
-            if event["method"] == "Runtime.exceptionThrown":
-                complaints.append("exception")
-            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
-                complaints.append("console")
-            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
-                complaints.append("log")
-        return complaints + [event["params"]["request"]["url"] for event in requests[1:]]
-
-    def overflow(self) -> int:
-        """The number of pixels by which the page is wider than its window."""
-        return int(self.of_page("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
-
-    def picture(self) -> bytes:
-        return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
-
-
-@pytest.fixture
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip("no Chromium on this machine")
-    with contextlib.closing(Browser(program, tmp_path_factory.mktemp("profile"))) as chromium:
-        yield chromium
+def open_everything(browser: Browser, page: Path, width: int, scheme: str = "light") -> playwright.sync_api.Page:
+    """Open a file and expand everything in it."""
+    opened = browser.open(page, width=width, scheme=scheme)
+    opened.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    return opened
 
 
 def test_the_browser_detects_a_broken_page(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "wrong.html"
     page.write_text("<!doctype html><meta name=viewport content='width=device-width'><div style='width:3000px'>x</div>")
-    browser.open(page, 390, "light")
-    assert browser.overflow() > 2_000
-    assert not browser.complaints()
-    for fault in (
-        "<script>throw new Error('x')</script>",
-        "<script>console.error('x')</script>",
-        "<img src=missing.png>",
+    assert overflow(browser.open(page, width=PHONE)) > 2_000
+    assert not browser.problems()
+    for fault, problem in (
+        ("<script>throw new Error('x')</script>", "exception: x"),
+        ("<script>console.error('x')</script>", "error: x"),
+        ("<img src=missing.png>", "ERR_FILE_NOT_FOUND"),
+        ("<img src=http://127.0.0.1:1/x>", "another origin"),
+        ("<meta http-equiv=Content-Security-Policy content='script-src none'><script>1</script>", "Content Security"),
     ):
         page.write_text(f"<!doctype html><title>t</title>{fault}")
-        browser.open(page, 390, "light")
-        assert browser.complaints(), fault
+        browser.open(page)
+        assert any(problem in line for line in browser.problems()), (fault, browser.problems())
+    browser.expect_problem("")
 
 
 def test_the_page_reads_well_in_a_real_browser(browser: Browser, finished_run: Folder) -> None:
     folder = finished_run
     done = folder.abreast("report", "--format", "html", "--output", "pages")
-    page = folder.path / done.out.strip()
     papers = {}
-    for width in (390, 1280):
+    for width in (PHONE, DESKTOP):
         for scheme in ("light", "dark"):
-            browser.open(page, width, scheme)
-            assert browser.overflow() <= 0, (width, scheme)
-            assert browser.complaints() == []
-            papers[scheme] = browser.of_page("getComputedStyle(document.body).backgroundColor")
-            visible_pictures = browser.of_page(
+            page = open_everything(browser, folder.path / done.out.strip(), width, scheme)
+            assert overflow(page) <= 0, (width, scheme)
+            papers[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            visible_pictures = page.evaluate(
                 "[...document.querySelectorAll('svg')].filter(each => each.getBoundingClientRect().width > 0).length"
             )
-            assert visible_pictures == browser.of_page("document.querySelectorAll('figure').length")
-            smallest = browser.of_page(
+            assert visible_pictures == page.evaluate("document.querySelectorAll('figure').length")
+            smallest = page.evaluate(
                 "Math.min(...[...document.querySelectorAll('svg text')].map(each => each.getBoundingClientRect())"
                 ".filter(box => box.width > 0).map(box => box.height))"
             )
@@ -541,6 +435,5 @@ def test_long_names_without_a_space_do_not_widen_the_page(browser: Browser, fold
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{names}}}\nscorers: [exact]\n")
     assert folder.abreast("run", "spec.yaml").code == 0
     done = folder.abreast("report", "--format", "html", "--output", "pages", "--all-pairs")
-    for width in (390, 1280):
-        browser.open(folder.path / done.out.strip(), width, "light")
-        assert browser.overflow() <= 0, width
+    for width in (PHONE, DESKTOP):
+        assert overflow(open_everything(browser, folder.path / done.out.strip(), width)) <= 0, width
