@@ -203,7 +203,7 @@ def test_labels_of_a_judged_run_correct_its_verdict_as_those_of_the_command_do(
         assert "alpha" not in item.text, "names are never shown, because labels must be blind"
         dimension = re.findall(r'data-dimension="(\w+)"', item.text)[0]
         for index, words in enumerate(item.answers):
-            value = "5" if int(words.split()[-1]) % 2 else "u" if False else "1"
+            value = "5" if int(words.split()[-1]) % 2 else "1"
             assert item.label(judged, index, value, by="Ann", dimension=dimension).status == 200
     calibration = verdict(folder)["calibration"]
     assert (calibration["labels"], calibration["corrected"]) == (24, True)
