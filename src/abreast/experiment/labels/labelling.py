@@ -334,7 +334,11 @@ class Labelling:
                 label = self._automatic_label(position, trial)
                 if label is not None:
                     value, words = label
-                    rows += [self._row(position, column, value, words) for column in self._columns]
+                    rows += [
+                        self._row(position, column, value, words)
+                        for column, name in self._columns.items()
+                        if self._stored_words.get((position, name)) != words
+                    ]
         self._reached = max(self._reached, last)
         return rows
 
@@ -381,6 +385,12 @@ class Labelling:
 
     def _is_baseline(self, position: int) -> bool:
         return bool(self._rows.variants[self._trial[position].variant] == self._rows.meta["baseline"])
+
+    @cached_property
+    def _stored_words(self) -> dict[tuple[int, str], str]:
+        """The words of the labels that were stored before this session, by position and name."""
+        labels = self._store.queries.labels(self._rows.run_id)
+        return {(label.position, label.name): label_author(label.explanation).words for label in labels}
 
     @cached_property
     def _labels(self) -> dict[int, Labels]:
