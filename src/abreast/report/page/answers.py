@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,19 @@ class CaseAnswers:
             texts += [side.name, side.text, side.prompt if self.prompt is None else ""]
         links = sum(len("".join(link)) + 60 for side in self.sides for link in side.links)
         return sum(map(size, texts)) + 500 + 25 * len(self.diff) + links + sum(block.size() for block in self.blocks)
+
+
+def side_by_side(
+    sides: Sequence[Answered], expected: str, repeat: int, repeats: int, with_diff: bool = True
+) -> CaseAnswers:
+    prompts = {side.prompt for side in sides if side.prompt}
+    return CaseAnswers(
+        sides=tuple(sides),
+        expected=expected,
+        prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
+        repeat=f"repeat {repeat + 1} of {repeats}" if repeats > 1 else "",
+        diff=_diff(*sides) if with_diff and len(sides) == 2 else (),
+    )
 
 
 class AnswerReader:
@@ -132,13 +145,8 @@ class AnswerReader:
             usable = None if np.isnan(score) else score
             sides.append(Answered(rows.variants[variant], text, ok, usable, trial["prompt"], links=links))
             expected = trial["expected"]
-        prompts = {side.prompt for side in sides if side.prompt}
-        return CaseAnswers(
-            sides=tuple(sides),
-            expected=expected,
-            prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
-            repeat=f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
-            diff=word_diff(*sides) if with_diff and len(sides) == 2 else (),
+        return replace(
+            side_by_side(sides, expected, repeat, rows.repeats, with_diff),
             blocks=self._blocks(map(self._trial, indexes)) if with_diff and len(indexes) == 2 else (),
             changes=self._links.changes.get(case, ""),
         )
@@ -195,7 +203,7 @@ def _text(begin: bytes | None, total: int | None, most: int) -> str:
 _WORD = re.compile(r"\s*\S+")
 
 
-def word_diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
+def _diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
     """Removed and added words; empty for equal answers."""
     if not (before.ok and after.ok) or before.text == after.text:
         return ()
