@@ -262,7 +262,7 @@ class Labelling:
                 self._notes[question.position] = note
             values[question.dimension] = value
             changed += 1
-            answer_rows += self._answer_rows(question.position)
+            answer_rows += self._answer_rows(question.position, None if note is not None else question.dimension)
         if rows := list({(row[1], row[2]): row for row in [*self._failures(last), *answer_rows]}.values()):
             self._write(rows)
         return changed
@@ -274,7 +274,7 @@ class Labelling:
     def withdraw(self, question: LabelQuestion) -> None:
         """Withdraw a label, so that it is missing again."""
         self._labels[question.position].pop(question.dimension, None)
-        self._write(self._answer_rows(question.position, question.dimension))
+        self._write(self._answer_rows(question.position, is_withdrawn=True))
 
     def finish(self) -> None:
         """At the end of the sample, label the cases without any answer too."""
@@ -299,14 +299,18 @@ class Labelling:
             skipped=len(skipped),
         )
 
-    def _answer_rows(self, position: int, withdrawn: str | None = None) -> list[Row]:
-        """The rows of an answer: a value for each column that follows from its labels."""
+    def _answer_rows(self, position: int, changed: str | None = None, is_withdrawn: bool = False) -> list[Row]:
+        """The rows of an answer: a value for each column that follows from its labels, without those of other
+        dimensions if only one `changed`."""
         values = self._labels[position]
         given = {dimension: value for dimension, value in values.items() if value is not None}
         columns: dict[str, float | None] = dict(self.judge.columns_of(given))
-        if withdrawn is not None or None in values.values():
+        if is_withdrawn or None in values.values():
             columns = dict.fromkeys(self._columns) | columns
-        words = WITHDRAWN if withdrawn is not None else SKIPPED
+        elif changed is not None:
+            others = {self.judge.column(dimension) for dimension in self.dimensions if dimension != changed}
+            columns = {column: value for column, value in columns.items() if column not in others}
+        words = WITHDRAWN if is_withdrawn else SKIPPED
         return [
             self._row(position, column, value, words if value is None else self._on_scale(value, column))
             for column, value in columns.items()
@@ -330,7 +334,11 @@ class Labelling:
                 label = self._automatic_label(position, trial)
                 if label is not None:
                     value, words = label
-                    rows += [self._row(position, column, value, words) for column in self._columns]
+                    rows += [
+                        self._row(position, column, value, words)
+                        for column, name in self._columns.items()
+                        if self._stored_words.get((position, name)) != words
+                    ]
         self._reached = max(self._reached, last)
         return rows
 
@@ -377,6 +385,12 @@ class Labelling:
 
     def _is_baseline(self, position: int) -> bool:
         return bool(self._rows.variants[self._trial[position].variant] == self._rows.meta["baseline"])
+
+    @cached_property
+    def _stored_words(self) -> dict[tuple[int, str], str]:
+        """The words of the labels that were stored before this session, by position and name."""
+        labels = self._store.queries.labels(self._rows.run_id)
+        return {(label.position, label.name): label_author(label.explanation).words for label in labels}
 
     @cached_property
     def _labels(self) -> dict[int, Labels]:

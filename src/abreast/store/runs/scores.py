@@ -62,7 +62,7 @@ class LaterScores(Database):
                 )
             connection.executemany(
                 f"INSERT INTO old_scores ({names}, replaced_at) SELECT {names}, ? FROM scores WHERE {where} "
-                "AND (value IS DISTINCT FROM ? OR (value IS NOT NULL AND explanation IS DISTINCT FROM ?))",
+                "AND (value IS DISTINCT FROM ? OR explanation IS DISTINCT FROM ?)",
                 [(time.time(), *row[:5]) for row in rows],
             )
             connection.executemany(schema.insert(connection.dialect, "scores", "replace"), rows)

@@ -3,6 +3,7 @@
 import { morph } from "./morph.js";
 import { announce, post } from "./requests.js";
 
+const BLOCK = 20_000; // characters
 const AUTHOR = "abreast-label-author"; // in the browser's storage: who labels
 
 async function get(path) {
@@ -42,21 +43,37 @@ export function rememberAuthor(name) {
   }
 }
 
+// Blocks of text, so that the browser lays out only those in view; they end with lines where possible.
+function blocks(text) {
+  const fragment = document.createDocumentFragment();
+  for (let start = 0; start < text.length; ) {
+    const line = text.lastIndexOf("\n", start + BLOCK) + 1;
+    const end = start + BLOCK >= text.length ? text.length : line > start ? line : start + BLOCK;
+    const block = document.createElement("span");
+    block.className = "block";
+    block.textContent = text.slice(start, end);
+    fragment.append(block);
+    start = end;
+  }
+  return fragment;
+}
+
 async function showMore(button) {
   const line = button.closest("[data-text]");
   const text = line.parentElement.querySelector("pre");
   const isAll = button.dataset.more === "all";
+  const shown = line.querySelector("[data-shown]");
   for (const each of line.querySelectorAll("button")) each.disabled = true;
   try {
     do {
       const piece = JSON.parse(await get(`${line.dataset.text}?from=${line.dataset.next}`));
-      text.append(piece.text);
+      text.append(blocks(piece.text));
       line.dataset.next = piece.next ?? "";
       const share = piece.next === null ? 1 : piece.next / piece.size;
-      line.querySelector("[data-shown]").textContent = `${Math.floor(share * 100)} % shown`;
+      shown.textContent = `${Math.floor(share * 100)} % shown`;
     } while (isAll && line.dataset.next && line.isConnected);
   } catch (error) {
-    line.querySelector("[data-shown]").textContent = error.message;
+    shown.textContent = error.message;
   }
   for (const each of line.querySelectorAll("button")) {
     each.disabled = false;

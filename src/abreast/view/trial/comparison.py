@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from abreast.errors import BadInput
-from abreast.report.page.answers import LARGE, LINES, Answered, CaseAnswers, word_diff
+from abreast.report.page.answers import LARGE, LINES, Answered, CaseAnswers, side_by_side
 from abreast.report.page.changes import ON_ITS_OWN, Changes
 from abreast.report.page.trial_artifacts import TrialArtifacts
 from abreast.report.words.verdict_sentence import failure
@@ -32,14 +34,8 @@ def comparison(place: TrialPlace, opposite: str | None) -> CaseAnswers | None:
         return None
     sides = tuple(_side(place, position, texts[position]) for position in pair)
     changes = Changes(queries, place.run_id, place.name, LINES)
-    return CaseAnswers(
-        sides=sides,
-        expected="",
-        prompt="",
-        repeat="",
-        diff=word_diff(*sides),
-        blocks=changes.of_two([_trial_artifacts(place, position) for position in pair], ON_ITS_OWN),
-    )
+    blocks = changes.of_two([_trial_artifacts(place, position) for position in pair], ON_ITS_OWN)
+    return replace(side_by_side(sides, "", 0, 1), blocks=blocks)
 
 
 def _baseline(place: TrialPlace) -> int:

@@ -30,7 +30,7 @@ def _turns(raw: str) -> list[Turn]:
     document = parsed(raw) if raw.lstrip()[:1] in ("{", "[") else None
     if isinstance(document, Mapping | list):
         return _of_document(document)
-    return of_events([event for line in raw.splitlines() if isinstance(event := parsed(line), Mapping)])
+    return of_events([event for line in raw.split("\n") if isinstance(event := parsed(line), Mapping)])
 
 
 def _of_document(document: Mapping[str, Any] | list[Any]) -> list[Turn]:
