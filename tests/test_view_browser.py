@@ -471,7 +471,9 @@ def test_hostile_pages_can_neither_read_nor_change_anything(folder: Folder, view
         expect(figure(page, "trials")).to_have_text("10 of 160")
 
         # A page of another origin: requests, forms, events, pictures, scripts, frames.
-        browser.expect_problem("another origin|ERR_BLOCKED_BY|CORS|403|frame-ancestors|MIME|ERR_FAILED|Cross-Origin-Opener")
+        browser.expect_problem(
+            "another origin|ERR_BLOCKED_BY|CORS|403|frame-ancestors|MIME|ERR_FAILED|Cross-Origin-Opener"
+        )
         evil = folder.path / "evil"
         evil.mkdir()
         (evil / "favicon.ico").write_bytes(b"")
