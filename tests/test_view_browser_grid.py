@@ -13,7 +13,7 @@ from abreast import Case, Experiment
 from abreast.model import Answer, Outcome
 from abreast.model import Case as ModelCase
 from abreast.store import open_store
-from browser import PHONE, Browser, ViewProcess, overflow
+from browser import PHONE, Browser, ViewProcess, overflow, picture
 from conftest import Folder
 from test_view_cases import RunWriter
 
@@ -30,7 +30,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Case(f"c{index}", f"{index}? {SCRIPT}", "yes", {"kind": ("read", "search")[index % 2]})
         for index in range(CASES)
     ]
-    variants = {"a": {"accuracy": 0.5}, "b": {"accuracy": 0.7, "errors": {"timeout": 0.1}}}
+    variants = {"plain": {"accuracy": 0.5}, "steps": {"accuracy": 0.7, "errors": {"timeout": 0.1}}}
     Experiment(name="grid", cases=cases, variants=variants, target="simulated", scorers=["exact"], store=path).run(
         parallel=50
     )
@@ -71,12 +71,14 @@ def test_filters_and_order_are_in_the_address_and_go_back(page: Page, browser: B
     page.get_by_role("columnheader", name="difference").get_by_role("link").click()
     expect(page.get_by_role("columnheader", name="difference")).to_have_attribute("aria-sort", "descending")
     expect(page).to_have_url(re.compile(r"\?sort=-difference$"))
-    page.get_by_label("Winner").select_option("b")
-    expect(page.locator(".grid-rows .winner").first).to_have_text("b")
+    page.get_by_label("Winner").select_option("steps")
+    expect(page.locator(".grid-rows .winner").first).to_have_text("steps")
     page.get_by_label("Tag").select_option("kind=read")
     expect(page).to_have_url(re.compile("tag=kind%3Dread.*sort=-difference|sort=-difference.*tag=kind%3Dread"))
     expect(page.locator("[data-part=summary]")).to_have_text(re.compile(rf"^\d+ of {CASES} cases$"))
     few = summary(page)
+    page.locator("#cases").evaluate("section => section.scrollIntoView()")
+    picture(page, "cases")
     again = browser.open(page.url)
     expect(again.locator("[data-part=summary]")).to_have_text(few)
     expect(again.get_by_label("Winner")).to_have_value("1")

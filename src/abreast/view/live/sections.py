@@ -158,7 +158,7 @@ def result_sections(store: Store, run: str) -> dict[str, Markup]:
     }
 
 
-def _verdict(analysis: Analysis, withheld: str, closing: Sequence[Picture]) -> Markup:
+def _verdict(analysis: Analysis, withheld: str, closing: Sequence[Picture] = ()) -> Markup:
     is_running = analysis.run["status"] == RUNNING
     items = [] if withheld else analysis.comparisons
     headline = [line for line in sentences.verdict_lines(analysis) if line != sentences.SIMULATED]
