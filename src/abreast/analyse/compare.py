@@ -40,6 +40,7 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
+    label: str | None = None  # of the run
     aliases: frozenset[str] = frozenset()  # other names of the run: its label, and as the user wrote it
 
     @property
@@ -259,7 +260,7 @@ def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossR
             is_grouped=_groups(question, cases) is not None,
             scores=decided.scores,
             bounds=decided.bounds,
-            differences=largest(pairs, [rows.cases[case].id for case in cases.tolist()].__getitem__),
+            changed=largest(pairs, [rows.cases[case].id for case in cases.tolist()].__getitem__),
             censoring=lopsided(first.summary.errors, second.summary.errors),
             pairs=replace(pairs, cases=cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats),
             calibration=uncalibrated(rows, question.metric, "labels correct verdicts within one run only"),
@@ -318,6 +319,7 @@ def _contender(side: _RunVariant) -> Contender:
         simulated=bool(rows.meta["simulated"]),
         stopped_early=rows.meta["status"] == "stopped_early",
         summary=summarise(rows, side.variant),
+        label=rows.meta["label"],
         aliases=frozenset({side.written, rows.meta["label"] or side.written}),
     )
 
