@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from abreast import Case, Experiment
 from conftest import Folder
 from test_label import run_judged, verdict
+from test_store_conformance import wait_for
 from view_server import LivePage, Response, live_page
 
 VARIANTS = ("alpha", "omega", "gamma")
@@ -287,3 +291,31 @@ def test_a_page_of_another_engine_stores_labels_too(tmp_path: Path) -> None:
     with duckdb.connect(str(store), read_only=True) as connection:
         labels = connection.execute("select score_human from predictions order by variant").fetchall()
     assert labels == [(None,), (1.0,)]
+
+
+def test_answers_are_labelled_while_the_run_goes_on(folder: Folder) -> None:
+    """Labels are stored by another connection than the driver's, which goes on and keeps them."""
+    store = folder.path / "results.db"
+    reached, labelled, calls = threading.Event(), threading.Event(), count()
+
+    def wait(case: Case) -> str:
+        if next(calls) == 6:
+            reached.set()
+            assert labelled.wait(60)
+        return "x"
+
+    cases = [{"id": f"c{number}", "input": "q"} for number in range(4)]
+    experiment = Experiment(cases=cases, variants={"a": {}, "b": {}}, target=wait)
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(experiment.run, store=store)
+        try:
+            assert reached.wait(60)
+            with live_page(store) as page:
+                wait_for(lambda: "data-item" in page.get("/runs/latest/labels?by=Ann").text)
+                item = Item(page.get("/runs/latest/labels?by=Ann").text)
+                assert item.label(page, 0, "wrong", by="Ann").status == 200
+        finally:
+            labelled.set()
+        result.result()
+    assert [row["value"] for row in human(folder)] == [0.0]
+    assert folder.abreast("runs", "--json").json[0]["status"] == "complete"

@@ -9,11 +9,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from abreast import Answer, Case, Experiment
 from abreast.errors import Transient
 from abreast.fake import FakeProvider, Reply, Rule
 from abreast.store import open_store
+from abreast.view.trial.conversation import turns
 from clis import real_cli
 from conftest import Folder
 from view_server import LivePage, live_page
@@ -256,3 +259,46 @@ def test_real_agents_and_apis_have_conversations(
             if position < 2:
                 assert re.search(r"result new\.txt .*It is there\.", conversation), position
                 assert "+hello" in page.get(f"/runs/latest/trials/{position}/texts/artifact:diff?as=text").text
+
+
+def test_a_long_conversation_is_loaded_on_demand(folder: Folder) -> None:
+    Experiment(cases=[{"id": "a", "input": "q"}], variants={"a": {}, "b": {}}, target=talk).run(
+        store=folder.path / "results.db"
+    )
+    with live_page(folder.path / "results.db") as page:
+        text = page.get("/runs/latest/trials/0").text
+        assert len(text) < 100_000
+        (path,) = re.findall(r'data-load="([^"]*)"', text)
+        conversation = page.get(path).text
+        assert conversation.count('<li class="turn call assistant">') == 300
+        assert "turn number 299" in conversation
+
+
+def talk(case: Case) -> Answer:
+    calls = [
+        {"type": "item.completed", "item": {"type": "command_execution", "command": f"turn number {number}",
+                                            "aggregated_output": "x" * 3_000, "exit_code": number % 2}}
+        for number in range(300)
+    ]  # fmt: skip
+    return Answer("done", raw_response="\n".join(map(json.dumps, calls)))
+
+
+WORDS = st.sampled_from(
+    ["type", "role", "content", "message", "item", "part", "state", "tool_calls", "function", "choices", "output",
+     "assistant", "user", "tool", "tool_use", "tool_result", "item.completed", "mcp_tool_call", "error", "text",
+     "command_execution", "file_change", "changes", "todo_list", "items", "function_call", "result", "arguments"]
+)  # fmt: skip
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(st.lists(ANY_JSON, min_size=1, max_size=4), st.booleans())
+def test_any_response_has_a_page(values: list[object], is_document: bool) -> None:
+    raw = json.dumps(values) if is_document else "\n".join(map(json.dumps, values))
+    for turn in turns(raw, "a question"):
+        assert turn.kind in ("message", "thought", "call", "note", "error")
+        for text in (turn.role, turn.text, turn.tool, turn.result or "", turn.summary):
+            assert isinstance(text, str)

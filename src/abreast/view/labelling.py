@@ -13,6 +13,7 @@ from abreast.analyse.human_labels.labels import LabelAuthor
 from abreast.errors import BadInput
 from abreast.experiment.labels.answer_labels import AnswerLabels, is_calibrated, label_words
 from abreast.experiment.labels.labelling import LabelBlock, Labelling, LabelQuestion
+from abreast.report.page.answers import beginning
 from abreast.report.page.trial_artifacts import cut
 from abreast.store import Store
 from abreast.view.rendering import run_path
@@ -21,7 +22,7 @@ from abreast.view.trial.texts import read_first
 LONGEST = 60_000  # characters of an answer
 MOST_MARKS = 10  # of a scale with a button for each mark; finer ones have a field
 UNSURE = "unsure"
-_TEXTS_SIZE = {"error": 0, "prompt": 64_000, "answer": 4 * LONGEST}  # bytes
+_TEXT_SIZES = {"error": 0, "prompt": 4 * LONGEST, "answer": 4 * LONGEST}  # bytes
 
 
 class Choice(NamedTuple):
@@ -139,28 +140,28 @@ class AllAnswers(LabelSource):
     def item(self, index: int, with_names: bool) -> LabelItem:
         positions = self._labels.blocks[self._labels.order[index]]
         queries = self._store.queries
-        texts = {trial.position: trial for trial in queries.trial_texts(self._run_id, positions, _TEXTS_SIZE)}
+        texts = {trial.position: trial for trial in queries.trial_texts(self._run_id, positions, _TEXT_SIZES)}
         first = queries.trial(self._run_id, positions[0]) or {}
         expected = read_first(self._store, self._run_id, positions[0], "expected")
         order = positions if with_names else self.shuffled(positions)
         return LabelItem(
             case_id=str(first["case_id"]),
             repeat=f"repeat {first['repeat'] + 1}" if first["repeat"] else "",
-            task=(texts[positions[0]].prompt[0] or b"").decode(errors="ignore"),
+            task=beginning(*texts[positions[0]].prompt, LONGEST),
             expected=expected.text if expected else "",
             answers=[
-                self._answer(number, position, texts[position].answer[0] or b"", with_names)
+                self._answer(number, position, beginning(*texts[position].answer, LONGEST), with_names)
                 for number, position in enumerate(order, 1)
             ],
         )
 
-    def _answer(self, number: int, position: int, content: bytes, with_names: bool) -> ShownAnswer:
+    def _answer(self, number: int, position: int, text: str, with_names: bool) -> ShownAnswer:
         value, author = self._labels.labels.get(position, (None, LabelAuthor("")))
         return ShownAnswer(
             token=self.token(position),
             position=position,
             title=self._variants[position % len(self._variants)] if with_names else f"answer {number}",
-            text=cut(content.decode(errors="ignore"), LONGEST),
+            text=text,
             path=run_path(self.run, "trials", position) if with_names else "",
             questions=[Question(dimension="", title="", choices=self._CHOICES, current=label_words(value, author))],
             note=author.note,

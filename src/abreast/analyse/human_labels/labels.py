@@ -13,6 +13,7 @@ import numpy as np
 
 from abreast.analyse.rows import Bools, Floats, Ints, Rows
 from abreast.errors import AbreastError
+from abreast.redaction import redact
 from abreast.scorers import build
 from abreast.scorers.judge import Judge
 from abreast.text import moment, storable
@@ -53,7 +54,7 @@ def label_explanation(words: str, by: str, note: str = "", *, seed: int | None =
     """The explanation of a label given now; `seed` is that of the sample to which the answer belongs."""
     sample = "" if seed is None else f", sample seed {seed}"
     how = "" if is_blind else NOT_BLIND
-    return storable(f"{words}{how}, by {by} at {moment(time.time())}{sample}{f': {note}' if note else ''}")
+    return redact(storable(f"{words}{how}, by {by} at {moment(time.time())}{sample}{f': {note}' if note else ''}"))
 
 
 def label_author(explanation: str) -> LabelAuthor:

@@ -173,9 +173,9 @@ def _as_texts(trial: TrialTexts, caps: Caps, without_diff: bool) -> dict[str, An
         "status": trial.status,
         "error_kind": trial.error_kind,
         "error_blame": trial.error_blame,
-        "error": _text(*trial.error, caps.answer),
-        "prompt": _text(*trial.prompt, caps.prompt),
-        "answer": _text(*trial.answer, caps.answer),
+        "error": beginning(*trial.error, caps.answer),
+        "prompt": beginning(*trial.prompt, caps.prompt),
+        "answer": beginning(*trial.answer, caps.answer),
         "expected": _expected(trial.expected, caps.expected, without_diff),
     }
 
@@ -186,10 +186,10 @@ def _expected(stored: str, most: int, without_diff: bool) -> str:
     if without_diff and isinstance(expected, dict):
         stored = to_json({key: value for key, value in expected.items() if key != "diff"})
     text = (expected if isinstance(expected, str) else stored).encode()
-    return "" if text in (b"null", b"{}") else _text(text[: most * 4], len(text), most)
+    return "" if text in (b"null", b"{}") else beginning(text[: most * 4], len(text), most)
 
 
-def _text(begin: bytes | None, total: int | None, most: int) -> str:
+def beginning(begin: bytes | None, total: int | None, most: int) -> str:
     """The beginning of a text, with the total length if it is cut."""
     if begin is None:
         return ""

@@ -37,10 +37,10 @@ def _values(store: Store, name: str, by: str, with_names: bool, item: int | None
         source = open_source(store, run["run"], by)
     except AbreastError as error:
         return {**values, "problem": error, "with_names": with_names, "source": None}
-    return {**values, **_shown(source, with_names, item)}
+    return {**values, **_of_case(source, with_names, item)}
 
 
-def _shown(source: LabelSource, with_names: bool, item: int | None) -> dict[str, Any]:
+def _of_case(source: LabelSource, with_names: bool, item: int | None) -> dict[str, Any]:
     """The values of a case; `item` counts from 1."""
     with_names = with_names and not source.is_sample
     index = source.next_open(-1) if item is None else min(item, source.total) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from abreast.errors import BadInput
-from abreast.report.page.answers import LARGE, LINES, Answered, CaseAnswers, side_by_side
+from abreast.report.page.answers import LARGE, LINES, Answered, CaseAnswers, beginning, side_by_side
 from abreast.report.page.changes import ON_ITS_OWN, Changes
 from abreast.report.page.trial_artifacts import TrialArtifacts
 from abreast.report.words.verdict_sentence import failure
@@ -43,16 +43,13 @@ def _baseline(place: TrialPlace) -> int:
 
 
 def _side(place: TrialPlace, position: int, stored: TrialTexts) -> Answered:
-    begin, size = stored.answer if stored.status == "ok" else stored.error
-    words = (begin or b"").decode(errors="ignore")
-    if stored.status == "ok":
-        shown = words if len(words.encode()) == size and len(words) <= LARGE.answer else f"{words[: LARGE.answer]} …"
-    else:
-        shown = failure({**stored._asdict(), "error": words})
+    is_ok = stored.status == "ok"
+    text = beginning(*(stored.answer if is_ok else stored.error), LARGE.answer)
+    words = text if is_ok else failure({**stored._asdict(), "error": text})
     of_trial = range(position, position + 1)
     (row,) = place.store.queries.trials_between(place.run_id, of_trial, place.run["primary_score"])
     name = place.variants[position % len(place.variants)].name
-    return Answered(name, shown, stored.status == "ok", row["score"], "")
+    return Answered(name, words, is_ok, row["score"], "")
 
 
 def _trial_artifacts(place: TrialPlace, position: int) -> TrialArtifacts:

@@ -18,12 +18,12 @@ from abreast.view.trial.turns import Turn, TurnList, cut
 def turns(raw: str, prompt: str = "") -> list[Turn]:
     """The conversation in a raw response; empty if its format is unknown."""
     try:
-        found = _turns(raw)
+        answer = _turns(raw)
     except RecursionError:  # JSON that is nested too deeply
         return []
-    has_question = any(turn.kind == "message" and turn.role == "user" for turn in found)
-    question = [Turn(kind="message", role="user", text=cut(prompt))] if found and prompt and not has_question else []
-    return [*question, *found][:MOST]
+    has_question = any(turn.kind == "message" and turn.role == "user" for turn in answer)
+    question = [Turn(kind="message", role="user", text=cut(prompt))] if answer and prompt and not has_question else []
+    return [*question, *answer][:MOST]
 
 
 def _turns(raw: str) -> list[Turn]:

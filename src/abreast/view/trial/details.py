@@ -168,16 +168,16 @@ def opinions(place: TrialPlace) -> dict[str, Any]:
     """Scores, labels and what judges replied."""
     queries = place.store.queries
     labels = queries.labelled_names(place.run_id, place.position)
-    given = []
+    items = []
     for row in queries.scores_of(place.run_id, place.position):
         explanation = row["explanation"] or ""
         author = label_author(explanation) if row["name"] in labels else None
         words = label_words(row["value"], author) if author else ""
         if author is None or words:
-            given.append(Opinion(row["name"], row["value"], words or explanation, author))
-    own = next((item for item in given if item.name == NAME and item.author), None)
+            items.append(Opinion(row["name"], row["value"], words or explanation, author))
+    own = next((item for item in items if item.name == NAME and item.author), None)
     return {
-        "scores": sorted(given, key=lambda item: (item.name != place.run["primary_score"], item.author is not None)),
+        "scores": sorted(items, key=lambda item: (item.name != place.run["primary_score"], item.author is not None)),
         "primary": place.run["primary_score"],
         "judgements": queries.judgements_of(place.run_id, place.position, JUDGE_TEXT),
         "label": own,
@@ -200,6 +200,6 @@ def conversation(place: TrialPlace, most: int) -> list[Turn]:
         return []
     raw = read_part(place.store, place.run_id, place.position, "raw_response", 0, most)
     prompt = read_part(place.store, place.run_id, place.position, "prompt", 0, 64_000)
-    found = turns(raw.text if raw else "", prompt.text if prompt else "")
-    has_calls = any(turn.kind != "message" for turn in found)
-    return found if has_calls or len(found) > 2 else []  # else the page has both messages above
+    result = turns(raw.text if raw else "", prompt.text if prompt else "")
+    has_calls = any(turn.kind != "message" for turn in result)
+    return result if has_calls or len(result) > 2 else []  # else the page has both messages above
