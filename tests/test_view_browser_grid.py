@@ -193,7 +193,7 @@ def test_a_server_that_was_restarted_is_found_again(stored: Path, view: View, br
     browser.expect_problem("ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY")
     server.kill()
     page.get_by_label("Tag").select_option("kind=search")
-    expect(page.locator("[data-part=summary]")).to_contain_text("No connection to `abreast view`")
+    expect(page.locator("[data-part=summary]")).to_contain_text("no connection to `abreast view`")
     server.restart()
     page.get_by_label("Tag").select_option("kind=read")
     expect(page.locator("[data-part=summary]")).to_have_text(f"{CASES // 2} of {CASES} cases")

@@ -386,6 +386,21 @@ def test_an_open_page_keeps_its_order_while_results_arrive(tmp_path: Path) -> No
         run.finish()
 
 
+def test_scores_that_were_replaced_later_are_shown_anew(tmp_path: Path) -> None:
+    with open_store(tmp_path / "results.db") as store:
+        run = RunWriter(store, "calm-1", ["one"], 1, 2)
+        for position in range(2):
+            run.write(
+                position, Case(f"c{position}", position, "yes"), Outcome("ok", Answer("yes")), {"exact": 1.0}, "q"
+            )
+        run.finish()
+        with live_page(tmp_path / "results.db") as page:
+            assert [row[1] for row in parsed(window(page, "calm-1")).rows] == ["1", "1"]
+            fresh = list(rows.score_rows(run.lease.run_id, 0, "2", [Score("exact", 0.25)]))
+            store.replace_scores(run.lease.run_id, {"exact": "2"}, fresh, "exact", {"scorers": ["exact: stricter"]})
+            assert [row[1] for row in parsed(window(page, "calm-1")).rows] == ["0.25", "no score"]
+
+
 def test_an_order_that_the_server_forgot_begins_again(sqlite_page: LivePage) -> None:
     answer = window(sqlite_page, "two-1", sort="case", order="0" * 12)
     assert answer.json["order"] != "0" * 12

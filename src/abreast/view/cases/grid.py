@@ -50,13 +50,12 @@ class CaseGrid:
         self.lock = threading.Lock()
         self.run = run
         self.run_id = int(run["run_id"])
-        self.planned = int(run["planned_trials"])
         self.variants = [variant.name for variant in store.queries.variants(self.run_id)]
         self.repeats = int(json.loads(run["spec"]).get("repeats", 1))
         self.primary: str | None = run["primary_score"]
         self.baseline = self.variants.index(run["baseline"]) if run["baseline"] in self.variants else 0
         self.per_case = max(1, len(self.variants) * self.repeats)
-        self.case_count = self.planned // self.per_case
+        self.case_count = int(run["planned_trials"]) // self.per_case
         self.ids: list[str] = [""] * self.case_count
         self._tag_sets: list[Mapping[str, str]] = [{}]  # each once
         self._tag_set = np.zeros(self.case_count, dtype=np.int32)  # index in `_tag_sets`, by case

@@ -37,6 +37,7 @@ from abreast.view.cases.selection import STATUSES, CaseSelection
 GRIDS_KEPT = 4  # runs
 ORDERS_KEPT = 24
 MOST_ROWS = 500  # of one window
+_PLAN = ("planned_trials", "primary_score", "spec")  # with others, as after `abreast rescore`, everything is read again
 _MARKS = {OWN_FAILURE: "failed", INFRASTRUCTURE: "infrastructure"}
 
 
@@ -134,7 +135,7 @@ class CaseGrids:
         run_id = int(meta["run_id"])
         with self._lock:
             grid = self._grids.pop(run_id, None)
-            if grid is None or grid.planned != int(meta["planned_trials"]):
+            if grid is None or any(grid.run[name] != meta[name] for name in _PLAN):
                 grid = CaseGrid(store, meta)
             self._grids[run_id] = grid
             grid.run = meta

@@ -3,7 +3,7 @@
 import { selection, setFilters, showFilters } from "./filters.js";
 import { morph } from "./morph.js";
 import { openTrial, wirePanel } from "./panel.js";
-import { announce } from "./requests.js";
+import { announce, get } from "./requests.js";
 
 const REFRESH_MS = 1000; // between two updates of a run in progress
 const TYPING_MS = 300;
@@ -128,13 +128,11 @@ async function load(isRefresh = false) {
   values.set("count", Math.max(1, to - from));
   if (order) values.set("order", order);
   try {
-    const response = await fetch(`${section.dataset.cases}?${values}`, { signal: request.signal });
-    const answer = await response.json();
-    if (request !== loading) return;
-    if (response.ok) apply(answer, range);
-    else part("summary").textContent = [answer.message, answer.fix].filter(Boolean).join("; ");
+    const answer = JSON.parse(await get(`${section.dataset.cases}?${values}`, request.signal));
+    if (request === loading) apply(answer, range);
   } catch (error) {
-    if (error.name !== "AbortError") part("summary").textContent = "No connection to `abreast view`";
+    if (error.name !== "AbortError") part("summary").textContent = error.message;
+    return;
   } finally {
     if (request === loading) loading = null;
   }

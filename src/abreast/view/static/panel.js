@@ -1,6 +1,8 @@
 // The panel with one trial over the page of a run. Which trial is open is part of the address: `trial=POSITION`.
 
 import { morph } from "./morph.js";
+import { get } from "./requests.js";
+import { wireTrial } from "./trial.js";
 
 const dialog = document.getElementById("trial-panel");
 const content = dialog.querySelector("[data-part=content]");
@@ -47,29 +49,15 @@ async function follow() {
   content.setAttribute("aria-busy", "true");
   const root = document.createElement("div");
   try {
-    const response = await fetch(`${page}?panel=1`);
-    const text = await response.text();
-    if (shown !== position) return;
-    if (response.ok) morph(root, text);
-    else root.textContent = message(text);
-  } catch {
-    if (shown !== position) return;
-    root.textContent = "No connection to `abreast view`. Start it again, then close and open this trial.";
+    morph(root, await get(`${page}?panel=1`));
+  } catch (error) {
+    root.textContent = error.message;
   }
+  if (shown !== position) return;
   content.removeAttribute("aria-busy");
   content.replaceChildren(root);
   content.scrollTop = 0;
-  const { wireTrial } = await import("./trial.js");
   wireTrial(root);
-}
-
-function message(text) {
-  try {
-    const answer = JSON.parse(text);
-    return [answer.message, answer.fix].filter(Boolean).join("; ");
-  } catch {
-    return text;
-  }
 }
 
 export function wirePanel(step) {

@@ -1,31 +1,10 @@
 // One trial, on its own page or in a panel: more of large texts, the conversation, another side to compare, labels.
 
 import { morph } from "./morph.js";
-import { announce, post } from "./requests.js";
+import { announce, get, post } from "./requests.js";
 
 const BLOCK = 20_000; // characters
 const AUTHOR = "abreast-label-author"; // in the browser's storage: who labels
-
-async function get(path) {
-  let response;
-  try {
-    response = await fetch(path);
-  } catch {
-    throw new Error("No connection to `abreast view`.");
-  }
-  const text = await response.text();
-  if (!response.ok) throw new Error(problem(text));
-  return text;
-}
-
-function problem(text) {
-  try {
-    const answer = JSON.parse(text);
-    return [answer.message, answer.fix].filter(Boolean).join("; ");
-  } catch {
-    return text;
-  }
-}
 
 export function author() {
   try {
